@@ -1,0 +1,654 @@
+"""The peers, on the same robot and the same work: MuJoCo's C stepping, Pinocchio, MJX and Newton.
+
+Every function raises `Absent` with the reason where a peer is not installed or cannot take the robot; a benchmark
+lists it as absent and never guesses. Robots are taken without constraints: contacts, limits, friction loss, equalities.
+
+The gradient peers differentiate one and the same function. The controls `(steps, nu)` go through a rollout to
+
+    loss = 1/2 |q_T - q_home|^2 + 1/2 |v_T|^2        (stored coordinates, q_home = mj_model.qpos0)
+
+`python benchmarks/peers.py` prints how well they agree with MuJoCo on a quadruped.
+"""
+
+import copy
+import functools
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from common import interleave
+
+
+class Absent(Exception):
+    """A peer that cannot take part, and why."""
+
+
+def _import(name: str) -> Any:
+    """A peer's package. Its import may fail in any way (a broken binary is an OSError), so all of them mean absent."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise Absent(f"cannot import {name}: {type(error).__name__}: {error}") from error
+
+
+def unconstrained(mj_model):
+    """A copy of the model with every constraint switched off."""
+    mujoco = _import("mujoco")
+    free = copy.copy(mj_model)
+    bits = mujoco.mjtDisableBit
+    # Detection is switched off too: with mjDSBL_CONSTRAINT alone contacts would be found, then thrown away.
+    free.opt.disableflags |= bits.mjDSBL_CONSTRAINT | bits.mjDSBL_CONTACT
+    return free
+
+
+# MuJoCo
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Plain stepping by a peer: `call()` runs `steps` steps of every world from the same start, `how` says by what."""
+
+    call: Callable[[], object]
+    steps: int
+    seconds_a_step: float
+    how: str
+
+
+def mujoco_steps(mj_model, q0, v0, controls, *, repeats: int = 5) -> Steps:
+    """The faster of MuJoCo's two ways to step without Python in between, on one thread, without constraints.
+
+    `q0 (nq,)`, `v0 (nv,)`, `controls (T, nu)`: one world, through `mujoco.rollout` or through `mj_step(nstep=T)`. The
+    latter holds the mean control, since only `rollout` takes one a step. With a world axis, `q0 (worlds, nq)`,
+    `v0 (worlds, nv)`, `controls (T, worlds, nu)`, there is only `rollout`. `seconds_a_step` is for one world.
+    """
+    mujoco = _import("mujoco")
+    rollout = _import("mujoco.rollout")
+    model = unconstrained(mj_model)
+    data = mujoco.MjData(model)
+    q0, v0, controls = (np.asarray(x, dtype=np.float64) for x in (q0, v0, controls))
+    single = q0.ndim == 1
+    worlds = 1 if single else len(q0)
+    steps = len(controls)
+
+    full = mujoco.mjtState.mjSTATE_FULLPHYSICS
+    starts = np.empty((worlds, mujoco.mj_stateSize(model, full)))
+    for start, q, v in zip(starts, q0.reshape(worlds, -1), v0.reshape(worlds, -1), strict=True):
+        data.qpos[:], data.qvel[:] = q, v
+        mujoco.mj_getState(model, data, start, full)
+    by_world = np.ascontiguousarray(controls.reshape(steps, worlds, model.nu).transpose(1, 0, 2))
+    states = np.empty((worlds, steps, starts.shape[1]))
+    sensors = np.empty((worlds, steps, model.nsensordata))
+    roller = rollout.Rollout(nthread=0)  # on the calling thread
+
+    def by_rollout():
+        roller.rollout(
+            [model] * worlds,
+            [data],
+            starts,
+            by_world if model.nu else None,
+            nstep=steps,
+            skip_checks=True,
+            state=states,
+            sensordata=sensors,
+        )
+        return states
+
+    def by_mj_step():
+        mujoco.mj_setState(model, data, starts[0], full)
+        data.ctrl[:] = by_world[0].mean(axis=0)
+        mujoco.mj_step(model, data, nstep=steps)
+        return data
+
+    ways = {"mujoco.rollout": by_rollout}
+    if single:
+        ways[f"mj_step(nstep={steps})"] = by_mj_step
+    # After a warning (a state that blows up) `rollout` stops stepping and `mj_step` starts again from the home pose:
+    # neither would be a fair time.
+    for name, way in list(ways.items()):
+        mujoco.mj_resetData(model, data)
+        way()
+        if any(warning.number for warning in data.warning):
+            del ways[name]
+    if not ways:
+        raise ValueError("the motion is unstable under these controls: nothing to time")
+    seconds = interleave(ways, repeats=repeats)
+    how = min(seconds, key=seconds.get)
+    return Steps(call=ways[how], steps=steps, seconds_a_step=seconds[how] / (steps * worlds), how=how)
+
+
+def mujoco_rollout(mj_model, q0, v0, controls) -> tuple[np.ndarray, np.ndarray]:
+    """The final `(q, v)` of one world by plain `mj_step`, without constraints: what the peers are checked against."""
+    mujoco = _import("mujoco")
+    model = unconstrained(mj_model)
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = q0, v0
+    for control in controls:
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data)
+    return data.qpos.copy(), data.qvel.copy()
+
+
+def mujoco_loss(mj_model, q0, v0, controls) -> float:
+    """The common loss by plain `mj_step`."""
+    q, v = mujoco_rollout(mj_model, q0, v0, controls)
+    return 0.5 * float(np.sum((q - mj_model.qpos0) ** 2) + np.sum(v**2))
+
+
+# Pinocchio
+
+
+@dataclass(frozen=True)
+class Pinocchio:
+    """A `pinocchio.Model` of a MuJoCo model. Everything public takes and gives MuJoCo's coordinates.
+
+    A free joint is a translation followed by a ball, so that velocities, accelerations, forces and tangents are
+    MuJoCo's, number for number (linear in the world's axes, angular in the body's); only `q` is stored differently.
+
+    With `free_flyer` it is Pinocchio's own, faster free flyer. Then `to_pinocchio`, `from_pinocchio` and `aba` still
+    convert (exactly, as long as the free joint has no armature), but `aba_derivatives` is refused: that variant is for
+    timing `model` and `data` directly.
+    """
+
+    model: Any
+    data: Any
+    order: np.ndarray  # (nq,) q_pinocchio = q_mujoco[order] - offset
+    offset: np.ndarray  # (nq,)
+    quaternions: tuple[int, ...]  # where each quaternion starts, the same in both
+    flyers: tuple[tuple[int, int], ...]  # (q, v) addresses of the free flyers
+
+    def to_pinocchio(self, q, v) -> tuple[np.ndarray, np.ndarray]:
+        """MuJoCo's `q (nq,)`, `v (nv,)` in Pinocchio's coordinates."""
+        q = np.asarray(q, dtype=np.float64)[self.order] - self.offset
+        v = np.array(v, dtype=np.float64)
+        for i in self.quaternions:
+            q[i : i + 4] /= np.linalg.norm(q[i : i + 4])  # as MuJoCo does before use
+        for i, j in self.flyers:
+            v[j : j + 3] = self._rotation(q, i).T @ v[j : j + 3]
+        return q, v
+
+    def from_pinocchio(self, q, v) -> tuple[np.ndarray, np.ndarray]:
+        """The inverse of `to_pinocchio`."""
+        v = np.array(v, dtype=np.float64)
+        for i, j in self.flyers:
+            v[j : j + 3] = self._rotation(q, i) @ v[j : j + 3]
+        back = np.empty(len(self.order))
+        back[self.order] = np.asarray(q) + self.offset
+        return back, v
+
+    def force_to_pinocchio(self, q, tau) -> np.ndarray:
+        """MuJoCo's generalised force `tau (nv,)` at MuJoCo's `q` in Pinocchio's coordinates."""
+        q, tau = self.to_pinocchio(q, tau)  # a rotation turns a force as it turns a velocity
+        return tau
+
+    def aba(self, q, v, tau) -> np.ndarray:
+        """Acceleration `(nv,)`; `tau` holds every generalised force but gravity and the bias."""
+        pin = _import("pinocchio")
+        tau = self.force_to_pinocchio(q, tau)
+        q, v = self.to_pinocchio(q, v)
+        a = pin.aba(self.model, self.data, q, v, tau).copy()
+        for i, j in self.flyers:
+            # v_world = R v_body, differentiated: a_world = R (a_body + w x v_body).
+            a[j : j + 3] = self._rotation(q, i) @ (a[j : j + 3] + np.cross(v[j + 3 : j + 6], v[j : j + 3]))
+        return a
+
+    def aba_derivatives(self, q, v, tau) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`(da/dq, da/dv, da/dtau)`, each `(nv, nv)`, with respect to MuJoCo's tangent (that of `mj_integratePos`)."""
+        if self.flyers:
+            raise ValueError("free flyers have another tangent: build the model with free_flyer=False")
+        pin = _import("pinocchio")
+        q, v = self.to_pinocchio(q, v)
+        da_dq, da_dv, da_dtau = pin.computeABADerivatives(self.model, self.data, q, v, np.asarray(tau, np.float64))
+        return da_dq.copy(), da_dv.copy(), da_dtau.copy()
+
+    @staticmethod
+    def _rotation(q: np.ndarray, i: int) -> np.ndarray:
+        x, y, z, w = q[i + 3 : i + 7]
+        return _import("pinocchio").Quaternion(w, x, y, z).toRotationMatrix()
+
+
+def pinocchio_model(mj_model, *, free_flyer: bool = False) -> Pinocchio:
+    """Pinocchio's model of the tree in `mj_model`: every joint type, several joints a body, welded bodies, armature.
+
+    Passive forces (damping, springs, fluid) and actuators are not part of it: they belong in `tau`.
+    """
+    mujoco = _import("mujoco")
+    pin = _import("pinocchio")
+    kinds = mujoco.mjtJoint
+    if mj_model.ntendon and np.any(mj_model.tendon_armature):
+        raise Absent("pinocchio has no armature of tendons")
+
+    model = pin.Model()
+    gravity_off = mj_model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    model.gravity.linear = np.zeros(3) if gravity_off else mj_model.opt.gravity.copy()
+
+    order = np.arange(mj_model.nq)
+    offset = np.zeros(mj_model.nq)
+    quaternions, flyers = [], []
+    # Where each body's frame lies: the Pinocchio joint that carries it, and its placement there.
+    carrier, placement = [0] * mj_model.nbody, [pin.SE3.Identity() for _ in range(mj_model.nbody)]
+
+    def shift(p) -> Any:
+        return pin.SE3(np.eye(3), np.array(p))
+
+    def quaternion_at(i: int):
+        order[i : i + 4] = i + np.array([1, 2, 3, 0])  # wxyz to xyzw
+        quaternions.append(i)
+
+    for body in range(1, mj_model.nbody):
+        parent = mj_model.body_parentid[body]
+        at = carrier[parent]
+        frame = placement[parent] * pin.SE3(pin.Quaternion(*mj_model.body_quat[body]), mj_model.body_pos[body].copy())
+        first = mj_model.body_jntadr[body]
+        for joint in range(first, first + mj_model.body_jntnum[body]):
+            kind, i, j = mj_model.jnt_type[joint], mj_model.jnt_qposadr[joint], mj_model.jnt_dofadr[joint]
+            name, axis, anchor = f"joint{joint}", mj_model.jnt_axis[joint].copy(), mj_model.jnt_pos[joint]
+            if kind == kinds.mjJNT_FREE:
+                # Its coordinates are the pose in the world: the body's own placement does not enter.
+                if free_flyer:
+                    at = model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), name)
+                    flyers.append((int(i), int(j)))
+                else:
+                    at = model.addJoint(0, pin.JointModelTranslation(), pin.SE3.Identity(), name + "_position")
+                    at = model.addJoint(at, pin.JointModelSpherical(), pin.SE3.Identity(), name)
+                quaternion_at(i + 3)
+                frame = pin.SE3.Identity()
+                continue
+            if kind == kinds.mjJNT_BALL:
+                motion = pin.JointModelSpherical()
+                quaternion_at(i)
+            else:
+                hinge = kind == kinds.mjJNT_HINGE
+                motion = (pin.JointModelRevoluteUnaligned if hinge else pin.JointModelPrismaticUnaligned)(axis)
+                offset[i] = mj_model.qpos0[i]
+            # MuJoCo moves the body frame about the anchor, joint after joint: frame · T(anchor) · motion · T(-anchor).
+            at = model.addJoint(at, motion, frame * shift(anchor), name)
+            frame = shift(-anchor)
+        carrier[body], placement[body] = at, frame
+
+        turn = pin.Quaternion(*mj_model.body_iquat[body]).toRotationMatrix()
+        spread = turn @ np.diag(mj_model.body_inertia[body]) @ turn.T
+        inertia = pin.Inertia(float(mj_model.body_mass[body]), mj_model.body_ipos[body].copy(), spread)
+        if at != 0:  # what is fixed to the world does not move
+            model.appendBodyToJoint(at, inertia, frame)
+
+    model.armature = mj_model.dof_armature.copy()
+    if (model.nq, model.nv) != (mj_model.nq, mj_model.nv):
+        raise RuntimeError(f"pinocchio counts {model.nq}, {model.nv}; MuJoCo {mj_model.nq}, {mj_model.nv}")
+    return Pinocchio(model, model.createData(), order, offset, tuple(quaternions), tuple(flyers))
+
+
+# MJX
+
+
+def mjx_gradient(mj_model, steps: int, *, worlds: int | None = None) -> tuple[Callable, float]:
+    """`(f, compile_seconds)`; `f(q0, v0, controls)` gives `(loss, d loss / d controls)` by reverse mode on the CPU.
+
+    `q0 (nq,)`, `v0 (nv,)`, `controls (steps, nu)`; with `worlds`, `q0 (worlds, nq)`, `v0 (worlds, nv)`, `controls
+    (steps, worlds, nu)`, and the losses are `(worlds,)`. In float64, which is switched on for the whole process.
+    Results are JAX arrays: call `f(...)[1].block_until_ready()` when timing.
+    """
+    mujoco = _import("mujoco")
+    jax = _import("jax")
+    mjx = _import("mujoco.mjx")
+    jax.config.update("jax_enable_x64", True)
+    jnp = jax.numpy
+
+    start = time.perf_counter()
+    model = unconstrained(mj_model)
+    if not np.any(model.dof_damping):
+        # MJX would factorise M a second time for damping that is not there; MuJoCo's C code skips it by itself.
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+    try:
+        cpu = jax.devices("cpu")[0]
+        model_x = mjx.put_model(model, device=cpu, impl="jax")
+        data_x = mjx.make_data(model, device=cpu, impl="jax")
+    except Exception as error:
+        raise Absent(f"MJX cannot take this model: {type(error).__name__}: {error}") from error
+    home = jnp.asarray(model.qpos0)
+
+    def loss(controls, q0, v0):
+        def advance(data, control):
+            return mjx.step(model_x, data.replace(ctrl=control)), None
+
+        last, _ = jax.lax.scan(advance, data_x.replace(qpos=q0, qvel=v0), controls)
+        return 0.5 * jnp.sum((last.qpos - home) ** 2) + 0.5 * jnp.sum(last.qvel**2)
+
+    gradient = jax.value_and_grad(loss)
+    batch = () if worlds is None else (worlds,)
+    if worlds is not None:
+        gradient = jax.vmap(gradient, in_axes=(1, 0, 0), out_axes=(0, 1))
+
+    def shape(*size):
+        return jax.ShapeDtypeStruct(size, jnp.float64)
+
+    arguments = shape(steps, *batch, model.nu), shape(*batch, model.nq), shape(*batch, model.nv)
+    with jax.default_device(cpu):
+        compiled = jax.jit(gradient).lower(*arguments).compile()
+    seconds = time.perf_counter() - start
+
+    def f(q0, v0, controls):
+        return compiled(*(jnp.asarray(x, jnp.float64) for x in (controls, q0, v0)))
+
+    return f, seconds
+
+
+# Newton
+
+
+def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) -> tuple[Callable, float]:
+    """`(f, set_up_seconds)`; `f(q0, v0, controls)` gives `(loss, d loss / d controls)` through `SolverFeatherstone`.
+
+    One world, CPU, float32 (Newton has no other), `wp.Tape`. `q0 (nq,)`, `v0 (nv,)` in MuJoCo's coordinates; `controls
+    (steps, nu)` are those of motors on hinges and slides (`<motor joint=...>`), with no range applied to them.
+    The loss is the common one where the free body's centre of mass is at its origin: Newton's velocity is that of the
+    centre of mass. Damping is explicit here and implicit in MuJoCo, so a damped robot agrees only to first order in dt.
+
+    The solver keeps its mass matrix and factor in itself and overwrites them every step, while the tape needs those of
+    each step. One solver for the whole rollout therefore gives a wrong gradient; `solver_a_step` gives each its own.
+
+    `set_up_seconds` includes the first gradient, and with it what Warp compiles. That is all of it only where Warp's
+    kernel cache is empty (point WARP_CACHE_PATH at an empty folder before Python starts).
+    """
+    mujoco = _import("mujoco")
+    wp = _import("warp")
+    newton = _import("newton")
+    mj_model = mujoco.MjModel.from_xml_string(mjcf_xml)
+    rows, gears = _motors(mj_model)
+
+    start = time.perf_counter()
+    try:
+        builder = newton.ModelBuilder()
+        builder.add_mjcf(mjcf_xml)
+        # Constraints off: Newton's limits are springs. Contacts are off because none are passed to `step`.
+        builder.joint_limit_ke = [0.0] * len(builder.joint_limit_ke)
+        builder.joint_limit_kd = [0.0] * len(builder.joint_limit_kd)
+        model = builder.finalize(device="cpu", requires_grad=True)
+    except Exception as error:
+        raise Absent(f"Newton cannot take this model: {type(error).__name__}: {error}") from error
+    joints = _newton_joints(newton, model, mj_model)
+    drive, distance, square = _newton_kernels()
+
+    dt = float(mj_model.opt.timestep)
+    states = [model.state() for _ in range(steps + 1)]
+    forces = [model.control() for _ in range(steps)]
+    solvers = [
+        newton.solvers.SolverFeatherstone(model, angular_damping=0.0) for _ in range(steps if solver_a_step else 1)
+    ]
+    home, _ = joints(mj_model.qpos0, np.zeros(mj_model.nv))
+    home = wp.array(home, dtype=float, device="cpu")
+    rows = wp.array(rows, dtype=int, device="cpu")
+    gears = wp.array(gears, dtype=float, device="cpu")
+    inputs = wp.zeros((steps, mj_model.nu), dtype=float, device="cpu", requires_grad=True)
+    loss = wp.zeros(1, dtype=float, device="cpu", requires_grad=True)
+
+    def f(q0, v0, controls):
+        q, v = joints(q0, v0)
+        states[0].joint_q.assign(q)
+        states[0].joint_qd.assign(v)
+        inputs.assign(np.asarray(controls, dtype=np.float32))
+        loss.zero_()
+        tape = wp.Tape()
+        with tape:
+            for t in range(steps):
+                wp.launch(
+                    drive,
+                    dim=mj_model.nu,
+                    inputs=[t, inputs, rows, gears],
+                    outputs=[forces[t].joint_f],
+                    device="cpu",
+                )
+                solvers[t % len(solvers)].step(states[t], states[t + 1], forces[t], None, dt)
+            last = states[-1]
+            wp.launch(distance, mj_model.nq, inputs=[last.joint_q, home], outputs=[loss], device="cpu")
+            wp.launch(square, mj_model.nv, inputs=[last.joint_qd], outputs=[loss], device="cpu")
+        tape.backward(loss)
+        result = float(loss.numpy()[0]), inputs.grad.numpy().copy()
+        tape.zero()
+        return result
+
+    f(mj_model.qpos0, np.zeros(mj_model.nv), np.zeros((steps, mj_model.nu)))
+    return f, time.perf_counter() - start
+
+
+def _motors(mj_model) -> tuple[np.ndarray, np.ndarray]:
+    """The dof and the gear of each motor."""
+    mujoco = _import("mujoco")
+    on_joint = mj_model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)
+    plain = (
+        (mj_model.actuator_gaintype == int(mujoco.mjtGain.mjGAIN_FIXED))
+        & (mj_model.actuator_biastype == int(mujoco.mjtBias.mjBIAS_NONE))
+        & (mj_model.actuator_dyntype == int(mujoco.mjtDyn.mjDYN_NONE))
+    )
+    joints = mj_model.actuator_trnid[:, 0]
+    scalar = mj_model.jnt_type[joints] >= int(mujoco.mjtJoint.mjJNT_SLIDE)  # slides and hinges come last
+    if not np.all(on_joint & plain & scalar):
+        raise Absent(
+            "Newton's Featherstone solver takes joint forces: only motors on hinges and slides can be compared"
+        )
+    return mj_model.jnt_dofadr[joints], mj_model.actuator_gear[:, 0] * mj_model.actuator_gainprm[:, 0]
+
+
+def _newton_joints(newton, model, mj_model) -> Callable:
+    """The map from MuJoCo's `(q, v)` to Newton's `(joint_q, joint_qd)`.
+
+    Newton stores `xyzw`; a free joint's velocity is that of the centre of mass, linear and angular in world axes;
+    hinges and slides count from the reference pose.
+    """
+    mujoco = _import("mujoco")
+    kinds = mujoco.mjtJoint
+    expected = {
+        int(kinds.mjJNT_FREE): newton.JointType.FREE,
+        int(kinds.mjJNT_HINGE): newton.JointType.REVOLUTE,
+        int(kinds.mjJNT_SLIDE): newton.JointType.PRISMATIC,
+    }
+    moving = [int(kind) for kind in model.joint_type.numpy() if kind != newton.JointType.FIXED]
+    if moving != [int(expected.get(int(kind), -1)) for kind in mj_model.jnt_type]:
+        raise Absent("only one free, hinge or slide joint a body is mapped to Newton's coordinates")
+    scalar = mj_model.jnt_qposadr[mj_model.jnt_type != int(kinds.mjJNT_FREE)]
+    free = [
+        (mj_model.jnt_qposadr[j], mj_model.jnt_dofadr[j], mj_model.body_ipos[mj_model.jnt_bodyid[j]])
+        for j in range(mj_model.njnt)
+        if mj_model.jnt_type[j] == kinds.mjJNT_FREE
+    ]
+
+    def convert(q, v):
+        q, v = np.array(q, dtype=np.float64), np.array(v, dtype=np.float64)
+        q[scalar] -= mj_model.qpos0[scalar]
+        for i, j, com in free:
+            matrix = np.empty(9)
+            mujoco.mju_quat2Mat(matrix, q[i + 3 : i + 7])
+            matrix = matrix.reshape(3, 3)
+            w = matrix @ v[j + 3 : j + 6]
+            v[j : j + 3] += np.cross(w, matrix @ com)
+            v[j + 3 : j + 6] = w
+            q[i + 3 : i + 7] = q[[i + 4, i + 5, i + 6, i + 3]]
+        return q.astype(np.float32), v.astype(np.float32)
+
+    return convert
+
+
+@functools.cache
+def _newton_kernels() -> tuple:
+    """Controls to joint forces, and the two halves of the loss."""
+    wp = _import("warp")
+
+    @wp.kernel
+    def drive(
+        t: int,
+        controls: wp.array2d(dtype=float),
+        dofs: wp.array(dtype=int),
+        gears: wp.array(dtype=float),
+        joint_f: wp.array(dtype=float),
+    ):
+        i = wp.tid()
+        joint_f[dofs[i]] = gears[i] * controls[t, i]
+
+    @wp.kernel
+    def distance(x: wp.array(dtype=float), home: wp.array(dtype=float), loss: wp.array(dtype=float)):
+        i = wp.tid()
+        d = x[i] - home[i]
+        wp.atomic_add(loss, 0, 0.5 * d * d)
+
+    @wp.kernel
+    def square(x: wp.array(dtype=float), loss: wp.array(dtype=float)):
+        i = wp.tid()
+        wp.atomic_add(loss, 0, 0.5 * x[i] * x[i])
+
+    return drive, distance, square
+
+
+# Self-check
+
+
+def quadruped() -> str:
+    """A free base and twelve hinges, four legs of hip, thigh and shin. No contacts in effect, one motor a hinge."""
+    legs, motors = [], []
+    for name, x, y in (("fl", 0.2, 0.1), ("fr", 0.2, -0.1), ("hl", -0.2, 0.1), ("hr", -0.2, -0.1)):
+        legs.append(f"""
+      <body name="{name}_hip" pos="{x} {y} 0">
+        <joint name="{name}_hip" axis="1 0 0"/>
+        <geom type="capsule" fromto="0 0 0 0 {0.8 * y} 0" size="0.03" mass="0.6"/>
+        <body name="{name}_thigh" pos="0 {0.8 * y} 0">
+          <joint name="{name}_thigh" axis="0 1 0"/>
+          <geom type="capsule" fromto="0 0 0 -0.05 0 -0.2" size="0.025" mass="1.0"/>
+          <body name="{name}_shin" pos="-0.05 0 -0.2">
+            <joint name="{name}_shin" axis="0 1 0"/>
+            <geom type="capsule" fromto="0 0 0 0.05 0 -0.2" size="0.02" mass="0.3"/>
+          </body>
+        </body>
+      </body>""")
+        motors += [f'<motor joint="{name}_{part}" gear="5"/>' for part in ("hip", "thigh", "shin")]
+    return f"""
+<mujoco model="quadruped">
+  <option timestep="0.002"><flag constraint="disable"/></option>
+  <default><joint armature="0.01"/><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body name="base" pos="0 0 0.5">
+      <freejoint/>
+      <geom type="box" size="0.25 0.1 0.05" mass="6"/>{"".join(legs)}
+    </body>
+  </worldbody>
+  <actuator>{"".join(motors)}</actuator>
+</mujoco>"""
+
+
+def relative_error(a, b) -> float:
+    """Largest difference over the largest entry of the reference `b` (the difference itself where `b` is zero)."""
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    return float(np.max(np.abs(a - b)) / (np.max(np.abs(b)) or 1.0))
+
+
+def random_state(mj_model, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A random `(q, v)` around the home pose, quaternions of length one."""
+    mujoco = _import("mujoco")
+    q = mj_model.qpos0.copy()
+    mujoco.mj_integratePos(mj_model, q, rng.normal(size=mj_model.nv), 1.0)
+    return q, rng.normal(size=mj_model.nv)
+
+
+def qacc(mj_model, q, v, tau) -> np.ndarray:
+    """MuJoCo's acceleration under `tau` alone: no constraints, no passive forces, no actuators."""
+    mujoco = _import("mujoco")
+    model = unconstrained(mj_model)
+    bits = mujoco.mjtDisableBit
+    model.opt.disableflags |= bits.mjDSBL_SPRING | bits.mjDSBL_DAMPER | bits.mjDSBL_ACTUATION
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, v, tau
+    mujoco.mj_forward(model, data)
+    return data.qacc.copy()
+
+
+def pinocchio_errors(mj_model, rng: np.random.Generator, *, step: float = 1e-6) -> dict[str, float]:
+    """Relative errors of Pinocchio against MuJoCo: the acceleration, and its derivatives by central differences."""
+    mujoco = _import("mujoco")
+    robot = pinocchio_model(mj_model)
+    q, v = random_state(mj_model, rng)
+    tau = rng.normal(size=mj_model.nv)
+
+    def along(dq, dv, dtau):
+        moved = q.copy()
+        mujoco.mj_integratePos(mj_model, moved, dq, 1.0)
+        return qacc(mj_model, moved, v + dv, tau + dtau)
+
+    errors = {"a": relative_error(robot.aba(q, v, tau), qacc(mj_model, q, v, tau))}
+    zero, basis = np.zeros(mj_model.nv), np.eye(mj_model.nv)
+    exact = robot.aba_derivatives(q, v, tau)
+    for slot, (name, matrix) in enumerate(zip(("da/dq", "da/dv", "da/dtau"), exact, strict=True)):
+        columns = []
+        for e in basis:
+            moves = [zero, zero, zero]
+            moves[slot] = step * e
+            columns.append((along(*moves) - along(*(-m for m in moves))) / (2 * step))
+        errors[name] = relative_error(matrix, np.column_stack(columns))
+    return errors
+
+
+def self_check(steps: int = 20):
+    """Prints how each peer agrees with MuJoCo on the quadruped, and its time a step."""
+    mujoco = _import("mujoco")
+    xml = quadruped()
+    mj_model = mujoco.MjModel.from_xml_string(xml)
+    rng = np.random.default_rng(0)
+    q0, v0 = random_state(mj_model, rng)
+    controls = rng.normal(size=(steps, mj_model.nu))
+
+    long = mujoco_steps(mj_model, q0, v0, np.repeat(controls[:1], 500, axis=0))
+    print(f"MuJoCo {mujoco.__version__}: {1e6 * long.seconds_a_step:.1f} µs a step by {long.how}")
+
+    try:
+        errors = pinocchio_errors(mj_model, rng)
+        print("Pinocchio: relative error " + ", ".join(f"{name} {e:.1e}" for name, e in errors.items()))
+        pin = _import("pinocchio")
+        robot = pinocchio_model(mj_model, free_flyer=True)
+        q, v = robot.to_pinocchio(q0, v0)
+        tau = np.zeros(mj_model.nv)
+        times = interleave(
+            {
+                "aba": lambda: pin.aba(robot.model, robot.data, q, v, tau),
+                "aba derivatives": lambda: pin.computeABADerivatives(robot.model, robot.data, q, v, tau),
+            },
+            repeats=5,
+        )
+        print("  " + ", ".join(f"{name} {1e6 * s:.1f} µs" for name, s in times.items()) + " (free flyer)")
+    except Absent as absent:
+        print(f"Pinocchio: absent: {absent}")
+
+    loss = mujoco_loss(mj_model, q0, v0, controls)
+    direction = rng.normal(size=controls.shape)
+    h = 1e-4
+    slope = (
+        mujoco_loss(mj_model, q0, v0, controls + h * direction)
+        - mujoco_loss(mj_model, q0, v0, controls - h * direction)
+    ) / (2 * h)
+
+    def report(name: str, f: Callable, set_up: float):
+        value, gradient = f(q0, v0, controls)
+        found = float(np.sum(np.asarray(gradient) * direction))
+        seconds = interleave({name: lambda: np.asarray(f(q0, v0, controls)[1])}, repeats=5)[name]
+        print(
+            f"{name}: relative error loss {abs(float(value) - loss) / loss:.1e}, directional derivative "
+            f"{abs(found - slope) / abs(slope):.1e}; {1e6 * seconds / steps:.0f} µs a step, set-up {set_up:.1f} s"
+        )
+
+    try:
+        report("MJX", *mjx_gradient(mj_model, steps))
+        worlds = 16
+        f, set_up = mjx_gradient(mj_model, steps, worlds=worlds)
+        many = [np.tile(x, (worlds, 1)) for x in (q0, v0)] + [np.repeat(controls[:, None], worlds, axis=1)]
+        seconds = interleave({"": lambda: f(*many)[1].block_until_ready()}, repeats=5)[""]
+        print(f"  {worlds} worlds: {1e6 * seconds / steps / worlds:.0f} µs a step and world, set-up {set_up:.1f} s")
+    except Absent as absent:
+        print(f"MJX: absent: {absent}")
+
+    try:
+        report("Newton, a solver a step", *newton_gradient(xml, steps))
+        report("Newton, one solver", *newton_gradient(xml, steps, solver_a_step=False))
+    except Absent as absent:
+        print(f"Newton: absent: {absent}")
+
+
+if __name__ == "__main__":
+    self_check()

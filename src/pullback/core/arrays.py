@@ -1,0 +1,86 @@
+"""Arrays at the rim: NumPy on the CPU, Warp on CUDA; checked on the way in."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from pullback.core.errors import PullbackError
+
+PRECISIONS = {"float32": wp.float32, "float64": wp.float64}
+
+
+def check_precision(dtype) -> str:
+    """The name of a supported precision: "float32" or "float64"."""
+    name = dtype if isinstance(dtype, str) else getattr(np.dtype(dtype), "name", str(dtype))
+    if name not in PRECISIONS:
+        raise PullbackError(f"dtype {name!r} is not supported: use 'float64' or 'float32'")
+    return name
+
+
+def check_device(device) -> str:
+    """The name of a device Warp can use here, such as "cpu" or "cuda:0"."""
+    wp.init()
+    try:
+        return str(wp.get_device(None if device is None else str(device)))
+    except Exception as error:
+        known = ", ".join(str(d) for d in wp.get_devices())
+        raise PullbackError(f"device {device!r} is not available here; there is: {known}") from error
+
+
+def to_numpy(x) -> np.ndarray:
+    """A NumPy view or copy of a NumPy, Warp or torch array, or of nested lists."""
+    if isinstance(x, wp.array):
+        return x.numpy()
+    if hasattr(x, "detach"):  # torch
+        return x.detach().cpu().numpy()
+    return np.asarray(x)
+
+
+def first_not_finite(x: np.ndarray) -> tuple[int, ...] | None:
+    """Index of the first NaN or infinity."""
+    # The sum of squares is one pass and no temporary the size of x; only trouble is looked at closely.
+    if np.isfinite(np.vdot(x, x)):
+        return None
+    bad = np.argwhere(~np.isfinite(x))
+    return tuple(int(i) for i in bad[0]) if len(bad) else None
+
+
+def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[str, ...]) -> np.ndarray:
+    """x as a contiguous NumPy array of this shape and precision, or an error that says what is wrong with it.
+
+    ``axes`` names the axes for the message, e.g. ("worlds", "nq"). Without its leading axis x serves every world.
+    """
+    try:
+        array = to_numpy(x)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"its dtype is {array.dtype}")
+    except (TypeError, ValueError) as error:
+        raise PullbackError(f"{name} cannot be read as an array of numbers: {error}") from error
+    if array.shape != shape:
+        wanted = ", ".join(f"{axis}={size}" for axis, size in zip(axes, shape, strict=True))
+        raise PullbackError(f"{name} has shape {tuple(array.shape)}, but ({wanted}) is needed")
+    array = np.ascontiguousarray(array, dtype=precision)
+    bad = first_not_finite(array)
+    if bad is not None:
+        where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, bad, strict=True))
+        raise PullbackError(f"{name} is not finite at {where}: it is {array[bad]}")
+    return array
+
+
+def to_device(array: np.ndarray, precision: str, device: str, dtype=None) -> wp.array:
+    """A Warp array over (CPU) or holding (CUDA) a contiguous NumPy array."""
+    return wp.array(array, dtype=dtype or PRECISIONS[precision], device=device, copy=device != "cpu")
+
+
+def from_device(array: wp.array):
+    """What the user gets: NumPy on the CPU (no copy), the Warp array itself on CUDA."""
+    return array.numpy() if array.device.is_cpu else array
+
+
+def empty(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
+    return wp.empty(shape, dtype=PRECISIONS[precision], device=device)
+
+
+def zeros(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
+    return wp.zeros(shape, dtype=PRECISIONS[precision], device=device)

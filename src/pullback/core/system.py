@@ -1,0 +1,102 @@
+"""The contract: everything that steps, and steps back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Named(dict):
+    """Named arrays, also reachable as attributes: ``grads.params["mass"]`` is ``grads.params.mass``."""
+
+    def __getattr__(self, name: str):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name!r}; there are {', '.join(self)}") from None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Cotangents: of a state, of the control of a step (or the controls of a rollout), and of the parameters."""
+
+    state: Any
+    control: Any
+    params: Named
+
+    @property
+    def controls(self):
+        return self.control
+
+
+class System(ABC):
+    """Anything with ``step`` and ``pullback``.
+
+    A state is a NamedTuple of arrays with the leading axis ``worlds``; a control has shape (worlds, nu). Rollout,
+    checkpoints, bindings and optimisation are written against this class and know no physics. A System that can do
+    many steps at once overrides ``steps`` and ``backward``; the ones here call ``step`` and ``pullback`` in a loop.
+    """
+
+    worlds: int
+    nu: int
+    dtype: str
+    device: str
+
+    @abstractmethod
+    def step(self, state, control, params: Mapping | None = None):
+        """The state one timestep on. ``params`` replaces some of the System's own parameters."""
+
+    @abstractmethod
+    def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
+        """Cotangents of state, control and parameters from that of the next state."""
+
+    def steps(self, state, controls, *, keep_every: int = 1, params: Mapping | None = None):
+        """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on."""
+        rows = [state]
+        for t, control in enumerate(controls):
+            state = self.step(state, control, params)
+            if (t + 1) % keep_every == 0 or t + 1 == len(controls):
+                rows.append(state)
+        return type(state)(*(np.stack(field) for field in zip(*rows, strict=True)))
+
+    def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
+        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``."""
+        return SteppedBackward(self, controls, final_bar, params, wants_params)
+
+
+class SteppedBackward:
+    """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
+
+    def __init__(self, system: System, controls, final_bar, params, wants_params: bool):
+        self.system, self.controls, self.given = system, controls, params
+        self.wants_params = wants_params
+        self.carry = final_bar
+        self.controls_bar = np.zeros_like(controls)
+        self.params_bar: dict[str, np.ndarray] = {}
+
+    def through(self, states, first: int, end: int, states_bar=None) -> None:
+        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
+        for t in reversed(range(first, end)):
+            state = type(states)(*(field[t - first] for field in states))
+            bars = self.system.pullback(state, self.controls[t], self.carry, self.given)
+            self.carry = bars.state
+            self.controls_bar[t] = bars.control
+            for name, bar in bars.params.items() if self.wants_params else ():
+                self.params_bar[name] = self.params_bar[name] + bar if name in self.params_bar else bar
+            if states_bar is not None:
+                self.carry = type(states)(*(c + b[t - first] for c, b in zip(self.carry, states_bar, strict=True)))
+
+    def finish(self, start) -> Bars:
+        """The cotangents at the start of the trajectory."""
+        return Bars(self.carry, self.controls_bar, Named(self.params_bar))
+
+
+class State(NamedTuple):
+    """Where an articulated System is: coordinates (worlds, nq) and velocities (worlds, nv)."""
+
+    q: Any
+    v: Any

@@ -1,0 +1,320 @@
+"""Articulated bodies as a System."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import check_device, check_precision, checked, empty, from_device, to_device, zeros
+from pullback.core.errors import PullbackError
+from pullback.core.system import Bars, Named, State, System
+from pullback.dynamics.launch import Lane
+from pullback.dynamics.params import KernelParams, Params
+from pullback.dynamics.tree import Layout, tree_struct, workspace_struct
+from pullback.kernels import specialise
+from pullback.model import BALL, FREE, Model
+
+HEALTHY, NOT_FINITE = -2, -1  # as in kernels/step.py
+MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
+
+
+class Articulated(System):
+    """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
+
+    model:    from :func:`pullback.load`
+    contact:  "model": contacts, joint limits and friction loss as the file says. They are not supported yet: an error if
+              the file has any. None: switched off.
+    worlds:   how many copies
+    dtype:    "float64" or "float32"
+    device:   "cpu", "cuda", "cuda:1", ...
+    threads:  CPU threads the worlds are spread over; as many as there are cores if None
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        contact: str | None = "model",
+        *,
+        worlds: int = 1,
+        dtype: str = "float64",
+        device: str = "cpu",
+        threads: int | None = None,
+    ):
+        if not isinstance(model, Model):
+            raise PullbackError(f"model must come from pullback.load, not {type(model).__name__}")
+        if contact not in ("model", None):
+            raise PullbackError(f"contact={contact!r} is not known: use 'model' (as the file says) or None (off)")
+        if contact == "model" and model.constraints:
+            raise PullbackError(
+                "this file asks for what is not supported yet; pass contact=None to switch it off: "
+                + "; ".join(model.constraints[:3])
+                + ("; ..." if len(model.constraints) > 3 else "")
+            )
+        if not isinstance(worlds, int | np.integer) or worlds < 1:
+            raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
+        self.model = model
+        self.worlds = int(worlds)
+        self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
+        self.dtype = check_precision(dtype)
+        self.device = check_device(device)
+        self.params = Params(model, self.worlds)
+        self._layout = Layout(model)
+        self._tree = tree_struct(model, self._layout, self.dtype, self.device)
+        self._tree.implicit_damping = int(
+            model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
+        )
+        self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
+        self._lanes = self._make_lanes(threads)
+        self._pool = ThreadPoolExecutor(len(self._lanes)) if len(self._lanes) > 1 else None
+        self._kernel_params: tuple[int, KernelParams] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Articulated(nq={self.nq}, nv={self.nv}, nu={self.nu}, worlds={self.worlds}, "
+            f"dtype={self.dtype!r}, device={self.device!r})"
+        )
+
+    def _make_lanes(self, threads: int | None) -> list[Lane]:
+        if self.device != "cpu":
+            slots = min(self.worlds, MOST_SLOTS)
+            return [Lane(0, self.worlds, slots, workspace_struct(self.model, self.dtype, self.device, slots))]
+        if threads is None:
+            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if threads < 1:
+            raise PullbackError(f"threads must be at least 1, not {threads}")
+        bounds = np.linspace(0, self.worlds, min(threads, self.worlds) + 1).astype(int)
+        return [
+            Lane(int(first), int(end), 1, workspace_struct(self.model, self.dtype, self.device, 1))
+            for first, end in zip(bounds[:-1], bounds[1:], strict=True)
+        ]
+
+    # --- states and controls ---------------------------------------------------------------------------------------------
+
+    def state(self, q=None, v=None) -> State:
+        """A state of all worlds: q (worlds, nq) or (nq,) [m, rad, quaternions wxyz], v (worlds, nv) or (nv,) [m/s, rad/s].
+
+        What is not given is the model's home pose, at rest.
+        """
+        home = self.model.home
+        if v is None:
+            v = home.v if q is None else np.zeros(self.nv)
+        fields = []
+        for name, value, size in (("q", home.q if q is None else q, self.nq), ("v", v, self.nv)):
+            if isinstance(value, wp.array) and str(value.device) != "cpu" and str(value.device) == self.device:
+                fields.append(self._on_device(value, (self.worlds, size), name))
+                continue
+            if np.ndim(value) == 1 and not isinstance(value, wp.array):
+                value = np.broadcast_to(checked(value, (size,), self.dtype, name, (f"n{name}",)), (self.worlds, size))
+            array = checked(value, (self.worlds, size), self.dtype, name, ("worlds", f"n{name}"))
+            if name == "q":
+                self._check_quaternions(array)
+            fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
+        return State(*fields)
+
+    def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
+        """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
+        if value.shape != shape or value.dtype != empty((0,), self.dtype, "cpu").dtype:
+            raise PullbackError(f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed")
+        return value
+
+    def _check_quaternions(self, q: np.ndarray) -> None:
+        for j, kind in enumerate(self.model.joint_type):
+            if kind in (FREE, BALL):
+                start = self.model.joint_q[j] + (3 if kind == FREE else 0)
+                short = np.flatnonzero(np.linalg.norm(q[:, start : start + 4], axis=1) < 1e-12)
+                if len(short):
+                    raise PullbackError(
+                        f"the quaternion of joint {self.model.joint_names[j]!r} in world {short[0]} has zero length; "
+                        "no rotation is (1, 0, 0, 0)"
+                    )
+
+    def _take_state(self, state) -> State:
+        if not isinstance(state, tuple) or len(state) != 2:
+            raise PullbackError("a state is a pullback.State(q, v): make one with system.state(q, v)")
+        if all(isinstance(x, wp.array) and str(x.device) == self.device for x in state):
+            q, v = (self._on_device(x, (self.worlds, n), s) for x, n, s in zip(state, (self.nq, self.nv), "qv", strict=True))
+            return State(q, v)
+        q = checked(state[0], (self.worlds, self.nq), self.dtype, "q", ("worlds", "nq"))
+        v = checked(state[1], (self.worlds, self.nv), self.dtype, "v", ("worlds", "nv"))
+        self._check_quaternions(q)
+        return State(*(to_device(x, self.dtype, self.device) for x in (q, v)))
+
+    def _take_controls(self, controls) -> wp.array:
+        steps = len(controls) if hasattr(controls, "__len__") else 0
+        shape = (steps, self.worlds, self.nu)
+        if isinstance(controls, wp.array) and str(controls.device) == self.device != "cpu":
+            return self._on_device(controls, shape, "controls")
+        array = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
+        return to_device(array, self.dtype, self.device)
+
+    def _take_params(self, given: Mapping | None) -> KernelParams:
+        if given:
+            values = {**self.params, **{name: self.params.check(name, value) for name, value in given.items()}}
+            return KernelParams(self.model, self._layout, values, self.worlds, self.dtype, self.device)
+        if self._kernel_params is None or self._kernel_params[0] != self.params.version:
+            fresh = KernelParams(self.model, self._layout, self.params, self.worlds, self.dtype, self.device)
+            self._kernel_params = (self.params.version, fresh)
+        return self._kernel_params[1]
+
+    # --- the contract -----------------------------------------------------------------------------------------------------
+
+    def step(self, state: State, control=None, params: Mapping | None = None) -> State:
+        """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None."""
+        states = self.steps(state, self._one_control(control), params=params)
+        return State(states.q[1], states.v[1])
+
+    def pullback(self, state: State, control, next_bar: State, params: Mapping | None = None) -> Bars:
+        """Cotangents of state, control and parameters from that of the next state, in stored coordinates."""
+        controls = self._one_control(control)
+        # Only quaternions of the next state enter, and those from this step.
+        states = self.steps(state, controls, params=params)
+        final = State(states.q[1], states.v[1])
+        backward = self.backward(controls, final, next_bar, params=params)
+        backward.through(State(states.q[:1], states.v[:1]), 0, 1)
+        bars = backward.finish(State(states.q[0], states.v[0]))
+        return Bars(bars.state, bars.control[0], bars.params)
+
+    def _one_control(self, control):
+        if control is None:
+            return np.zeros((1, self.worlds, self.nu), dtype=self.dtype)
+        if isinstance(control, wp.array) and str(control.device) != "cpu":
+            return control.reshape((1, *control.shape))
+        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+
+    def linearize(self, state: State, control=None, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Jacobians of a step in the tangent space: A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu).
+
+        The state's tangent is [dq; dv], where dq moves q as a velocity would in unit time.
+        """
+        from pullback.dynamics.linearize import linearize
+
+        return linearize(self, state, control, params)
+
+    # --- many steps at once -----------------------------------------------------------------------------------------------
+
+    def steps(self, state: State, controls, *, keep_every: int = 1, params: Mapping | None = None) -> State:
+        """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
+        start = self._take_state(state)
+        controls = self._take_controls(controls)
+        kernel_params = self._take_params(params)
+        count = controls.shape[0]
+        rows = 1 + -(-count // keep_every)
+        q = empty((rows, self.worlds, self.nq), self.dtype, self.device)
+        v = empty((rows, self.worlds, self.nv), self.dtype, self.device)
+        wp.copy(q, start.q, count=start.q.size)
+        wp.copy(v, start.v, count=start.v.size)
+        status = wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
+        self._launch(
+            specialise(self.dtype, "step").rollout,
+            (self._tree, kernel_params.struct),
+            (controls,),
+            (0, count, keep_every, q, v, status),
+        )
+        self._check_health(status, controls)
+        return State(from_device(q), from_device(v))
+
+    def backward(self, controls, final: State, final_bar: State, *, params: Mapping | None = None, wants_params=True):
+        return FusedBackward(self, controls, final, final_bar, self._take_params(params), wants_params)
+
+    def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
+        """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after)."""
+
+        def run(lane: Lane) -> None:
+            lane.launch(kernel, (*before, lane.workspace, *arrays, lane.first, lane.end, *after), self.device)
+
+        if self._pool is None:
+            run(self._lanes[0])
+        else:
+            list(self._pool.map(run, self._lanes))
+
+    def _check_health(self, status: wp.array, controls: wp.array) -> None:
+        health = status.numpy()
+        sick = np.flatnonzero(health[:, 0] != HEALTHY)
+        if not len(sick):
+            return
+        world = int(sick[np.argmin(health[sick, 1])])
+        code, step = int(health[world, 0]), int(health[world, 1])
+        if not np.all(np.isfinite(controls.numpy()[step, world])):
+            raise PullbackError(f"controls are not finite in world {world} at step {step}")
+        if code != NOT_FINITE:
+            joint = self.model.joint_names[int(np.searchsorted(self.model.joint_v, code, side="right")) - 1]
+            raise PullbackError(
+                f"the mass matrix is singular in world {world} at step {step}: nothing that joint {joint!r} moves has "
+                "inertia about it; give it mass or armature"
+            )
+        raise PullbackError(
+            f"the motion blew up in world {world} at step {step}: the state is no longer finite; use a smaller timestep "
+            f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
+        )
+
+
+class FusedBackward:
+    """Pulls back through a trajectory piece by piece, last piece first, one launch a piece.
+
+    The cotangent is carried from piece to piece in the tangent space, so that the result does not depend on where the
+    pieces were cut, to the last bit.
+    """
+
+    def __init__(self, system: Articulated, controls, final: State, final_bar: State, params: KernelParams, wants_params):
+        self.system, self.params, self.wants_params = system, params, wants_params
+        self.controls = system._take_controls(controls)
+        self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
+        self.params_bar = params.zero_bars() if wants_params else params.no_bars()
+        self.kernels = specialise(system.dtype, "step_adjoint")
+        final_q = self._own(final[0])
+        self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
+        q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
+        wp.launch(
+            self.kernels.to_tangent,
+            dim=system.worlds,
+            inputs=[system._tree, final_q, q_bar, self.carry_q],
+            device=system.device,
+        )
+        self.carry_v = wp.clone(v_bar)
+
+    def _own(self, x) -> wp.array:
+        if isinstance(x, wp.array):
+            return x
+        return to_device(np.ascontiguousarray(x, dtype=self.system.dtype), self.system.dtype, self.system.device)
+
+    def _bar(self, x, size: int, name: str) -> wp.array:
+        system = self.system
+        if x is None:
+            return zeros((system.worlds, size), system.dtype, system.device)
+        if isinstance(x, wp.array) and str(x.device) == system.device != "cpu":
+            return x
+        array = checked(x, (system.worlds, size), system.dtype, f"{name}_bar", ("worlds", f"n{name}"))
+        return to_device(array, system.dtype, system.device)
+
+    def through(self, states: State, first: int, end: int, states_bar: State | None = None) -> None:
+        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
+        q, v = (self._own(x) for x in states)
+        q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
+        self.system._launch(
+            self.kernels.rollout_adjoint,
+            (self.system._tree, self.params.struct, self.params_bar),
+            (self.controls, self.controls_bar),
+            (first, end, q, v, q_bar, v_bar, int(states_bar is not None), int(self.wants_params))
+            + (self.carry_q, self.carry_v),
+        )
+
+    def finish(self, start: State) -> Bars:
+        """The cotangents at the start of the trajectory, in stored coordinates."""
+        system = self.system
+        q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
+        wp.launch(
+            self.kernels.to_coordinates,
+            dim=system.worlds,
+            inputs=[system._tree, self._own(start[0]), self.carry_q, q_bar],
+            device=system.device,
+        )
+        params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
+        return Bars(
+            State(from_device(q_bar), from_device(self.carry_v)),
+            from_device(self.controls_bar),
+            params,
+        )

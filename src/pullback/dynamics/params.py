@@ -1,0 +1,304 @@
+"""The differentiable parameters of an articulated System: their names, shapes and checks, and the kernels' form of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import checked, to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import Named
+from pullback.dynamics.tree import Layout
+from pullback.kernels import specialise
+from pullback.model import Model
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One named array. Its value has this shape, or (worlds, *shape)."""
+
+    unit: str
+    axes: tuple[str, ...]
+    value: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+
+def parameters(model: Model) -> dict[str, Parameter]:
+    """All differentiable parameters of a model, at the values the file gave."""
+    table = {
+        "mass": Parameter("kg", ("body",), model.body_mass),
+        "com": Parameter("m", ("body", "axis"), model.body_com),
+        "inertia": Parameter("kg·m²", ("body", "entry"), model.body_inertia),
+        "gravcomp": Parameter("1", ("body",), model.body_gravcomp),
+        "body_pos": Parameter("m", ("body", "axis"), model.body_pos),
+        "body_quat": Parameter("1", ("body", "entry"), model.body_quat),
+        "joint_pos": Parameter("m", ("joint", "axis"), model.joint_pos),
+        "joint_axis": Parameter("1", ("joint", "axis"), model.joint_axis),
+        "stiffness": Parameter("N·m/rad or N/m", ("joint",), model.joint_stiffness),
+        "spring_ref": Parameter("rad or m", ("coordinate",), model.q_spring),
+        "damping": Parameter("N·m·s/rad or N·s/m", ("dof",), model.dof_damping),
+        "armature": Parameter("kg·m² or kg", ("dof",), model.dof_armature),
+        "gear": Parameter("1", ("actuator", "entry"), model.actuator_gear),
+        "gain": Parameter("N·m or N a unit", ("actuator", "entry"), model.actuator_gain),
+        "bias": Parameter("N·m or N a unit", ("actuator", "entry"), model.actuator_bias),
+        "gravity": Parameter("m/s²", ("axis",), model.gravity),
+    }
+    if model.fluid_density or model.fluid_viscosity:
+        table |= {
+            "fluid_density": Parameter("kg/m³", (), np.asarray(model.fluid_density)),
+            "fluid_viscosity": Parameter("Pa·s", (), np.asarray(model.fluid_viscosity)),
+            "wind": Parameter("m/s", ("axis",), model.wind),
+            "fluid_box": Parameter("m", ("body", "axis"), model.fluid_box),
+        }
+    return table
+
+
+class Params(Mapping):
+    """``system.params``: read an array by name, or set one: ``system.params["mass"] = new_mass``.
+
+    Arrays are read-only; set a changed copy. One with a leading axis of size ``worlds`` gives each world its own.
+    """
+
+    def __init__(self, model: Model, worlds: int):
+        self._model, self._worlds = model, worlds
+        self._table = parameters(model)
+        self._values = {name: _frozen(np.array(entry.value, dtype=np.float64)) for name, entry in self._table.items()}
+        self.version = 0  # counts changes, so that derived arrays know when they are stale
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._values[self._known(name)]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __setitem__(self, name: str, value) -> None:
+        self._values[name] = self.check(name, value)
+        self.version += 1
+
+    def __iter__(self):
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        rows = (f"  {n}: {self._values[n].shape} [{e.unit}]" for n, e in self._table.items())
+        return "Params(\n" + "\n".join(rows) + "\n)"
+
+    def unit(self, name: str) -> str:
+        return self._table[self._known(name)].unit
+
+    def _known(self, name: str) -> str:
+        if name not in self._table:
+            raise PullbackError(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
+        return name
+
+    def check(self, name: str, value) -> np.ndarray:
+        """The value as a read-only array, if a robot could have it."""
+        entry = self._table[self._known(name)]
+        shape, axes = entry.shape, entry.axes
+        if np.ndim(to_numpy(value)) == len(shape) + 1:
+            shape, axes = (self._worlds, *shape), ("worlds", *axes)
+        array = checked(value, shape, "float64", f"parameter {name!r}", axes).copy()
+        if name == "mass":
+            self._refuse(name, (array < 0) | ((array == 0) & (self._model.body_mass > 0)), "must be positive")
+        elif name == "inertia":
+            self._refuse(name, ~_positive_definite(array, self._model), "is not that of a body (positive definite)")
+        elif name in ("armature", "fluid_density", "fluid_viscosity", "fluid_box"):
+            self._refuse(name, array < 0, "must not be negative")
+        elif name in ("body_quat", "joint_axis"):
+            self._refuse(name, np.linalg.norm(array, axis=-1) < 1e-12, "has no direction: it is of zero length")
+        elif name == "spring_ref":
+            for start in _ball_coordinates(self._model):
+                short = np.linalg.norm(array[..., start : start + 4], axis=-1) < 1e-12
+                self._refuse(name, short, "has no direction: its quaternion is of zero length")
+        return _frozen(array)
+
+    def _refuse(self, name: str, wrong: np.ndarray, why: str) -> None:
+        if not np.any(wrong):
+            return
+        index = np.argwhere(wrong)[0]
+        item = int(index[-1]) if len(index) else 0
+        names = {"body": self._model.body_names, "joint": self._model.joint_names}.get(
+            (self._table[name].axes or ("",))[0], ()
+        )
+        where = f" of {names[item]!r}" if item < len(names) else (f" at index {item}" if len(index) else "")
+        raise PullbackError(f"parameter {name!r}{where} {why}")
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
+
+
+def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:
+    xx, yy, zz, xy, xz, yz = np.moveaxis(inertia, -1, 0)
+    full = np.stack([np.stack([xx, xy, xz], -1), np.stack([xy, yy, yz], -1), np.stack([xz, yz, zz], -1)], -2)
+    smallest = np.linalg.eigvalsh(full)[..., 0]
+    massless = model.body_mass == 0  # the world, and frames: nothing to be definite about
+    return (smallest > 0) | massless | ((smallest >= -1e-15) & (np.abs(inertia).max(axis=-1) == 0))
+
+
+def _ball_coordinates(model: Model) -> list[int]:
+    """Where quaternions start in q."""
+    return [int(q) + {0: 3, 1: 0}[int(t)] for q, t in zip(model.joint_q, model.joint_type, strict=True) if t in (0, 1)]
+
+
+# --- the kernels' form ----------------------------------------------------------------------------------------------------
+
+# Kernel fields that are the user's array as it is.
+STRAIGHT = ("mass", "com", "inertia", "gravcomp", "damping", "armature", "gear", "gain", "bias", "fluid_box")
+
+
+class KernelParams:
+    """Values of all parameters as the kernels read them, and the way back for cotangents."""
+
+    def __init__(self, model: Model, layout: Layout, values: Mapping, worlds: int, precision: str, device: str):
+        self.model, self.layout, self.worlds = model, layout, worlds
+        self.precision, self.device = precision, device
+        self.values = dict(values)
+        self.per_world = {n: np.ndim(v) > np.ndim(parameters(model)[n].value) for n, v in self.values.items()}
+        module = specialise(precision, "tree")
+        self.struct = module.Params()
+        for name, variable in module.Params.vars.items():
+            array = self._kernel_form(name)
+            setattr(self.struct, name, self._upload(array, variable.type.dtype))
+
+    def _batched(self, name: str) -> np.ndarray:
+        """The user's array with a leading axis of 1 or worlds."""
+        value = np.asarray(self.values[name], dtype=np.float64)
+        return value if self.per_world[name] else value[None]
+
+    def _kernel_form(self, name: str) -> np.ndarray:
+        """(1 or worlds, items, entries)"""
+        model, layout = self.model, self.layout
+        if name == "fluid_quat":
+            return model.fluid_quat[None]
+        if name == "fluid_box" and name not in self.values:
+            return model.fluid_box[None]
+        if name in STRAIGHT:
+            return self._batched(name)
+        if name == "body_pos":
+            value = self._batched(name).copy()
+            value[:, layout.free_bodies] = 0.0  # a free joint's coordinates are the pose itself
+            return value
+        if name == "body_quat":
+            value = self._batched(name) / np.linalg.norm(self._batched(name), axis=-1, keepdims=True)
+            value[:, layout.free_bodies] = (1.0, 0.0, 0.0, 0.0)
+            return value
+        if name == "joint_pos":
+            return np.where(layout.from_free[:, None], 0.0, self._batched(name)[:, layout.source])
+        if name == "joint_axis":
+            value = self._batched(name)[:, layout.source]
+            value = value / np.linalg.norm(value, axis=-1, keepdims=True)
+            return np.where(layout.from_free[:, None], layout.free_axis, value)
+        if name == "stiffness":
+            return self._batched(name)[:, layout.source]
+        if name == "spring_ref":
+            value = self._batched(name).copy()
+            for i in layout.q[layout.ball]:
+                value[:, i : i + 4] /= np.linalg.norm(value[:, i : i + 4], axis=-1, keepdims=True)
+            return value
+        if name == "gravity":
+            return self._batched(name)[:, None]
+        assert name == "fluid", name
+        if "wind" not in self.values:
+            return np.zeros((1, 2, 3))
+        density, viscosity, wind = (self._batched(n) for n in ("fluid_density", "fluid_viscosity", "wind"))
+        fluid = np.zeros((max(len(density), len(viscosity), len(wind)), 2, 3))
+        fluid[:, 0, 0], fluid[:, 0, 1], fluid[:, 1] = density, viscosity, wind
+        return fluid
+
+    def _upload(self, array: np.ndarray, dtype) -> wp.array:
+        """An array [world, item]; one all worlds share is stored once and has a stride of zero along worlds."""
+        base = wp.array(np.ascontiguousarray(array, dtype=self.precision), dtype=dtype, device=self.device, ndim=2)
+        if len(array) == self.worlds:
+            return base
+        shared = wp.array(
+            ptr=base.ptr,
+            dtype=dtype,
+            shape=(self.worlds, base.shape[1]),
+            strides=(0, base.strides[1]),
+            device=self.device,
+        )
+        shared.owner = base  # keeps the memory alive
+        return shared
+
+    def zero_bars(self):
+        """A struct of cotangents, one set a world: summing them in a fixed order keeps results reproducible."""
+        module = specialise(self.precision, "tree")
+        bars = module.Params()
+        for name, variable in module.Params.vars.items():
+            shape = getattr(self.struct, name).shape
+            setattr(bars, name, wp.zeros(shape, dtype=variable.type.dtype, device=self.device))
+        return bars
+
+    def no_bars(self):
+        """A struct that stands where cotangents of parameters are not wanted."""
+        return specialise(self.precision, "tree").Params()
+
+    def user_bars(self, bars) -> Named:
+        """Cotangents in the shapes of the user's arrays."""
+        return Named({name: self._user_form(name, bars) for name in self.values})
+
+    def _user_form(self, name: str, bars) -> np.ndarray:
+        model, layout = self.model, self.layout
+
+        def total(field: str) -> np.ndarray:
+            array = getattr(bars, field).numpy()
+            return array if self.per_world[name] else array.sum(axis=0, keepdims=True)
+
+        value = self._batched(name)
+        if name in STRAIGHT:
+            bar = total(name)
+        elif name == "body_pos":
+            bar = total(name)
+            bar[:, layout.free_bodies] = 0.0
+        elif name == "body_quat":
+            bar = _coordinates_of_tangent(value, total(name)[..., :3])
+            bar[:, layout.free_bodies] = 0.0
+        elif name in ("joint_pos", "joint_axis"):
+            kernel_bar = total(name)
+            kernel_bar[:, layout.from_free] = 0.0
+            if name == "joint_axis":
+                kernel_bar[:, layout.ball] = 0.0  # a ball joint has no axis
+            bar = np.zeros((len(kernel_bar), model.njoint, 3))
+            bar[:, layout.source] = kernel_bar  # one kernel joint a joint, but for free joints, which are zero
+            if name == "joint_axis":
+                length = np.linalg.norm(value, axis=-1, keepdims=True)
+                unit = value / length
+                bar = (bar - unit * np.sum(unit * bar, axis=-1, keepdims=True)) / length
+        elif name == "stiffness":
+            kernel_bar = total(name)
+            bar = np.zeros((len(kernel_bar), model.njoint))
+            np.add.at(bar, (slice(None), layout.source), kernel_bar)
+        elif name == "spring_ref":
+            bar = total(name)
+            for i in layout.q[layout.ball]:
+                bar[:, i : i + 4] = _coordinates_of_tangent(value[:, i : i + 4], bar[:, i : i + 3])
+        elif name == "gravity":
+            bar = total(name)[:, 0]
+        elif name == "wind":
+            bar = total("fluid")[:, 1]
+        else:
+            bar = total("fluid")[:, 0, {"fluid_density": 0, "fluid_viscosity": 1}[name]]
+        bar = np.asarray(bar, dtype=self.precision)
+        return bar if self.per_world[name] else bar[0]
+
+
+def _coordinates_of_tangent(quat: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """Cotangent of a quaternion of any length from that of a rotation vector in its frame; mirrors the kernels'."""
+    w, x, y, z = np.moveaxis(quat, -1, 0)
+    a, b, c = np.moveaxis(turn, -1, 0)
+    product = np.stack(
+        [-x * a - y * b - z * c, w * a + y * c - z * b, w * b - x * c + z * a, w * c + x * b - y * a], axis=-1
+    )
+    return 2.0 / np.sum(quat * quat, axis=-1, keepdims=True) * product

@@ -1,0 +1,109 @@
+"""From a Model to the structs that kernels read: topology, and parameters in the kernels' own form."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import PRECISIONS
+from pullback.kernels import specialise
+from pullback.model import BALL, FREE, HINGE, SLIDE, Model
+
+INTEGRATORS = {"euler": 0, "implicitfast": 1, "rk4": 2}
+
+
+class Layout:
+    """How a model's joints map to the kernels' joints, where a free joint is three slides and a ball."""
+
+    def __init__(self, model: Model):
+        kernel_types = specialise("float64", "tree")
+        types, q, v, source, first = [], [], [], [], [0] * (model.nbody + 1)
+        by_body = [[] for _ in range(model.nbody)]
+        for j, body in enumerate(model.joint_body):
+            by_body[body].append(j)
+        for body in range(model.nbody):
+            first[body] = len(types)
+            for j in by_body[body]:
+                q0, v0 = int(model.joint_q[j]), int(model.joint_v[j])
+                if model.joint_type[j] == FREE:
+                    parts = [(kernel_types.SLIDE, k, k) for k in range(3)] + [(kernel_types.BALL, 3, 3)]
+                else:
+                    kind = {BALL: kernel_types.BALL, SLIDE: kernel_types.SLIDE, HINGE: kernel_types.HINGE}
+                    parts = [(kind[int(model.joint_type[j])], 0, 0)]
+                for kind, dq, dv in parts:
+                    types.append(int(kind))
+                    q.append(q0 + dq)
+                    v.append(v0 + dv)
+                    source.append(j)
+        first[model.nbody] = len(types)
+        as_int = lambda x: np.asarray(x, dtype=np.int32)  # noqa: E731
+        self.type, self.q, self.v, self.source = as_int(types), as_int(q), as_int(v), as_int(source)
+        self.first = as_int(first)
+        self.slide = self.type == int(kernel_types.SLIDE)
+        self.ball = self.type == int(kernel_types.BALL)
+        self.from_free = model.joint_type[self.source] == FREE if len(types) else np.zeros(0, bool)
+        self.free_bodies = model.joint_body[model.joint_type == FREE]
+        # the world's axes, for the slides of a free joint
+        self.free_axis = np.eye(3)[(self.q - model.joint_q[self.source]).clip(0, 2)] if len(types) else np.zeros((0, 3))
+
+
+def tree_struct(model: Model, layout: Layout, precision: str, device: str):
+    """The kernels' Tree of a model."""
+    real = PRECISIONS[precision]
+    tree = specialise(precision, "tree").Tree()
+    ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+    reals = lambda x: wp.array(np.asarray(x, dtype=precision), dtype=real, device=device)  # noqa: E731
+
+    moves = np.zeros(model.nbody, bool)
+    is_root = np.zeros(model.nbody, bool)
+    has_joint = layout.first[1:] > layout.first[:-1]
+    for i in range(1, model.nbody):
+        above = moves[model.body_parent[i]]
+        is_root[i] = has_joint[i] and not above
+        moves[i] = above or has_joint[i]
+    tree.body_parent = ints(model.body_parent)
+    tree.body_is_root = ints(is_root)
+    tree.body_joint = ints(layout.first)
+    tree.joint_type, tree.joint_q, tree.joint_v = ints(layout.type), ints(layout.q), ints(layout.v)
+    # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
+    tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
+
+    joint = model.actuator_joint
+    kind = model.joint_type[joint] if model.nu else np.zeros(0, int)
+    tree.actuator_on = ints(np.select([kind == BALL, kind == FREE], [1, 2], 0))
+    tree.actuator_q, tree.actuator_v = ints(model.joint_q[joint]), ints(model.joint_v[joint])
+    tree.actuator_in_parent = ints(model.actuator_in_parent)
+    bound = lambda limited, limits, side: reals(np.where(limited, limits[:, side], (-np.inf, np.inf)[side]))  # noqa: E731
+    tree.control_low = bound(model.control_limited, model.control_range, 0)
+    tree.control_high = bound(model.control_limited, model.control_range, 1)
+    tree.force_low = bound(model.force_limited, model.force_range, 0)
+    tree.force_high = bound(model.force_limited, model.force_range, 1)
+    low, high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+    for j in np.flatnonzero(model.joint_force_limited):
+        low[model.joint_v[j]], high[model.joint_v[j]] = model.joint_force_range[j]
+    tree.dof_force_low, tree.dof_force_high = reals(low), reals(high)
+
+    tree.nq, tree.nv = model.nq, model.nv
+    tree.timestep = model.timestep
+    tree.integrator = INTEGRATORS[model.integrator]
+    return tree
+
+
+WORKSPACE_SIZES = {
+    # what the first axis of a workspace array counts; all that are not named count bodies
+    **dict.fromkeys(("q", "q_start"), "nq"),
+    **dict.fromkeys(("v", "a", "tau", "actuation", "diagonal", "S", "U", "D_inv", "u"), "nv"),
+    **dict.fromkeys(("q_bar", "v_bar", "a_bar", "w", "v_start", "q_start_bar", "v_start_bar"), "nv"),
+    **dict.fromkeys(("stage_v", "stage_a", "stage_v_bar", "stage_a_bar"), "stages"),
+}
+
+
+def workspace_struct(model: Model, precision: str, device: str, slots: int):
+    """Room for ``slots`` worlds to be worked on at a time."""
+    struct = specialise(precision, "tree").Workspace
+    sizes = {"nq": model.nq, "nv": model.nv, "nbody": model.nbody, "stages": 4 * model.nv}
+    workspace = struct()
+    for name, variable in struct.vars.items():
+        shape = (sizes[WORKSPACE_SIZES.get(name, "nbody")], slots)
+        setattr(workspace, name, wp.zeros(shape, dtype=variable.type.dtype, device=device))
+    return workspace

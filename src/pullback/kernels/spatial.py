@@ -1,0 +1,261 @@
+"""Spatial algebra and rotations.
+
+Motions and forces are 6-vectors [angular; linear] in *world axes about one fixed point* ``o`` a tree: nothing needs
+transforming between links, and sums over a subtree are plain sums.
+
+    letter  meaning                                              type
+    m x     motion: angular velocity, linear velocity at o       vec6
+    f       force: moment about o, linear force                  vec6
+    q       unit quaternion, wxyz                                vec4
+    phi     rotation vector                                      vec3 [rad]
+"""
+
+import warp as wp
+
+from .scalar import SMALL_ANGLE_SQUARED, mat33, mat66, real, vec3, vec4, vec6
+
+# --- 6-vectors ----------------------------------------------------------------------------------------------------
+
+
+@wp.func
+def ang(x: vec6):
+    return vec3(x[0], x[1], x[2])
+
+
+@wp.func
+def lin(x: vec6):
+    return vec3(x[3], x[4], x[5])
+
+
+@wp.func
+def pack(a: vec3, b: vec3):
+    return vec6(a[0], a[1], a[2], b[0], b[1], b[2])
+
+
+@wp.func
+def cross_motion(a: vec6, b: vec6):
+    """a × b: rate of a motion b carried along by a."""
+    return pack(wp.cross(ang(a), ang(b)), wp.cross(ang(a), lin(b)) + wp.cross(lin(a), ang(b)))
+
+
+@wp.func
+def cross_force(a: vec6, f: vec6):
+    """a ×* f: rate of a force f carried along by a. Minus the transpose of a ×."""
+    return pack(wp.cross(ang(a), ang(f)) + wp.cross(lin(a), lin(f)), wp.cross(ang(a), lin(f)))
+
+
+@wp.func
+def moment_about(f: vec6, p: vec3):
+    """Moment of f about the point p (relative to o). Also: cotangent of a rotation about p."""
+    return ang(f) - wp.cross(p, lin(f))
+
+
+# --- symmetric 3×3 matrices as [xx yy zz xy xz yz] ---------------------------------------------------------------------
+
+
+@wp.func
+def sym_mul(J: vec6, x: vec3):
+    return vec3(
+        J[0] * x[0] + J[3] * x[1] + J[4] * x[2],
+        J[3] * x[0] + J[1] * x[1] + J[5] * x[2],
+        J[4] * x[0] + J[5] * x[1] + J[2] * x[2],
+    )
+
+
+@wp.func
+def sym_outer(a: vec3, b: vec3):
+    """Cotangent of J in aᵀ J b."""
+    return vec6(
+        a[0] * b[0],
+        a[1] * b[1],
+        a[2] * b[2],
+        a[0] * b[1] + a[1] * b[0],
+        a[0] * b[2] + a[2] * b[0],
+        a[1] * b[2] + a[2] * b[1],
+    )
+
+
+@wp.func
+def sym_rotate(R: mat33, J: vec6):
+    """R J Rᵀ"""
+    T = R * mat33(J[0], J[3], J[4], J[3], J[1], J[5], J[4], J[5], J[2])
+    r0 = vec3(R[0, 0], R[0, 1], R[0, 2])
+    r1 = vec3(R[1, 0], R[1, 1], R[1, 2])
+    r2 = vec3(R[2, 0], R[2, 1], R[2, 2])
+    t0 = vec3(T[0, 0], T[0, 1], T[0, 2])
+    t1 = vec3(T[1, 0], T[1, 1], T[1, 2])
+    t2 = vec3(T[2, 0], T[2, 1], T[2, 2])
+    return vec6(wp.dot(t0, r0), wp.dot(t1, r1), wp.dot(t2, r2), wp.dot(t0, r1), wp.dot(t0, r2), wp.dot(t1, r2))
+
+
+# --- rigid-body inertia: mass, h = mass × centre of mass, J about o ------------------------------------------------------
+
+
+@wp.func
+def inertia_about_origin(R: mat33, J_com: vec6, mass: real, c: vec3):
+    """Rotational inertia about o of a body whose centre of mass is at c; J_com is about c in the body's axes."""
+    J = sym_rotate(R, J_com)
+    cc = wp.dot(c, c)
+    return J + mass * vec6(
+        cc - c[0] * c[0], cc - c[1] * c[1], cc - c[2] * c[2], -c[0] * c[1], -c[0] * c[2], -c[1] * c[2]
+    )
+
+
+@wp.func
+def inertia_mul(mass: real, h: vec3, J: vec6, m: vec6):
+    """I m: momentum of the motion m."""
+    return pack(sym_mul(J, ang(m)) + wp.cross(h, lin(m)), mass * lin(m) - wp.cross(h, ang(m)))
+
+
+@wp.func
+def inertia_matrix(mass: real, h: vec3, J: vec6):
+    o = real(0.0)
+    return mat66(
+        J[0], J[3], J[4], o, -h[2], h[1],
+        J[3], J[1], J[5], h[2], o, -h[0],
+        J[4], J[5], J[2], -h[1], h[0], o,
+        o, h[2], -h[1], mass, o, o,
+        -h[2], o, h[0], o, mass, o,
+        h[1], -h[0], o, o, o, mass,
+    )  # fmt: skip
+
+
+# --- rotations ---------------------------------------------------------------------------------------------------------
+
+
+@wp.func
+def quat_mul(a: vec4, b: vec4):
+    return vec4(
+        a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
+        a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
+        a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
+        a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
+    )
+
+
+@wp.func
+def quat_conj(q: vec4):
+    return vec4(q[0], -q[1], -q[2], -q[3])
+
+
+@wp.func
+def quat_vec(q: vec4):
+    return vec3(q[1], q[2], q[3])
+
+
+@wp.func
+def quat_rotate(q: vec4, x: vec3):
+    t = real(2.0) * wp.cross(quat_vec(q), x)
+    return x + q[0] * t + wp.cross(quat_vec(q), t)
+
+
+@wp.func
+def quat_matrix(q: vec4):
+    two = real(2.0)
+    one = real(1.0)
+    w = q[0]
+    x = q[1]
+    y = q[2]
+    z = q[3]
+    return mat33(
+        one - two * (y * y + z * z), two * (x * y - w * z), two * (x * z + w * y),
+        two * (x * y + w * z), one - two * (x * x + z * z), two * (y * z - w * x),
+        two * (x * z - w * y), two * (y * z + w * x), one - two * (x * x + y * y),
+    )  # fmt: skip
+
+
+@wp.func
+def quat_axis_angle(axis: vec3, angle: real):
+    half = real(0.5) * angle
+    s = wp.sin(half)
+    return vec4(wp.cos(half), axis[0] * s, axis[1] * s, axis[2] * s)
+
+
+@wp.func
+def sinc(x2: real):
+    """sin(x)/x from x²."""
+    result = real(1.0) - x2 * (real(1.0) / real(6.0) - x2 * (real(1.0) / real(120.0) - x2 * real(1.0) / real(5040.0)))
+    if x2 > SMALL_ANGLE_SQUARED:
+        x = wp.sqrt(x2)
+        result = wp.sin(x) / x
+    return result
+
+
+@wp.func
+def one_minus_sinc(x2: real):
+    """(1 - sin(x)/x) / x² from x²."""
+    result = real(1.0) / real(6.0) - x2 * (real(1.0) / real(120.0) - x2 * (real(1.0) / real(5040.0) - x2 * real(1.0) / real(362880.0)))
+    if x2 > SMALL_ANGLE_SQUARED:
+        x = wp.sqrt(x2)
+        result = (real(1.0) - wp.sin(x) / x) / x2
+    return result
+
+
+@wp.func
+def quat_exp(phi: vec3):
+    """Quaternion of the rotation vector phi."""
+    quarter = real(0.25) * wp.dot(phi, phi)
+    s = real(0.5) * sinc(quarter)
+    return vec4(wp.cos(wp.sqrt(quarter)), phi[0] * s, phi[1] * s, phi[2] * s)
+
+
+@wp.func
+def quat_log(q: vec4):
+    """Rotation vector of q, of length at most π."""
+    u = quat_vec(q)
+    w = q[0]
+    if w < real(0.0):  # q and -q are the same rotation; take the short way
+        u = -u
+        w = -w
+    n2 = wp.dot(u, u)
+    scale = real(2.0)
+    if n2 > real(0.0):
+        n = wp.sqrt(n2)
+        scale = real(2.0) * wp.atan2(n, w) / n
+    return scale * u
+
+
+@wp.func
+def exp_jacobian(phi: vec3, x: vec3):
+    """Jr(phi) x: exp(phi + d) = exp(phi) exp(Jr(phi) d) to first order in d."""
+    x2 = wp.dot(phi, phi)
+    half = sinc(real(0.25) * x2)
+    cx = wp.cross(phi, x)
+    return x - real(0.5) * half * half * cx + one_minus_sinc(x2) * wp.cross(phi, cx)
+
+
+@wp.func
+def exp_jacobian_transposed(phi: vec3, x: vec3):
+    """Jr(phi)ᵀ x = Jr(-phi) x"""
+    return exp_jacobian(-phi, x)
+
+
+@wp.func
+def log_jacobian(phi: vec3, x: vec3):
+    """Jr(phi)⁻¹ x: log(exp(phi) exp(d)) = phi + Jr(phi)⁻¹ d to first order in d."""
+    x2 = wp.dot(phi, phi)
+    half = sinc(real(0.25) * x2)
+    # (1 - (x/2) cot(x/2)) / x², written without cancellation at 0; (x/2) cot(x/2) = cos(x/2) / sinc(x/2)
+    k = real(1.0) / real(12.0) + x2 * (real(1.0) / real(720.0) + x2 * real(1.0) / real(30240.0))
+    if x2 > SMALL_ANGLE_SQUARED:
+        k = (real(1.0) - wp.cos(real(0.5) * wp.sqrt(x2)) / half) / x2
+    cx = wp.cross(phi, x)
+    return x + real(0.5) * cx + k * wp.cross(phi, cx)
+
+
+@wp.func
+def log_jacobian_transposed(phi: vec3, x: vec3):
+    """Jr(phi)⁻ᵀ x = Jr(-phi)⁻¹ x"""
+    return log_jacobian(-phi, x)
+
+
+@wp.func
+def tangent_of_coordinates(q: vec4, q_bar: vec4):
+    """Cotangent of a body-frame rotation d in q exp(d), from that of the four stored numbers."""
+    return real(0.5) * quat_vec(quat_mul(quat_conj(q), q_bar))
+
+
+@wp.func
+def coordinates_of_tangent(q: vec4, d_bar: vec3):
+    """Cotangent of the four stored numbers of q, which need not be of unit length, from that of a rotation d."""
+    return (real(2.0) / wp.dot(q, q)) * quat_mul(q, vec4(real(0.0), d_bar[0], d_bar[1], d_bar[2]))

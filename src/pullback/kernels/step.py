@@ -1,0 +1,177 @@
+"""One launch steps every world through a whole trajectory."""
+
+import warp as wp
+
+from .forces import fluid_forces, joint_forces
+from .scalar import real, vec3, vec4
+from .spatial import quat_exp, quat_mul
+from .sweeps import bias_forces, eliminate, outward, substitute
+from .tree import BALL, RK4, Params, Tree, Workspace
+
+HEALTHY = wp.constant(-2)
+NOT_FINITE = wp.constant(-1)  # any other status is the degree of freedom whose inertia vanished
+
+
+@wp.func
+def accelerate(
+    m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int
+):
+    """Joint accelerations s.a from s.q, s.v and controls[t, world]; everything the adjoint needs stays in s."""
+    outward(m, p, s, world, slot)
+    joint_forces(m, p, s, controls, t, world, slot)
+    bias_forces(m, p, s, world, slot)
+    if m.has_fluid == 1:
+        fluid_forces(m, p, s, world, slot)
+    singular = eliminate(m, s, slot)
+    substitute(m, s, slot)
+    return singular
+
+
+@wp.func
+def advance(m: Tree, s: Workspace, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), first: int, h: real, slot: int):
+    """s.q = q moved for the time h at the velocities v[first:]."""
+    for k in range(m.joint_type.shape[0]):
+        qi = m.joint_q[k]
+        d = first + m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = wp.normalize(vec4(q[qi, slot], q[qi + 1, slot], q[qi + 2, slot], q[qi + 3, slot]))
+            quat = quat_mul(quat, quat_exp(h * vec3(v[d, slot], v[d + 1, slot], v[d + 2, slot])))
+            for j in range(4):
+                s.q[qi + j, slot] = quat[j]
+        else:
+            s.q[qi, slot] = q[qi, slot] + h * v[d, slot]
+
+
+@wp.func
+def stage_count(integrator: int):
+    return wp.where(integrator == RK4, 4, 1)
+
+
+@wp.func
+def stage_weight(stage: int):
+    return wp.where(stage == 0 or stage == 3, real(1.0) / real(6.0), real(1.0) / real(3.0))
+
+
+@wp.func
+def stage_node(stage: int):
+    """How far into the step a later stage lies, along the derivative of the stage before it."""
+    return wp.where(stage == 3, real(1.0), real(0.5))
+
+
+@wp.func
+def start_stages(m: Tree, s: Workspace, slot: int):
+    for i in range(m.nq):
+        s.q_start[i, slot] = s.q[i, slot]
+    for d in range(m.nv):
+        s.v_start[d, slot] = s.v[d, slot]
+
+
+@wp.func
+def enter_stage(m: Tree, s: Workspace, stage: int, slot: int):
+    """s.q, s.v of a stage, from the start of the step and the stage before."""
+    if stage == 0:
+        for i in range(m.nq):
+            s.q[i, slot] = s.q_start[i, slot]
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot]
+    else:
+        h = m.timestep * stage_node(stage)
+        before = (stage - 1) * m.nv
+        advance(m, s, s.q_start, s.stage_v, before, h, slot)
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot] + h * s.stage_a[before + d, slot]
+    for d in range(m.nv):
+        s.stage_v[stage * m.nv + d, slot] = s.v[d, slot]
+
+
+@wp.func
+def leave_stage(m: Tree, s: Workspace, stage: int, slot: int):
+    for d in range(m.nv):
+        s.stage_a[stage * m.nv + d, slot] = s.a[d, slot]
+
+
+@wp.func
+def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
+    return (
+        stage_weight(0) * x[d, slot]
+        + stage_weight(1) * x[nv + d, slot]
+        + stage_weight(2) * x[2 * nv + d, slot]
+        + stage_weight(3) * x[3 * nv + d, slot]
+    )
+
+
+@wp.func
+def step(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
+    """s.q, s.v one timestep on. Returns the status."""
+    singular = int(-1)
+    start_stages(m, s, slot)
+    for stage in range(stage_count(m.integrator)):
+        enter_stage(m, s, stage, slot)
+        found = accelerate(m, p, s, controls, t, world, slot)
+        leave_stage(m, s, stage, slot)
+        if found >= 0:
+            singular = found
+    if m.integrator == RK4:
+        for d in range(m.nv):
+            s.v[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)
+        advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot] + m.timestep * mean_of_stages(s.stage_a, d, m.nv, slot)
+    else:
+        for d in range(m.nv):
+            s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
+        advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+    total = real(0.0)
+    for d in range(m.nv):
+        total += wp.abs(s.v[d, slot])
+    for i in range(m.nq):
+        total += wp.abs(s.q[i, slot])
+    status = int(HEALTHY)
+    if not wp.isfinite(total):
+        status = NOT_FINITE
+    if singular >= 0:
+        status = singular
+    return status
+
+
+@wp.kernel(enable_backward=False)
+def rollout(
+    m: Tree,
+    p: Params,
+    s: Workspace,
+    controls: wp.array3d(dtype=real),
+    first_world: int,
+    end_world: int,
+    first_step: int,
+    end_step: int,
+    keep_every: int,
+    q: wp.array3d(dtype=real),
+    v: wp.array3d(dtype=real),
+    status: wp.array2d(dtype=int),
+):
+    """Steps the worlds from the state in row 0 of q and v; every keep_every-th state, and the last, goes to the next row.
+
+    status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stops there.
+    """
+    slot = wp.tid()
+    slots = s.q.shape[1]
+    for world in range(first_world + slot, end_world, slots):
+        for i in range(m.nq):
+            s.q[i, slot] = q[0, world, i]
+        for d in range(m.nv):
+            s.v[d, slot] = v[0, world, d]
+        row = int(0)
+        healthy = bool(True)
+        for t in range(first_step, end_step):
+            if healthy:
+                state_of_health = step(m, p, s, controls, t, world, slot)
+                if state_of_health != HEALTHY:
+                    healthy = False
+                    status[world, 0] = state_of_health
+                    status[world, 1] = t
+                if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
+                    row += 1
+                    for i in range(m.nq):
+                        q[row, world, i] = s.q[i, slot]
+                    for d in range(m.nv):
+                        v[row, world, d] = s.v[d, slot]

@@ -1,0 +1,242 @@
+"""One launch pulls cotangents back through a whole trajectory, from its states and controls alone.
+
+The adjoint of a = M⁻¹ (tau - bias) needs no derivative of a factorisation: with w = M⁻¹ a_bar, the cotangent of tau is
+w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q, v, a) with a held fixed.
+"""
+
+import warp as wp
+
+from .forces import fluid_forces_adjoint, joint_forces_adjoint
+from .scalar import real, vec3, vec4
+from .spatial import (
+    coordinates_of_tangent,
+    exp_jacobian_transposed,
+    quat_exp,
+    quat_rotate,
+    tangent_of_coordinates,
+)
+from .step import accelerate, enter_stage, leave_stage, mean_of_stages, stage_count, stage_node, stage_weight, start_stages
+from .sweeps import clear_bars, inverse_dynamics_adjoint, inward_adjoint, solve
+from .tree import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
+
+
+@wp.func
+def accelerate_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar and p_bar. Right after ``accelerate`` at the same state."""
+    solve(m, s, slot)
+    clear_bars(m, s, slot)
+    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), wants_params)
+    if m.has_fluid == 1:
+        fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+    inward_adjoint(m, p, p_bar, s, world, slot, wants_params)
+    joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+
+
+@wp.func
+def advance_adjoint(
+    m: Tree,
+    v: wp.array2d(dtype=real),
+    first: int,
+    h: real,
+    q_bar: wp.array2d(dtype=real),
+    v_bar: wp.array2d(dtype=real),
+    slot: int,
+):
+    """Through q' = q ⊕ h v[first:]: q_bar, that of q', becomes that of q; v_bar[first:] is added to."""
+    for k in range(m.joint_type.shape[0]):
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            phi = h * read_vec3(v, first + d, slot)
+            after = read_vec3(q_bar, d, slot)
+            add_vec3(v_bar, first + d, slot, h * exp_jacobian_transposed(phi, after))
+            before = quat_rotate(quat_exp(phi), after)
+            for j in range(3):
+                q_bar[d + j, slot] = before[j]
+        else:
+            v_bar[first + d, slot] = v_bar[first + d, slot] + h * q_bar[d, slot]
+
+
+@wp.func
+def step_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it."""
+    h = m.timestep
+    stages = stage_count(m.integrator)
+    start_stages(m, s, slot)
+    for stage in range(stages - 1):
+        enter_stage(m, s, stage, slot)
+        accelerate(m, p, s, controls, t, world, slot)
+        leave_stage(m, s, stage, slot)
+    for back in range(stages):
+        stage = stages - 1 - back
+        enter_stage(m, s, stage, slot)
+        accelerate(m, p, s, controls, t, world, slot)
+        if back == 0:
+            leave_step_adjoint(m, s, slot)
+        for d in range(m.nv):
+            s.q_bar[d, slot] = real(0.0)
+            s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
+            s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
+        accelerate_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+        if stage > 0:
+            node = h * stage_node(stage)
+            before = (stage - 1) * m.nv
+            advance_adjoint(m, s.stage_v, before, node, s.q_bar, s.stage_v_bar, slot)
+            for d in range(m.nv):
+                s.stage_a_bar[before + d, slot] = s.stage_a_bar[before + d, slot] + node * s.v_bar[d, slot]
+        for d in range(m.nv):
+            s.q_start_bar[d, slot] = s.q_start_bar[d, slot] + s.q_bar[d, slot]
+            s.v_start_bar[d, slot] = s.v_start_bar[d, slot] + s.v_bar[d, slot]
+    for d in range(m.nv):
+        s.q_bar[d, slot] = s.q_start_bar[d, slot]
+        s.v_bar[d, slot] = s.v_start_bar[d, slot]
+
+
+@wp.func
+def leave_step_adjoint(m: Tree, s: Workspace, slot: int):
+    """From the cotangents after the step, those of its start and of its stages' velocities and accelerations."""
+    h = m.timestep
+    if m.integrator == RK4:
+        # q' = q ⊕ h mean(v), v' = v + h mean(a)
+        for d in range(m.nv):
+            s.v[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)
+            s.v_start_bar[d, slot] = s.v_bar[d, slot]
+            s.a_bar[d, slot] = h * s.v_bar[d, slot]
+            s.v_bar[d, slot] = real(0.0)
+        advance_adjoint(m, s.v, 0, h, s.q_bar, s.v_bar, slot)
+        for d in range(m.nv):
+            s.v[d, slot] = s.stage_v[3 * m.nv + d, slot]  # the stage being worked on
+            s.q_start_bar[d, slot] = s.q_bar[d, slot]
+            for stage in range(4):
+                s.stage_v_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.v_bar[d, slot]
+                s.stage_a_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.a_bar[d, slot]
+    else:
+        # v' = v + h a, q' = q ⊕ h v'
+        for d in range(m.nv):
+            s.stage_v[d, slot] = s.v[d, slot] + h * s.a[d, slot]
+        advance_adjoint(m, s.stage_v, 0, h, s.q_bar, s.v_bar, slot)
+        for d in range(m.nv):
+            s.q_start_bar[d, slot] = s.q_bar[d, slot]
+            s.v_start_bar[d, slot] = s.v_bar[d, slot]
+            s.stage_v_bar[d, slot] = real(0.0)
+            s.stage_a_bar[d, slot] = h * s.v_bar[d, slot]
+
+
+@wp.func
+def add_coordinates_bar(
+    m: Tree, s: Workspace, q: wp.array3d(dtype=real), q_bar: wp.array3d(dtype=real), row: int, world: int, slot: int
+):
+    """Adds a cotangent of the stored coordinates q[row, world], given in the same row of q_bar, to the tangent s.q_bar."""
+    for k in range(m.joint_type.shape[0]):
+        i = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = vec4(q[row, world, i], q[row, world, i + 1], q[row, world, i + 2], q[row, world, i + 3])
+            bar = vec4(
+                q_bar[row, world, i], q_bar[row, world, i + 1], q_bar[row, world, i + 2], q_bar[row, world, i + 3]
+            )
+            add_vec3(s.q_bar, d, slot, tangent_of_coordinates(quat, bar))
+        else:
+            s.q_bar[d, slot] = s.q_bar[d, slot] + q_bar[row, world, i]
+
+
+@wp.kernel(enable_backward=False)
+def rollout_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    first_world: int,
+    end_world: int,
+    first_step: int,
+    end_step: int,
+    q: wp.array3d(dtype=real),
+    v: wp.array3d(dtype=real),
+    q_bar: wp.array3d(dtype=real),
+    v_bar: wp.array3d(dtype=real),
+    every_row: int,
+    wants_params: int,
+    carry_q: wp.array2d(dtype=real),
+    carry_v: wp.array2d(dtype=real),
+):
+    """Pulls the tangent cotangents carry_q, carry_v of the state at end_step back to first_step, in place.
+
+    Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
+    own cotangent joins on the way, except the last one's, which the caller has put into the carry.
+    """
+    slot = wp.tid()
+    slots = s.q.shape[1]
+    for world in range(first_world + slot, end_world, slots):
+        for d in range(m.nv):
+            s.q_bar[d, slot] = carry_q[world, d]
+            s.v_bar[d, slot] = carry_v[world, d]
+        for back in range(end_step - first_step):
+            row = end_step - first_step - 1 - back
+            for i in range(m.nq):
+                s.q[i, slot] = q[row, world, i]
+            for d in range(m.nv):
+                s.v[d, slot] = v[row, world, d]
+            step_adjoint(m, p, p_bar, s, controls, controls_bar, first_step + row, world, slot, wants_params)
+            if every_row == 1:
+                add_coordinates_bar(m, s, q, q_bar, row, world, slot)
+                for d in range(m.nv):
+                    s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]
+        for d in range(m.nv):
+            carry_q[world, d] = s.q_bar[d, slot]
+            carry_v[world, d] = s.v_bar[d, slot]
+
+
+@wp.kernel(enable_backward=False)
+def to_tangent(m: Tree, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real), tangent: wp.array2d(dtype=real)):
+    """Cotangents of stored coordinates to cotangents of the tangent space."""
+    world = wp.tid()
+    for k in range(m.joint_type.shape[0]):
+        i = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = vec4(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3])
+            bar = vec4(q_bar[world, i], q_bar[world, i + 1], q_bar[world, i + 2], q_bar[world, i + 3])
+            turn = tangent_of_coordinates(quat, bar)
+            for j in range(3):
+                tangent[world, d + j] = turn[j]
+        else:
+            tangent[world, d] = q_bar[world, i]
+
+
+@wp.kernel(enable_backward=False)
+def to_coordinates(m: Tree, q: wp.array2d(dtype=real), tangent: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real)):
+    """Cotangents of the tangent space to cotangents of stored coordinates."""
+    world = wp.tid()
+    for k in range(m.joint_type.shape[0]):
+        i = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = vec4(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3])
+            bar = coordinates_of_tangent(quat, vec3(tangent[world, d], tangent[world, d + 1], tangent[world, d + 2]))
+            for j in range(4):
+                q_bar[world, i + j] = bar[j]
+        else:
+            q_bar[world, i] = tangent[world, d]

@@ -1,0 +1,390 @@
+"""The four sweeps over the tree that every algorithm is made of.
+
+    outward      poses, motion subspaces, velocities, inertias
+    eliminate    articulated inertias and bias forces, inward (Featherstone's ABA, one scalar pivot a degree of freedom)
+    substitute   accelerations, outward
+    inward_adjoint   the reverse of ``outward`` and of the acceleration recursion
+
+In world axes a joint's effect is a sum: V = V_parent + Σ S v, A = A_parent + Σ S a + V_before × Σ S v. A joint's
+subspace S is fixed to the body it belongs to (ball) or to the frame before it (hinge, slide); either way moving that
+frame by d changes S by d × S, and the inertia of a body by d ×* I - I d ×. So the cotangent of a pose is a force W,
+it is summed inward like a force, and the cotangent of a joint coordinate is S·W.
+"""
+
+import warp as wp
+
+from .scalar import SMALLEST_INERTIA, real, vec3, vec4, vec6
+from .spatial import (
+    ang,
+    cross_force,
+    cross_motion,
+    inertia_about_origin,
+    inertia_matrix,
+    inertia_mul,
+    lin,
+    moment_about,
+    pack,
+    quat_axis_angle,
+    quat_matrix,
+    quat_mul,
+    quat_rotate,
+    sym_outer,
+)
+from .tree import BALL, HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
+
+
+@wp.func
+def outward(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """Poses, subspaces S, velocities V, velocity-product accelerations c and inertias about o, from s.q and s.v."""
+    s.pos[0, slot] = vec3()
+    s.quat[0, slot] = vec4(real(1.0), real(0.0), real(0.0), real(0.0))
+    s.R[0, slot] = wp.identity(3, real)
+    s.V[0, slot] = vec6()
+    s.A[0, slot] = vec6()
+    s.o[0, slot] = vec3()
+    for i in range(1, m.body_parent.shape[0]):
+        parent = m.body_parent[i]
+        pos = s.pos[parent, slot] + s.R[parent, slot] * p.body_pos[world, i]
+        quat = quat_mul(s.quat[parent, slot], p.body_quat[world, i])
+        first = m.body_joint[i]
+        last = m.body_joint[i + 1]
+        o = s.o[parent, slot]
+        if m.body_is_root[i] == 1:
+            # About where the body is now, so that nothing is lost when it is far from the world's origin.
+            o = pos
+            for k in range(first, last):
+                if m.joint_type[k] == SLIDE:
+                    o += quat_rotate(quat, p.joint_axis[world, k]) * (s.q[m.joint_q[k], slot] - m.joint_q0[k])
+        V = s.V[parent, slot]
+        c = vec6()
+        for k in range(first, last):
+            joint_type = m.joint_type[k]
+            d = m.joint_v[k]
+            qi = m.joint_q[k]
+            motion = vec6()
+            if joint_type == SLIDE:
+                axis = quat_rotate(quat, p.joint_axis[world, k])
+                S = pack(vec3(), axis)
+                s.S[d, slot] = S
+                motion = S * s.v[d, slot]
+                pos += axis * (s.q[qi, slot] - m.joint_q0[k])
+            elif joint_type == HINGE:
+                local_axis = p.joint_axis[world, k]
+                local_anchor = p.joint_pos[world, k]
+                axis = quat_rotate(quat, local_axis)
+                anchor = pos + quat_rotate(quat, local_anchor)
+                S = pack(axis, wp.cross(anchor - o, axis))
+                s.S[d, slot] = S
+                motion = S * s.v[d, slot]
+                quat = quat_mul(quat, quat_axis_angle(local_axis, s.q[qi, slot] - m.joint_q0[k]))
+                pos = anchor - quat_rotate(quat, local_anchor)
+            else:
+                local_anchor = p.joint_pos[world, k]
+                anchor = pos + quat_rotate(quat, local_anchor)
+                quat = quat_mul(quat, read_quat(s, qi, slot))
+                R = quat_matrix(quat)
+                for j in range(3):
+                    axis = vec3(R[0, j], R[1, j], R[2, j])
+                    S = pack(axis, wp.cross(anchor - o, axis))
+                    s.S[d + j, slot] = S
+                    motion += S * s.v[d + j, slot]
+                pos = anchor - R * local_anchor
+            c += cross_motion(V, motion)
+            V += motion
+        R = quat_matrix(quat)
+        mass = p.mass[world, i]
+        com = pos - o + R * p.com[world, i]
+        s.o[i, slot] = o
+        s.pos[i, slot] = pos
+        s.quat[i, slot] = quat
+        s.R[i, slot] = R
+        s.V[i, slot] = V
+        s.c[i, slot] = c
+        s.h[i, slot] = mass * com
+        s.J[i, slot] = inertia_about_origin(R, p.inertia[world, i], mass, com)
+
+
+@wp.func
+def gravity_acceleration(p: Params, world: int, i: int):
+    """What gravity does to body i, less the share that is held up."""
+    return pack(vec3(), p.gravity[world, 0] * (real(1.0) - p.gravcomp[world, i]))
+
+
+@wp.func
+def bias_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """IA and pA of each body on its own: its inertia, and V ×* I V less its weight."""
+    for i in range(1, m.body_parent.shape[0]):
+        mass = p.mass[world, i]
+        h = s.h[i, slot]
+        J = s.J[i, slot]
+        V = s.V[i, slot]
+        weight = inertia_mul(mass, h, J, gravity_acceleration(p, world, i))
+        s.IA[i, slot] = inertia_matrix(mass, h, J)
+        s.pA[i, slot] = cross_force(V, inertia_mul(mass, h, J, V)) - weight
+
+
+@wp.func
+def eliminate(m: Tree, s: Workspace, slot: int):
+    """Inward: U, 1/D and u of every degree of freedom. Returns the first one without inertia, or -1."""
+    singular = int(-1)
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        IA = s.IA[i, slot]
+        pA = s.pA[i, slot] + IA * s.c[i, slot]
+        first = m.body_joint[i]
+        last = m.body_joint[i + 1]
+        for k in range(first, last):
+            joint = last - 1 - (k - first)
+            n = dofs(m.joint_type[joint])
+            for j in range(n):
+                d = m.joint_v[joint] + n - 1 - j
+                S = s.S[d, slot]
+                U = IA * S
+                D = wp.dot(S, U) + s.diagonal[d, slot]
+                if not D > SMALLEST_INERTIA:  # written so that a NaN counts too
+                    singular = d
+                D_inv = real(1.0) / D
+                u = s.tau[d, slot] - wp.dot(S, pA)
+                s.U[d, slot] = U
+                s.D_inv[d, slot] = D_inv
+                s.u[d, slot] = u
+                IA -= wp.outer(U, U * D_inv)
+                pA += U * (D_inv * u)
+        parent = m.body_parent[i]
+        if parent > 0:
+            s.IA[parent, slot] = s.IA[parent, slot] + IA
+            s.pA[parent, slot] = s.pA[parent, slot] + pA
+    return singular
+
+
+@wp.func
+def substitute(m: Tree, s: Workspace, slot: int):
+    """Outward: joint accelerations a and body accelerations A (gravity not included)."""
+    for i in range(1, m.body_parent.shape[0]):
+        A = s.A[m.body_parent[i], slot]
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                d = m.joint_v[k] + j
+                a = s.D_inv[d, slot] * (s.u[d, slot] - wp.dot(s.U[d, slot], A))
+                s.a[d, slot] = a
+                A += s.S[d, slot] * a
+        s.A[i, slot] = A + s.c[i, slot]
+
+
+@wp.func
+def solve(m: Tree, s: Workspace, slot: int):
+    """w = M⁻¹ a_bar with the pivots that ``eliminate`` left, and the virtual motion X of each body under w."""
+    for i in range(1, m.body_parent.shape[0]):
+        s.X[i, slot] = vec6()  # holds the bias force on the way in
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        force = s.X[i, slot]
+        first = m.body_joint[i]
+        last = m.body_joint[i + 1]
+        for k in range(first, last):
+            joint = last - 1 - (k - first)
+            n = dofs(m.joint_type[joint])
+            for j in range(n):
+                d = m.joint_v[joint] + n - 1 - j
+                u = s.a_bar[d, slot] - wp.dot(s.S[d, slot], force)
+                s.w[d, slot] = u
+                force += s.U[d, slot] * (s.D_inv[d, slot] * u)
+        parent = m.body_parent[i]
+        if parent > 0:
+            s.X[parent, slot] = s.X[parent, slot] + force
+    s.X[0, slot] = vec6()
+    for i in range(1, m.body_parent.shape[0]):
+        X = s.X[m.body_parent[i], slot]
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                d = m.joint_v[k] + j
+                w = s.D_inv[d, slot] * (s.w[d, slot] - wp.dot(s.U[d, slot], X))
+                s.w[d, slot] = w
+                X += s.S[d, slot] * w
+        s.X[i, slot] = X
+
+
+@wp.func
+def virtual_motions(m: Tree, s: Workspace, slot: int):
+    """X of each body under given joint velocities w."""
+    s.X[0, slot] = vec6()
+    for i in range(1, m.body_parent.shape[0]):
+        X = s.X[m.body_parent[i], slot]
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                d = m.joint_v[k] + j
+                X += s.S[d, slot] * s.w[d, slot]
+        s.X[i, slot] = X
+
+
+@wp.func
+def inertia_params_adjoint(
+    p: Params, p_bar: Params, s: Workspace, world: int, slot: int, i: int, x: vec6, y: vec6, scale: real
+):
+    """Cotangents of mass, centre of mass and inertia of body i in scale · xᵀ I y."""
+    R = s.R[i, slot]
+    mass = p.mass[world, i]
+    c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
+    x_com = lin(x) + wp.cross(ang(x), c)
+    y_com = lin(y) + wp.cross(ang(y), c)
+    Rt = wp.transpose(R)
+    p_bar.mass[world, i] = p_bar.mass[world, i] + scale * wp.dot(x_com, y_com)
+    p_bar.com[world, i] = p_bar.com[world, i] + scale * mass * (
+        Rt * (wp.cross(y_com, ang(x)) + wp.cross(x_com, ang(y)))
+    )
+    p_bar.inertia[world, i] = p_bar.inertia[world, i] + scale * sym_outer(Rt * ang(x), Rt * ang(y))
+
+
+@wp.func
+def inverse_dynamics_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, scale: real, wants_params: int
+):
+    """Adds to V_bar, A_bar, X_bar and W of each body the cotangents of scale · wᵀ ID(q, v, a).
+
+    wᵀ ID = Σ X·(I A + V ×* I V) = Σ Xᵀ I A + (X × V)ᵀ I V, with A less gravity.
+    """
+    for i in range(1, m.body_parent.shape[0]):
+        mass = p.mass[world, i]
+        h = s.h[i, slot]
+        J = s.J[i, slot]
+        X = s.X[i, slot]
+        V = s.V[i, slot]
+        A = s.A[i, slot] - gravity_acceleration(p, world, i)
+        Y = cross_motion(X, V)
+        IX = inertia_mul(mass, h, J, X)
+        IA = inertia_mul(mass, h, J, A)
+        IV = inertia_mul(mass, h, J, V)
+        IY = inertia_mul(mass, h, J, Y)
+        s.A_bar[i, slot] = s.A_bar[i, slot] + scale * IX
+        s.V_bar[i, slot] = s.V_bar[i, slot] + scale * (IY - cross_force(X, IV))
+        s.X_bar[i, slot] = s.X_bar[i, slot] + scale * (IA + cross_force(V, IV))
+        s.W[i, slot] = s.W[i, slot] - scale * (
+            cross_force(X, IA) + cross_force(A, IX) + cross_force(Y, IV) + cross_force(V, IY)
+        )
+        if wants_params == 1:
+            inertia_params_adjoint(p, p_bar, s, world, slot, i, X, A, scale)
+            inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, scale)
+            pull = -scale * lin(IX)
+            p_bar.gravity[world, 0] = p_bar.gravity[world, 0] + pull * (real(1.0) - p.gravcomp[world, i])
+            p_bar.gravcomp[world, i] = p_bar.gravcomp[world, i] - wp.dot(pull, p.gravity[world, 0])
+
+
+@wp.func
+def clear_bars(m: Tree, s: Workspace, slot: int):
+    for i in range(m.body_parent.shape[0]):
+        s.V_bar[i, slot] = vec6()
+        s.A_bar[i, slot] = vec6()
+        s.X_bar[i, slot] = vec6()
+        s.W[i, slot] = vec6()
+
+
+@wp.func
+def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int):
+    """From V_bar, A_bar, X_bar and W of each body, add the cotangents of q (tangent) and v; set that of a.
+
+    Reverses V = V_parent + Σ S v, A = A_parent + Σ S a + V_before × Σ S v, X = X_parent + Σ S w, and the poses.
+    """
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        V = s.V[i, slot]
+        V_bar = s.V_bar[i, slot]
+        A_bar = s.A_bar[i, slot]
+        X_bar = s.X_bar[i, slot]
+        W = s.W[i, slot]
+        first = m.body_joint[i]
+        last = m.body_joint[i + 1]
+        quat = s.quat[i, slot]
+        pos = s.pos[i, slot]
+        for k in range(first, last):
+            joint = last - 1 - (k - first)
+            joint_type = m.joint_type[joint]
+            n = dofs(joint_type)
+            d0 = m.joint_v[joint]
+            motion = vec6()
+            for j in range(n):
+                motion += s.S[d0 + j, slot] * s.v[d0 + j, slot]
+            V -= motion  # the velocity before the joint
+            coriolis = cross_force(V, A_bar)
+            carried = vec6()
+            anchor_bar = vec3()
+            axis_bar = vec3()
+            for j in range(n):
+                d = d0 + j
+                S = s.S[d, slot]
+                v = s.v[d, slot]
+                S_bar = X_bar * s.w[d, slot] + A_bar * s.a[d, slot] + (V_bar - coriolis) * v
+                s.v_bar[d, slot] = s.v_bar[d, slot] + wp.dot(S, V_bar - coriolis)
+                s.a_bar[d, slot] = wp.dot(S, A_bar)
+                carried += cross_force(S, S_bar)
+                if wants_params == 1:
+                    if joint_type == SLIDE:
+                        axis_bar += lin(S_bar)
+                    else:
+                        axis_bar += moment_about_anchor_bar(S, S_bar, pos, quat, p.joint_pos[world, joint], s.o[i, slot])
+                        anchor_bar += wp.cross(ang(S), lin(S_bar))
+            if wants_params == 1:
+                # back to the frame before the joint
+                local_anchor = p.joint_pos[world, joint]
+                anchor = pos + quat_rotate(quat, local_anchor)
+                quat_after = quat
+                qi = m.joint_q[joint]
+                if joint_type == SLIDE:
+                    moved = s.q[qi, slot] - m.joint_q0[joint]
+                    axis = quat_rotate(quat, p.joint_axis[world, joint])
+                    pos -= axis * moved
+                    p_bar.joint_axis[world, joint] = p_bar.joint_axis[world, joint] + unrotate(
+                        quat, axis_bar + moved * lin(W)
+                    )
+                else:
+                    if joint_type == HINGE:
+                        local_axis = p.joint_axis[world, joint]
+                        angle = s.q[qi, slot] - m.joint_q0[joint]
+                        quat = quat_mul(quat, quat_axis_angle(local_axis, -angle))
+                        # angle · Jr(angle · axis)ᵀ applied to the moment, in the frame after the joint
+                        moment = unrotate(quat_after, moment_about(W, anchor - s.o[i, slot]))
+                        along = wp.dot(local_axis, moment) * local_axis
+                        turned = (
+                            angle * along
+                            + wp.sin(angle) * (moment - along)
+                            + (real(1.0) - wp.cos(angle)) * wp.cross(local_axis, moment)
+                        )
+                        p_bar.joint_axis[world, joint] = (
+                            p_bar.joint_axis[world, joint] + unrotate(quat, axis_bar) + turned
+                        )
+                    else:
+                        q = read_quat(s, qi, slot)
+                        quat = quat_mul(quat, vec4(q[0], -q[1], -q[2], -q[3]))
+                    pos = anchor - quat_rotate(quat, local_anchor)
+                    p_bar.joint_pos[world, joint] = (
+                        p_bar.joint_pos[world, joint]
+                        + unrotate(quat, anchor_bar + lin(W))
+                        - unrotate(quat_after, lin(W))
+                    )
+            V_bar += cross_force(motion, A_bar)
+            W += carried
+            for j in range(n):
+                s.q_bar[d0 + j, slot] = s.q_bar[d0 + j, slot] + wp.dot(s.S[d0 + j, slot], W)
+        parent = m.body_parent[i]
+        if wants_params == 1:
+            p_bar.body_pos[world, i] = p_bar.body_pos[world, i] + wp.transpose(s.R[parent, slot]) * lin(W)
+            turn = unrotate(quat, moment_about(W, pos - s.o[i, slot]))
+            p_bar.body_quat[world, i] = p_bar.body_quat[world, i] + vec4(turn[0], turn[1], turn[2], real(0.0))
+        if parent > 0:
+            if m.body_is_root[i] == 1:  # what holds the tree up is taken about another point
+                W = pack(ang(W) + wp.cross(s.o[i, slot] - s.o[parent, slot], lin(W)), lin(W))
+            s.V_bar[parent, slot] = s.V_bar[parent, slot] + V_bar
+            s.A_bar[parent, slot] = s.A_bar[parent, slot] + A_bar
+            s.X_bar[parent, slot] = s.X_bar[parent, slot] + X_bar
+            s.W[parent, slot] = s.W[parent, slot] + W
+
+
+@wp.func
+def unrotate(quat: vec4, x: vec3):
+    return quat_rotate(vec4(quat[0], -quat[1], -quat[2], -quat[3]), x)
+
+
+@wp.func
+def moment_about_anchor_bar(S: vec6, S_bar: vec6, pos: vec3, quat: vec4, local_anchor: vec3, o: vec3):
+    """Cotangent of the axis n in S = [n; r × n], where r is the anchor (the same before and after the joint)."""
+    r = pos + quat_rotate(quat, local_anchor) - o
+    return ang(S_bar) + wp.cross(lin(S_bar), r)

@@ -1,0 +1,164 @@
+"""What a kernel reads of a robot, and the room it works in.
+
+Inside kernels a free joint is three slides along the world's axes followed by a ball, so only three joint types are
+left. "Joint" below means one of these.
+
+Arrays of parameters are indexed ``[world, item]``; one that all worlds share has a stride of zero along ``world``.
+Arrays of the workspace are indexed ``[item, slot]``: on CUDA a slot is a world, so that neighbouring threads touch
+neighbouring memory; on the CPU each thread has a workspace with the single slot 0, which stays in its cache.
+"""
+
+import warp as wp
+
+from .scalar import mat33, mat66, real, vec3, vec4, vec6
+
+SLIDE = wp.constant(0)
+HINGE = wp.constant(1)
+BALL = wp.constant(2)
+
+# What an actuator pulls at.
+ON_SCALAR = wp.constant(0)  # hinge or slide
+ON_BALL = wp.constant(1)
+ON_FREE = wp.constant(2)
+
+EULER = wp.constant(0)
+IMPLICITFAST = wp.constant(1)
+RK4 = wp.constant(2)
+
+
+@wp.struct
+class Tree:
+    """Topology and settings: nothing here is differentiated."""
+
+    body_parent: wp.array(dtype=int)  # body_parent[i] < i; body 0 is the world
+    body_is_root: wp.array(dtype=int)  # 1: has joints, and nothing above it moves
+    body_joint: wp.array(dtype=int)  # (nbody + 1): joints of body i are body_joint[i] .. body_joint[i+1]
+    joint_type: wp.array(dtype=int)
+    joint_q: wp.array(dtype=int)
+    joint_v: wp.array(dtype=int)
+    joint_q0: wp.array(dtype=real)  # hinge and slide: the coordinate of the pose the file was written in
+
+    actuator_on: wp.array(dtype=int)
+    actuator_q: wp.array(dtype=int)
+    actuator_v: wp.array(dtype=int)
+    actuator_in_parent: wp.array(dtype=int)
+    control_low: wp.array(dtype=real)
+    control_high: wp.array(dtype=real)
+    force_low: wp.array(dtype=real)
+    force_high: wp.array(dtype=real)
+    dof_force_low: wp.array(dtype=real)  # of all actuators on the degree of freedom together
+    dof_force_high: wp.array(dtype=real)
+
+    nq: int
+    nv: int
+    timestep: real
+    integrator: int
+    implicit_damping: int  # 1: joint damping joins the mass matrix
+    has_fluid: int
+
+
+@wp.struct
+class Params:
+    """Everything differentiable, ``[world, item]``. The same struct holds their cotangents."""
+
+    mass: wp.array2d(dtype=real)  # a body
+    com: wp.array2d(dtype=vec3)
+    inertia: wp.array2d(dtype=vec6)
+    gravcomp: wp.array2d(dtype=real)
+    body_pos: wp.array2d(dtype=vec3)
+    body_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
+    fluid_box: wp.array2d(dtype=vec3)
+    fluid_quat: wp.array2d(dtype=vec4)
+    joint_pos: wp.array2d(dtype=vec3)  # a joint
+    joint_axis: wp.array2d(dtype=vec3)  # unit
+    stiffness: wp.array2d(dtype=real)
+    spring_ref: wp.array2d(dtype=real)  # a coordinate; quaternions unit
+    armature: wp.array2d(dtype=real)  # a degree of freedom
+    damping: wp.array2d(dtype=real)
+    gear: wp.array2d(dtype=vec6)  # an actuator
+    gain: wp.array2d(dtype=vec3)
+    bias: wp.array2d(dtype=vec3)
+    gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
+    fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
+
+
+@wp.struct
+class Workspace:
+    """Intermediate results of one step, ``[item, slot]``. Letters as in Featherstone; all in world axes about ``o``.
+
+    A cotangent of a *pose* is a force W: the change of the pairing when the body is moved by the motion d is W·d.
+    """
+
+    # the state being worked on
+    q: wp.array2d(dtype=real)
+    v: wp.array2d(dtype=real)
+    a: wp.array2d(dtype=real)  # joint accelerations
+    tau: wp.array2d(dtype=real)  # joint forces: actuators, springs, dampers
+    actuation: wp.array2d(dtype=real)  # actuators' share of tau, before joint force ranges
+    diagonal: wp.array2d(dtype=real)  # armature and implicit damping, added to the mass matrix
+
+    # bodies
+    o: wp.array2d(dtype=vec3)  # the point everything in the body's tree is taken about
+    pos: wp.array2d(dtype=vec3)
+    quat: wp.array2d(dtype=vec4)
+    R: wp.array2d(dtype=mat33)
+    h: wp.array2d(dtype=vec3)  # mass × (centre of mass - o)
+    J: wp.array2d(dtype=vec6)  # rotational inertia about o
+    V: wp.array2d(dtype=vec6)  # velocity
+    c: wp.array2d(dtype=vec6)  # velocity-product acceleration, of the body against its parent
+    A: wp.array2d(dtype=vec6)  # acceleration
+    IA: wp.array2d(dtype=mat66)  # articulated-body inertia
+    pA: wp.array2d(dtype=vec6)  # articulated bias force
+
+    # degrees of freedom
+    S: wp.array2d(dtype=vec6)  # motion subspace
+    U: wp.array2d(dtype=vec6)  # IA S
+    D_inv: wp.array2d(dtype=real)  # 1 / (Sᵀ U + diagonal)
+    u: wp.array2d(dtype=real)  # tau - Sᵀ pA
+
+    # backward: cotangents of the state, of the step's result and of what lies between
+    q_bar: wp.array2d(dtype=real)  # tangent (nv)
+    v_bar: wp.array2d(dtype=real)
+    a_bar: wp.array2d(dtype=real)
+    w: wp.array2d(dtype=real)  # M⁻¹ a_bar
+    X: wp.array2d(dtype=vec6)  # virtual motion of a body under the joint velocities w
+    V_bar: wp.array2d(dtype=vec6)
+    A_bar: wp.array2d(dtype=vec6)
+    X_bar: wp.array2d(dtype=vec6)
+    W: wp.array2d(dtype=vec6)  # cotangent of the pose
+
+    # Runge-Kutta: velocities and accelerations of the four stages, and the state they start from (stage · nv + dof)
+    stage_v: wp.array2d(dtype=real)
+    stage_a: wp.array2d(dtype=real)
+    stage_v_bar: wp.array2d(dtype=real)
+    stage_a_bar: wp.array2d(dtype=real)
+    q_start: wp.array2d(dtype=real)
+    v_start: wp.array2d(dtype=real)
+    q_start_bar: wp.array2d(dtype=real)
+    v_start_bar: wp.array2d(dtype=real)
+
+
+@wp.func
+def dofs(joint_type: int):
+    n = 1
+    if joint_type == BALL:
+        n = 3
+    return n
+
+
+@wp.func
+def read_quat(s: Workspace, qi: int, slot: int):
+    """The quaternion at q[qi], brought to unit length."""
+    return wp.normalize(vec4(s.q[qi, slot], s.q[qi + 1, slot], s.q[qi + 2, slot], s.q[qi + 3, slot]))
+
+
+@wp.func
+def read_vec3(x: wp.array2d(dtype=real), i: int, slot: int):
+    return vec3(x[i, slot], x[i + 1, slot], x[i + 2, slot])
+
+
+@wp.func
+def add_vec3(x: wp.array2d(dtype=real), i: int, slot: int, y: vec3):
+    x[i, slot] = x[i, slot] + y[0]
+    x[i + 1, slot] = x[i + 1, slot] + y[1]
+    x[i + 2, slot] = x[i + 2, slot] + y[2]

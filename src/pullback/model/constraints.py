@@ -1,0 +1,70 @@
+"""What a file asks of a contact model: limits, friction loss and contacts, one line each."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from pullback.model.unsupported import Disable, disabled, label, name_of
+
+
+def describe_constraints(m: mujoco.MjModel, *, with_tendons: bool, with_flexes: bool) -> tuple[str, ...]:
+    """One line for each limit and friction loss, and one for all contacts; nothing that the file switches off."""
+    if disabled(m, Disable.mjDSBL_CONSTRAINT):
+        return ()
+    lines = []
+    if not disabled(m, Disable.mjDSBL_LIMIT):
+        for j in np.flatnonzero(m.jnt_limited):
+            lines.append(f"limit: {label(m, 'joint', j)} {_range(m.jnt_range[j])}")
+        for t in np.flatnonzero(m.tendon_limited) if with_tendons else ():
+            lines.append(f"limit: {label(m, 'tendon', t)} {_range(m.tendon_range[t])}")
+    if not disabled(m, Disable.mjDSBL_FRICTIONLOSS):
+        for j in np.unique(m.dof_jntid[m.dof_frictionloss > 0]):
+            loss = m.dof_frictionloss[m.dof_jntid == j].max()
+            lines.append(f"friction loss: {label(m, 'joint', j)} {loss:.4g}")
+        for t in np.flatnonzero(m.tendon_frictionloss > 0) if with_tendons else ():
+            lines.append(f"friction loss: {label(m, 'tendon', t)} {m.tendon_frictionloss[t]:.4g}")
+    if not disabled(m, Disable.mjDSBL_CONTACT):
+        lines += _contact_lines(m, with_flexes)
+    return tuple(lines)
+
+
+def _range(bounds: np.ndarray) -> str:
+    return f"between {bounds[0]:.4g} and {bounds[1]:.4g}"
+
+
+def _contact_lines(m: mujoco.MjModel, with_flexes: bool) -> list[str]:
+    lines = []
+    pairs = touching_pairs(m)
+    if len(pairs):
+        first, second = (name_of(m, "geom", g) for g in pairs[0])
+        count = "1 geom pair" if len(pairs) == 1 else f"{len(pairs)} geom pairs"
+        lines.append(f"contact: {count} may touch, e.g. '{first}' and '{second}'")
+    for f in range(m.nflex) if with_flexes else ():
+        if m.flex_contype[f] or m.flex_conaffinity[f]:
+            lines.append(f"contact: {label(m, 'flex', f)} may touch other shapes")
+    return lines
+
+
+def touching_pairs(m: mujoco.MjModel) -> np.ndarray:
+    """The pairs of geoms, (n, 2) with the lower index first, that MuJoCo would test for contact."""
+    body, weld, parent = m.geom_bodyid, m.body_weldid, m.body_parentid
+    weld_of = weld[body]
+    weld_above = weld[parent[weld_of]]
+    bits = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
+    may = bits | bits.T
+    may &= weld_of[:, None] != weld_of[None, :]  # on one rigid piece
+    moves = m.body_treeid[body] >= 0
+    may &= moves[:, None] | moves[None, :]
+    if not disabled(m, Disable.mjDSBL_FILTERPARENT):
+        child_of = (weld_above[:, None] == weld_of[None, :]) & (weld_of[:, None] != 0) & (weld_of[None, :] != 0)
+        may &= ~(child_of | child_of.T)
+    flat = np.isin(m.geom_type, (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD)))
+    may &= ~(flat[:, None] & flat[None, :])  # MuJoCo has no test for these
+    for signature in m.exclude_signature:
+        first, second = int(signature) >> 16, int(signature) & 0xFFFF
+        excluded = (body == first)[:, None] & (body == second)[None, :]
+        may &= ~(excluded | excluded.T)
+    for first, second in zip(m.pair_geom1, m.pair_geom2, strict=True):  # explicit pairs go past every filter
+        may[first, second] = may[second, first] = True
+    return np.argwhere(np.triu(may, 1))

@@ -1,0 +1,437 @@
+"""Reading a robot: MJCF, URDF, MjSpec or MjModel, through MuJoCo's compiler, into a :class:`Model`."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.model.constraints import describe_constraints
+from pullback.model.files import compile_file, compile_string, one_line
+from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
+from pullback.model.unsupported import (
+    INTEGRATORS,
+    JOINT_IN_PARENT,
+    Disable,
+    actuator_complaint,
+    disabled,
+    fluid_acts,
+    gain_and_bias,
+    gives_no_force,
+    in_disabled_group,
+    label,
+    name_of,
+    passive_forces_off,
+    reflecting_actuators,
+    refuse_unsupported,
+    require_known_kinds,
+)
+
+# Every number that reaches the motion, by the element a message should name.
+FINITE_FIELDS = {
+    "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia", "body_gravcomp"),
+    "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness"),
+    "dof": ("dof_armature", "dof_damping"),
+    "coordinate": ("qpos0", "qpos_spring"),
+    "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
+    "geom": ("geom_pos", "geom_quat"),
+    "site": ("site_pos", "site_quat"),
+    "camera": ("cam_pos", "cam_quat"),
+    "key": ("key_qpos", "key_qvel", "key_ctrl"),
+}
+QUATERNION_FIELDS = {
+    "body": ("body_quat", "body_iquat"),
+    "geom": ("geom_quat",),
+    "site": ("site_quat",),
+    "camera": ("cam_quat",),
+}
+MJMINVAL = mujoco.mjMINVAL
+# Text longer than this was not meant as a path, and should not fill the screen. [1]
+LONGEST_PATH = 1000
+# A pivot of the mass matrix this small against its diagonal is rounding: nothing resists the joint. [1]
+SINGULAR_PIVOT = 1e-13
+# How far rounding may take a written inertia from A + B >= C, against the largest moment. [1]
+INERTIA_SLACK = 1e-9
+# An axis given directly in an MjModel must be a unit vector to this much. [1]
+UNIT_AXIS_SLACK = 1e-6
+
+
+def load(
+    source: str | os.PathLike | mujoco.MjSpec | mujoco.MjModel,
+    *,
+    ignore: Collection[str] = (),
+    anywhere: bool = False,
+    folder: str | os.PathLike | None = None,
+) -> Model:
+    """Load a robot.
+
+    ``source`` is the path of an MJCF or URDF file, XML text (it starts with ``<``), a ``mujoco.MjSpec`` (a copy is
+    compiled) or a ``mujoco.MjModel`` (copied). Whatever would change the motion and cannot be held in a
+    :class:`Model` is a :class:`PullbackError` that names the element. Contacts, limits and friction loss are no error
+    here: they are listed in ``model.constraints``.
+
+    ``ignore`` drops such elements knowingly, by kind:
+
+    - ``"equality"``: equality constraints that are active;
+    - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
+    - ``"actuator"``: actuators that are not gain·control + bias on one joint (muscles, motors with activation or
+      delay, PID and DC motors, actuators on tendons, sites and bodies, position servos on ball joints). They keep
+      their controls, so that ``nu`` is as in MuJoCo, and give no force;
+    - ``"plugin"``: plugins that give forces to bodies or drive actuators;
+    - ``"flex"``: elasticity and edge constraints of deformable bodies; their point masses stay;
+    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
+      model; an error with ellipsoid geoms or implicitfast);
+    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of joint springs and dampers, the linear ones
+      stay;
+    - ``"spring-yield"``: plastic joint springs, which become elastic;
+    - ``"actuatorgravcomp"``: gravity compensation that counts as actuator force and may be clamped, which then acts
+      directly;
+    - ``"sleep"``: the option that puts bodies at rest to sleep.
+
+    A file reads only from its own folder, or from ``folder`` if that is given; paths that lead elsewhere, also through
+    ``..``, symbolic links, includes or sub-models, are an error unless ``anywhere=True`` says that the file is trusted.
+    Paths in XML text are relative to ``folder``. An MjSpec or MjModel is trusted as it is.
+
+    URDF follows MuJoCo's conventions: the root link is welded to the world, links joined by fixed joints are fused,
+    visual shapes are dropped, and effort limits clamp the actuator force of joints (there are no actuators; add them
+    through an MjSpec). ``<mujoco><compiler .../></mujoco>`` inside the file changes that.
+    """
+    require_known_kinds(ignore)
+    m = compile_source(source, anywhere=anywhere, folder=folder)
+    check_numbers(m)
+    refuse_unsupported(m, ignore)
+    fields = {
+        **_sizes_and_names(m),
+        **_bodies(m),
+        **_joints_and_dofs(m),
+        **_actuators(m),
+        **_world(m, ignore),
+        "geoms": _frames(m, "geom", m.ngeom, m.geom_bodyid, m.geom_pos, m.geom_quat),
+        "sites": _frames(m, "site", m.nsite, m.site_bodyid, m.site_pos, m.site_quat),
+        "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
+        "keyframes": _keyframes(m),
+        "constraints": describe_constraints(m, with_tendons="tendon" not in ignore, with_flexes="flex" not in ignore),
+    }
+    check_mass_matrix(m, fields["dof_armature"])
+    return Model(**fields, mujoco=m)
+
+
+def compile_source(source, *, anywhere: bool, folder: str | os.PathLike | None) -> mujoco.MjModel:
+    """A compiled model of our own, whatever it was given as."""
+    if isinstance(source, (mujoco.MjSpec, mujoco.MjModel)) and folder is not None:
+        raise PullbackError(f"folder= applies to files and XML text, not to a {type(source).__name__}")
+    if isinstance(source, mujoco.MjModel):
+        return copy.copy(source)  # later edits of the user's are not ours
+    if isinstance(source, mujoco.MjSpec):
+        try:
+            return source.copy().compile()  # compiling fuses and renumbers, which the user's spec must not see
+        except (ValueError, RuntimeError, mujoco.FatalError) as error:
+            raise PullbackError(f"MjSpec '{source.modelname}': MuJoCo cannot compile it: {one_line(error)}") from None
+    if isinstance(source, str):
+        if source.lstrip("\ufeff \t\r\n").startswith("<"):
+            return compile_string(source, folder=folder, anywhere=anywhere)
+        if not source.strip():
+            raise PullbackError("load was given an empty string; give a path or XML text")
+        if len(source) > LONGEST_PATH or not source.isprintable():
+            raise PullbackError(
+                f"load was given text that is no path and no XML, which starts with '<': {source[:60]!r}"
+            )
+        return compile_file(Path(source), folder=folder, anywhere=anywhere)
+    if isinstance(source, os.PathLike) and isinstance(os.fspath(source), str):
+        return compile_file(Path(source), folder=folder, anywhere=anywhere)
+    raise PullbackError(
+        f"load takes a path, XML text, a mujoco.MjSpec or a mujoco.MjModel, not {type(source).__name__}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# checks on numbers: an MjModel may have been edited, and MuJoCo's compiler lets infinities through
+
+
+def _owner(m: mujoco.MjModel, what: str, index: int) -> str:
+    """The element that a row of an MjModel field belongs to."""
+    if what == "dof":
+        return label(m, "joint", m.dof_jntid[index])
+    if what == "coordinate":
+        return label(m, "joint", np.searchsorted(m.jnt_qposadr, index, side="right") - 1)
+    return label(m, what, index)
+
+
+def _first(bad: np.ndarray) -> int | None:
+    """The first row where anything is wrong."""
+    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)) if bad.size else ()
+    return int(rows[0]) if len(rows) else None
+
+
+def _refuse(m: mujoco.MjModel, what: str, bad: np.ndarray, values: np.ndarray, reason: str) -> None:
+    if (i := _first(bad)) is not None:
+        raise PullbackError(f"{_owner(m, what, i)} has {reason} ({np.array2string(values[i], precision=6)})")
+
+
+def check_numbers(m: mujoco.MjModel) -> None:
+    for what, names in FINITE_FIELDS.items():
+        for name in names:
+            values = getattr(m, name)
+            _refuse(m, what, ~np.isfinite(values), values, f"a value in {name} that is not finite")
+    for what, names in QUATERNION_FIELDS.items():
+        for name in names:
+            values = getattr(m, name)
+            _refuse(m, what, np.linalg.norm(values, axis=1) < MJMINVAL, values, f"a zero quaternion in {name}")
+    _check_inertias(m)
+    _check_joints(m)
+    _check_actuators(m)
+    _check_option(m)
+
+
+def _check_inertias(m: mujoco.MjModel) -> None:
+    _refuse(m, "body", m.body_mass < 0, m.body_mass, "a negative mass")
+    _refuse(m, "body", m.body_inertia < 0, m.body_inertia, "a negative moment of inertia")
+    excess = 2 * m.body_inertia.max(axis=1) - m.body_inertia.sum(axis=1)  # C - (A + B)
+    slack = MJMINVAL + INERTIA_SLACK * m.body_inertia.max(axis=1)
+    impossible = "moments of inertia no body can have: one exceeds the sum of the other two"
+    _refuse(m, "body", excess > slack, m.body_inertia, impossible)
+
+
+def _check_joints(m: mujoco.MjModel) -> None:
+    scalar = ~np.isin(m.jnt_type, (FREE, BALL))
+    off_unit = abs(np.linalg.norm(m.jnt_axis, axis=1) - 1) > UNIT_AXIS_SLACK
+    _refuse(m, "joint", scalar & off_unit, m.jnt_axis, "an axis that is not a unit vector")
+    limited, ranges = m.jnt_actfrclimited, m.jnt_actfrcrange
+    not_here = "an actuator force range, which applies to hinge and slide joints only"
+    _refuse(m, "joint", limited & ~scalar, ranges, not_here)
+    _refuse(m, "joint", limited & ~(ranges[:, 0] <= ranges[:, 1]), ranges, "an actuator force range that is empty")
+    for name in ("qpos0", "qpos_spring"):
+        _check_quaternions(m, getattr(m, name), where=name)
+    _refuse(m, "dof", m.dof_armature < 0, m.dof_armature, "a negative armature")
+
+
+def _check_quaternions(m: mujoco.MjModel, q: np.ndarray, where: str) -> None:
+    for j, part in _quaternion_slices(m):
+        if np.linalg.norm(q[part]) < MJMINVAL:
+            raise PullbackError(f"{label(m, 'joint', j)} has a zero quaternion in {where}")
+
+
+def _quaternion_slices(m: mujoco.MjModel) -> list[tuple[int, slice]]:
+    """The joints with a quaternion, and where it stands in q."""
+    starts = {FREE: 3, BALL: 0}
+    return [
+        (j, slice(int(m.jnt_qposadr[j]) + starts[kind], int(m.jnt_qposadr[j]) + starts[kind] + 4))
+        for j, kind in enumerate(m.jnt_type.tolist())
+        if kind in starts
+    ]
+
+
+def _check_actuators(m: mujoco.MjModel) -> None:
+    control_low, control_high = m.actuator_ctrlrange.T
+    for i in range(m.nactuator):
+        controls = slice(int(m.actuator_ctrladr[i]), int(m.actuator_ctrladr[i] + m.actuator_ctrlnum[i]))
+        outputs = slice(int(m.actuator_outadr[i]), int(m.actuator_outadr[i] + m.actuator_outnum[i]))
+        element = label(m, "actuator", i)
+        if not np.isfinite(m.actuator_gear[outputs]).all():
+            raise PullbackError(f"{element} has a gear that is not finite")
+        limited = m.actuator_ctrllimited[controls]
+        if np.any(limited & ~(control_low[controls] <= control_high[controls])):
+            raise PullbackError(f"{element} has a control range that is empty")
+        low, high = m.actuator_forcerange[i]
+        if m.actuator_forcelimited[i] and not low <= high:
+            raise PullbackError(f"{element} has a force range that is empty ({low}, {high})")
+
+
+def _check_option(m: mujoco.MjModel) -> None:
+    if not (np.isfinite(m.opt.timestep) and m.opt.timestep > 0):
+        raise PullbackError(f"option timestep is {m.opt.timestep}; it must be positive")
+    for name in ("gravity", "wind"):
+        if not np.isfinite(getattr(m.opt, name)).all():
+            raise PullbackError(f"option {name} is {getattr(m.opt, name)}; it must be finite")
+    for name in ("density", "viscosity"):
+        if not (np.isfinite(getattr(m.opt, name)) and getattr(m.opt, name) >= 0):
+            raise PullbackError(f"option {name} is {getattr(m.opt, name)}; it must be zero or positive")
+
+
+def check_mass_matrix(m: mujoco.MjModel, armature: np.ndarray) -> None:
+    """Refuse a joint that no inertia resists in the pose the file was written in."""
+    if m.nv == 0:
+        return
+    bare = copy.copy(m)  # what we keep of the inertia, without what tendons would add
+    bare.dof_armature[:] = armature
+    bare.jnt_actuatorid[:] = -1
+    bare.tendon_armature[:] = 0
+    bare.tendon_actuatorid[:] = -1
+    data = mujoco.MjData(bare)
+    data.qpos[:] = bare.qpos0
+    mujoco.mj_kinematics(bare, data)
+    mujoco.mj_comPos(bare, data)
+    mujoco.mj_makeM(bare, data)
+    mass = np.zeros((m.nv, m.nv))
+    mujoco.mj_fullM(bare, data, mass)
+    scale = mass.diagonal().copy()
+    for i in reversed(range(m.nv)):  # eliminate from the tips, so that a pivot is what the joint feels of its subtree
+        pivot = mass[i, i]
+        if not pivot > max(MJMINVAL, SINGULAR_PIVOT * scale[i]):
+            raise PullbackError(
+                f"{label(m, 'joint', m.dof_jntid[i])} moves nothing that has inertia (singular mass matrix); "
+                f"give its body mass, or the joint armature"
+            )
+        column = mass[:i, i]
+        above = np.flatnonzero(column)
+        mass[np.ix_(above, above)] -= np.outer(column[above], column[above]) / pivot
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the fields of a Model
+
+
+def _frozen(values, dtype=np.float64) -> np.ndarray:
+    array = np.array(values, dtype=dtype)
+    array.setflags(write=False)
+    return array
+
+
+def _unit(quaternions: np.ndarray) -> np.ndarray:
+    """Unit quaternions; those that are so already, as the compiler makes them, stay as they are to the last bit."""
+    norms = np.linalg.norm(quaternions, axis=-1, keepdims=True)
+    return np.where(abs(norms - 1) > 1e-12, quaternions / norms, quaternions)
+
+
+def _unit_coordinates(m: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
+    q = np.array(q, dtype=np.float64)
+    for _, part in _quaternion_slices(m):
+        q[part] = _unit(q[part])
+    return q
+
+
+def _sizes_and_names(m: mujoco.MjModel) -> dict:
+    actuator_names = [""] * m.nu
+    for i in range(m.nactuator):
+        name, first, count = name_of(m, "actuator", i), int(m.actuator_ctrladr[i]), int(m.actuator_ctrlnum[i])
+        for k in range(count):
+            actuator_names[first + k] = name if count == 1 else f"{name}[{k}]"
+    return {
+        "nq": int(m.nq),
+        "nv": int(m.nv),
+        "nu": int(m.nu),
+        "body_names": tuple(name_of(m, "body", i) for i in range(m.nbody)),
+        "joint_names": tuple(name_of(m, "joint", j) for j in range(m.njnt)),
+        "actuator_names": tuple(actuator_names),
+    }
+
+
+def _bodies(m: mujoco.MjModel) -> dict:
+    iquat = _unit(m.body_iquat)
+    rotation = rotation_matrices(iquat)
+    inertia = np.einsum("bik,bk,bjk->bij", rotation, m.body_inertia, rotation)
+    # Twice the half-extents of a uniform box with this mass and these moments, clamped as MuJoCo clamps it.
+    totals = m.body_inertia.sum(axis=1, keepdims=True)
+    has_mass = m.body_mass[:, None] >= MJMINVAL
+    mass = np.where(has_mass, m.body_mass[:, None], 1.0)
+    box = np.where(has_mass, np.sqrt(6 * np.maximum(MJMINVAL, totals - 2 * m.body_inertia) / mass), 0.0)
+    return {
+        "body_parent": _frozen(m.body_parentid, np.int32),
+        "body_pos": _frozen(m.body_pos),
+        "body_quat": _frozen(_unit(m.body_quat)),
+        "body_mass": _frozen(m.body_mass),
+        "body_com": _frozen(m.body_ipos),
+        "body_inertia": _frozen(inertia[:, (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]),
+        "body_gravcomp": _frozen(np.zeros(m.nbody) if passive_forces_off(m) else m.body_gravcomp),
+        "fluid_box": _frozen(box),
+        "fluid_quat": _frozen(iquat),
+    }
+
+
+def rotation_matrices(quaternions: np.ndarray) -> np.ndarray:
+    """(n, 3, 3) from unit ``wxyz`` quaternions (n, 4)."""
+    w, x, y, z = quaternions.T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.moveaxis(np.array(rows), -1, 0)
+
+
+def _joints_and_dofs(m: mujoco.MjModel) -> dict:
+    armature, damping = m.dof_armature.copy(), m.dof_damping.copy()
+    for j, kind in enumerate(m.jnt_type.tolist()):
+        dofs = slice(int(m.jnt_dofadr[j]), int(m.jnt_dofadr[j]) + JOINT_DOFS[kind])
+        for i in reflecting_actuators(m, j):
+            # MuJoCo reflects a rotor through the first gear entry alone, onto every dof of the joint.
+            ratio = m.actuator_gear[m.actuator_outadr[i], 0] ** 2
+            armature[dofs] += m.actuator_armature[i] * ratio
+            damping[dofs] += m.actuator_damping[i] * ratio
+    no_springs, no_dampers = disabled(m, Disable.mjDSBL_SPRING), disabled(m, Disable.mjDSBL_DAMPER)
+    return {
+        "joint_type": _frozen(m.jnt_type, np.int32),
+        "joint_body": _frozen(m.jnt_bodyid, np.int32),
+        "joint_q": _frozen(m.jnt_qposadr, np.int32),
+        "joint_v": _frozen(m.jnt_dofadr, np.int32),
+        "joint_pos": _frozen(m.jnt_pos),
+        "joint_axis": _frozen(m.jnt_axis),
+        "joint_stiffness": _frozen(np.zeros(m.njnt) if no_springs else m.jnt_stiffness),
+        "joint_force_limited": _frozen(m.jnt_actfrclimited, bool),
+        "joint_force_range": _frozen(m.jnt_actfrcrange),
+        "dof_armature": _frozen(armature),
+        "dof_damping": _frozen(np.zeros(m.nv) if no_dampers else damping),
+        "q0": _frozen(_unit_coordinates(m, m.qpos0)),
+        "q_spring": _frozen(_unit_coordinates(m, m.qpos_spring)),
+    }
+
+
+def _actuators(m: mujoco.MjModel) -> dict:
+    """One row a control. What gives no force keeps its row, with zero gear, gain and bias."""
+    joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
+    gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
+    force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
+    for i in range(m.nactuator):
+        if gives_no_force(m, i) or actuator_complaint(m, i):
+            continue  # a complaint that is still here was ignored by the user
+        u = m.actuator_ctrladr[i]
+        joint[u] = m.actuator_trnid[i, 0]
+        in_parent[u] = m.actuator_trntype[i] == JOINT_IN_PARENT
+        gear[u] = m.actuator_gear[m.actuator_outadr[i]]
+        force_limited[u], force_range[u] = m.actuator_forcelimited[i], m.actuator_forcerange[i]
+        if not in_disabled_group(m, i):
+            gain[u], bias[u] = gain_and_bias(m, i)
+    clamped = not disabled(m, Disable.mjDSBL_CLAMPCTRL)
+    return {
+        "actuator_joint": _frozen(joint, np.int32),
+        "actuator_in_parent": _frozen(in_parent, bool),
+        "actuator_gear": _frozen(gear),
+        "actuator_gain": _frozen(gain),
+        "actuator_bias": _frozen(bias),
+        "control_limited": _frozen(m.actuator_ctrllimited & clamped, bool),
+        "control_range": _frozen(m.actuator_ctrlrange),
+        "force_limited": _frozen(force_limited, bool),
+        "force_range": _frozen(force_range),
+    }
+
+
+def _world(m: mujoco.MjModel, ignore: Collection[str]) -> dict:
+    fluid = fluid_acts(m) and "fluid" not in ignore
+    return {
+        "timestep": float(m.opt.timestep),
+        "gravity": _frozen(np.zeros(3) if disabled(m, Disable.mjDSBL_GRAVITY) else m.opt.gravity),
+        "integrator": INTEGRATORS[m.opt.integrator],
+        "implicit_damping": not disabled(m, Disable.mjDSBL_EULERDAMP),
+        "fluid_density": float(m.opt.density) if fluid else 0.0,
+        "fluid_viscosity": float(m.opt.viscosity) if fluid else 0.0,
+        "wind": _frozen(m.opt.wind),
+    }
+
+
+def _frames(m: mujoco.MjModel, what: str, count: int, body, pos, quat) -> Frames:
+    names = tuple(name_of(m, what, i) for i in range(count))
+    return Frames(names, _frozen(body, np.int32), _frozen(pos), _frozen(_unit(quat)))
+
+
+def _keyframes(m: mujoco.MjModel) -> dict[str, Keyframe]:
+    keyframes = {}
+    for k in range(m.nkey):
+        name, q = name_of(m, "key", k), m.key_qpos[k]
+        _check_quaternions(m, q, where=label(m, "key", k))
+        keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), _frozen(m.key_qvel[k]), _frozen(m.key_ctrl[k]))
+    return keyframes

@@ -1,0 +1,119 @@
+"""What the rest of Pullback knows about a robot: a frozen struct of arrays, indexed as in MuJoCo.
+
+Body 0 is the world. Bodies, joints, degrees of freedom and actuators keep MuJoCo's order, so an index or an address
+means the same in both. Arrays are float64 or int32 and read-only. Units are SI; quaternions are ``wxyz``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+# Joint types, as MuJoCo numbers them.
+FREE, BALL, SLIDE, HINGE = 0, 1, 2, 3
+JOINT_DOFS = {FREE: 6, BALL: 3, SLIDE: 1, HINGE: 1}
+JOINT_COORDINATES = {FREE: 7, BALL: 4, SLIDE: 1, HINGE: 1}
+
+
+@dataclass(frozen=True)
+class Keyframe:
+    """A named state and control stored in the file."""
+
+    q: np.ndarray  # (nq,)
+    v: np.ndarray  # (nv,)
+    control: np.ndarray  # (nu,)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Things fixed to bodies: geoms, sites or cameras."""
+
+    names: tuple[str, ...]
+    body: np.ndarray  # (n,) int32
+    pos: np.ndarray  # (n, 3) in the body's frame [m]
+    quat: np.ndarray  # (n, 4) in the body's frame
+
+
+@dataclass(frozen=True)
+class Model:
+    """A robot, or several, as loaded by :func:`pullback.load`. Frozen: parameters to vary live in ``system.params``."""
+
+    # sizes and names
+    nq: int  # stored coordinates
+    nv: int  # degrees of freedom
+    nu: int  # controls, one an actuator
+    body_names: tuple[str, ...]  # (nbody,); unnamed elements are called e.g. "body 3"
+    joint_names: tuple[str, ...]  # (njoint,)
+    actuator_names: tuple[str, ...]  # (nu,)
+
+    # bodies
+    body_parent: np.ndarray  # (nbody,) int32; the world is its own parent
+    body_pos: np.ndarray  # (nbody, 3) of the body's frame in the parent's [m]
+    body_quat: np.ndarray  # (nbody, 4) of the body's frame in the parent's
+    body_mass: np.ndarray  # (nbody,) [kg]
+    body_com: np.ndarray  # (nbody, 3) centre of mass in the body's frame [m]
+    body_inertia: np.ndarray  # (nbody, 6) xx yy zz xy xz yz about the centre of mass, body's axes [kg·m²]
+    body_gravcomp: np.ndarray  # (nbody,) share of the body's weight that is held up [1]
+
+    # joints; several on one body act in order
+    joint_type: np.ndarray  # (njoint,) int32: FREE, BALL, SLIDE or HINGE
+    joint_body: np.ndarray  # (njoint,) int32
+    joint_q: np.ndarray  # (njoint,) int32, first index in q
+    joint_v: np.ndarray  # (njoint,) int32, first index in v
+    joint_pos: np.ndarray  # (njoint, 3) anchor in the body's frame [m]
+    joint_axis: np.ndarray  # (njoint, 3) unit axis in the body's frame
+    joint_stiffness: np.ndarray  # (njoint,) [N·m/rad or N/m]
+    joint_force_limited: np.ndarray  # (njoint,) bool: total actuator force on the joint is clamped
+    joint_force_range: np.ndarray  # (njoint, 2) [N·m or N]
+
+    # degrees of freedom and coordinates
+    dof_armature: np.ndarray  # (nv,) [kg·m² or kg]
+    dof_damping: np.ndarray  # (nv,) [N·m·s/rad or N·s/m]
+    q0: np.ndarray  # (nq,) the pose the file was written in; hinge and slide coordinates are measured from here
+    q_spring: np.ndarray  # (nq,) where springs rest
+
+    # actuators: force = gain·clamp(control) + bias, on one joint through the gear
+    actuator_joint: np.ndarray  # (nu,) int32
+    actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
+    actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge and slide
+    actuator_gain: np.ndarray  # (nu, 3): g0 + g1·length + g2·velocity
+    actuator_bias: np.ndarray  # (nu, 3): b0 + b1·length + b2·velocity
+    control_limited: np.ndarray  # (nu,) bool
+    control_range: np.ndarray  # (nu, 2)
+    force_limited: np.ndarray  # (nu,) bool
+    force_range: np.ndarray  # (nu, 2)
+
+    # the world
+    timestep: float  # [s]
+    gravity: np.ndarray  # (3,) [m/s²]
+    integrator: str  # "euler", "implicitfast" or "rk4"
+    implicit_damping: bool  # Euler treats joint damping implicitly, as MuJoCo does unless told otherwise
+    fluid_density: float  # [kg/m³]
+    fluid_viscosity: float  # [Pa·s]
+    wind: np.ndarray  # (3,) [m/s]
+    fluid_box: np.ndarray  # (nbody, 3) full edge lengths of the box that stands for the body in the fluid [m]
+    fluid_quat: np.ndarray  # (nbody, 4) of that box in the body's frame
+
+    # what is fixed to bodies, and what the file asks of a contact model
+    geoms: Frames
+    sites: Frames
+    cameras: Frames
+    keyframes: dict[str, Keyframe]
+    constraints: tuple[str, ...]  # contacts, joint limits and friction loss in the file, one line each
+
+    mujoco: mujoco.MjModel = field(repr=False)  # the compiled file, for shapes, colours and meshes
+
+    @property
+    def nbody(self) -> int:
+        return len(self.body_names)
+
+    @property
+    def njoint(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def home(self) -> Keyframe:
+        """The keyframe called "home" if there is one, else the pose the file was written in, at rest."""
+        return self.keyframes.get("home", Keyframe(self.q0, np.zeros(self.nv), np.zeros(self.nu)))

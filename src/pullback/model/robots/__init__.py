@@ -1,0 +1,30 @@
+"""Sample robots, modelled from published dimensions with primitive shapes only.
+
+Each function returns an MJCF document as a string, ready for :func:`pullback.load`; :func:`chain` returns a
+``mujoco.MjSpec`` instead, since XML cannot nest that deep. Every model is in SI units, z up, x forward; it has a light,
+a checkered floor and a fixed camera "side", and its motors take torques or forces directly (gear 1), so a control is in
+N·m, or in N for the cart.
+
+``pendulum``, ``cartpole``, ``acrobot`` and ``chain`` have no contacts, joint limits or friction. ``arm``, ``quadruped``
+and ``humanoid`` have joint limits, touch the floor (but not themselves) and start from a keyframe "home".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .arms import arm
+from .humanoids import humanoid
+from .planar import acrobot, cartpole, chain, pendulum
+from .quadrupeds import quadruped
+
+ROBOTS: dict[str, Callable[[], str]] = {
+    "pendulum": pendulum,
+    "cartpole": cartpole,
+    "acrobot": acrobot,
+    "arm": arm,
+    "quadruped": quadruped,
+    "humanoid": humanoid,
+}
+
+__all__ = ["ROBOTS", "acrobot", "arm", "cartpole", "chain", "humanoid", "pendulum", "quadruped"]

@@ -1,0 +1,279 @@
+"""What MuJoCo can simulate and a :class:`Model` cannot hold: each is an error, or dropped when the user says so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import mujoco
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.model.model import BALL, FREE
+
+# What ``load(..., ignore=...)`` may drop, and what is left then.
+KINDS = {
+    "equality": "equality constraints are left out",
+    "tendon": "springs, dampers, armature, limits and friction loss of tendons are left out",
+    "actuator": "actuators that are not gain·control + bias on one joint keep their control but give no force",
+    "plugin": "plugins that give forces to bodies or drive actuators are left out (the control stays)",
+    "flex": "elasticity and edge constraints of flexes are left out, their point masses stay",
+    "fluid": "density and viscosity of the medium are taken as zero",
+    "spring-poly": "joint springs keep their linear stiffness only",
+    "spring-yield": "plastic joint springs are taken as elastic",
+    "damping-poly": "joint damping keeps its linear coefficient only",
+    "actuatorgravcomp": "gravity compensation acts on every joint directly, outside force limits",
+    "sleep": "nothing is put to sleep",
+}
+
+# MuJoCo's enumerations do not compare equal to numpy's integers, so they are taken as plain integers throughout.
+EULER = int(mujoco.mjtIntegrator.mjINT_EULER)
+RK4 = int(mujoco.mjtIntegrator.mjINT_RK4)
+IMPLICITFAST = int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
+INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast"}
+JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
+STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
+GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
+BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
+FLEX_EQUALITIES = tuple(
+    int(kind) for kind in (mujoco.mjtEq.mjEQ_FLEX, mujoco.mjtEq.mjEQ_FLEXVERT, mujoco.mjtEq.mjEQ_FLEXSTRAIN)
+)
+Disable = mujoco.mjtDisableBit
+Enable = mujoco.mjtEnableBit
+KNOWN_DISABLE_BITS = (1 << 20) - 1  # those of MuJoCo 4.0, each of which has been considered
+KNOWN_ENABLE_BITS = (1 << 8) - 1
+OBJECTS = {
+    "body": mujoco.mjtObj.mjOBJ_BODY,
+    "joint": mujoco.mjtObj.mjOBJ_JOINT,
+    "geom": mujoco.mjtObj.mjOBJ_GEOM,
+    "site": mujoco.mjtObj.mjOBJ_SITE,
+    "camera": mujoco.mjtObj.mjOBJ_CAMERA,
+    "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
+    "tendon": mujoco.mjtObj.mjOBJ_TENDON,
+    "equality": mujoco.mjtObj.mjOBJ_EQUALITY,
+    "flex": mujoco.mjtObj.mjOBJ_FLEX,
+    "key": mujoco.mjtObj.mjOBJ_KEY,
+}
+Complaint = tuple[str, str, str]  # kind, element, what is wrong with it
+
+
+def name_of(m: mujoco.MjModel, what: str, index: int) -> str:
+    """The element's name, or e.g. "body 3" where it has none."""
+    return mujoco.mj_id2name(m, OBJECTS[what], int(index)) or f"{what} {index}"
+
+
+def label(m: mujoco.MjModel, what: str, index: int) -> str:
+    """How a message speaks of an element: "body 'torso'" or "body 3"."""
+    name = mujoco.mj_id2name(m, OBJECTS[what], int(index))
+    return f"{what} '{name}'" if name else f"{what} {index}"
+
+
+def spell(enumeration, value: int) -> str:
+    """The last word of an enumerator: "slidercrank" for mjTRN_SLIDERCRANK."""
+    return enumeration(int(value)).name.split("_", 1)[1].lower()
+
+
+def disabled(m: mujoco.MjModel, *flags: int) -> bool:
+    """Whether all of these features are switched off in the file."""
+    return all(m.opt.disableflags & int(flag) for flag in flags)
+
+
+def passive_forces_off(m: mujoco.MjModel) -> bool:
+    """With springs and dampers both off, MuJoCo computes no passive force at all: no fluid, no gravity compensation."""
+    return disabled(m, Disable.mjDSBL_SPRING, Disable.mjDSBL_DAMPER)
+
+
+def fluid_acts(m: mujoco.MjModel) -> bool:
+    return (m.opt.density > 0 or m.opt.viscosity > 0) and not passive_forces_off(m)
+
+
+def require_known_kinds(ignore: Collection[str]) -> None:
+    if isinstance(ignore, str):
+        raise PullbackError(f'ignore must be a tuple of kinds, as in ignore=("{ignore}",)')
+    unknown = [kind for kind in ignore if kind not in KINDS]
+    if unknown:
+        known = ", ".join(KINDS)
+        raise PullbackError(f"ignore has unknown kinds {', '.join(map(repr, unknown))}; the known ones are {known}")
+
+
+def refuse_unsupported(m: mujoco.MjModel, ignore: Collection[str]) -> None:
+    """Raise one error that names the first element of each kind the model cannot hold and the user did not drop."""
+    _refuse_integrator(m)
+    _refuse_unknown_flags(m)
+    complaints = [complaint for complaint in all_complaints(m) if complaint[0] not in ignore]
+    if not complaints:
+        return
+    first, more = {}, {}
+    for kind, element, reason in complaints:
+        first.setdefault(kind, f"{element} {reason}")
+        more[kind] = more.get(kind, -1) + 1
+    sentences = [text + (f" (and {more[kind]} more)" if more[kind] else "") for kind, text in first.items()]
+    kinds = "".join(f'"{kind}", ' for kind in first).rstrip(" ")
+    raise PullbackError(
+        f"not supported: {'; '.join(sentences)}. Change the model, or load it without these: "
+        f"ignore=({kinds if len(first) == 1 else kinds.rstrip(',')})"
+    )
+
+
+def _refuse_integrator(m: mujoco.MjModel) -> None:
+    if m.opt.integrator not in INTEGRATORS:
+        name = spell(mujoco.mjtIntegrator, m.opt.integrator)
+        raise PullbackError(
+            f'the integrator "{name}" is not supported; set <option integrator="implicitfast"/> (or Euler, RK4)'
+        )
+
+
+def _refuse_unknown_flags(m: mujoco.MjModel) -> None:
+    """A flag that a later MuJoCo may add could change the motion in a way nothing here knows of."""
+    unknown_disable = m.opt.disableflags & ~KNOWN_DISABLE_BITS
+    unknown_enable = m.opt.enableflags & ~KNOWN_ENABLE_BITS
+    if unknown_disable or unknown_enable:
+        raise PullbackError(f"option has unknown flags: disable {unknown_disable:#x}, enable {unknown_enable:#x}")
+
+
+def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
+    yield from _flexes(m)
+    yield from _equalities(m)
+    yield from _tendons(m)
+    yield from _plugins(m)
+    yield from _actuators(m)
+    yield from _joints(m)
+    yield from _world(m)
+
+
+def _flexes(m: mujoco.MjModel) -> Iterator[Complaint]:
+    for i in range(m.nflex):
+        if not m.flex_rigid[i]:
+            yield "flex", label(m, "flex", i), "is deformable"
+
+
+def _equalities(m: mujoco.MjModel) -> Iterator[Complaint]:
+    if disabled(m, Disable.mjDSBL_EQUALITY) or disabled(m, Disable.mjDSBL_CONSTRAINT):
+        return
+    for i in range(m.neq):
+        if m.eq_active0[i] and m.eq_type[i] not in FLEX_EQUALITIES:
+            kind = spell(mujoco.mjtEq, m.eq_type[i])
+            yield "equality", label(m, "equality", i), f"is an active constraint ({kind})"
+
+
+def _tendons(m: mujoco.MjModel) -> Iterator[Complaint]:
+    springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
+    for i in range(m.ntendon):
+        has = {
+            "stiffness": springs and (m.tendon_stiffness[i] != 0 or np.any(m.tendon_stiffnesspoly[i])),
+            "damping": dampers and (m.tendon_damping[i] != 0 or np.any(m.tendon_dampingpoly[i])),
+            "armature": m.tendon_armature[i] != 0,
+        }
+        if any(has.values()):
+            yield "tendon", label(m, "tendon", i), f"has {' and '.join(name for name, there in has.items() if there)}"
+
+
+def _plugins(m: mujoco.MjModel) -> Iterator[Complaint]:
+    for i in range(m.nbody):
+        if m.body_plugin[i] >= 0:
+            yield "plugin", label(m, "body", i), "gets its passive forces from a plugin"
+
+
+def _actuators(m: mujoco.MjModel) -> Iterator[Complaint]:
+    for i in range(m.nactuator):
+        if not gives_no_force(m, i) and (complaint := actuator_complaint(m, i)):
+            kind, reason = complaint
+            yield kind, label(m, "actuator", i), reason
+
+
+def in_disabled_group(m: mujoco.MjModel, i: int) -> bool:
+    return 0 <= m.actuator_group[i] < 31 and bool(m.opt.disableactuator >> int(m.actuator_group[i]) & 1)
+
+
+def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator is switched off. MuJoCo still clamps the zero of a disabled group to the force range."""
+    if disabled(m, Disable.mjDSBL_ACTUATION):
+        return True
+    low, high = m.actuator_forcerange[i]
+    return in_disabled_group(m, i) and (not m.actuator_forcelimited[i] or low <= 0 <= high)
+
+
+def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
+    """Why an actuator cannot be written as (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on one joint, if so."""
+    if m.actuator_plugin[i] >= 0:
+        return "plugin", "is driven by a plugin"
+    if m.actuator_trntype[i] not in JOINT_TRANSMISSIONS:
+        transmission = spell(mujoco.mjtTrn, m.actuator_trntype[i])
+        return "actuator", f"acts through a {transmission} transmission; only joint and jointinparent are supported"
+    if m.actuator_dyntype[i] != STATELESS or m.actuator_actnum[i] > 0:
+        dynamics = spell(mujoco.mjtDyn, m.actuator_dyntype[i])
+        return "actuator", f"has activation dynamics ({dynamics}); only stateless actuators are supported"
+    if m.actuator_delay[i] > 0:
+        return "actuator", "delays its control"
+    if m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE):
+        name = spell(mujoco.mjtGain, m.actuator_gaintype[i])
+        return "actuator", f"has a gain of type {name}; only fixed and affine are supported"
+    if m.actuator_biastype[i] not in (BIAS_NONE, BIAS_AFFINE):
+        name = spell(mujoco.mjtBias, m.actuator_biastype[i])
+        return "actuator", f"has a bias of type {name}; only none and affine are supported"
+    if m.actuator_ctrlnum[i] != 1 or m.actuator_outnum[i] != 1:
+        return "actuator", f"has {m.actuator_ctrlnum[i]} controls and {m.actuator_outnum[i]} outputs, not one of each"
+    return _complaint_on_rotations(m, i)
+
+
+def _complaint_on_rotations(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
+    joint_type = m.jnt_type[m.actuator_trnid[i, 0]]
+    if joint_type not in (BALL, FREE):
+        return None
+    gain, bias = gain_and_bias(m, i)
+    fixed_gain = m.actuator_gaintype[i] == GAIN_FIXED
+    if joint_type == BALL and fixed_gain and gain[0] != 0 and bias[1] == -gain[0]:
+        return "actuator", "is a position servo on a ball joint, whose error MuJoCo wraps around the circle"
+    if m.opt.integrator == IMPLICITFAST and (gain[2] != 0 or bias[2] != 0):
+        return "actuator", "feeds back the velocity of a ball or free joint, which implicitfast would treat implicitly"
+    return None
+
+
+def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of 1, length and velocity."""
+    gain, bias = m.actuator_gainprm[i, :3].copy(), np.zeros(3)
+    if m.actuator_gaintype[i] == GAIN_FIXED:
+        gain[1:] = 0
+    if m.actuator_biastype[i] == BIAS_AFFINE:
+        bias[:] = m.actuator_biasprm[i, :3]
+    return gain, bias
+
+
+def reflecting_actuators(m: mujoco.MjModel, joint: int) -> list[int]:
+    """The actuators whose own armature and damping MuJoCo adds to a joint (-1: none, -2: every one that acts on it)."""
+    which = m.jnt_actuatorid[joint]
+    if which >= 0:
+        return [int(which)]
+    acting = np.isin(m.actuator_trntype, JOINT_TRANSMISSIONS) & (m.actuator_trnid[:, 0] == joint)
+    return [] if which == -1 else [int(i) for i in np.flatnonzero(acting)]
+
+
+def _joints(m: mujoco.MjModel) -> Iterator[Complaint]:
+    springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
+    compensated = np.any(m.body_gravcomp) and np.any(m.opt.gravity) and not disabled(m, Disable.mjDSBL_GRAVITY)
+    actuation_off = disabled(m, Disable.mjDSBL_ACTUATION) or m.nu == 0
+    for j in range(m.njnt):
+        element = label(m, "joint", j)
+        if springs and np.any(m.jnt_stiffnesspoly[j]):
+            yield "spring-poly", element, "has a spring with quadratic or cubic stiffness"
+        if springs and m.jnt_plasticadr[j] >= 0 and (m.jnt_stiffness[j] != 0 or np.any(m.jnt_stiffnesspoly[j])):
+            yield "spring-yield", element, "has a spring that yields"
+        reflected = [m.actuator_dampingpoly[i] for i in reflecting_actuators(m, j)]
+        if dampers and (np.any(m.dof_dampingpoly[m.dof_jntid == j]) or np.any(reflected)):
+            yield "damping-poly", element, "has quadratic or cubic damping"
+        # MuJoCo adds the compensation to the actuators' force, which may then be clamped, or be switched off with them.
+        if m.jnt_actgravcomp[j] and compensated and not passive_forces_off(m):
+            if m.jnt_actfrclimited[j] or actuation_off:
+                yield "actuatorgravcomp", element, "has gravity compensation that counts as actuator force"
+
+
+def _world(m: mujoco.MjModel) -> Iterator[Complaint]:
+    if m.opt.enableflags & int(Enable.mjENBL_SLEEP):
+        yield "sleep", "option", "puts bodies at rest to sleep"
+    if not fluid_acts(m):
+        return
+    for i in range(m.ngeom):
+        if m.geom_fluid[i, 0] > 0:
+            yield "fluid", label(m, "geom", i), "uses the ellipsoid model of the fluid"
+    if m.opt.integrator == IMPLICITFAST:
+        yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'

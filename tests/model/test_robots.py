@@ -1,0 +1,268 @@
+"""The sample robots against MuJoCo's compiler, published figures and closed forms."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from pullback.core.errors import PullbackError
+from pullback.model import robots
+from pullback.model.robots import ROBOTS
+
+SIZES = {  # nq, nv, nu
+    "pendulum": (1, 1, 1),
+    "cartpole": (2, 2, 1),
+    "acrobot": (2, 2, 1),
+    "arm": (7, 7, 7),
+    "quadruped": (19, 18, 12),
+    "humanoid": (32, 29, 23),
+}
+MASSES = {  # published range [kg]
+    "pendulum": (1.0, 1.0),
+    "cartpole": (1.1, 1.1),
+    "acrobot": (2.0, 2.0),
+    "arm": (16.0, 18.5),  # identified links; the data sheet says about 18 with electronics
+    "quadruped": (22.0, 26.0),
+    "humanoid": (72.9, 73.1),
+}
+FREE_OF_CONSTRAINTS = ("pendulum", "cartpole", "acrobot")
+WITH_HOME = ("arm", "quadruped", "humanoid")
+FEET = {
+    "quadruped": ("FR_foot", "FL_foot", "RR_foot", "RL_foot"),
+    "humanoid": ("left_sole_inner", "left_sole_outer", "right_sole_inner", "right_sole_outer"),
+}
+SIDES = {"quadruped": (("FL_", "FR_"), ("RL_", "RR_")), "humanoid": (("left_", "right_"),)}
+
+
+def build(name):
+    return mujoco.MjModel.from_xml_string(ROBOTS[name]())
+
+
+def at_home(model):
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+    mujoco.mj_forward(model, data)
+    return data
+
+
+def possible_contacts(model):
+    """Pairs of geoms whose bits allow them to touch."""
+    touches = (model.geom_contype[:, None] & model.geom_conaffinity[None, :]) != 0
+    return np.argwhere(touches | touches.T)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_sizes_masses_and_inertias(name):
+    model = build(name)
+    assert (model.nq, model.nv, model.nu) == SIZES[name]
+    low, high = MASSES[name]
+    assert low - 1e-9 <= model.body_subtreemass[0] <= high + 1e-9
+    assert np.all(model.body_mass[1:] > 0)
+    inertia = np.sort(model.body_inertia[1:], axis=1)
+    assert np.all(inertia > 0)
+    assert np.all(inertia[:, 0] + inertia[:, 1] >= inertia[:, 2])
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_document_is_self_contained(name):
+    model = build(name)
+    assert model.nmesh == 0 and model.nhfield == 0 and model.nplugin == 0 and model.neq == 0
+    assert np.all(model.dof_frictionloss == 0)
+    assert model.opt.integrator == mujoco.mjtIntegrator.mjINT_EULER
+    assert model.camera("side").bodyid == 0
+    assert model.geom("floor").type == mujoco.mjtGeom.mjGEOM_PLANE
+    assert model.nlight == 1
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_controls_are_torques_with_a_bound(name):
+    model = build(name)
+    assert np.all(model.actuator_ctrllimited)
+    np.testing.assert_allclose(model.actuator_ctrlrange[:, 0], -model.actuator_ctrlrange[:, 1])
+    np.testing.assert_allclose(np.linalg.norm(model.actuator_gear, axis=1), 1)
+    np.testing.assert_allclose(model.actuator_gainprm[:, 0], 1)
+    np.testing.assert_allclose(model.actuator_biasprm, 0)
+
+
+@pytest.mark.parametrize("name", FREE_OF_CONSTRAINTS)
+def test_planar_robots_have_no_constraints(name):
+    model = build(name)
+    assert not model.jnt_limited.any()
+    assert not len(possible_contacts(model))
+    data = mujoco.MjData(model)
+    data.qvel[:] = 3.0
+    for _ in range(100):
+        mujoco.mj_step(model, data)
+        assert data.nefc == 0
+
+
+@pytest.mark.parametrize("name", WITH_HOME)
+def test_other_robots_touch_only_the_floor(name):
+    model = build(name)
+    floor = model.geom("floor").id
+    pairs = possible_contacts(model)
+    assert len(pairs)
+    assert np.all((pairs == floor).any(axis=1))
+    hinges = model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE
+    assert np.all(model.jnt_limited[hinges])
+
+
+@pytest.mark.parametrize("name", WITH_HOME)
+def test_home_is_valid(name):
+    model = build(name)
+    home = model.key("home")
+    for j in range(model.njnt):
+        q = home.qpos[model.jnt_qposadr[j] :]
+        kind = model.jnt_type[j]
+        if kind == mujoco.mjtJoint.mjJNT_HINGE:
+            low, high = model.jnt_range[j]
+            assert low <= q[0] <= high, model.joint(j).name
+        else:
+            quat = q[3:7] if kind == mujoco.mjtJoint.mjJNT_FREE else q[:4]
+            assert np.linalg.norm(quat) == pytest.approx(1)
+    assert not home.qvel.any() and not home.ctrl.any()
+    assert np.all(np.isfinite(at_home(model).qacc))
+
+
+@pytest.mark.parametrize("name", FEET)
+def test_home_stands_on_the_floor(name):
+    model = build(name)
+    model.geom("floor").margin = 0.006  # report gaps up to six millimetres
+    contacts = at_home(model).contact
+    feet = {model.geom(foot).id for foot in FEET[name]}
+    assert set(contacts.geom.flatten().tolist()) == feet | {model.geom("floor").id}
+    assert np.all(np.abs(contacts.dist) < 0.005)
+
+
+@pytest.mark.parametrize("name", FEET)
+def test_left_mirrors_right(name):
+    model = build(name)
+    data = at_home(model)
+    assert data.subtree_com[0, 1] == pytest.approx(0, abs=1e-12)
+    mirror = np.array([1, -1, 1])
+    bodies = [model.body(i).name for i in range(model.nbody)]
+    for left, right in SIDES[name]:
+        pairs = [(body, right + body.removeprefix(left)) for body in bodies if body.startswith(left)]
+        assert len(pairs) >= 3
+        for a, b in pairs:
+            a, b = model.body(a), model.body(b)
+            np.testing.assert_allclose(a.mass, b.mass)
+            np.testing.assert_allclose(a.inertia, b.inertia)
+            np.testing.assert_allclose(data.xipos[a.id], mirror * data.xipos[b.id], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FEET)
+def test_runs_from_home(name):
+    model = build(name)
+    data = at_home(model)
+    rng = np.random.default_rng(0)
+    for _ in range(round(0.2 / model.opt.timestep)):
+        data.ctrl[:] = rng.uniform(-1, 1, model.nu)  # [N·m]
+        mujoco.mj_step(model, data)
+    assert np.all(np.isfinite(data.qpos)) and np.all(np.isfinite(data.qvel))
+    assert not any(warning.number for warning in data.warning)
+
+
+def test_humanoid_like_joint_angles_mirror():
+    """The same left and right hinge angles give mirrored poses."""
+    model = build("humanoid")
+    data = at_home(model)
+    for j in range(model.njnt):
+        name = model.joint(j).name
+        if name.startswith("left_") and model.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE:
+            for side in ("left", "right"):
+                data.joint(name.replace("left", side)).qpos[:] = 0.3
+    mujoco.mj_forward(model, data)
+    for site in ("hand", "foot"):
+        left, right = data.site(f"left_{site}").xpos, data.site(f"right_{site}").xpos
+        np.testing.assert_allclose(left, right * [1, -1, 1], atol=1e-12)
+    assert data.site("left_hand").xpos[0] > 0.05  # elbows bend forwards
+
+
+def test_humanoid_stature_and_joints():
+    model = build("humanoid")
+    data = at_home(model)
+    assert data.site("head").xpos[2] == pytest.approx(1.741)
+    assert model.body("belly").jntnum == 3
+    assert (model.jnt_type == mujoco.mjtJoint.mjJNT_BALL).sum() == 2
+
+
+def test_arm_home_matches_the_published_kinematics():
+    """In the plane of the home pose: walk along the published offsets, turning by each joint that bends it."""
+    data = at_home(build("arm"))
+    place, heading = np.zeros(2), 0.0  # (x, z) and the turn about y so far
+    for offset, turn in (
+        ((0, 0.333), -np.pi / 4),
+        ((0, 0.316), 0),
+        ((0.0825, 0), 3 * np.pi / 4),
+        ((-0.0825, 0.384), -np.pi / 2),
+        ((0.088, 0), 0),
+        ((0, -0.107), 0),
+    ):
+        cos, sin = np.cos(heading), np.sin(heading)
+        place += (cos * offset[0] + sin * offset[1], -sin * offset[0] + cos * offset[1])
+        heading += turn
+    np.testing.assert_allclose(data.site("tip").xpos, [place[0], 0, place[1]], atol=1e-9)
+    np.testing.assert_allclose(place, [0.3069, 0.5903], atol=1e-4)  # 0.4869 at the fingertips, 0.1034 below
+    np.testing.assert_allclose(data.site("tip").xmat.reshape(3, 3)[:, 2], [0, 0, -1], atol=1e-9)
+
+
+def test_pendulum_small_swings_have_the_closed_form_period():
+    model = build("pendulum")
+    data = mujoco.MjData(model)
+    data.qpos[0] = 1e-4
+    mujoco.mj_forward(model, data)
+    omega2 = 1.5 * 9.81 / 0.5  # a uniform rod about its end: m·g·(l/2) / (m·l²/3)
+    assert data.qacc[0] == pytest.approx(-omega2 * 1e-4, rel=1e-6)
+
+
+def test_cartpole_matches_the_textbook_equations():
+    model = build("cartpole")
+    data = mujoco.MjData(model)
+    data.qpos[1], data.qvel[:], data.ctrl[:] = 0.7, (0.3, -1.1), 4.0
+    mujoco.mj_forward(model, data)
+    cart, pole, half, g = 1.0, 0.1, 0.5, 9.81
+    # The pole's middle is at (x - half·sin, -half·cos): rotation about +y takes a hanging pole towards -x.
+    sin, cos = np.sin(0.7), np.cos(0.7)
+    inertia = pole * (2 * half) ** 2 / 12 + pole * half**2
+    mass = np.array([[cart + pole, -pole * half * cos], [-pole * half * cos, inertia]])
+    force = np.array([4.0 - pole * half * sin * 1.1**2, -pole * g * half * sin])
+    np.testing.assert_allclose(data.qacc, np.linalg.solve(mass, force), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_chain_is_the_pendulum(n):
+    text = mujoco.MjModel.from_xml_string(robots.pendulum(n))
+    spec = robots.chain(n).compile()
+    for field in (
+        "body_parentid", "body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia", "jnt_type",
+        "jnt_axis", "jnt_pos", "dof_damping", "dof_armature", "actuator_trnid", "actuator_gear", "actuator_gainprm",
+        "actuator_ctrlrange", "actuator_ctrllimited", "geom_type", "geom_size", "geom_pos", "geom_matid",
+        "geom_contype", "geom_conaffinity", "site_pos", "cam_pos", "cam_quat", "jnt_limited",
+    ):  # fmt: skip
+        np.testing.assert_allclose(getattr(text, field), getattr(spec, field), atol=1e-12, err_msg=field)
+    assert [text.actuator(i).name for i in range(n)] == [spec.actuator(i).name for i in range(n)]
+    assert [text.body(i).name for i in range(n + 1)] == [spec.body(i).name for i in range(n + 1)]
+
+
+def test_longest_chain():
+    n = 1023
+    model = robots.chain(n).compile()
+    assert (model.nq, model.nv, model.nu) == (n, n, n)
+    assert model.body_subtreemass[0] == pytest.approx(n)
+    assert not len(possible_contacts(model))
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    np.testing.assert_allclose(data.site("tip").xpos, [0, 0, 0.3], atol=1e-9)  # hangs just over the floor
+
+
+def test_longest_pendulum_in_xml():
+    model = mujoco.MjModel.from_xml_string(robots.pendulum(400))
+    assert model.nv == 400
+
+
+@pytest.mark.parametrize(
+    ("robot", "n"), [(robots.pendulum, 0), (robots.pendulum, 401), (robots.chain, -1), (robots.chain, 1024)]
+)
+def test_impossible_lengths_are_refused(robot, n):
+    with pytest.raises(PullbackError, match=f"{n} links"):
+        robot(n)

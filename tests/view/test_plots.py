@@ -1,0 +1,53 @@
+"""Curves as pictures."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from pullback.core.errors import PullbackError
+from pullback.view import plot_curve
+
+WORDS = {"title": "Loss of $robot_{", "xlabel": "iteration", "ylabel": "loss"}
+
+
+def test_a_curve_is_drawn_without_global_state(tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    pyplot_before = "matplotlib.pyplot" in sys.modules
+    path = plot_curve(tmp_path / "curve.png", np.geomspace(1.0, 1e-4, 50), **WORDS)
+    assert path == tmp_path / "curve.png"
+    picture = image.imread(path)
+    blue = (picture[..., 2] > 0.7) & (picture[..., 0] < 0.4)
+    assert 500 < blue.sum() < picture[..., 0].size / 10
+    assert ("matplotlib.pyplot" in sys.modules) == pyplot_before
+
+
+@pytest.mark.parametrize("values", [[0.0, -1.0, 2.0], [3.0], range(100)])
+def test_values_that_have_no_logarithm_are_drawn_too(tmp_path, values):
+    pytest.importorskip("matplotlib")
+    assert plot_curve(tmp_path / "curve.png", values, **WORDS).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [([], "shape"), ([[1.0]], "shape"), ([1.0, np.nan], r"values\[1\] is not finite"), (["a"], "numbers")],
+)
+def test_bad_values(tmp_path, values, message):
+    with pytest.raises(PullbackError, match=message):
+        plot_curve(tmp_path / "curve.png", values, **WORDS)
+    assert not (tmp_path / "curve.png").exists()
+
+
+def test_a_path_that_cannot_be_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(PullbackError, match="cannot write the plot"):
+        plot_curve(tmp_path / "missing" / "curve.png", [1.0], **WORDS)
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
+    for name in ("matplotlib.figure", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)  # makes importing it fail
+    with pytest.raises(PullbackError, match=r'pip install "pullback\[view\]"'):
+        plot_curve(tmp_path / "curve.png", [1.0], **WORDS)
