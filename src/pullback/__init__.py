@@ -3,9 +3,20 @@
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, State, System
 from pullback.dynamics import Articulated
-from pullback.model import Model, load
+from pullback.model import Model, load, robots
 from pullback.rollout import Run, rollout
+from pullback.version import __version__
 
-__version__ = "0.1.0"
-
-__all__ = ["Articulated", "Bars", "Model", "PullbackError", "Run", "State", "System", "load", "rollout"]
+__all__ = [
+    "Articulated",
+    "Bars",
+    "Model",
+    "PullbackError",
+    "Run",
+    "State",
+    "System",
+    "__version__",
+    "load",
+    "robots",
+    "rollout",
+]

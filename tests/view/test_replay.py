@@ -20,7 +20,7 @@ from pullback.view import replay, write_replay
 # Every kind of shape, on a floating body with limbs, beside things fixed to the world.
 ROBOT = """
 <mujoco model="robot">
-  <option timestep="0.01"/>
+  <option timestep="0.01"><flag contact="disable"/></option>
   <asset>
     <texture name="tiles" type="2d" builtin="checker" rgb1="0.2 0.3 0.4" rgb2="0.6 0.7 0.8" width="64" height="64"/>
     <material name="tiles" texture="tiles"/>

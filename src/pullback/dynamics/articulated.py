@@ -13,6 +13,7 @@ from pullback.core.arrays import check_device, check_precision, checked, empty, 
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System
 from pullback.dynamics.launch import Lane
+from pullback.dynamics.linearize import linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
@@ -71,6 +72,8 @@ class Articulated(System):
         self._lanes = self._make_lanes(threads)
         self._pool = ThreadPoolExecutor(len(self._lanes)) if len(self._lanes) > 1 else None
         self._kernel_params: tuple[int, KernelParams] | None = None
+        self._threads = threads
+        self._relatives: dict[int, Articulated] = {}
 
     def __repr__(self) -> str:
         return (
@@ -167,13 +170,15 @@ class Articulated(System):
         states = self.steps(state, self._one_control(control), params=params)
         return State(states.q[1], states.v[1])
 
-    def pullback(self, state: State, control, next_bar: State, params: Mapping | None = None) -> Bars:
+    def pullback(
+        self, state: State, control, next_bar: State, params: Mapping | None = None, *, wants_params: bool = True
+    ) -> Bars:
         """Cotangents of state, control and parameters from that of the next state, in stored coordinates."""
         controls = self._one_control(control)
         # Only quaternions of the next state enter, and those from this step.
         states = self.steps(state, controls, params=params)
         final = State(states.q[1], states.v[1])
-        backward = self.backward(controls, final, next_bar, params=params)
+        backward = self.backward(controls, final, next_bar, params=params, wants_params=wants_params)
         backward.through(State(states.q[:1], states.v[:1]), 0, 1)
         bars = backward.finish(State(states.q[0], states.v[0]))
         return Bars(bars.state, bars.control[0], bars.params)
@@ -190,9 +195,15 @@ class Articulated(System):
 
         The state's tangent is [dq; dv], where dq moves q as a velocity would in unit time.
         """
-        from pullback.dynamics.linearize import linearize
-
         return linearize(self, state, control, params)
+
+    def in_worlds(self, worlds: int) -> Articulated:
+        """This System with another number of worlds (parameters as in the file), made once and kept."""
+        if worlds not in self._relatives:
+            self._relatives[worlds] = Articulated(
+                self.model, contact=None, worlds=worlds, dtype=self.dtype, device=self.device, threads=self._threads
+            )
+        return self._relatives[worlds]
 
     # --- many steps at once -----------------------------------------------------------------------------------------------
 
@@ -223,13 +234,14 @@ class Articulated(System):
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after)."""
 
-        def run(lane: Lane) -> None:
-            lane.launch(kernel, (*before, lane.workspace, *arrays, lane.first, lane.end, *after), self.device)
-
+        launches = [
+            lane.record(kernel, (*before, lane.workspace, *arrays, lane.first, lane.end, *after), self.device)
+            for lane in self._lanes
+        ]
         if self._pool is None:
-            run(self._lanes[0])
+            launches[0].launch()
         else:
-            list(self._pool.map(run, self._lanes))
+            list(self._pool.map(wp.Launch.launch, launches))
 
     def _check_health(self, status: wp.array, controls: wp.array) -> None:
         health = status.numpy()

@@ -16,19 +16,19 @@ class Lane:
     end: int
     slots: int
     workspace: Any
-    _recorded: dict = field(default_factory=dict)
+    _recorded: dict = field(default_factory=dict)  # kernel: (command, the inputs it holds)
 
-    def launch(self, kernel, inputs: tuple, device: str) -> None:
-        """Launches with one thread a slot. A recorded launch costs a fifth of a new one, so each kernel's is kept."""
-        command = self._recorded.get(kernel)
-        if command is None:
-            command = wp.launch(kernel, dim=self.slots, inputs=list(inputs), device=device, record_cmd=True)
-            self._recorded[kernel] = command
-            self._inputs = {**getattr(self, "_inputs", {}), kernel: inputs}
-        else:
-            last = self._inputs[kernel]
-            for i, (new, old) in enumerate(zip(inputs, last, strict=True)):
+    def record(self, kernel, inputs: tuple, device: str) -> wp.Launch:
+        """A launch with one thread a slot. Starting a recorded one costs a fifth of a new one, so each kernel's is kept.
+
+        To be called from one thread only: recording may load modules, which Warp does not do in parallel.
+        """
+        if kernel in self._recorded:
+            command, held = self._recorded[kernel]
+            for i, (new, old) in enumerate(zip(inputs, held, strict=True)):
                 if new is not old:
                     command.set_param_at_index(i, new)
-            self._inputs[kernel] = inputs
-        command.launch()
+        else:
+            command = wp.launch(kernel, dim=self.slots, inputs=list(inputs), device=device, record_cmd=True)
+        self._recorded[kernel] = (command, inputs)
+        return command

@@ -14,6 +14,8 @@ from pullback.core.system import Named
 from pullback.dynamics.tree import Layout
 from pullback.kernels import specialise
 from pullback.model import Model
+from pullback.model.tangent import rotations
+from pullback.spatial import quat_bar_of_tangent
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,10 @@ class Params(Mapping):
     def unit(self, name: str) -> str:
         return self._table[self._known(name)].unit
 
+    def is_per_world(self, name: str, value) -> bool:
+        """Whether a value of this parameter has an axis for worlds."""
+        return np.ndim(to_numpy(value)) > len(self._table[self._known(name)].shape)
+
     def _known(self, name: str) -> str:
         if name not in self._table:
             raise PullbackError(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
@@ -105,7 +111,7 @@ class Params(Mapping):
         """The value as a read-only array, if a robot could have it."""
         entry = self._table[self._known(name)]
         shape, axes = entry.shape, entry.axes
-        if np.ndim(to_numpy(value)) == len(shape) + 1:
+        if self.is_per_world(name, value):
             shape, axes = (self._worlds, *shape), ("worlds", *axes)
         array = checked(value, shape, "float64", f"parameter {name!r}", axes).copy()
         if name == "mass":
@@ -117,7 +123,7 @@ class Params(Mapping):
         elif name in ("body_quat", "joint_axis"):
             self._refuse(name, np.linalg.norm(array, axis=-1) < 1e-12, "has no direction: it is of zero length")
         elif name == "spring_ref":
-            for start in _ball_coordinates(self._model):
+            for start, _ in rotations(self._model):
                 short = np.linalg.norm(array[..., start : start + 4], axis=-1) < 1e-12
                 self._refuse(name, short, "has no direction: its quaternion is of zero length")
         return _frozen(array)
@@ -147,11 +153,6 @@ def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:
     return (smallest > 0) | massless | ((smallest >= -1e-15) & (np.abs(inertia).max(axis=-1) == 0))
 
 
-def _ball_coordinates(model: Model) -> list[int]:
-    """Where quaternions start in q."""
-    return [int(q) + {0: 3, 1: 0}[int(t)] for q, t in zip(model.joint_q, model.joint_type, strict=True) if t in (0, 1)]
-
-
 # --- the kernels' form ----------------------------------------------------------------------------------------------------
 
 # Kernel fields that are the user's array as it is.
@@ -165,7 +166,8 @@ class KernelParams:
         self.model, self.layout, self.worlds = model, layout, worlds
         self.precision, self.device = precision, device
         self.values = dict(values)
-        self.per_world = {n: np.ndim(v) > np.ndim(parameters(model)[n].value) for n, v in self.values.items()}
+        table = parameters(model)
+        self.per_world = {n: np.ndim(v) > len(table[n].shape) for n, v in self.values.items()}
         module = specialise(precision, "tree")
         self.struct = module.Params()
         for name, variable in module.Params.vars.items():
@@ -263,7 +265,7 @@ class KernelParams:
             bar = total(name)
             bar[:, layout.free_bodies] = 0.0
         elif name == "body_quat":
-            bar = _coordinates_of_tangent(value, total(name)[..., :3])
+            bar = quat_bar_of_tangent(value, total(name)[..., :3])
             bar[:, layout.free_bodies] = 0.0
         elif name in ("joint_pos", "joint_axis"):
             kernel_bar = total(name)
@@ -283,7 +285,7 @@ class KernelParams:
         elif name == "spring_ref":
             bar = total(name)
             for i in layout.q[layout.ball]:
-                bar[:, i : i + 4] = _coordinates_of_tangent(value[:, i : i + 4], bar[:, i : i + 3])
+                bar[:, i : i + 4] = quat_bar_of_tangent(value[:, i : i + 4], bar[:, i : i + 3])
         elif name == "gravity":
             bar = total(name)[:, 0]
         elif name == "wind":
@@ -292,13 +294,3 @@ class KernelParams:
             bar = total("fluid")[:, 0, {"fluid_density": 0, "fluid_viscosity": 1}[name]]
         bar = np.asarray(bar, dtype=self.precision)
         return bar if self.per_world[name] else bar[0]
-
-
-def _coordinates_of_tangent(quat: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """Cotangent of a quaternion of any length from that of a rotation vector in its frame; mirrors the kernels'."""
-    w, x, y, z = np.moveaxis(quat, -1, 0)
-    a, b, c = np.moveaxis(turn, -1, 0)
-    product = np.stack(
-        [-x * a - y * b - z * c, w * a + y * c - z * b, w * b - x * c + z * a, w * c + x * b - y * a], axis=-1
-    )
-    return 2.0 / np.sum(quat * quat, axis=-1, keepdims=True) * product

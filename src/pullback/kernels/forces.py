@@ -15,13 +15,31 @@ from .spatial import (
     quat_mul,
     quat_rotate,
 )
-from .tree import BALL, IMPLICITFAST, ON_BALL, ON_FREE, ON_SCALAR, Params, Tree, Workspace, add_vec3, read_quat, read_vec3
+from .tree import (
+    BALL,
+    IMPLICITFAST,
+    ON_BALL,
+    ON_FREE,
+    ON_SCALAR,
+    Params,
+    Tree,
+    Workspace,
+    add_vec3,
+    read_quat,
+    read_vec3,
+)
 
 
 @wp.func
 def in_range(x: real, low: real, high: real):
     """1 where a clamp passes its input on, 0 where it holds it."""
     return wp.where(x >= low and x <= high, real(1.0), real(0.0))
+
+
+@wp.func
+def inside(x: real, low: real, high: real):
+    """1 strictly within a range, where MuJoCo takes a clamped force's slope into account."""
+    return wp.where(x > low and x < high, real(1.0), real(0.0))
 
 
 @wp.func
@@ -96,7 +114,7 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
         if m.actuator_on[k] == ON_SCALAR:
             s.actuation[d, slot] = s.actuation[d, slot] + gear[0] * force
             if m.integrator == IMPLICITFAST:
-                slope = in_range(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
+                slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
                 s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * gear[0] * gear[0] * slope
         else:
             if m.actuator_on[k] == ON_FREE:
@@ -104,7 +122,13 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
                 d += 3
             add_vec3(s.actuation, d, slot, turning_gear(m, p, s, world, slot, k) * force)
     for d in range(m.nv):
-        s.tau[d, slot] = s.tau[d, slot] + wp.clamp(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+        actuation = s.actuation[d, slot]
+        low = m.dof_force_low[d]
+        high = m.dof_force_high[d]
+        s.tau[d, slot] = s.tau[d, slot] + wp.clamp(actuation, low, high)
+        if m.integrator == IMPLICITFAST:
+            if actuation <= low or actuation >= high:  # held by the joint's range: no slope of any actuator counts
+                s.diagonal[d, slot] = p.armature[world, d] + m.timestep * p.damping[world, d]
     for k in range(m.joint_type.shape[0]):
         stiffness = p.stiffness[world, k]
         if stiffness != real(0.0):
@@ -169,8 +193,10 @@ def joint_forces_adjoint(
             gear_bar[0] = force * pull_bar + length_bar * s.q[qi, slot] + velocity_bar * s.v[d, slot]
             if m.integrator == IMPLICITFAST:
                 diagonal_bar = -s.w[d, slot] * s.a[d, slot]
-                slope_velocity_bar = -m.timestep * gear[0] * gear[0] * free * diagonal_bar
-                gear_bar[0] -= real(2.0) * m.timestep * gear[0] * free * slope_velocity * diagonal_bar
+                diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
+                diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+                slope_velocity_bar = -m.timestep * gear[0] * gear[0] * diagonal_bar
+                gear_bar[0] -= real(2.0) * m.timestep * gear[0] * slope_velocity * diagonal_bar
         else:
             turn = turning_gear(m, p, s, world, slot, k)
             on_free = m.actuator_on[k] == ON_FREE

@@ -231,16 +231,40 @@ def exp_jacobian_transposed(phi: vec3, x: vec3):
 
 
 @wp.func
+def log_jacobian_coefficient(x2: real):
+    """k = (1 - (x/2) cot(x/2)) / x² and its derivative by x², from x²."""
+    one = real(1.0)
+    k = one / real(12.0) + x2 * (one / real(720.0) + x2 / real(30240.0))
+    slope = one / real(720.0) + x2 * (one / real(15120.0) + x2 / real(403200.0))
+    if x2 > SMALL_ANGLE_SQUARED:
+        half = real(0.5) * wp.sqrt(x2)
+        cot = wp.cos(half) / wp.sin(half)
+        k = (one - half * cot) / x2
+        slope = ((half * (one + cot * cot) - cot) / (real(8.0) * half) - k) / x2
+    return k, slope
+
+
+@wp.func
 def log_jacobian(phi: vec3, x: vec3):
     """Jr(phi)⁻¹ x: log(exp(phi) exp(d)) = phi + Jr(phi)⁻¹ d to first order in d."""
-    x2 = wp.dot(phi, phi)
-    half = sinc(real(0.25) * x2)
-    # (1 - (x/2) cot(x/2)) / x², written without cancellation at 0; (x/2) cot(x/2) = cos(x/2) / sinc(x/2)
-    k = real(1.0) / real(12.0) + x2 * (real(1.0) / real(720.0) + x2 * real(1.0) / real(30240.0))
-    if x2 > SMALL_ANGLE_SQUARED:
-        k = (real(1.0) - wp.cos(real(0.5) * wp.sqrt(x2)) / half) / x2
+    k, _slope = log_jacobian_coefficient(wp.dot(phi, phi))
     cx = wp.cross(phi, x)
     return x + real(0.5) * cx + k * wp.cross(phi, cx)
+
+
+@wp.func
+def log_jacobian_adjoint(phi: vec3, x: vec3, y: vec3):
+    """Cotangent of phi in y·Jr(phi)⁻¹ x."""
+    x2 = wp.dot(phi, phi)
+    k, slope = log_jacobian_coefficient(x2)
+    px = wp.dot(phi, x)
+    py = wp.dot(phi, y)
+    xy = wp.dot(x, y)
+    return (
+        real(0.5) * wp.cross(x, y)
+        + k * (py * x + px * y - real(2.0) * xy * phi)
+        + real(2.0) * slope * (px * py - x2 * xy) * phi
+    )
 
 
 @wp.func

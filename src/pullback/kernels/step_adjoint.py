@@ -11,11 +11,23 @@ from .scalar import real, vec3, vec4
 from .spatial import (
     coordinates_of_tangent,
     exp_jacobian_transposed,
+    log_jacobian_adjoint,
+    log_jacobian_transposed,
     quat_exp,
     quat_rotate,
     tangent_of_coordinates,
 )
-from .step import accelerate, enter_stage, leave_stage, mean_of_stages, stage_count, stage_node, stage_weight, start_stages
+from .step import (
+    accelerate,
+    enter_stage,
+    leave_stage,
+    mean_of_stages,
+    stage_count,
+    stage_node,
+    stage_rotation,
+    stage_weight,
+    start_stages,
+)
 from .sweeps import clear_bars, inverse_dynamics_adjoint, inward_adjoint, solve
 from .tree import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 
@@ -98,6 +110,8 @@ def step_adjoint(
             s.q_bar[d, slot] = real(0.0)
             s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
             s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
+        if stage > 0:
+            rotation_rates_adjoint(m, s, stage, slot)
         accelerate_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
         if stage > 0:
             node = h * stage_node(stage)
@@ -114,19 +128,33 @@ def step_adjoint(
 
 
 @wp.func
+def rotation_rates_adjoint(m: Tree, s: Workspace, stage: int, slot: int):
+    """Through the rates of rotation vectors of a stage, to its angular velocities and to the stage before."""
+    for k in range(m.joint_type.shape[0]):
+        if m.joint_type[k] == BALL:
+            d = m.joint_v[k]
+            turned = stage_rotation(m, s, stage, d, slot)
+            rate_bar = read_vec3(s.v_bar, d, slot)
+            v_bar = log_jacobian_transposed(turned, rate_bar)
+            for j in range(3):
+                s.v_bar[d + j, slot] = v_bar[j]
+            turned_bar = log_jacobian_adjoint(turned, read_vec3(s.v, d, slot), rate_bar)
+            add_vec3(s.stage_v_bar, (stage - 1) * m.nv + d, slot, m.timestep * stage_node(stage) * turned_bar)
+
+
+@wp.func
 def leave_step_adjoint(m: Tree, s: Workspace, slot: int):
     """From the cotangents after the step, those of its start and of its stages' velocities and accelerations."""
     h = m.timestep
     if m.integrator == RK4:
         # q' = q ⊕ h mean(v), v' = v + h mean(a)
         for d in range(m.nv):
-            s.v[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)
+            s.w[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)  # w is free until the solve
             s.v_start_bar[d, slot] = s.v_bar[d, slot]
             s.a_bar[d, slot] = h * s.v_bar[d, slot]
             s.v_bar[d, slot] = real(0.0)
-        advance_adjoint(m, s.v, 0, h, s.q_bar, s.v_bar, slot)
+        advance_adjoint(m, s.w, 0, h, s.q_bar, s.v_bar, slot)
         for d in range(m.nv):
-            s.v[d, slot] = s.stage_v[3 * m.nv + d, slot]  # the stage being worked on
             s.q_start_bar[d, slot] = s.q_bar[d, slot]
             for stage in range(4):
                 s.stage_v_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.v_bar[d, slot]

@@ -30,7 +30,7 @@ from .spatial import (
     quat_rotate,
     sym_outer,
 )
-from .tree import BALL, HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
+from .tree import HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
 
 
 @wp.func

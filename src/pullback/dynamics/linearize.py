@@ -1,0 +1,41 @@
+"""Jacobians of one step, from as many pullbacks as the state has numbers, all in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import State
+from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
+
+if TYPE_CHECKING:
+    from pullback.dynamics.articulated import Articulated
+
+
+def linearize(
+    system: Articulated, state: State, control=None, params: Mapping | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu): see :meth:`Articulated.linearize`."""
+    nv, rows = system.nv, 2 * system.nv
+    wide = system.in_worlds(rows * system.worlds)
+    if control is None:
+        control = np.zeros((system.worlds, system.nu), dtype=system.dtype)
+    q, v, u = (np.repeat(to_numpy(x), rows, axis=0) for x in (*state, control))
+    given = {**system.params, **(params or {})}
+    per_world = {name: np.repeat(x, rows, axis=0) for name, x in given.items() if system.params.is_per_world(name, x)}
+    after = wide.step(State(q, v), u, {**given, **per_world})
+
+    # World w·rows + r holds the cotangent that picks row r: of the tangent of q' for r < nv, of v' for the rest.
+    picks = np.tile(np.eye(rows, dtype=system.dtype), (system.worlds, 1))
+    next_bar = State(coordinates_of_tangent(system.model, to_numpy(after.q), picks[:, :nv]), picks[:, nv:])
+    bars = wide.pullback(State(q, v), u, next_bar, {**given, **per_world}, wants_params=False)
+    q_bar = tangent_of_coordinates(system.model, q, to_numpy(bars.state.q))
+    A = np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1).reshape(system.worlds, rows, rows)
+    B = to_numpy(bars.control).reshape(system.worlds, rows, system.nu)
+    if not (np.isfinite(A).all() and np.isfinite(B).all()):
+        raise PullbackError("the linearisation is not finite; is the state?")
+    return A, B

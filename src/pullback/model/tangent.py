@@ -1,0 +1,57 @@
+"""Between the stored coordinates of a model (nq) and its tangent space (nv)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.model.model import BALL, FREE, Model
+from pullback.spatial import quat_bar_of_tangent, quat_exp, quat_mul, tangent_of_quat_bar
+
+
+def rotations(model: Model) -> list[tuple[int, int]]:
+    """Where quaternions start in q, and their rotations in v."""
+    return [
+        (int(q) + 3 * (kind == FREE), int(v) + 3 * (kind == FREE))
+        for kind, q, v in zip(model.joint_type, model.joint_q, model.joint_v, strict=True)
+        if kind in (FREE, BALL)
+    ]
+
+
+def scalars(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Indices in q, and in v, of the coordinates that are plain numbers."""
+    in_q, in_v = np.ones(model.nq, bool), np.ones(model.nv, bool)
+    for i, d in rotations(model):
+        in_q[i : i + 4] = False
+        in_v[d : d + 3] = False
+    return np.flatnonzero(in_q), np.flatnonzero(in_v)
+
+
+def integrate(model: Model, q: np.ndarray, dq: np.ndarray) -> np.ndarray:
+    """q moved by the tangent dq: (..., nq) and (..., nv)."""
+    q = np.array(q, dtype=float)
+    plain_q, plain_v = scalars(model)
+    q[..., plain_q] += dq[..., plain_v]
+    for i, d in rotations(model):
+        unit = q[..., i : i + 4] / np.linalg.norm(q[..., i : i + 4], axis=-1, keepdims=True)
+        q[..., i : i + 4] = quat_mul(unit, quat_exp(dq[..., d : d + 3]))
+    return q
+
+
+def coordinates_of_tangent(model: Model, q: np.ndarray, tangent_bar: np.ndarray) -> np.ndarray:
+    """Cotangents of the stored coordinates (..., nq) from those of the tangent space (..., nv)."""
+    q_bar = np.zeros(q.shape, dtype=tangent_bar.dtype)
+    plain_q, plain_v = scalars(model)
+    q_bar[..., plain_q] = tangent_bar[..., plain_v]
+    for i, d in rotations(model):
+        q_bar[..., i : i + 4] = quat_bar_of_tangent(q[..., i : i + 4], tangent_bar[..., d : d + 3])
+    return q_bar
+
+
+def tangent_of_coordinates(model: Model, q: np.ndarray, q_bar: np.ndarray) -> np.ndarray:
+    """Cotangents of the tangent space (..., nv) from those of the stored coordinates (..., nq)."""
+    tangent_bar = np.zeros((*q.shape[:-1], model.nv), dtype=q_bar.dtype)
+    plain_q, plain_v = scalars(model)
+    tangent_bar[..., plain_v] = q_bar[..., plain_q]
+    for i, d in rotations(model):
+        tangent_bar[..., d : d + 3] = tangent_of_quat_bar(q[..., i : i + 4], q_bar[..., i : i + 4])
+    return tangent_bar

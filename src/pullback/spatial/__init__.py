@@ -1,0 +1,24 @@
+"""Rotations and tangent spaces in NumPy, for work at the rim; the kernels have their own in ``kernels/spatial.py``.
+
+Quaternions are ``wxyz``. A tangent rotates in the body's frame: q exp(d).
+"""
+
+from pullback.spatial.rotations import (
+    quat_bar_of_tangent,
+    quat_conj,
+    quat_exp,
+    quat_log,
+    quat_matrix,
+    quat_mul,
+    tangent_of_quat_bar,
+)
+
+__all__ = [
+    "quat_bar_of_tangent",
+    "quat_conj",
+    "quat_exp",
+    "quat_log",
+    "quat_matrix",
+    "quat_mul",
+    "tangent_of_quat_bar",
+]

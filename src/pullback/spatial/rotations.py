@@ -1,0 +1,63 @@
+"""Quaternions over arrays of any leading shape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def quat_mul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a b: first b, then a. (..., 4)"""
+    aw, ax, ay, az = np.moveaxis(np.asarray(a), -1, 0)
+    bw, bx, by, bz = np.moveaxis(np.asarray(b), -1, 0)
+    return np.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        axis=-1,
+    )
+
+
+def quat_conj(q: np.ndarray) -> np.ndarray:
+    """The inverse of a unit quaternion. (..., 4)"""
+    return np.asarray(q) * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def quat_exp(phi: np.ndarray) -> np.ndarray:
+    """Quaternion (..., 4) of the rotation vector phi (..., 3) [rad]."""
+    phi = np.asarray(phi, dtype=float)
+    angle = np.linalg.norm(phi, axis=-1, keepdims=True)
+    return np.concatenate([np.cos(angle / 2), 0.5 * np.sinc(angle / (2 * np.pi)) * phi], axis=-1)
+
+
+def quat_log(q: np.ndarray) -> np.ndarray:
+    """Rotation vector (..., 3) [rad] of q (..., 4), of length at most π."""
+    q = np.asarray(q, dtype=float)
+    q = np.where(q[..., :1] < 0, -q, q)
+    length = np.linalg.norm(q[..., 1:], axis=-1, keepdims=True)
+    scale = np.where(length > 0, 2 * np.arctan2(length, q[..., :1]) / np.where(length > 0, length, 1), 2.0)
+    return scale * q[..., 1:]
+
+
+def quat_matrix(q: np.ndarray) -> np.ndarray:
+    """Rotation matrix (..., 3, 3) of q (..., 4) of any length."""
+    w, x, y, z = np.moveaxis(np.asarray(q) / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def quat_bar_of_tangent(q: np.ndarray, turn_bar: np.ndarray) -> np.ndarray:
+    """Cotangent (..., 4) of a quaternion of any length from that of a rotation (..., 3) in its frame."""
+    turn = np.concatenate([np.zeros_like(turn_bar[..., :1]), turn_bar], axis=-1)
+    return 2.0 / np.sum(q * q, axis=-1, keepdims=True) * quat_mul(q, turn)
+
+
+def tangent_of_quat_bar(q: np.ndarray, q_bar: np.ndarray) -> np.ndarray:
+    """Cotangent (..., 3) of a rotation in the frame of q from that of the four numbers of q (..., 4)."""
+    return 0.5 * quat_mul(quat_conj(q), q_bar)[..., 1:]
