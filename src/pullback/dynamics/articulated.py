@@ -121,7 +121,9 @@ class Articulated(System):
     def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
         """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
         if value.shape != shape or value.dtype != empty((0,), self.dtype, "cpu").dtype:
-            raise PullbackError(f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed")
+            raise PullbackError(
+                f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
+            )
         return value
 
     def _check_quaternions(self, q: np.ndarray) -> None:
@@ -139,7 +141,9 @@ class Articulated(System):
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a pullback.State(q, v): make one with system.state(q, v)")
         if all(isinstance(x, wp.array) and str(x.device) == self.device for x in state):
-            q, v = (self._on_device(x, (self.worlds, n), s) for x, n, s in zip(state, (self.nq, self.nv), "qv", strict=True))
+            q, v = (
+                self._on_device(x, (self.worlds, n), s) for x, n, s in zip(state, (self.nq, self.nv), "qv", strict=True)
+            )
             return State(q, v)
         q = checked(state[0], (self.worlds, self.nq), self.dtype, "q", ("worlds", "nq"))
         v = checked(state[1], (self.worlds, self.nv), self.dtype, "v", ("worlds", "nv"))
@@ -271,7 +275,9 @@ class FusedBackward:
     pieces were cut, to the last bit.
     """
 
-    def __init__(self, system: Articulated, controls, final: State, final_bar: State, params: KernelParams, wants_params):
+    def __init__(
+        self, system: Articulated, controls, final: State, final_bar: State, params: KernelParams, wants_params
+    ):
         self.system, self.params, self.wants_params = system, params, wants_params
         self.controls = system._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)

@@ -320,15 +320,20 @@ def box_drag_adjoint(velocity: vec6, box: vec3, density: real, viscosity: real, 
     xx = box[0] * box[0]
     yy = box[1] * box[1]
     zz = box[2] * box[2]
-    shape_bar = vec3(
-        (yy * yy + zz * zz) * ww[0] + real(4.0) * xx * box[0] * (box[1] * ww[1] + box[2] * ww[2]),
-        (xx * xx + zz * zz) * ww[1] + real(4.0) * yy * box[1] * (box[0] * ww[0] + box[2] * ww[2]),
-        (xx * xx + yy * yy) * ww[2] + real(4.0) * zz * box[2] * (box[0] * ww[0] + box[1] * ww[1]),
-    ) / real(64.0) + vec3(
-        box[2] * vv[1] + box[1] * vv[2],
-        box[2] * vv[0] + box[0] * vv[2],
-        box[1] * vv[0] + box[0] * vv[1],
-    ) / two
+    shape_bar = (
+        vec3(
+            (yy * yy + zz * zz) * ww[0] + real(4.0) * xx * box[0] * (box[1] * ww[1] + box[2] * ww[2]),
+            (xx * xx + zz * zz) * ww[1] + real(4.0) * yy * box[1] * (box[0] * ww[0] + box[2] * ww[2]),
+            (xx * xx + yy * yy) * ww[2] + real(4.0) * zz * box[2] * (box[0] * ww[0] + box[1] * ww[1]),
+        )
+        / real(64.0)
+        + vec3(
+            box[2] * vv[1] + box[1] * vv[2],
+            box[2] * vv[0] + box[0] * vv[2],
+            box[1] * vv[0] + box[0] * vv[1],
+        )
+        / two
+    )
     box_bar = vec3(edge_bar, edge_bar, edge_bar) - density * shape_bar
     return velocity_bar, box_bar, density_bar, viscosity_bar
 
@@ -351,9 +356,7 @@ def fluid_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
 
 
 @wp.func
-def fluid_forces_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int
-):
+def fluid_forces_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int):
     """Adds to V_bar, X_bar and W of each body the cotangents of Σ X·drag."""
     fluid = p.fluid[world, 0]
     wind = pack(vec3(), p.fluid[world, 1])

@@ -184,7 +184,9 @@ def sinc(x2: real):
 @wp.func
 def one_minus_sinc(x2: real):
     """(1 - sin(x)/x) / x² from x²."""
-    result = real(1.0) / real(6.0) - x2 * (real(1.0) / real(120.0) - x2 * (real(1.0) / real(5040.0) - x2 * real(1.0) / real(362880.0)))
+    result = real(1.0) / real(6.0) - x2 * (
+        real(1.0) / real(120.0) - x2 * (real(1.0) / real(5040.0) - x2 * real(1.0) / real(362880.0))
+    )
     if x2 > SMALL_ANGLE_SQUARED:
         x = wp.sqrt(x2)
         result = (real(1.0) - wp.sin(x) / x) / x2

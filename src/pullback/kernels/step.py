@@ -13,9 +13,7 @@ NOT_FINITE = wp.constant(-1)  # any other status is the degree of freedom whose 
 
 
 @wp.func
-def accelerate(
-    m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int
-):
+def accelerate(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
     """Joint accelerations s.a from s.q, s.v and controls[t, world]; everything the adjoint needs stays in s."""
     outward(m, p, s, world, slot)
     joint_forces(m, p, s, controls, t, world, slot)
@@ -28,7 +26,9 @@ def accelerate(
 
 
 @wp.func
-def advance(m: Tree, s: Workspace, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), first: int, h: real, slot: int):
+def advance(
+    m: Tree, s: Workspace, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), first: int, h: real, slot: int
+):
     """s.q = q moved for the time h at the velocities v[first:]."""
     for k in range(m.joint_type.shape[0]):
         qi = m.joint_q[k]

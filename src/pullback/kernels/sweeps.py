@@ -320,7 +320,9 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
                     if joint_type == SLIDE:
                         axis_bar += lin(S_bar)
                     else:
-                        axis_bar += moment_about_anchor_bar(S, S_bar, pos, quat, p.joint_pos[world, joint], s.o[i, slot])
+                        axis_bar += moment_about_anchor_bar(
+                            S, S_bar, pos, quat, p.joint_pos[world, joint], s.o[i, slot]
+                        )
                         anchor_bar += wp.cross(ang(S), lin(S_bar))
             if wants_params == 1:
                 # back to the frame before the joint
