@@ -4,7 +4,7 @@ from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
-from pullback.rollout import Run, rollout
+from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "State",
     "System",
     "__version__",
+    "check_system",
     "load",
     "robots",
     "rollout",

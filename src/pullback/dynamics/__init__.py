@@ -1,5 +1,27 @@
 """Articulated bodies: the System, and the algorithms it is made of."""
 
+from pullback.dynamics.algorithms import (
+    Evaluation,
+    center_of_mass,
+    energy,
+    forward_dynamics,
+    inverse_dynamics,
+    jacobian,
+    kinematics,
+    mass_matrix,
+    momentum,
+)
 from pullback.dynamics.articulated import Articulated
 
-__all__ = ["Articulated"]
+__all__ = [
+    "Articulated",
+    "Evaluation",
+    "center_of_mass",
+    "energy",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "jacobian",
+    "kinematics",
+    "mass_matrix",
+    "momentum",
+]

@@ -27,8 +27,8 @@ class Articulated(System):
     """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
 
     model:    from :func:`pullback.load`
-    contact:  "model": contacts, joint limits and friction loss as the file says. They are not supported yet: an error if
-              the file has any. None: switched off.
+    contact:  "model": contacts, joint limits and friction loss as the file says. They are not supported yet: an error
+              if the file has any. None: switched off.
     worlds:   how many copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
@@ -95,10 +95,10 @@ class Articulated(System):
             for first, end in zip(bounds[:-1], bounds[1:], strict=True)
         ]
 
-    # --- states and controls ---------------------------------------------------------------------------------------------
+    # --- states and controls -----------------------------------------------------------------------
 
     def state(self, q=None, v=None) -> State:
-        """A state of all worlds: q (worlds, nq) or (nq,) [m, rad, quaternions wxyz], v (worlds, nv) or (nv,) [m/s, rad/s].
+        """A state of all worlds: q (worlds, nq) or (nq,) [m, rad, wxyz], v (worlds, nv) or (nv,) [m/s, rad/s].
 
         What is not given is the model's home pose, at rest.
         """
@@ -167,7 +167,7 @@ class Articulated(System):
             self._kernel_params = (self.params.version, fresh)
         return self._kernel_params[1]
 
-    # --- the contract -----------------------------------------------------------------------------------------------------
+    # --- the contract ------------------------------------------------------------------------------
 
     def step(self, state: State, control=None, params: Mapping | None = None) -> State:
         """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None."""
@@ -209,7 +209,7 @@ class Articulated(System):
             )
         return self._relatives[worlds]
 
-    # --- many steps at once -----------------------------------------------------------------------------------------------
+    # --- many steps at once ------------------------------------------------------------------------
 
     def steps(self, state: State, controls, *, keep_every: int = 1, params: Mapping | None = None) -> State:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
@@ -263,7 +263,7 @@ class Articulated(System):
                 "inertia about it; give it mass or armature"
             )
         raise PullbackError(
-            f"the motion blew up in world {world} at step {step}: the state is no longer finite; use a smaller timestep "
+            f"the motion blew up in world {world} at step {step}: the state is not finite; use a smaller timestep "
             f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
         )
 

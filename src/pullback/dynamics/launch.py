@@ -19,7 +19,7 @@ class Lane:
     _recorded: dict = field(default_factory=dict)  # kernel: (command, the inputs it holds)
 
     def record(self, kernel, inputs: tuple, device: str) -> wp.Launch:
-        """A launch with one thread a slot. Starting a recorded one costs a fifth of a new one, so each kernel's is kept.
+        """A launch with one thread a slot, kept for the next time: starting a recorded one costs a fifth of a new one.
 
         To be called from one thread only: recording may load modules, which Warp does not do in parallel.
         """

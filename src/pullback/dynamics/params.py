@@ -1,4 +1,4 @@
-"""The differentiable parameters of an articulated System: their names, shapes and checks, and the kernels' form of them."""
+"""The differentiable parameters of an articulated System: names, shapes, checks, and the kernels' form of them."""
 
 from __future__ import annotations
 
@@ -98,6 +98,10 @@ class Params(Mapping):
     def unit(self, name: str) -> str:
         return self._table[self._known(name)].unit
 
+    def axes(self, name: str) -> tuple[str, ...]:
+        """What the axes of this parameter count, without that of worlds, e.g. ("body", "axis")."""
+        return self._table[self._known(name)].axes
+
     def is_per_world(self, name: str, value) -> bool:
         """Whether a value of this parameter has an axis for worlds."""
         return np.ndim(to_numpy(value)) > len(self._table[self._known(name)].shape)
@@ -153,7 +157,7 @@ def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:
     return (smallest > 0) | massless | ((smallest >= -1e-15) & (np.abs(inertia).max(axis=-1) == 0))
 
 
-# --- the kernels' form ----------------------------------------------------------------------------------------------------
+# --- the kernels' form -----------------------------------------------------------------------------
 
 # Kernel fields that are the user's array as it is.
 STRAIGHT = ("mass", "com", "inertia", "gravcomp", "damping", "armature", "gear", "gain", "bias", "fluid_box")

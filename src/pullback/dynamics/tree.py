@@ -63,6 +63,10 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
         moves[i] = above or has_joint[i]
     tree.body_parent = ints(model.body_parent)
     tree.body_is_root = ints(is_root)
+    children = np.bincount(model.body_parent[1:], minlength=model.nbody)
+    last_child = np.zeros(model.nbody, bool)
+    last_child[[np.flatnonzero(model.body_parent == i)[-1] for i in np.flatnonzero(children)]] = True
+    tree.body_children, tree.body_is_last_child = ints(children), ints(last_child)
     tree.body_joint = ints(layout.first)
     tree.joint_type, tree.joint_q, tree.joint_v = ints(layout.type), ints(layout.q), ints(layout.v)
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.

@@ -49,7 +49,7 @@ def spring_quat(p: Params, world: int, qi: int):
     )
 
 
-# --- actuators: force = gain(length, velocity) · clamp(control) + bias(length, velocity) -----------------------------------
+# --- actuators: force = gain(length, velocity) · clamp(control) + bias(length, velocity) -----------
 
 
 @wp.func
@@ -266,7 +266,7 @@ def joint_forces_adjoint(
                     p_bar.spring_ref[world, qi] = p_bar.spring_ref[world, qi] + stiffness * pull_bar
 
 
-# --- a fluid around the bodies: MuJoCo's inertia-box model ------------------------------------------------------------------
+# --- a fluid around the bodies: MuJoCo's inertia-box model -----------------------------------------
 
 
 @wp.func

@@ -12,9 +12,9 @@ transforming between links, and sums over a subtree are plain sums.
 
 import warp as wp
 
-from .scalar import SMALL_ANGLE_SQUARED, mat33, mat66, real, vec3, vec4, vec6
+from .scalar import SMALL_ANGLE_SQUARED, mat33, real, sym66, vec3, vec4, vec6
 
-# --- 6-vectors ----------------------------------------------------------------------------------------------------
+# --- 6-vectors -------------------------------------------------------------------------------------
 
 
 @wp.func
@@ -50,7 +50,7 @@ def moment_about(f: vec6, p: vec3):
     return ang(f) - wp.cross(p, lin(f))
 
 
-# --- symmetric 3×3 matrices as [xx yy zz xy xz yz] ---------------------------------------------------------------------
+# --- symmetric 3×3 matrices as [xx yy zz xy xz yz] -------------------------------------------------
 
 
 @wp.func
@@ -88,7 +88,7 @@ def sym_rotate(R: mat33, J: vec6):
     return vec6(wp.dot(t0, r0), wp.dot(t1, r1), wp.dot(t2, r2), wp.dot(t0, r1), wp.dot(t0, r2), wp.dot(t1, r2))
 
 
-# --- rigid-body inertia: mass, h = mass × centre of mass, J about o ------------------------------------------------------
+# --- rigid-body inertia: mass, h = mass × centre of mass, J about o --------------------------------
 
 
 @wp.func
@@ -110,17 +110,43 @@ def inertia_mul(mass: real, h: vec3, J: vec6, m: vec6):
 @wp.func
 def inertia_matrix(mass: real, h: vec3, J: vec6):
     o = real(0.0)
-    return mat66(
+    return sym66(
         J[0], J[3], J[4], o, -h[2], h[1],
-        J[3], J[1], J[5], h[2], o, -h[0],
-        J[4], J[5], J[2], -h[1], h[0], o,
-        o, h[2], -h[1], mass, o, o,
-        -h[2], o, h[0], o, mass, o,
-        h[1], -h[0], o, o, o, mass,
+        J[1], J[5], h[2], o, -h[0],
+        J[2], -h[1], h[0], o,
+        mass, o, o,
+        mass, o,
+        mass,
     )  # fmt: skip
 
 
-# --- rotations ---------------------------------------------------------------------------------------------------------
+@wp.func
+def sym66_mul(B: sym66, m: vec6):
+    return vec6(
+        B[0] * m[0] + B[1] * m[1] + B[2] * m[2] + B[3] * m[3] + B[4] * m[4] + B[5] * m[5],
+        B[1] * m[0] + B[6] * m[1] + B[7] * m[2] + B[8] * m[3] + B[9] * m[4] + B[10] * m[5],
+        B[2] * m[0] + B[7] * m[1] + B[11] * m[2] + B[12] * m[3] + B[13] * m[4] + B[14] * m[5],
+        B[3] * m[0] + B[8] * m[1] + B[12] * m[2] + B[15] * m[3] + B[16] * m[4] + B[17] * m[5],
+        B[4] * m[0] + B[9] * m[1] + B[13] * m[2] + B[16] * m[3] + B[18] * m[4] + B[19] * m[5],
+        B[5] * m[0] + B[10] * m[1] + B[14] * m[2] + B[17] * m[3] + B[19] * m[4] + B[20] * m[5],
+    )
+
+
+@wp.func
+def sym66_outer(U: vec6, scale: real):
+    """scale · U Uᵀ"""
+    T = scale * U
+    return sym66(
+        T[0] * U[0], T[0] * U[1], T[0] * U[2], T[0] * U[3], T[0] * U[4], T[0] * U[5],
+        T[1] * U[1], T[1] * U[2], T[1] * U[3], T[1] * U[4], T[1] * U[5],
+        T[2] * U[2], T[2] * U[3], T[2] * U[4], T[2] * U[5],
+        T[3] * U[3], T[3] * U[4], T[3] * U[5],
+        T[4] * U[4], T[4] * U[5],
+        T[5] * U[5],
+    )  # fmt: skip
+
+
+# --- rotations -------------------------------------------------------------------------------------
 
 
 @wp.func

@@ -20,7 +20,7 @@ def accelerate(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
-    singular = eliminate(m, s, slot)
+    singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
     return singular
 
@@ -165,7 +165,7 @@ def rollout(
     v: wp.array3d(dtype=real),
     status: wp.array2d(dtype=int),
 ):
-    """Steps the worlds from the state in row 0 of q and v; every keep_every-th state, and the last, goes to the next row.
+    """Steps the worlds from the state in row 0 of q, v; every keep_every-th state, and the last, goes to the next row.
 
     status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stops there.
     """

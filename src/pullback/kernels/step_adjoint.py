@@ -28,7 +28,7 @@ from .step import (
     stage_weight,
     start_stages,
 )
-from .sweeps import clear_bars, inverse_dynamics_adjoint, inward_adjoint, solve
+from .sweeps import inverse_dynamics_adjoint, inward_adjoint, solve
 from .tree import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 
 
@@ -47,8 +47,7 @@ def accelerate_adjoint(
 ):
     """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar and p_bar. Right after ``accelerate`` at the same state."""
     solve(m, s, slot)
-    clear_bars(m, s, slot)
-    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), wants_params)
+    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
     if m.has_fluid == 1:
         fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     inward_adjoint(m, p, p_bar, s, world, slot, wants_params)
@@ -175,7 +174,7 @@ def leave_step_adjoint(m: Tree, s: Workspace, slot: int):
 def add_coordinates_bar(
     m: Tree, s: Workspace, q: wp.array3d(dtype=real), q_bar: wp.array3d(dtype=real), row: int, world: int, slot: int
 ):
-    """Adds a cotangent of the stored coordinates q[row, world], given in the same row of q_bar, to the tangent s.q_bar."""
+    """Adds the cotangent q_bar[row, world] of the stored coordinates q[row, world] to the tangent s.q_bar."""
     for k in range(m.joint_type.shape[0]):
         i = m.joint_q[k]
         d = m.joint_v[k]

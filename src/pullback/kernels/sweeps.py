@@ -28,6 +28,8 @@ from .spatial import (
     quat_matrix,
     quat_mul,
     quat_rotate,
+    sym66_mul,
+    sym66_outer,
     sym_outer,
 )
 from .tree import HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
@@ -112,25 +114,26 @@ def gravity_acceleration(p: Params, world: int, i: int):
 
 @wp.func
 def bias_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
-    """IA and pA of each body on its own: its inertia, and V ×* I V less its weight."""
+    """pA of each body on its own: V ×* I V less its weight."""
     for i in range(1, m.body_parent.shape[0]):
         mass = p.mass[world, i]
         h = s.h[i, slot]
         J = s.J[i, slot]
         V = s.V[i, slot]
         weight = inertia_mul(mass, h, J, gravity_acceleration(p, world, i))
-        s.IA[i, slot] = inertia_matrix(mass, h, J)
         s.pA[i, slot] = cross_force(V, inertia_mul(mass, h, J, V)) - weight
 
 
 @wp.func
-def eliminate(m: Tree, s: Workspace, slot: int):
+def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     """Inward: U, 1/D and u of every degree of freedom. Returns the first one without inertia, or -1."""
     singular = int(-1)
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
-        IA = s.IA[i, slot]
-        pA = s.pA[i, slot] + IA * s.c[i, slot]
+        IA = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
+        if m.body_children[i] > 0:
+            IA += s.IA[i, slot]
+        pA = s.pA[i, slot] + sym66_mul(IA, s.c[i, slot])
         first = m.body_joint[i]
         last = m.body_joint[i + 1]
         for k in range(first, last):
@@ -139,7 +142,7 @@ def eliminate(m: Tree, s: Workspace, slot: int):
             for j in range(n):
                 d = m.joint_v[joint] + n - 1 - j
                 S = s.S[d, slot]
-                U = IA * S
+                U = sym66_mul(IA, S)
                 D = wp.dot(S, U) + s.diagonal[d, slot]
                 if not D > SMALLEST_INERTIA:  # written so that a NaN counts too
                     singular = d
@@ -148,11 +151,14 @@ def eliminate(m: Tree, s: Workspace, slot: int):
                 s.U[d, slot] = U
                 s.D_inv[d, slot] = D_inv
                 s.u[d, slot] = u
-                IA -= wp.outer(U, U * D_inv)
+                IA -= sym66_outer(U, D_inv)
                 pA += U * (D_inv * u)
         parent = m.body_parent[i]
         if parent > 0:
-            s.IA[parent, slot] = s.IA[parent, slot] + IA
+            if m.body_is_last_child[i] == 1:
+                s.IA[parent, slot] = IA
+            else:
+                s.IA[parent, slot] = s.IA[parent, slot] + IA
             s.pA[parent, slot] = s.pA[parent, slot] + pA
     return singular
 
@@ -169,6 +175,35 @@ def substitute(m: Tree, s: Workspace, slot: int):
                 s.a[d, slot] = a
                 A += s.S[d, slot] * a
         s.A[i, slot] = A + s.c[i, slot]
+
+
+@wp.func
+def accelerations(m: Tree, s: Workspace, slot: int):
+    """A of each body (gravity not included) from given joint accelerations s.a."""
+    for i in range(1, m.body_parent.shape[0]):
+        A = s.A[m.body_parent[i], slot] + s.c[i, slot]
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                d = m.joint_v[k] + j
+                A += s.S[d, slot] * s.a[d, slot]
+        s.A[i, slot] = A
+
+
+@wp.func
+def inverse_dynamics(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """tau = M a + bias from s.a, after ``outward``. M has the armature, the bias has gravity less what is held up."""
+    accelerations(m, s, slot)
+    bias_forces(m, p, s, world, slot)
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        force = s.pA[i, slot] + inertia_mul(p.mass[world, i], s.h[i, slot], s.J[i, slot], s.A[i, slot])
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                d = m.joint_v[k] + j
+                s.tau[d, slot] = wp.dot(s.S[d, slot], force) + p.armature[world, d] * s.a[d, slot]
+        parent = m.body_parent[i]
+        if parent > 0:
+            s.pA[parent, slot] = s.pA[parent, slot] + force
 
 
 @wp.func
@@ -237,11 +272,19 @@ def inertia_params_adjoint(
 
 @wp.func
 def inverse_dynamics_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, scale: real, wants_params: int
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    world: int,
+    slot: int,
+    scale: real,
+    with_gravity: real,
+    wants_params: int,
 ):
-    """Adds to V_bar, A_bar, X_bar and W of each body the cotangents of scale · wᵀ ID(q, v, a).
+    """Sets V_bar, A_bar, X_bar and W of each body to the cotangents of scale · wᵀ ID(q, v, a).
 
-    wᵀ ID = Σ X·(I A + V ×* I V) = Σ Xᵀ I A + (X × V)ᵀ I V, with A less gravity.
+    wᵀ ID = Σ X·(I A + V ×* I V) = Σ Xᵀ I A + (X × V)ᵀ I V, with A less gravity (with_gravity is 1 or 0).
     """
     for i in range(1, m.body_parent.shape[0]):
         mass = p.mass[world, i]
@@ -249,33 +292,22 @@ def inverse_dynamics_adjoint(
         J = s.J[i, slot]
         X = s.X[i, slot]
         V = s.V[i, slot]
-        A = s.A[i, slot] - gravity_acceleration(p, world, i)
+        A = s.A[i, slot] - with_gravity * gravity_acceleration(p, world, i)
         Y = cross_motion(X, V)
         IX = inertia_mul(mass, h, J, X)
         IA = inertia_mul(mass, h, J, A)
         IV = inertia_mul(mass, h, J, V)
         IY = inertia_mul(mass, h, J, Y)
-        s.A_bar[i, slot] = s.A_bar[i, slot] + scale * IX
-        s.V_bar[i, slot] = s.V_bar[i, slot] + scale * (IY - cross_force(X, IV))
-        s.X_bar[i, slot] = s.X_bar[i, slot] + scale * (IA + cross_force(V, IV))
-        s.W[i, slot] = s.W[i, slot] - scale * (
-            cross_force(X, IA) + cross_force(A, IX) + cross_force(Y, IV) + cross_force(V, IY)
-        )
+        s.A_bar[i, slot] = scale * IX
+        s.V_bar[i, slot] = scale * (IY - cross_force(X, IV))
+        s.X_bar[i, slot] = scale * (IA + cross_force(V, IV))
+        s.W[i, slot] = -scale * (cross_force(X, IA) + cross_force(A, IX) + cross_force(Y, IV) + cross_force(V, IY))
         if wants_params == 1:
             inertia_params_adjoint(p, p_bar, s, world, slot, i, X, A, scale)
             inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, scale)
-            pull = -scale * lin(IX)
+            pull = -scale * with_gravity * lin(IX)
             p_bar.gravity[world, 0] = p_bar.gravity[world, 0] + pull * (real(1.0) - p.gravcomp[world, i])
             p_bar.gravcomp[world, i] = p_bar.gravcomp[world, i] - wp.dot(pull, p.gravity[world, 0])
-
-
-@wp.func
-def clear_bars(m: Tree, s: Workspace, slot: int):
-    for i in range(m.body_parent.shape[0]):
-        s.V_bar[i, slot] = vec6()
-        s.A_bar[i, slot] = vec6()
-        s.X_bar[i, slot] = vec6()
-        s.W[i, slot] = vec6()
 
 
 @wp.func

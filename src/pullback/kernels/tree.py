@@ -10,7 +10,7 @@ neighbouring memory; on the CPU each thread has a workspace with the single slot
 
 import warp as wp
 
-from .scalar import mat33, mat66, real, vec3, vec4, vec6
+from .scalar import mat33, real, sym66, vec3, vec4, vec6
 
 SLIDE = wp.constant(0)
 HINGE = wp.constant(1)
@@ -32,6 +32,8 @@ class Tree:
 
     body_parent: wp.array(dtype=int)  # body_parent[i] < i; body 0 is the world
     body_is_root: wp.array(dtype=int)  # 1: has joints, and nothing above it moves
+    body_children: wp.array(dtype=int)  # how many
+    body_is_last_child: wp.array(dtype=int)  # 1: the first of its siblings that an inward sweep meets
     body_joint: wp.array(dtype=int)  # (nbody + 1): joints of body i are body_joint[i] .. body_joint[i+1]
     joint_type: wp.array(dtype=int)
     joint_q: wp.array(dtype=int)
@@ -107,7 +109,7 @@ class Workspace:
     V: wp.array2d(dtype=vec6)  # velocity
     c: wp.array2d(dtype=vec6)  # velocity-product acceleration, of the body against its parent
     A: wp.array2d(dtype=vec6)  # acceleration
-    IA: wp.array2d(dtype=mat66)  # articulated-body inertia
+    IA: wp.array2d(dtype=sym66)  # articulated-body inertia that the children pass on
     pA: wp.array2d(dtype=vec6)  # articulated bias force
 
     # degrees of freedom

@@ -1,0 +1,187 @@
+"""The textbook algorithms of articulated bodies, for all worlds at once, each with its adjoint.
+
+Each takes a System and a configuration and returns an :class:`Evaluation`: its ``value``, and a ``pullback`` from the
+value's cotangent to those of q, v, of the joint accelerations or forces that were given, and of every parameter.
+
+    pose = kinematics(system, q, of="site")
+    grads = pose.pullback(pose_bar)             # grads.q, grads.v, grads.x, grads.params
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import checked, from_device, to_device, zeros
+from pullback.core.errors import PullbackError
+from pullback.core.system import Named
+from pullback.dynamics.articulated import Articulated
+from pullback.kernels import specialise
+
+
+class Gradients(NamedTuple):
+    """Cotangents of what an algorithm was given; x is its joint accelerations or forces, if it takes any."""
+
+    q: Any
+    v: Any
+    x: Any
+    params: Named
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an algorithm found, and the way back."""
+
+    value: Any
+    pullback: Callable[..., Gradients] = field(repr=False)
+
+
+def kinematics(system: Articulated, q, *, of: str = "body", params: Mapping | None = None) -> Evaluation:
+    """Poses (worlds, n, 7) of all bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world."""
+    frames = _frames(system, of)
+    return _evaluate(system, "KINEMATICS", (len(frames[0]), 7), q, frames=frames, params=params)
+
+
+def jacobian(
+    system: Articulated, q, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
+) -> Evaluation:
+    """Jacobians (worlds, n, 6, nv) [angular; linear] of the frames' velocities, in world axes at each frame's origin.
+
+    names: which frames; all of that kind if None.
+    """
+    frames = _frames(system, of, names)
+    count = len(frames[0])
+    result = _evaluate(system, "JACOBIAN", (6 * count, system.nv), q, frames=frames, params=params)
+    shape = (system.worlds, count, 6, system.nv)
+
+    def pullback(bar, **options) -> Gradients:
+        return result.pullback(
+            checked(bar, shape, system.dtype, "bar", ("worlds", "frame", "row", "nv")).reshape(
+                system.worlds, 6 * count, system.nv
+            ),
+            **options,
+        )
+
+    return Evaluation(result.value.reshape(shape), pullback)
+
+
+def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
+    """Centre of mass (worlds, 3) of everything in the world [m]."""
+    return _flat(_evaluate(system, "COM", (1, 3), q, params=params), system, 3)
+
+
+def energy(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
+    """Energies (worlds, 2) [J]: potential, of weight and springs, and kinetic, of bodies and armature."""
+    return _flat(_evaluate(system, "ENERGY", (1, 2), q, v, params=params), system, 2)
+
+
+def momentum(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
+    """Momentum (worlds, 6) of everything: angular about the centre of mass [kg·m²/s], then linear [kg·m/s]."""
+    return _flat(_evaluate(system, "MOMENTUM", (1, 6), q, v, params=params), system, 6)
+
+
+def inverse_dynamics(system: Articulated, q, v, a, *, params: Mapping | None = None) -> Evaluation:
+    """Joint forces (worlds, nv) that make the joint accelerations a: M a + bias (RNEA).
+
+    M has the armature. The bias has Coriolis forces and gravity less compensation; springs, dampers, drag and
+    actuators have no part in it.
+    """
+    return _flat(_evaluate(system, "RNEA", (1, system.nv), q, v, a, params=params), system, system.nv)
+
+
+def mass_matrix(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
+    """The mass matrix (worlds, nv, nv), armature included (CRBA)."""
+    return _evaluate(system, "CRBA", (system.nv, system.nv), q, params=params)
+
+
+def forward_dynamics(system: Articulated, q, v, tau, *, params: Mapping | None = None) -> Evaluation:
+    """Joint accelerations (worlds, nv) under the joint forces tau: M⁻¹ (tau - bias) in O(nv) (ABA).
+
+    As in :func:`inverse_dynamics`, springs, dampers, drag and actuators have no part in it.
+    """
+    return _flat(_evaluate(system, "ABA", (1, system.nv), q, v, tau, params=params), system, system.nv)
+
+
+# --- underneath ------------------------------------------------------------------------------------
+
+
+def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) -> tuple[np.ndarray, ...]:
+    """Body, position and orientation in it of all frames of a kind, or of those named."""
+    model = system.model
+    kinds = {"geom": model.geoms, "site": model.sites, "camera": model.cameras}
+    if of == "body":
+        known, count = model.body_names, model.nbody
+        body, pos, quat = np.arange(count), np.zeros((count, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (count, 1))
+    elif of in kinds:
+        kind = kinds[of]
+        known, body, pos, quat = kind.names, kind.body, kind.pos, kind.quat
+    else:
+        raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site' or 'camera'")
+    if names is None:
+        return body, pos, quat
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise PullbackError(f"there is no {of} {missing[0]!r}; there are {', '.join(known) or 'none'}")
+    which = [known.index(name) for name in names]
+    return body[which], pos[which], quat[which]
+
+
+def _flat(result: Evaluation, system: Articulated, size: int) -> Evaluation:
+    """The same with the middle axis, of length one, left out."""
+
+    def pullback(bar, **options) -> Gradients:
+        bar = checked(bar, (system.worlds, size), system.dtype, "bar", ("worlds", "entry"))
+        return result.pullback(bar[:, None], **options)
+
+    return Evaluation(result.value.reshape(system.worlds, size), pullback)
+
+
+def _evaluate(
+    system: Articulated,
+    mode: str,
+    shape: tuple[int, int],
+    q,
+    v=None,
+    x=None,
+    *,
+    frames: tuple[np.ndarray, ...] | None = None,
+    params: Mapping | None = None,
+) -> Evaluation:
+    kernels = specialise(system.dtype, "algorithms")
+    real, device = system.dtype, system.device
+    number = int(getattr(kernels, mode))
+    state = system.state(q, np.zeros(system.nv) if v is None else v)
+    q, v = (to_device(y, real, device) if isinstance(y, np.ndarray) else y for y in state)
+    if x is None:
+        x = zeros((system.worlds, system.nv), real, device)
+    else:
+        x = to_device(checked(x, (system.worlds, system.nv), real, "x", ("worlds", "nv")), real, device)
+    kernel_params = system._take_params(params)
+    held = kernels.Frames()
+    body, pos, quat = frames or (np.zeros(0), np.zeros((0, 3)), np.zeros((0, 4)))
+    held.body = wp.array(np.asarray(body, np.int32), dtype=wp.int32, device=device)
+    held.pos = wp.array(np.asarray(pos, real), dtype=kernels.vec3, device=device)
+    held.quat = wp.array(np.asarray(quat, real), dtype=kernels.vec4, device=device)
+    value = zeros((system.worlds, *shape), real, device)
+    system._launch(kernels.evaluate, (system._tree, kernel_params.struct), (q, v), (number, held, x, value))
+
+    def pullback(bar, *, wants_params: bool = True) -> Gradients:
+        """Cotangents of everything the value was made of, from the value's."""
+        bar = to_device(checked(bar, value.shape, real, "bar", ("worlds", "row", "column")), real, device)
+        bars = kernel_params.zero_bars() if wants_params else kernel_params.no_bars()
+        q_bar = zeros((system.worlds, system.nq), real, device)
+        v_bar, x_bar = (zeros((system.worlds, system.nv), real, device) for _ in range(2))
+        system._launch(
+            kernels.evaluate_adjoint,
+            (system._tree, kernel_params.struct, bars),
+            (q, v),
+            (number, held, x, bar, int(wants_params), q_bar, v_bar, x_bar),
+        )
+        named = kernel_params.user_bars(bars) if wants_params else Named()
+        return Gradients(from_device(q_bar), from_device(v_bar), from_device(x_bar), named)
+
+    return Evaluation(from_device(value), pullback)

@@ -1,0 +1,72 @@
+"""What an entry of a state, control or parameter is called."""
+
+from __future__ import annotations
+
+from pullback.model import BALL, FREE
+
+INERTIA = ("xx", "yy", "zz", "xy", "xz", "yz")
+QUATERNION = ("w", "x", "y", "z")
+AXES = ("x", "y", "z")
+FREE_COORDINATES = (*AXES, "qw", "qx", "qy", "qz")
+FREE_DOFS = (*AXES, "rx", "ry", "rz")
+
+
+def entry_name(system, field: str, index: tuple[int, ...], *, kind: str, steps: int) -> str:
+    """Such as "joint 'knee'", "body 'torso' x (world 1)"; the bare index where the System has no names for it.
+
+    kind: "state", "control" or "params"
+    """
+    extra = []
+    if kind == "state":
+        world, rest = index[0], index[1:]
+        axes = {"q": ("coordinate",), "v": ("dof",)}.get(field, ())
+    elif kind == "control":
+        step, world, *rest = index
+        axes = ("actuator",)
+        extra += [f"step {step}"] if steps > 1 else []
+    else:
+        axes, world, rest = _parameter_axes(system, field, index)
+    if world is not None and system.worlds > 1:
+        extra.append(f"world {world}")
+    label = _label(system, axes, tuple(rest)) or f"{field}{list(rest) if rest else ''}"
+    return label + (f" ({', '.join(extra)})" if extra else "")
+
+
+def _parameter_axes(system, field: str, index: tuple[int, ...]):
+    """Names of the axes, the world if there is one, and the rest of the index."""
+    params = system.params
+    if not hasattr(params, "axes"):
+        return (), None, index
+    axes = params.axes(field)
+    per_world = len(index) > len(axes)
+    if field == "inertia":
+        axes = (axes[0], "inertia")
+    return axes, index[0] if per_world else None, index[1:] if per_world else index
+
+
+def _label(system, axes: tuple[str, ...], rest: tuple[int, ...]) -> str:
+    model = getattr(system, "model", None)
+    if model is None or len(axes) != len(rest):
+        return ""
+    return " ".join(_word(model, axis, i) for axis, i in zip(axes, rest, strict=True))
+
+
+def _word(model, axis: str, i: int) -> str:
+    if axis == "axis":
+        return AXES[i]
+    if axis == "inertia":
+        return INERTIA[i]
+    if axis == "coordinate":
+        return _joint_word(model, model.joint_q, i, {FREE: FREE_COORDINATES, BALL: QUATERNION})
+    if axis == "dof":
+        return _joint_word(model, model.joint_v, i, {FREE: FREE_DOFS, BALL: AXES})
+    names = getattr(model, f"{axis}_names", ())
+    return f"{axis} {names[i]!r}" if i < len(names) else f"{axis} {i}"
+
+
+def _joint_word(model, first, i: int, parts: dict[int, tuple[str, ...]]) -> str:
+    """The joint that owns an entry of q or v, and which of the joint's entries it is."""
+    joint = max(j for j in range(len(first)) if first[j] <= i)
+    kind = int(model.joint_type[joint])
+    part = f" {parts[kind][i - first[joint]]}" if kind in parts else ""
+    return f"joint {model.joint_names[joint]!r}{part}"
