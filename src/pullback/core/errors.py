@@ -1,4 +1,4 @@
-"""The one exception users catch."""
+"""The exceptions users catch."""
 
 
 class PullbackError(ValueError):
@@ -6,3 +6,9 @@ class PullbackError(ValueError):
 
     The message names the element, world or step that is at fault and says what to do about it.
     """
+
+
+class UnknownName(PullbackError, KeyError):
+    """There is nothing of that name; also a KeyError, so that mappings work as mappings do."""
+
+    __str__ = Exception.__str__  # KeyError would print its message in quotes

@@ -9,7 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import check_device, check_precision, checked, empty, from_device, to_device, zeros
+from pullback.core.arrays import (
+    PRECISIONS,
+    check_device,
+    check_precision,
+    checked,
+    empty,
+    from_device,
+    to_device,
+    zeros,
+)
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System
 from pullback.dynamics.launch import Lane
@@ -73,7 +82,7 @@ class Articulated(System):
         self._pool = ThreadPoolExecutor(len(self._lanes)) if len(self._lanes) > 1 else None
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
-        self._relatives: dict[int, Articulated] = {}
+        self._relative: Articulated | None = None
 
     def __repr__(self) -> str:
         return (
@@ -120,7 +129,7 @@ class Articulated(System):
 
     def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
         """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
-        if value.shape != shape or value.dtype != empty((0,), self.dtype, "cpu").dtype:
+        if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
             raise PullbackError(
                 f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
             )
@@ -202,12 +211,18 @@ class Articulated(System):
         return linearize(self, state, control, params)
 
     def in_worlds(self, worlds: int) -> Articulated:
-        """This System with another number of worlds (parameters as in the file), made once and kept."""
-        if worlds not in self._relatives:
-            self._relatives[worlds] = Articulated(
+        """This System with another number of worlds, and its parameters but for those that differ between worlds.
+
+        The last one asked for is kept, since making one takes longer than a few steps.
+        """
+        if self._relative is None or self._relative.worlds != worlds:
+            self._relative = Articulated(
                 self.model, contact=None, worlds=worlds, dtype=self.dtype, device=self.device, threads=self._threads
             )
-        return self._relatives[worlds]
+        for name, value in self.params.items():
+            if not self.params.is_per_world(name, value) and value is not self._relative.params[name]:
+                self._relative.params[name] = value
+        return self._relative
 
     # --- many steps at once ------------------------------------------------------------------------
 
@@ -263,7 +278,7 @@ class Articulated(System):
                 "inertia about it; give it mass or armature"
             )
         raise PullbackError(
-            f"the motion blew up in world {world} at step {step}: the state is not finite; use a smaller timestep "
+            f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
             f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
         )
 
@@ -293,6 +308,7 @@ class FusedBackward:
             device=system.device,
         )
         self.carry_v = wp.clone(v_bar)
+        self.start_bar = None  # cotangent of the start's stored coordinates, if every state has its own
 
     def _own(self, x) -> wp.array:
         if isinstance(x, wp.array):
@@ -311,6 +327,8 @@ class FusedBackward:
     def through(self, states: State, first: int, end: int, states_bar: State | None = None) -> None:
         """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
         q, v = (self._own(x) for x in states)
+        if states_bar is not None and first == 0:
+            self.start_bar = self._own(states_bar[0][0])
         q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
         self.system._launch(
             self.kernels.rollout_adjoint,
@@ -323,11 +341,14 @@ class FusedBackward:
     def finish(self, start: State) -> Bars:
         """The cotangents at the start of the trajectory, in stored coordinates."""
         system = self.system
+        own = (
+            zeros((system.worlds, system.nq), system.dtype, system.device) if self.start_bar is None else self.start_bar
+        )
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
         wp.launch(
             self.kernels.to_coordinates,
             dim=system.worlds,
-            inputs=[system._tree, self._own(start[0]), self.carry_q, q_bar],
+            inputs=[system._tree, self._own(start[0]), self.carry_q, own, q_bar],
             device=system.device,
         )
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()

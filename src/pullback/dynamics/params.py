@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import checked, to_numpy
-from pullback.core.errors import PullbackError
+from pullback.core.errors import PullbackError, UnknownName
 from pullback.core.system import Named
 from pullback.dynamics.tree import Layout
 from pullback.kernels import specialise
@@ -108,7 +108,7 @@ class Params(Mapping):
 
     def _known(self, name: str) -> str:
         if name not in self._table:
-            raise PullbackError(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
+            raise UnknownName(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
         return name
 
     def check(self, name: str, value) -> np.ndarray:

@@ -228,7 +228,10 @@ def rollout_adjoint(
                 s.v[d, slot] = v[row, world, d]
             step_adjoint(m, p, p_bar, s, controls, controls_bar, first_step + row, world, slot, wants_params)
             if every_row == 1:
-                add_coordinates_bar(m, s, q, q_bar, row, world, slot)
+                if (
+                    first_step + row > 0
+                ):  # the start is as it was given, no point of the manifold yet: see to_coordinates
+                    add_coordinates_bar(m, s, q, q_bar, row, world, slot)
                 for d in range(m.nv):
                     s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]
         for d in range(m.nv):
@@ -254,8 +257,14 @@ def to_tangent(m: Tree, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real)
 
 
 @wp.kernel(enable_backward=False)
-def to_coordinates(m: Tree, q: wp.array2d(dtype=real), tangent: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real)):
-    """Cotangents of the tangent space to cotangents of stored coordinates."""
+def to_coordinates(
+    m: Tree,
+    q: wp.array2d(dtype=real),
+    tangent: wp.array2d(dtype=real),
+    own: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+):
+    """Cotangents of the tangent space to cotangents of stored coordinates, which get their ``own`` on top."""
     world = wp.tid()
     for k in range(m.joint_type.shape[0]):
         i = m.joint_q[k]
@@ -264,6 +273,6 @@ def to_coordinates(m: Tree, q: wp.array2d(dtype=real), tangent: wp.array2d(dtype
             quat = vec4(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3])
             bar = coordinates_of_tangent(quat, vec3(tangent[world, d], tangent[world, d + 1], tangent[world, d + 2]))
             for j in range(4):
-                q_bar[world, i + j] = bar[j]
+                q_bar[world, i + j] = own[world, i + j] + bar[j]
         else:
-            q_bar[world, i] = tangent[world, d]
+            q_bar[world, i] = own[world, i] + tangent[world, d]

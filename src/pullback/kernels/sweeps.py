@@ -144,7 +144,7 @@ def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
                 S = s.S[d, slot]
                 U = sym66_mul(IA, S)
                 D = wp.dot(S, U) + s.diagonal[d, slot]
-                if not D > SMALLEST_INERTIA:  # written so that a NaN counts too
+                if D < SMALLEST_INERTIA:
                     singular = d
                 D_inv = real(1.0) / D
                 u = s.tau[d, slot] - wp.dot(S, pA)

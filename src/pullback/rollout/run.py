@@ -52,7 +52,7 @@ class Run:
         self.system, self.states, self.controls = system, states, controls
         self.checkpoint_every, self.params = checkpoint_every, params
         self.steps = int(controls.shape[0])
-        self.kept = np.append(np.arange(0, self.steps, checkpoint_every), self.steps)
+        self._firsts = range(0, self.steps, checkpoint_every)  # the steps that pieces start at
 
     def __getattr__(self, name: str) -> Any:
         states = self.__dict__.get("states")
@@ -60,17 +60,26 @@ class Run:
             return getattr(states, name)
         raise AttributeError(name)
 
+    @property
+    def kept(self) -> np.ndarray:
+        """The steps whose states were kept, one a row."""
+        return np.append(self._firsts, self.steps)
+
     def _row(self, row: int):
         return type(self.states)(*(field[row] for field in self.states))
 
     @property
     def final(self):
         """The last state."""
-        return self._row(len(self.kept) - 1)
+        return self._row(len(self._firsts))
+
+    def _bounds(self, index: int) -> tuple[int, int]:
+        first = self._firsts[index]
+        return first, min(first + self.checkpoint_every, self.steps)
 
     def piece(self, index: int):
         """All states from one kept state to the next, both included, stepped again if they were not kept."""
-        first, end = int(self.kept[index]), int(self.kept[index + 1])
+        first, end = self._bounds(index)
         if end - first == 1:
             return type(self.states)(*(field[index : index + 2] for field in self.states))
         return self.system.steps(self._row(index), self.controls[first:end], params=self.params)
@@ -107,8 +116,8 @@ class Run:
         if self.checkpoint_every == 1:
             backward.through(self.states, 0, self.steps, None if every_bar is None else state(*every_bar))
         else:
-            for index in reversed(range(len(self.kept) - 1)):
-                first, end = int(self.kept[index]), int(self.kept[index + 1])
+            for index in reversed(range(len(self._firsts))):
+                first, end = self._bounds(index)
                 rows = None if every_bar is None else state(*(bar[first : end + 1] for bar in every_bar))
                 backward.through(self.piece(index), first, end, rows)
         return backward.finish(self._row(0))

@@ -1,0 +1,93 @@
+# make demo | test | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be installed first
+# but Python with venv. PYTHON=python3.12 chooses another interpreter for .venv.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+
+# Test workers: one a core up to four, since the System under test has threads of its own.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, len(os.sched_getaffinity(0))))' 2>/dev/null || echo 1)
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench lint kernels clean
+
+help:
+	@echo "make demo    swing up a cart-pole by gradient descent; writes out/swing_up/"
+	@echo "make test    ruff and all tests"
+	@echo "make bench   benchmarks/dynamics.py, against the peers it names"
+	@echo "make lint    ruff check and ruff format --check"
+	@echo "make setup   the virtual environment of make test, without running anything"
+	@echo "make clean   remove build products, caches and out/ (but not .venv)"
+
+# ---- set-up: one stamp for each set of extras, redone when the requirements change ----
+
+define MAKE_VENV
+if ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "error: Python 3.11 or newer is needed as '$(PYTHON)'; choose one with: make PYTHON=python3.12 ..." >&2; exit 1; }; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "error: '$(PYTHON)' has no venv module; install it (on Debian and Ubuntu: the package python3-venv)" >&2; exit 1; }; \
+	$(PYTHON) -m venv $(VENV); \
+fi
+endef
+
+# Quiet in a log, with progress bars on a terminal: torch is large.
+INSTALL = $(PY) -m pip install --disable-pip-version-check $$(test -t 1 || echo -qq) --constraint constraints.txt
+
+$(VENV)/.ready-demo: pyproject.toml constraints.txt
+	@$(MAKE_VENV)
+	@echo "Installing pullback[view] into $(VENV) ..."
+	@$(INSTALL) --editable '.[view]'
+	@touch $@
+
+$(VENV)/.ready-test: pyproject.toml constraints.txt
+	@$(MAKE_VENV)
+	@echo "Installing pullback[view,torch,jax,test] into $(VENV) ..."
+	@$(INSTALL) --editable '.[view,torch,jax,test]'
+	@touch $(VENV)/.ready-demo $@
+
+$(VENV)/.ready-bench: pyproject.toml constraints.txt
+	@$(MAKE_VENV)
+	@echo "Installing pullback[view,torch,jax,bench] into $(VENV) ..."
+	@$(INSTALL) --editable '.[view,torch,jax,bench]'
+	@touch $(VENV)/.ready-demo $@
+
+setup: $(VENV)/.ready-test
+
+# ---- what it is for ----
+
+demo: $(VENV)/.ready-demo
+	$(PY) examples/02_swing_up.py
+
+# Two test workers that need the same kernel would both compile it: compile all of them first, one process a precision.
+define COMPILE_KERNELS
+import pkgutil, sys
+import warp as wp
+wp.config.log_level = wp.LOG_ERROR
+from pullback import kernels
+for found in pkgutil.iter_modules(kernels.__path__):
+    module = wp.get_module(kernels.specialise(sys.argv[1], found.name).__name__)
+    if module.kernels:
+        wp.load_module(module, device="cpu")
+endef
+export COMPILE_KERNELS
+
+kernels: $(VENV)/.ready-test
+	@echo "Compiling kernels (cached from the second time on) ..."
+	@$(PY) -c "$$COMPILE_KERNELS" float32 & first=$$!; $(PY) -c "$$COMPILE_KERNELS" float64 && wait $$first
+
+test: $(VENV)/.ready-test kernels
+	$(PY) -m ruff check .
+	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(PYTEST_ARGS)
+
+bench: $(VENV)/.ready-bench
+	$(PY) benchmarks/dynamics.py
+
+lint: $(VENV)/.ready-test
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+clean:
+	rm -rf build dist out .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

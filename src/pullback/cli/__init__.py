@@ -1,0 +1,37 @@
+"""The command line: ``pullback VERB robot.xml``. One file a verb; what they share is in ``common``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from pullback.cli import check, simulate
+from pullback.cli.common import Parser, one_line
+from pullback.core.errors import PullbackError
+from pullback.version import __version__
+
+VERBS = (simulate, check)
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command. Returns 0, 1 where a check found something wrong, or 2 after bad input, with one line why."""
+    parser = Parser(
+        prog="pullback",
+        description="Differentiable robot simulation: systems that step, and step back.",
+        epilog="'pullback VERB --help' says more about each.",
+    )
+    parser.add_argument("--version", action="version", version=f"pullback {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS:
+        verb.add(verbs)
+    try:
+        args = parser.parse_args(argv)
+        return args.run(args)
+    except PullbackError as error:
+        print(f"pullback: {one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("pullback: stopped", file=sys.stderr)
+        return 130

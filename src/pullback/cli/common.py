@@ -1,0 +1,176 @@
+"""What the commands share: options, reading a robot, where results go, and when to say what."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import re
+import threading
+from pathlib import Path
+
+import warp as wp
+from rich.console import Console
+
+from pullback.core.errors import PullbackError
+from pullback.dynamics import Articulated
+from pullback.model import Model, load
+from pullback.model.robots import ROBOTS
+from pullback.model.unsupported import KINDS
+
+# A first step that takes longer than this is compiling kernels. [s]
+COMPILING_AFTER = 1.0
+# Work expected to take longer than this gets a progress bar. [s]
+PROGRESS_AFTER = 2.0
+
+# How the library's hints are spelled here.
+SPELLINGS = (
+    (re.compile(r"pass contact=None"), "pass --contact none"),
+    (re.compile(r"pass anywhere=True"), "pass --anywhere"),
+    (re.compile(r"ignore=\(([^)]*)\)"), lambda found: _ignore_options(found[1])),
+)
+
+
+def _ignore_options(kinds: str) -> str:
+    return " ".join(f"--ignore {kind}" for kind in re.findall(r"[\w-]+", kinds))
+
+
+def one_line(error: Exception) -> str:
+    """A message as one line, in the words of the command line."""
+    text = " ".join(str(error).split())
+    for pattern, spelling in SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return text
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line and a PullbackError."""
+
+    def error(self, message: str):
+        raise PullbackError(f"{message} (see '{self.prog} --help')")
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def positive(text: str) -> float:
+    """An argument that is a positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text} is not positive and finite")
+    return value
+
+
+def whole(least: int):
+    """The type of an argument that is a whole number of at least ``least``."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return value
+
+    return parse
+
+
+def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
+    """The robot, and the options every command has."""
+    parser.add_argument(
+        "robot", metavar="ROBOT", help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
+    )
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of all that is random (default 0)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
+    parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="default float64")
+    parser.add_argument("--out", type=Path, metavar="DIR", help=out)
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="KIND",
+        choices=sorted(KINDS),
+        help=f"drop elements that are not supported; may be repeated. KIND is one of {', '.join(sorted(KINDS))}",
+    )
+    parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def read_robot(args) -> Model:
+    """The robot an argument speaks of: a file, or a sample by its name."""
+    name = args.robot
+    if name in ROBOTS and not Path(name).is_file():
+        return load(ROBOTS[name]())
+    if not Path(name).exists() and not Path(name).suffix and os.sep not in name:
+        raise PullbackError(f"there is no file and no sample robot {name!r}; samples are {', '.join(sorted(ROBOTS))}")
+    return load(Path(name), ignore=tuple(args.ignore), anywhere=args.anywhere)
+
+
+def make_system(model: Model, args, *, contact: str | None, worlds: int = 1) -> Articulated:
+    with quiet_warp():
+        return Articulated(model, contact=contact, worlds=worlds, dtype=args.dtype, device=args.device)
+
+
+def writable_folder(path: Path) -> Path:
+    """The folder, made if need be; an error now rather than after the work."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        trial = path / ".pullback-writes-here"
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
+    return path
+
+
+# --- talking ----------------------------------------------------------------------------------------------------------
+
+
+def console() -> Console:
+    """For progress and notes: standard output is kept for results."""
+    return Console(stderr=True)
+
+
+def progress_options() -> dict:
+    """Of a rich.progress.Progress: gone when done, and not in log files at all."""
+    place = console()
+    return {"console": place, "transient": True, "disable": not place.is_terminal}
+
+
+@contextlib.contextmanager
+def quiet_warp():
+    """Warp starts without a word. A missing CUDA driver is reported by its C++ part, straight to the descriptor."""
+    wp.config.log_level = wp.LOG_ERROR
+    try:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # no standard error to keep quiet
+        yield
+        return
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def compiling_note():
+    """Says so when what is done here takes as long as compiling does."""
+
+    def note():
+        console().print("compiling kernels for the first time, which takes about 10 s ...", style="dim")
+
+    timer = threading.Timer(COMPILING_AFTER, note)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

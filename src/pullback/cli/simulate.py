@@ -1,0 +1,197 @@
+"""``pullback simulate``: move a robot and look at it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from pullback.cli.common import (
+    PROGRESS_AFTER,
+    add_common,
+    compiling_note,
+    make_system,
+    positive,
+    progress_options,
+    read_robot,
+    whole,
+    writable_folder,
+)
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import State
+from pullback.dynamics import Articulated, energy
+from pullback.model import Keyframe, Model
+from pullback.rollout import rollout
+from pullback.view import write_replay
+
+# A random control is held this long: white noise averages out before a robot moves. [s]
+RANDOM_FOR = 0.1
+# Steps between two looks at the clock take about this long. [s]
+CHUNK_SECONDS = 0.25
+FIRST_CHUNK = 20  # steps
+# Motions are kept in memory until they are written. [bytes]
+LARGEST_MOTION = 4 * 2**30
+# Drawn on top of each other, more copies of a robot are a blur. [worlds]
+DRAWN_WORLDS = 16
+
+ABOUT = """\
+Simulates a robot and writes DIR/motion.npz (q, v, controls, dt) and DIR/motion.html, a replay for any browser.
+"""
+
+
+def add(verbs) -> None:
+    parser = verbs.add_parser("simulate", help="simulate a robot and write a replay", description=ABOUT)
+    add_common(parser, out="where to write (default out/ROBOT)")
+    parser.add_argument("--seconds", type=positive, default=2.0, metavar="S", help="how long (default 2)")
+    parser.add_argument(
+        "--control",
+        choices=("zero", "random", "hold"),
+        default="zero",
+        help="zero (default); random inside the controls' ranges; hold: that of the keyframe",
+    )
+    parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
+    parser.add_argument("--worlds", type=whole(1), default=1, metavar="N", help="copies of the robot (default 1)")
+    parser.add_argument(
+        "--contact",
+        choices=("model", "none"),
+        default="model",
+        help="contacts, limits and friction loss as in the file (default), or none",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args) -> int:
+    model = read_robot(args)
+    keyframe = _keyframe(model, args.keyframe)
+    steps = max(1, round(args.seconds / model.timestep))
+    size = 8 * (steps + 1) * args.worlds * (model.nq + model.nv + model.nu)
+    if size > LARGEST_MOTION:
+        raise PullbackError(
+            f"a motion of {steps} steps and {args.worlds} worlds takes {size / 2**30:.0f} GiB: ask for less"
+        )
+    system = make_system(model, args, contact=None if args.contact == "none" else "model", worlds=args.worlds)
+    folder = writable_folder(args.out or Path("out") / Path(args.robot).stem)
+
+    controls = make_controls(model, keyframe, args, steps)
+    start = system.state(keyframe.q, keyframe.v)
+    with compiling_note():
+        system.step(start, controls[0])
+        before = _energy(system, start)
+    motion, seconds = simulate(system, start, controls)
+    after = _energy(system, State(motion.q[-1], motion.v[-1]))
+
+    summary = {
+        "robot": args.robot,
+        "steps": steps,
+        "timestep": model.timestep,
+        "worlds": args.worlds,
+        "dtype": system.dtype,
+        "device": system.device,
+        "final_time": steps * model.timestep,
+        "wall_seconds": seconds,
+        "steps_per_second": steps * args.worlds / seconds,
+        "energy_start": before,
+        "energy_end": after,
+        "motion": str(folder / "motion.npz"),
+        "replay": str(folder / "motion.html"),
+    }
+    _write_motion(folder / "motion.npz", motion, controls, model.timestep)
+    shown = motion.q[:, :DRAWN_WORLDS]
+    write_replay(folder / "motion.html", model, shown, dt=model.timestep, title=Path(args.robot).stem)
+    if args.json:
+        print(json.dumps(summary, indent=1))
+    else:
+        _show(summary)
+    return 0
+
+
+def _keyframe(model: Model, name: str | None) -> Keyframe:
+    if name is None:
+        return model.home
+    if name not in model.keyframes:
+        known = f"there are {', '.join(model.keyframes)}" if model.keyframes else "the file has none"
+        raise PullbackError(f"there is no keyframe {name!r}; {known}")
+    return model.keyframes[name]
+
+
+def make_controls(model: Model, keyframe: Keyframe, args, steps: int) -> np.ndarray:
+    """(steps, worlds, nu)"""
+    shape = (steps, args.worlds, model.nu)
+    if args.control == "zero":
+        return np.zeros(shape, dtype=args.dtype)
+    if args.control == "hold":
+        return np.broadcast_to(keyframe.control, shape).astype(args.dtype)
+    hold = max(1, round(RANDOM_FOR / model.timestep))
+    low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
+    draws = np.random.default_rng(args.seed).uniform(low, high, (-(-steps // hold), *shape[1:]))
+    return np.repeat(draws, hold, axis=0)[:steps].astype(args.dtype)
+
+
+def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[State, float]:
+    """All states (steps + 1, worlds, ...) and the seconds it took, with a progress bar where that is long."""
+    steps, done, chunk, seconds = len(controls), 0, FIRST_CHUNK, 0.0
+    pieces = [State(*(to_numpy(x)[None] for x in state))]
+    progress = None
+    try:
+        while done < steps:
+            began = time.perf_counter()
+            piece = _some_steps(system, state, controls, done, chunk)
+            took = time.perf_counter() - began
+            pieces.append(State(piece.q[1:], piece.v[1:]))
+            state = State(piece.q[-1], piece.v[-1])
+            count, seconds = len(piece.q) - 1, seconds + took
+            done += count
+            chunk = max(1, min(4 * chunk, int(CHUNK_SECONDS * count / max(took, 1e-9))))
+            if progress is None and seconds * (steps - done) / done > PROGRESS_AFTER:
+                progress = _progress(steps)
+            if progress is not None:
+                progress.update(progress.task_ids[0], completed=done)
+    finally:
+        if progress is not None:
+            progress.stop()
+    return State(*(np.concatenate(field) for field in zip(*pieces, strict=True))), seconds
+
+
+def _some_steps(system: Articulated, state: State, controls: np.ndarray, first: int, count: int) -> State:
+    try:
+        states = rollout(system, state, controls[first : first + count]).states
+    except PullbackError as error:  # which counts steps from where it was started
+        text = re.sub(r"at step (\d+)", lambda found: f"at step {int(found[1]) + first}", str(error))
+        raise PullbackError(text) from error
+    return State(*(to_numpy(x) for x in states))
+
+
+def _progress(steps: int) -> Progress:
+    columns = (TextColumn("simulating"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, **progress_options())
+    progress.add_task("", total=steps)
+    progress.start()
+    return progress
+
+
+def _energy(system: Articulated, state: State) -> float:
+    """Potential and kinetic energy of the first world [J]."""
+    return float(np.sum(to_numpy(energy(system, state.q, state.v).value)[0]))
+
+
+def _write_motion(path: Path, motion: State, controls: np.ndarray, dt: float) -> None:
+    try:
+        np.savez(path, q=motion.q, v=motion.v, controls=controls, dt=dt)
+    except OSError as error:
+        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+
+
+def _show(s: dict) -> None:
+    worlds = "1 world" if s["worlds"] == 1 else f"{s['worlds']} worlds"
+    of = "" if s["worlds"] == 1 else " (first world)"
+    steps = f"{s['steps']} steps of {1e3 * s['timestep']:g} ms"
+    print(f"{s['robot']}: {s['final_time']:g} s in {steps}, {worlds}, {s['dtype']}")
+    print(f"speed:  {s['steps_per_second']:,.0f} steps/s on {s['device']} ({s['wall_seconds']:.2g} s)")
+    print(f"energy: {s['energy_start']:.6g} J at the start, {s['energy_end']:.6g} J at the end{of}")
+    print(f"motion: {s['motion']}")
+    print(f"replay: {s['replay']}")

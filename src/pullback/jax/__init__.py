@@ -1,0 +1,19 @@
+"""Systems inside JAX: steps and rollouts as functions that JAX can compile and differentiate.
+
+    import pullback.jax as pbj
+
+    q, v = pbj.rollout(system, q0, v0, controls, params={"mass": mass})
+    jax.jit(jax.grad(loss))(controls)
+
+They work under ``jit``, ``grad`` and ``vmap`` (one call after another: put what can be batched into ``worlds``). JAX
+calls the System back on the host, and an error there reaches the user inside the one JAX raises.
+"""
+
+try:
+    import jax as _jax  # noqa: F401
+except ImportError as error:
+    raise ImportError('pullback.jax needs JAX: pip install "pullback[jax]"') from error
+
+from pullback.jax.functions import rollout, step
+
+__all__ = ["rollout", "step"]

@@ -1,0 +1,184 @@
+"""``step`` and ``rollout`` with their pullbacks, through callbacks to the host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import State, System
+from pullback.rollout import Run
+from pullback.rollout import rollout as roll
+
+COPIED_LATER = 100 * 1024  # [bytes] arrays from this size on JAX hands to a callback by way of another of its threads
+
+_one_at_a_time = Lock()  # a System's workspace serves one call, but JAX may call back from several threads
+
+
+def rollout(
+    system: System,
+    q0: jax.Array,
+    v0: jax.Array,
+    controls: jax.Array,
+    params: Mapping | None = None,
+    checkpoint_every: int = 1,
+) -> tuple[jax.Array, jax.Array]:
+    """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
+
+    system:    is closed over, not traced. What ``params`` does not replace is read from it whenever the function runs.
+    q0:        (worlds, nq) [m, rad, quaternions wxyz]
+    v0:        (worlds, nv) [m/s, rad/s]
+    controls:  (steps, worlds, nu) [as the actuators take them]
+    params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Their gradients
+               take time, wanted or not: constants are better set in ``system.params``.
+    checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
+               are stepped again on the way back; the gradient is the same in about 1/k of the memory.
+    """
+    if not isinstance(checkpoint_every, int | np.integer) or checkpoint_every < 1:
+        raise PullbackError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
+    if system.dtype == "float64" and not jax.config.jax_enable_x64:
+        raise PullbackError(
+            "the System is float64, but JAX is limited to float32: call "
+            'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
+        )
+    q0 = _checked(system, "q0", q0, ("worlds", "nq"), (system.worlds, system.nq))
+    v0 = _checked(system, "v0", v0, ("worlds", "nv"), (system.worlds, system.nv))
+    controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
+    known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
+    params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
+    return _rollout(system, int(checkpoint_every), q0, v0, controls, params)
+
+
+def step(
+    system: System, q: jax.Array, v: jax.Array, control: jax.Array, params: Mapping | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """The state one timestep on: q (worlds, nq), v (worlds, nv), from the same and control (worlds, nu).
+
+    Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
+    """
+    control = _checked(system, "control", control, ("worlds", "nu"), (system.worlds, system.nu))
+    q, v = rollout(system, q, v, control[None], params)
+    return q[1], v[1]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _rollout(system, every, q0, v0, controls, params):
+    rows = 1 + -(-controls.shape[0] // every)
+    shapes = tuple(jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for x in (q0, v0))
+    return _call(_Forward(system, every), shapes, q0, v0, controls, params)
+
+
+def _rollout_fwd(system, every, q0, v0, controls, params):
+    q, v = _rollout(system, every, q0, v0, controls, params)
+    return (q, v), (q, v, controls, params)
+
+
+def _rollout_bwd(system, every, kept, bars):
+    q, v, controls, params = kept
+    shapes = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (q[0], v[0], controls, params))
+    return _call(_Backward(system, every), shapes, q, v, controls, params, *bars)
+
+
+_rollout.defvjp(_rollout_fwd, _rollout_bwd)
+
+
+def _call(callback, shapes, *arrays):
+    for array in jax.tree_util.tree_leaves(arrays):
+        if array.size * array.dtype.itemsize >= COPIED_LATER and _would_hang():
+            raise PullbackError(
+                "with a single CPU core JAX may wait for ever to hand over an array of this size: call "
+                'jax.config.update("jax_cpu_enable_async_dispatch", False) before the first use of JAX'
+            )
+    return jax.pure_callback(callback, shapes, *arrays, vmap_method="sequential")
+
+
+def _would_hang() -> bool:
+    """Whether JAX's only thread may wait for a callback that waits for that thread to copy an argument."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return cores == 1 and jax.default_backend() == "cpu" and jax.config.read("jax_cpu_enable_async_dispatch")
+
+
+# --- on the host: NumPy only, since a callback that uses JAX can wait for itself --------------------------------------
+
+# Callbacks are values, so that JAX knows an equal one again and does not compile every call anew.
+
+
+@dataclass(frozen=True)
+class _Forward:
+    system: System
+    every: int
+
+    def __call__(self, q0, v0, controls, params):
+        q0, v0, controls = (np.asarray(x) for x in (q0, v0, controls))
+        params = {name: np.asarray(x) for name, x in params.items()}
+        with _one_at_a_time:
+            run = roll(self.system, State(q0, v0), controls, checkpoint_every=self.every, params=params)
+            return tuple(to_numpy(x) for x in run.states)
+
+
+@dataclass(frozen=True)
+class _Backward:
+    system: System
+    every: int
+
+    def __call__(self, q, v, controls, params, q_bar, v_bar):
+        q, v, controls, q_bar, v_bar = (np.asarray(x) for x in (q, v, controls, q_bar, v_bar))
+        params = {name: np.asarray(x) for name, x in params.items()}
+        with _one_at_a_time:
+            run = Run(self.system, State(q, v), controls, self.every, params)
+            backward = self.system.backward(
+                controls, run.final, State(q_bar[-1], v_bar[-1]), params=params, wants_params=bool(params)
+            )
+            for first, end, states, states_bar in _pieces(run, State(q_bar, v_bar)):
+                backward.through(states, first, end, states_bar)
+            bars = backward.finish(State(q[0], v[0]))
+            # Row 0 of q and v is the start itself, not what the System makes of it (quaternions of unit length), so its
+            # cotangent goes straight to the start.
+            q0_bar, v0_bar = to_numpy(bars.state[0]) + q_bar[0], to_numpy(bars.state[1]) + v_bar[0]
+            params_bar = {
+                name: to_numpy(bars.params[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()
+            }
+            return q0_bar, v0_bar, to_numpy(bars.controls), params_bar
+
+
+def _pieces(run: Run, bars: State) -> Iterator[tuple]:
+    """(first step, end step, states, their cotangents), last piece first, but for the cotangent of the very start."""
+    if run.checkpoint_every == 1:
+        if run.steps > 1:
+            yield 1, run.steps, State(*(field[1:] for field in run.states)), State(*(bar[1:] for bar in bars))
+        yield 0, 1, State(*(field[:1] for field in run.states)), None
+        return
+    # Only the first state of each piece was handed out, so all other rows are zero: one buffer serves every piece.
+    rows = [np.zeros((run.checkpoint_every + 1, *bar.shape[1:]), bar.dtype) for bar in bars]
+    kept = run.kept.tolist()
+    for index in reversed(range(len(kept) - 1)):
+        first, end = kept[index], kept[index + 1]
+        for row, bar in zip(rows, bars, strict=True):
+            row[0] = bar[index]
+        states_bar = State(*(row[: end - first + 1] for row in rows))
+        yield first, end, run.piece(index), states_bar if index else None
+
+
+def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tuple = ()) -> jax.Array:
+    """x as a JAX array of the System's precision and, where ``axes`` are given, of these sizes (None: any but zero)."""
+    try:
+        x = jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise PullbackError(f"{name} cannot be read as an array of numbers: {error}") from error
+    if x.dtype != system.dtype:
+        other = f', or make the System with dtype="{x.dtype}"' if x.dtype in ("float32", "float64") else ""
+        raise PullbackError(
+            f'{name} is {x.dtype}, but the System is {system.dtype}: convert it with .astype("{system.dtype}"){other}'
+        )
+    if axes and (x.ndim != len(axes) or any(n != (size or max(n, 1)) for n, size in zip(x.shape, sizes, strict=True))):
+        wanted = ", ".join(axis if size is None else f"{axis}={size}" for axis, size in zip(axes, sizes, strict=True))
+        raise PullbackError(f"{name} has shape {x.shape}, but ({wanted}) is needed")
+    return x

@@ -1,0 +1,20 @@
+"""Systems inside PyTorch: steps and rollouts that autograd can go back through.
+
+    import pullback.torch as pbt
+
+    q, v = pbt.rollout(system, q0, v0, controls, params={"mass": mass})
+    loss(q, v).backward()
+
+Tensors are those of the System: its precision and its device. On the CPU, and on CUDA, none are copied on the way in or
+out (parameters, which are small, pass through the host).
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError('pullback.torch needs PyTorch: pip install "pullback[torch]"') from error
+
+from pullback.torch.functions import rollout, step
+from pullback.torch.module import Simulator
+
+__all__ = ["Simulator", "rollout", "step"]

@@ -1,0 +1,178 @@
+"""``step`` and ``rollout`` as autograd functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+import warp as wp
+from torch.autograd.function import once_differentiable
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import State, System
+from pullback.rollout import Run
+from pullback.rollout import rollout as roll
+
+
+def rollout(
+    system: System,
+    q0: torch.Tensor,
+    v0: torch.Tensor,
+    controls: torch.Tensor,
+    params: Mapping | None = None,
+    checkpoint_every: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
+
+    q0:        (worlds, nq) [m, rad, quaternions wxyz]
+    v0:        (worlds, nv) [m/s, rad/s]
+    controls:  (steps, worlds, nu) [as the actuators take them]
+    params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Tensors that
+               require a gradient get one; without any, the time that parameter gradients take is saved.
+    checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
+               are stepped again on the way back; the gradient is the same in about 1/k of the memory.
+    """
+    for name, tensor in (("q0", q0), ("v0", v0), ("controls", controls)):
+        _check(system, name, tensor)
+    if controls.ndim == 3 and controls.shape[0] == 0:
+        raise PullbackError("controls has no steps: its shape is (steps, worlds, nu)")
+    tensors = {name: value for name, value in (params or {}).items() if isinstance(value, torch.Tensor)}
+    constants = {name: value for name, value in (params or {}).items() if name not in tensors}
+    for name, tensor in tensors.items():
+        _check(system, f"parameter {name!r}", tensor, anywhere=True)
+    return _Rollout.apply(system, checkpoint_every, constants, tuple(tensors), q0, v0, controls, *tensors.values())
+
+
+def step(
+    system: System,
+    q: torch.Tensor,
+    v: torch.Tensor,
+    control: torch.Tensor,
+    params: Mapping | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The state one timestep on: q (worlds, nq), v (worlds, nv), from the same and control (worlds, nu).
+
+    Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
+    """
+    _check(system, "control", control)
+    if tuple(control.shape) != (system.worlds, system.nu):
+        raise PullbackError(
+            f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
+        )
+    q, v = rollout(system, q, v, control[None], params)
+    return q[1], v[1]
+
+
+class _Rollout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, system, every, constants, names, q0, v0, controls, *tensors):
+        ctx.system, ctx.every, ctx.constants, ctx.names = system, every, constants, names
+        with _stream(system):
+            run = roll(
+                system,
+                State(_lend(q0), _lend(v0)),
+                _lend(controls),
+                checkpoint_every=every,
+                params=_all_params(ctx, tensors),
+            )
+            q, v = (_take(x) for x in run.states)
+        # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
+        ctx.save_for_backward(q, v, controls, *tensors)
+        return q, v
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, q_bar, v_bar):
+        q, v, controls, *tensors = ctx.saved_tensors
+        wants_q, wants_v, wants_controls, *wants = ctx.needs_input_grad[4:]
+        params = _all_params(ctx, tensors)
+        with _stream(ctx.system):
+            run = Run(ctx.system, State(_lend(q), _lend(v)), _lend(controls), ctx.every, params)
+            backward = ctx.system.backward(
+                run.controls,
+                run.final,
+                State(_lend(q_bar[-1]), _lend(v_bar[-1])),
+                params=params,
+                wants_params=any(wants),
+            )
+            for first, end, states, states_bar in _pieces(run, State(q_bar, v_bar)):
+                backward.through(states, first, end, states_bar)
+            bars = backward.finish(State(*(field[0] for field in run.states)))
+            # Row 0 of q and v is the start itself, not what the System makes of it (quaternions of unit length), so its
+            # cotangent goes straight to the start.
+            q0_bar = _take(bars.state[0]) + q_bar[0] if wants_q else None
+            v0_bar = _take(bars.state[1]) + v_bar[0] if wants_v else None
+            controls_bar = _take(bars.controls) if wants_controls else None
+        params_bar = (
+            _param_grad(bars.params[name], tensor) if want else None
+            for name, tensor, want in zip(ctx.names, tensors, wants, strict=True)
+        )
+        return None, None, None, None, q0_bar, v0_bar, controls_bar, *params_bar
+
+
+def _pieces(run: Run, bars: State) -> Iterator[tuple]:
+    """(first step, end step, states, their cotangents), last piece first, but for the cotangent of the very start."""
+    if run.checkpoint_every == 1:
+        if run.steps > 1:
+            later = State(*(field[1:] for field in run.states))
+            yield 1, run.steps, later, State(*(_lend(bar[1:]) for bar in bars))
+        yield 0, 1, State(*(field[:1] for field in run.states)), None
+        return
+    # Only the first state of each piece was handed out, so all other rows are zero: one buffer serves every piece.
+    rows = [bar.new_zeros((run.checkpoint_every + 1, *bar.shape[1:])) for bar in bars]
+    kept = run.kept.tolist()
+    for index in reversed(range(len(kept) - 1)):
+        first, end = kept[index], kept[index + 1]
+        for row, bar in zip(rows, bars, strict=True):
+            row[0] = bar[index]
+        states_bar = State(*(_lend(row[: end - first + 1]) for row in rows))
+        yield first, end, run.piece(index), states_bar if index else None
+
+
+# --- between tensors and what Systems take and give -------------------------------------------------------------------
+
+
+def _check(system: System, name: str, tensor, anywhere: bool = False) -> None:
+    """Precision, and device unless it may be ``anywhere``; shapes are the System's to check."""
+    if not isinstance(tensor, torch.Tensor):
+        raise PullbackError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
+    found = str(tensor.dtype).removeprefix("torch.")
+    if found != system.dtype:
+        cast = {"float64": ".double()", "float32": ".float()"}[system.dtype]
+        other = f', or make the System with dtype="{found}"' if found in ("float32", "float64") else ""
+        raise PullbackError(f"{name} is {found}, but the System is {system.dtype}: convert it with {cast}{other}")
+    if not anywhere and str(tensor.device) != system.device:
+        raise PullbackError(
+            f"{name} is on {tensor.device}, but the System is on {system.device}: move it with "
+            f'.to("{system.device}"), or make the System with device="{tensor.device}"'
+        )
+
+
+def _lend(tensor: torch.Tensor):
+    """The tensor's own memory as NumPy (CPU) or Warp (CUDA) array."""
+    tensor = tensor.detach().contiguous()
+    return tensor.numpy() if tensor.device.type == "cpu" else wp.from_torch(tensor, requires_grad=False)
+
+
+def _take(array) -> torch.Tensor:
+    """A tensor over the memory of what a System returned."""
+    return wp.to_torch(array) if isinstance(array, wp.array) else torch.from_numpy(np.asarray(array))
+
+
+def _all_params(ctx, tensors) -> dict | None:
+    given = {name: to_numpy(tensor) for name, tensor in zip(ctx.names, tensors, strict=True)}
+    return {**ctx.constants, **given} or None
+
+
+def _param_grad(bar, tensor: torch.Tensor) -> torch.Tensor:
+    return torch.as_tensor(to_numpy(bar), dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
+
+
+def _stream(system: System):
+    """On CUDA the System works in torch's current stream, in line with the operations before and after it."""
+    if system.device == "cpu":
+        return nullcontext()
+    return wp.ScopedStream(wp.stream_from_torch(torch.device(system.device)), sync_exit=True)

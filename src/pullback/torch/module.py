@@ -1,0 +1,47 @@
+"""A System as a module with learnable physical parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from pullback.core.errors import PullbackError
+from pullback.core.system import System
+from pullback.torch.functions import rollout
+
+
+class Simulator(torch.nn.Module):
+    """Rolls a System out, with some of its physical parameters as ``torch.nn.Parameter`` of the same names.
+
+    They start at the values in ``system.params``; the System itself is not changed. An optimiser may step to where no
+    robot could be, such as a negative mass: that raises a PullbackError which names the body.
+
+        simulator = Simulator(system, learn=("mass", "damping"))
+        q, v = simulator(q0, v0, controls)
+        simulator.mass.grad
+    """
+
+    def __init__(self, system: System, learn: Sequence[str] = ()):
+        super().__init__()
+        self.system = system
+        self.learn = (learn,) if isinstance(learn, str) else tuple(learn)
+        if len(set(self.learn)) < len(self.learn):
+            raise PullbackError(f"learn names a parameter twice: {', '.join(self.learn)}")
+        for name in self.learn:
+            value = torch.tensor(system.params[name], dtype=getattr(torch, system.dtype), device=system.device)
+            self.register_parameter(name, torch.nn.Parameter(value))
+
+    @property
+    def params(self) -> dict[str, torch.nn.Parameter]:
+        """The learnable parameters by name, as :func:`step` and :func:`rollout` take them."""
+        return {name: getattr(self, name) for name in self.learn}
+
+    def forward(
+        self, q0: torch.Tensor, v0: torch.Tensor, controls: torch.Tensor, checkpoint_every: int = 1
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """q (steps + 1, worlds, nq), v (steps + 1, worlds, nv): see :func:`pullback.torch.rollout`."""
+        return rollout(self.system, q0, v0, controls, self.params, checkpoint_every)
+
+    def extra_repr(self) -> str:
+        return f"{self.system}, learn={self.learn}"

@@ -1,0 +1,192 @@
+"""The command line: results where they should be, and one clear line for bad input."""
+
+import json
+import subprocess
+import sys
+
+import mujoco
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.cli import main
+
+SPRING = """
+<mujoco model="spring">
+  <option timestep="{dt}" integrator="RK4"/>
+  <worldbody>
+    <body name="ball">
+      <joint name="x" type="slide" stiffness="{k}"/>
+      <geom size="0.1" contype="0" conaffinity="0"/>
+    </body>
+  </worldbody>
+  <actuator><motor joint="x" ctrlrange="-1 1"/></actuator>
+  <keyframe><key name="home" qpos="0.1"/><key name="far" qpos="0.5" ctrl="0.25"/></keyframe>
+</mujoco>
+"""
+
+
+@pytest.fixture
+def spring(tmp_path, monkeypatch):
+    """A file with a ball on a spring, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spring.xml").write_text(SPRING.format(dt=0.01, k=10), encoding="utf-8")
+    return tmp_path
+
+
+def refused(capsys, *argv):
+    """The one line that a command ends with."""
+    assert main(list(argv)) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("pullback: ")
+    return err
+
+
+def test_simulate_writes_motion_and_replay(spring, capsys):
+    assert main(["simulate", "spring.xml", "--seconds", "0.5"]) == 0
+    text = capsys.readouterr().out
+    assert "0.5 s in 50 steps of 10 ms, 1 world, float64" in text and "steps/s" in text and "energy" in text
+    motion = np.load("out/spring/motion.npz")
+    assert motion["q"].shape == (51, 1, 1) and motion["v"].shape == (51, 1, 1)
+    assert motion["controls"].shape == (50, 1, 1) and motion["dt"] == 0.01
+    assert motion["q"][0, 0, 0] == 0.1
+    assert b"<html" in (spring / "out/spring/motion.html").read_bytes().lower()
+
+
+def test_simulate_agrees_with_mujoco_however_it_is_cut(spring, monkeypatch):
+    monkeypatch.setattr("pullback.cli.simulate.FIRST_CHUNK", 3)
+    monkeypatch.setattr("pullback.cli.simulate.CHUNK_SECONDS", 1e-9)  # one step at a time after that
+    assert main(["simulate", "spring.xml", "--keyframe", "far", "--control", "hold", "--seconds", "0.3"]) == 0
+    motion = np.load("out/spring/motion.npz")
+    assert np.all(motion["controls"] == 0.25)
+    model = mujoco.MjModel.from_xml_path("spring.xml")
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 1)
+    for _ in range(30):
+        mujoco.mj_step(model, data)
+    np.testing.assert_allclose(motion["q"][-1, 0], data.qpos, rtol=1e-12)
+
+
+def test_simulate_options(spring, capsys):
+    argv = [
+        "simulate",
+        "spring.xml",
+        "--control",
+        "random",
+        "--worlds",
+        "3",
+        "--dtype",
+        "float32",
+        "--out",
+        "here/deep",
+    ]
+    assert main([*argv, "--seconds", "0.4", "--seed", "4", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["steps"], summary["worlds"], summary["dtype"]) == (40, 3, "float32")
+    motion = np.load(summary["motion"])
+    controls = motion["controls"]
+    assert controls.shape == (40, 3, 1) and controls.dtype == np.float32 and np.abs(controls).max() <= 1
+    assert len(np.unique(controls)) == 4 * 3  # each held for 0.1 s
+    assert main([*argv, "--seconds", "0.4", "--seed", "4", "--json"]) == 0
+    np.testing.assert_array_equal(np.load(summary["motion"])["q"], motion["q"])
+
+
+def test_sample_robots_and_contact(spring, capsys):
+    assert main(["simulate", "arm", "--contact", "none", "--seconds", "0.01"]) == 0
+    capsys.readouterr()
+    error = refused(capsys, "simulate", "arm")
+    assert "--contact none" in error and "contact=None" not in error and "joint1" in error
+
+
+def test_check_passes(spring, capsys):
+    assert main(["check", "spring.xml", "--out", "report", "--steps", "3"]) == 0
+    text = capsys.readouterr().out
+    assert "spring.xml, one step" in text and "a rollout of 3 steps" in text
+    assert "gradients agree; the worst is" in text and "slope" in text and "does not matter here" in text
+    report = json.loads((spring / "report/check.json").read_text(encoding="utf-8"))
+    assert report["passed"] and [r["rollout_steps"] for r in report["reports"]] == [1, 3]
+    assert {"q", "v", "control", "mass", "stiffness"} <= {row["field"] for row in report["reports"][0]["rows"]}
+
+
+def test_check_says_that_contacts_are_off(spring, capsys):
+    assert main(["check", "arm", "--steps", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["contact_off"] is True
+    assert "--contact none" in refused(capsys, "check", "arm", "--contact", "model")
+
+
+def test_check_finds_a_wrong_gradient(spring, capsys, monkeypatch):
+    right = pb.Articulated.pullback
+
+    def wrong(self, *args, **options):
+        bars = right(self, *args, **options)
+        bars.params["stiffness"] = bars.params["stiffness"] * 1.001
+        return bars
+
+    monkeypatch.setattr(pb.Articulated, "pullback", wrong)
+    assert main(["check", "spring.xml", "--steps", "2"]) == 1
+    text = capsys.readouterr().out
+    assert "one step: WRONG: the gradient of 'stiffness' is wrong at joint 'x'" in text
+    assert "2 steps: all" in text
+
+
+def test_bad_input_is_one_line(spring, capsys):
+    (spring / "broken.xml").write_text("<mujoco><worldbody><body></mujoco>", encoding="utf-8")
+    (spring / "wild.xml").write_text(SPRING.format(dt=0.5, k=1e6), encoding="utf-8")
+    (spring / "file").write_text("", encoding="utf-8")
+    assert "nowhere.xml" in refused(capsys, "simulate", "nowhere.xml")
+    assert "broken.xml" in refused(capsys, "check", "broken.xml")
+    assert "no sample robot 'hexapod'; samples are acrobot, arm" in refused(capsys, "simulate", "hexapod")
+    assert "--seconds: -1 is not positive" in refused(capsys, "simulate", "spring.xml", "--seconds", "-1")
+    assert "--seconds" in refused(capsys, "simulate", "spring.xml", "--seconds", "nan")
+    assert "--worlds: 0 is less than 1" in refused(capsys, "simulate", "spring.xml", "--worlds", "0")
+    assert "GiB" in refused(capsys, "simulate", "spring.xml", "--seconds", "1e9")
+    assert "cannot write to 'file/out'" in refused(capsys, "simulate", "spring.xml", "--out", "file/out")
+    assert "there are home, far" in refused(capsys, "simulate", "spring.xml", "--keyframe", "up")
+    assert "device 'tpu'" in refused(capsys, "simulate", "spring.xml", "--device", "tpu")
+    assert "invalid choice: 'everything'" in refused(capsys, "simulate", "spring.xml", "--ignore", "everything")
+    assert "pullback --help" in refused(capsys, "fly")
+    assert "required" in refused(capsys)
+    assert "in world 0 at step" in refused(capsys, "simulate", "wild.xml", "--seconds", "500")
+
+
+def test_hints_speak_of_options(spring, capsys):
+    (spring / "tendon.xml").write_text(
+        SPRING.format(dt=0.01, k=10).replace(
+            "<actuator>", '<tendon><fixed stiffness="1"><joint joint="x" coef="1"/></fixed></tendon><actuator>'
+        ),
+        encoding="utf-8",
+    )
+    assert "load it without these: --ignore tendon" in refused(capsys, "simulate", "tendon.xml")
+    assert main(["simulate", "tendon.xml", "--ignore", "tendon", "--seconds", "0.01"]) == 0
+
+
+def test_steps_are_counted_from_the_start_of_the_motion(spring, capsys, monkeypatch):
+    (spring / "wild.xml").write_text(SPRING.format(dt=0.5, k=1e6), encoding="utf-8")
+    monkeypatch.setattr("pullback.cli.simulate.CHUNK_SECONDS", 1e-9)
+    counts = []
+    for first in (2, 5, 1000):
+        monkeypatch.setattr("pullback.cli.simulate.FIRST_CHUNK", first)
+        counts.append(refused(capsys, "simulate", "wild.xml", "--seconds", "500"))
+    assert counts[0] == counts[1] == counts[2]
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["simulate", "--help"], ["check", "--help"], ["--version"]])
+def test_help_and_version(argv, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(argv)
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    assert (pb.__version__ if argv == ["--version"] else "usage: pullback") in out
+
+
+def test_from_a_shell(spring):
+    """No chatter of Warp, no traceback, and the right exit codes."""
+    command = [sys.executable, "-m", "pullback.cli"]
+    good = subprocess.run(
+        [*command, "simulate", "spring.xml", "--seconds", "0.1"], capture_output=True, text=True, check=False
+    )
+    assert good.returncode == 0, good.stderr
+    assert "warp" not in (good.stdout + good.stderr).lower()
+    assert all("compiling kernels" in line for line in good.stderr.splitlines())
+    bad = subprocess.run([*command, "check", "nowhere.xml"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2 and bad.stdout == "" and bad.stderr.count("\n") == 1

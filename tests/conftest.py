@@ -1,0 +1,17 @@
+"""What all tests share: where helper modules are, and how hypothesis runs."""
+
+import sys
+from pathlib import Path
+
+import warp as wp
+from hypothesis import HealthCheck, settings
+
+# benchmarks/peers.py builds Pinocchio's model of a robot; it is an oracle here.
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+wp.config.quiet = True
+# Derandomised: a failure is the same on every machine. Kernels may compile in the first example, so no deadline.
+settings.register_profile(
+    "pullback", deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("pullback")

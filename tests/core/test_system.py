@@ -1,0 +1,105 @@
+"""The contract: a System with nothing but step and pullback goes through rollouts and checkpoints."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.core.system import Named
+
+
+class Point(NamedTuple):
+    x: Any
+
+
+class Damped(pb.System):
+    """x' = x - rate x³ + control: one number a world, nothing but the contract."""
+
+    worlds, nu, dtype, device = 3, 1, "float64", "cpu"
+    rate = 0.1
+
+    def _rate(self, params):
+        return (params or {}).get("rate", self.rate)
+
+    def step(self, state, control, params=None):
+        return Point(state.x - self._rate(params) * state.x**3 + control)
+
+    def pullback(self, state, control, next_bar, params=None):
+        x_bar = next_bar.x * (1 - 3 * self._rate(params) * state.x**2)
+        return pb.Bars(Point(x_bar), next_bar.x, Named(rate=-np.sum(next_bar.x * state.x**3)))
+
+
+class Stepped(pb.System):
+    """An articulated System seen through the contract alone, without its fused rollouts."""
+
+    def __init__(self, inner: pb.Articulated):
+        self.inner = inner
+        self.worlds, self.nu, self.dtype, self.device = inner.worlds, inner.nu, inner.dtype, inner.device
+
+    def step(self, state, control, params=None):
+        return self.inner.step(state, control, params)
+
+    def pullback(self, state, control, next_bar, params=None):
+        return self.inner.pullback(state, control, next_bar, params)
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 20])
+def test_a_system_of_ones_own(every):
+    system = Damped()
+    rng = np.random.default_rng(0)
+    start, controls, bars = rng.normal(size=(3, 1)), 0.1 * rng.normal(size=(7, 3, 1)), rng.normal(size=(8, 3, 1))
+
+    def loss(x, u, rate) -> float:
+        return float(np.sum(bars * pb.rollout(system, Point(x), u, params={"rate": rate}).x))
+
+    run = pb.rollout(system, Point(start), controls, checkpoint_every=every)
+    np.testing.assert_array_equal(run.x, pb.rollout(system, Point(start), controls).x[run.kept])
+    found = run.pullback(x_bar=bars)
+    h = 1e-6
+    for world in range(3):
+        move = h * np.eye(3)[:, [world]]
+        exact = (loss(start + move, controls, 0.1) - loss(start - move, controls, 0.1)) / (2 * h)
+        np.testing.assert_allclose(found.state.x[world, 0], exact, rtol=1e-7)
+    exact = (loss(start, controls, 0.1 + h) - loss(start, controls, 0.1 - h)) / (2 * h)
+    np.testing.assert_allclose(found.params.rate, exact, rtol=1e-7)
+    move = np.zeros(controls.shape)
+    move[2, 1] = h
+    exact = (loss(start, controls + move, 0.1) - loss(start, controls - move, 0.1)) / (2 * h)
+    np.testing.assert_allclose(found.controls[2, 1, 0], exact, rtol=1e-7)
+    assert not run.pullback(x_bar=bars, wants_params=False).params
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_plain_loop_agrees_with_the_fused_one(every):
+    inner = pb.Articulated(pb.load(pb.robots.quadruped()), contact=None, worlds=2)
+    rng = np.random.default_rng(0)
+    start = inner.state(None, 0.3 * rng.normal(size=(2, inner.nv)))
+    controls = rng.normal(size=(8, 2, inner.nu))
+    q_bar, v_bar = rng.normal(size=(9, 2, inner.nq)), rng.normal(size=(9, 2, inner.nv))
+    q_bar[0] = v_bar[0] = 0
+    fused = pb.rollout(inner, start, controls, checkpoint_every=every)
+    plain = pb.rollout(Stepped(inner), start, controls, checkpoint_every=every)
+    np.testing.assert_array_equal(plain.q, fused.q)
+    a, b = (run.pullback(q_bar=q_bar, v_bar=v_bar) for run in (fused, plain))
+    np.testing.assert_allclose(b.state.q, a.state.q, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(b.controls, a.controls, rtol=1e-9, atol=1e-12)
+    for name, bar in a.params.items():
+        np.testing.assert_allclose(b.params[name], bar, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_named_arrays():
+    named = Named(mass=1, com=2)
+    assert named.mass == named["mass"] == 1
+    assert not hasattr(named, "inertia")
+    with pytest.raises(AttributeError, match="no 'inertia'; there are mass, com"):
+        _ = named.inertia
+
+
+def test_a_system_must_step_and_step_back():
+    class Half(pb.System):
+        def step(self, state, control, params=None):
+            return state
+
+    with pytest.raises(TypeError, match="pullback"):
+        Half()

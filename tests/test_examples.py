@@ -1,0 +1,41 @@
+"""Every example runs as written, from anywhere, and says that it succeeded."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAYS = {
+    "01_first_gradient.py": r"d angle / d mass of pole: +-0\.3003 rad/kg",
+    "02_swing_up.py": r"success: the pole stands",
+    "03_identify_mass.py": r"success: every mass is within 5 %",
+}
+WRITES = {"02_swing_up.py": ("out/swing_up/loss.png", "out/swing_up/replay.html")}
+
+
+def run(name: str, folder: Path) -> str:
+    command = [sys.executable, str(EXAMPLES / name), "--quick"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_example(name, tmp_path):
+    if name in WRITES:
+        pytest.importorskip("matplotlib")
+    text = run(name, tmp_path)
+    assert re.search(SAYS[name], text), text
+    for path in WRITES.get(name, ()):
+        assert path in text and (tmp_path / path).stat().st_size > 1000
+
+
+def test_every_example_is_tested_and_short():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    for path in EXAMPLES.glob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) < 120, path.name
+        assert not [line for line in lines if re.search(r"import.*\._|from pullback\.\w+\.\w+", line)], path.name
