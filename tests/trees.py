@@ -102,11 +102,11 @@ class _Builder:
         scalar = [kind for kind in self.joints if kind in ("hinge", "slide")]
         ball = "ball" in self.joints
         chance = self.rng.random()
-        if chance < 0.12:
+        if chance < 0.12 or (on_world and chance > 0.85):  # welded; to the world, it is a stand for what it carries
             return []
         if ball and (chance < 0.35 or not scalar):
             if not scalar:
-                return ["ball"] if chance < 0.9 else []
+                return ["ball"]
             before = [self.pick(scalar) for _ in range(self.pick([0, 0, 1, 2]))]
             after = ["slide"] * self.pick([0, 0, 1]) if "slide" in scalar else []
             return [*before, "ball", *after]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numeric import STATE, Problem, best_errors, errors, interior
-from trees import random_states, random_tree, relative_error
+from trees import mujoco_run, random_states, random_tree, relative_error
 
 import pullback as pb
 
@@ -38,14 +38,14 @@ def check(problem: Problem, steps=(1e-4, 1e-5)) -> dict[str, np.ndarray]:
 
 @each_integrator
 @given(seed=seeds)
-@settings(max_examples=7)
+@settings(max_examples=20)
 def test_one_step(how, seed):
     check(Problem(random_tree(seed, **with_fluid(how, seed)), seed, steps=1))
 
 
 @each_integrator
 @given(seed=seeds)
-@settings(max_examples=3)
+@settings(max_examples=8)
 def test_twenty_steps_with_a_bar_at_every_state(how, seed):
     check(Problem(random_tree(seed, bodies=5, **with_fluid(how, seed)), seed, steps=20))
 
@@ -77,6 +77,23 @@ def test_each_joint_type_alone(joint):
     }.get(joint, set())
     for name, bar in gradient.items():
         assert (np.abs(bar).max() > 1e-6) == (name not in idle), name
+
+
+STAND = """<mujoco><option timestep="0.01" density="5" viscosity="0.5" wind="1 0.5 0"/><worldbody>
+  <body pos="0.5 0.2 1" quat="0.9 0.1 0.3 -0.2"><geom size="0.1"/>
+    <body pos="0.1 -0.4 0.2" quat="0.7 -0.2 0.1 0.4">
+      <body pos="0.3 0 0.1"><joint axis="1 2 0" pos="0.1 0 0"/><geom type="box" size="0.1 0.2 0.05" pos="0.2 0.1 0"/>
+        <body pos="0.2 0.1 0"><joint type="ball"/><geom type="box" size="0.1 0.05 0.2" pos="0 0.2 0.1"/></body></body>
+      <body pos="0 0.3 0.1"><joint type="slide" axis="1 0 1"/><joint axis="0 1 0" pos="0 0 0.2"/>
+        <geom type="box" size="0.1 0.2 0.05" pos="0.1 0.1 0"/></body></body></body></worldbody></mujoco>"""
+
+
+def test_trees_on_static_bodies():
+    """What holds a tree up moves with it: the placements of static bodies have gradients too."""
+    gradient = check(Problem(STAND, 0, steps=3))
+    for name in ("body_pos", "body_quat"):
+        static = np.abs(gradient[name][1:3]).max(axis=1)
+        assert np.all(static > 1e-3) or name == "body_pos", name  # shifting a whole tree changes nothing
 
 
 def test_single_precision_agrees_with_double():
@@ -277,3 +294,43 @@ def test_the_reference_at_the_edge_of_a_range():
     at_edge = system.linearize(system.state([0.2, 0.3]), [[0.5]])[1]
     inside = system.linearize(system.state([0.2, 0.3]), [[0.5 - 1e-9]])[1]
     np.testing.assert_allclose(at_edge, inside, rtol=1e-6)
+
+
+# rotations where closed forms divide by zero
+
+TURNED = """<mujoco><option integrator="{}" timestep="0.01"/><worldbody>
+  <body><joint name="b" type="ball" stiffness="5" damping="0.1"/>
+  <inertial pos="0.1 0 0" mass="1" diaginertia=".1 .2 .25"/></body>
+  <body pos="2 0 0"><joint type="free" stiffness="3"/><inertial pos="0.1 0 0" mass="1" diaginertia=".1 .2 .25"/>
+  <body><joint axis="0 1 0"/><geom size="0.1" pos="0.2 0 0"/></body></body></worldbody><actuator>
+  <general jointinparent="b" gear="1 .5 -.3" gaintype="affine" biastype="affine" gainprm="1 .5 0" biasprm="0 -2 0"/>
+  </actuator></mujoco>"""
+QUATERNIONS = {
+    "none": [1, 0, 0, 0],
+    "none, the other sign": [-1, 0, 0, 0],
+    "tiny": [1, 1e-9, 0, 0],
+    "tiny, its square is zero": [1, 1e-170, 0, 0],
+    "half a turn": [0, 1, 0, 0],
+    "almost half a turn": [1e-4, 1, 0, 0],
+    "negative real part": [-0.9, 0.1, 0.2, 0.3],
+}
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+@pytest.mark.parametrize("quaternion", QUATERNIONS.values(), ids=QUATERNIONS)
+@pytest.mark.parametrize("speed", [0.0, 1.0, 30.0])
+def test_special_rotations(quaternion, integrator, speed):
+    problem = Problem(TURNED.format(integrator), 0, steps=2)
+    problem.inputs.update({name: np.array(value) for name, value in problem.system.params.items()})
+    q, v = problem.inputs["q"], speed * np.array([0.3, 0.5, -0.7, 1.0, 2.0, 3.0, -0.5, 0.3, 0.9, 0.4])
+    q[:4] = q[7:11] = quaternion
+    problem.inputs["v"] = v
+    exact_q, exact_v = mujoco_run(problem.model.mujoco, q[None], v[None], problem.inputs["controls"][:, None])
+    run = problem.run(problem.inputs)
+    assert relative_error(run.v[:, 0], exact_v[:, 0]) < 1e-11
+    assert relative_error(run.q[1:, 0], exact_q[1:, 0]) < 1e-11
+    gradient = problem.gradient()
+    assert all(np.isfinite(bar).all() for bar in gradient.values())
+    if quaternion != [0, 1, 0, 0]:  # there the springs turn around
+        for name, error in errors(gradient, problem.differences(1e-6, ("q", "v", "controls", "com", "gear"))).items():
+            assert error < 1e-5, name

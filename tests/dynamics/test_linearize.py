@@ -40,7 +40,7 @@ def mujoco_jacobians(m, q, v, control) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
 @given(seed=seeds)
-@settings(max_examples=8)
+@settings(max_examples=20)
 def test_against_mujocos_differences(integrator, seed):
     joints = ("ball", "hinge", "slide") if integrator == "implicitfast" else ("free", "ball", "hinge", "slide")
     model = pb.load(random_tree(seed, integrator=integrator, timestep=0.01, joints=joints))
@@ -56,7 +56,7 @@ def test_against_mujocos_differences(integrator, seed):
 
 
 @given(seed=seeds)
-@settings(max_examples=25)
+@settings(max_examples=60)
 def test_against_pinocchios_derivatives(seed):
     """An Euler step without damping is v' = v + h a, so its Jacobians hold those of the acceleration, analytically."""
     h = 1e-3
@@ -77,7 +77,7 @@ def test_against_pinocchios_derivatives(seed):
 
 
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=40)
 def test_forces_act_through_the_inverse_of_the_mass_matrix(seed):
     """dv'/dtau = h M⁻¹: symmetric, positive definite, and MuJoCo's."""
     h = 1e-3

@@ -60,7 +60,7 @@ def mean_acceleration(v: np.ndarray, timestep: float) -> np.ndarray:
 @each_integrator
 @given(seed=seeds)
 @example(seed=3)  # a static body that carries trees
-@settings(max_examples=40)
+@settings(max_examples=100)
 def test_acceleration_on_random_trees(how, seed):
     fluid = how["integrator"] != "implicitfast" and seed % 3 == 0
     xml = random_tree(seed, fluid=fluid, **how)
@@ -73,7 +73,7 @@ def test_acceleration_on_random_trees(how, seed):
 
 @each_integrator
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=40)
 def test_a_long_step_shows_the_integrators_every_term(how, seed):
     """At 50 ms what is of third order in the step is large: Runge-Kutta on rotations, the implicit terms."""
     xml = random_tree(seed, timestep=0.05, **how)
@@ -103,7 +103,7 @@ def test_gravity_compensation_that_is_negative():
 
 @each_integrator
 @given(seed=seeds)
-@settings(max_examples=10)
+@settings(max_examples=25)
 def test_quaternions_of_any_length(how, seed):
     """A state's quaternion counts as the rotation it points to, as in MuJoCo; the next one is of unit length."""
     xml = random_tree(seed, joints=("free", "ball"), **how)
@@ -118,7 +118,7 @@ def test_quaternions_of_any_length(how, seed):
 
 @each_integrator
 @given(seed=seeds)
-@settings(max_examples=12)
+@settings(max_examples=25)
 def test_a_hundred_steps_of_random_trees(how, seed):
     xml = random_tree(seed, fluid=how["integrator"] == "RK4" and seed % 2 == 0, **how)
     run, q, v, compared = both(xml, steps=100, seed=seed, worlds=2)
@@ -166,7 +166,7 @@ def load_any(source, integrator: str) -> pb.Model:
 
 @each_integrator
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=40)
 def test_float32_agrees_to_its_accuracy(how, seed):
     run, _, v, compared = both(random_tree(seed, **how), steps=1, seed=seed, dtype="float32")
     assert run.v.dtype == run.q.dtype == np.float32

@@ -54,6 +54,10 @@ class System(ABC):
     def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
         """Cotangents of state, control and parameters from that of the next state."""
 
+    def hold_params(self, given: Mapping | None = None):
+        """The parameters as they are now, with those given in place of some, to be passed as ``params`` later."""
+        return {**getattr(self, "params", {}), **(given or {})}
+
     def steps(self, state, controls, *, keep_every: int = 1, params: Mapping | None = None):
         """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on."""
         rows = [state]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +18,7 @@ from pullback.core.arrays import (
     empty,
     from_device,
     to_device,
+    to_numpy,
     zeros,
 )
 from pullback.core.errors import PullbackError
@@ -82,6 +84,7 @@ class Articulated(System):
         self._pool = ThreadPoolExecutor(len(self._lanes)) if len(self._lanes) > 1 else None
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
+        self._lock = threading.Lock()
         self._relative: Articulated | None = None
 
     def __repr__(self) -> str:
@@ -167,7 +170,12 @@ class Articulated(System):
         array = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
         return to_device(array, self.dtype, self.device)
 
-    def _take_params(self, given: Mapping | None) -> KernelParams:
+    def hold_params(self, given: Mapping | None = None) -> KernelParams:
+        return self._take_params(given)
+
+    def _take_params(self, given: Mapping | KernelParams | None) -> KernelParams:
+        if isinstance(given, KernelParams):
+            return given
         if given:
             values = {**self.params, **{name: self.params.check(name, value) for name, value in given.items()}}
             return KernelParams(self.model, self._layout, values, self.worlds, self.dtype, self.device)
@@ -251,7 +259,14 @@ class Articulated(System):
         return FusedBackward(self, controls, final, final_bar, self._take_params(params), wants_params)
 
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
-        """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after)."""
+        """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
+
+        One launch at a time: a System has one workspace, whichever threads of the user's call it.
+        """
+        with self._lock:
+            self._launch_lanes(kernel, before, arrays, after)
+
+    def _launch_lanes(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
 
         launches = [
             lane.record(kernel, (*before, lane.workspace, *arrays, lane.first, lane.end, *after), self.device)
@@ -311,8 +326,10 @@ class FusedBackward:
         self.start_bar = None  # cotangent of the start's stored coordinates, if every state has its own
 
     def _own(self, x) -> wp.array:
-        if isinstance(x, wp.array):
+        """An array of the System's precision, on its device."""
+        if isinstance(x, wp.array) and x.dtype is PRECISIONS[self.system.dtype] and str(x.device) == self.system.device:
             return x
+        x = to_numpy(x)
         return to_device(np.ascontiguousarray(x, dtype=self.system.dtype), self.system.dtype, self.system.device)
 
     def _bar(self, x, size: int, name: str) -> wp.array:

@@ -119,7 +119,9 @@ class Params(Mapping):
             shape, axes = (self._worlds, *shape), ("worlds", *axes)
         array = checked(value, shape, "float64", f"parameter {name!r}", axes).copy()
         if name == "mass":
-            self._refuse(name, (array < 0) | ((array == 0) & (self._model.body_mass > 0)), "must be positive")
+            bodies = np.arange(self._model.nbody) > 0  # the world's own mass is of no account
+            wrong = (array < 0) | ((array == 0) & (self._model.body_mass > 0))
+            self._refuse(name, wrong & bodies, "must be positive")
         elif name == "inertia":
             self._refuse(name, ~_positive_definite(array, self._model), "is not that of a body (positive definite)")
         elif name in ("armature", "fluid_density", "fluid_viscosity", "fluid_box"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -134,37 +134,11 @@ class _Backward:
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
             run = Run(self.system, State(q, v), controls, self.every, params)
-            backward = self.system.backward(
-                controls, run.final, State(q_bar[-1], v_bar[-1]), params=params, wants_params=bool(params)
-            )
-            for first, end, states, states_bar in _pieces(run, State(q_bar, v_bar)):
-                backward.through(states, first, end, states_bar)
-            bars = backward.finish(State(q[0], v[0]))
-            # Row 0 of q and v is the start itself, not what the System makes of it (quaternions of unit length), so its
-            # cotangent goes straight to the start.
-            q0_bar, v0_bar = to_numpy(bars.state[0]) + q_bar[0], to_numpy(bars.state[1]) + v_bar[0]
+            bars = run.pullback(q_bar=q_bar, v_bar=v_bar, wants_params=bool(params))
             params_bar = {
                 name: to_numpy(bars.params[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()
             }
-            return q0_bar, v0_bar, to_numpy(bars.controls), params_bar
-
-
-def _pieces(run: Run, bars: State) -> Iterator[tuple]:
-    """(first step, end step, states, their cotangents), last piece first, but for the cotangent of the very start."""
-    if run.checkpoint_every == 1:
-        if run.steps > 1:
-            yield 1, run.steps, State(*(field[1:] for field in run.states)), State(*(bar[1:] for bar in bars))
-        yield 0, 1, State(*(field[:1] for field in run.states)), None
-        return
-    # Only the first state of each piece was handed out, so all other rows are zero: one buffer serves every piece.
-    rows = [np.zeros((run.checkpoint_every + 1, *bar.shape[1:]), bar.dtype) for bar in bars]
-    kept = run.kept.tolist()
-    for index in reversed(range(len(kept) - 1)):
-        first, end = kept[index], kept[index + 1]
-        for row, bar in zip(rows, bars, strict=True):
-            row[0] = bar[index]
-        states_bar = State(*(row[: end - first + 1] for row in rows))
-        yield first, end, run.piece(index), states_bar if index else None
+            return *(to_numpy(x) for x in bars.state), to_numpy(bars.controls), params_bar
 
 
 def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tuple = ()) -> jax.Array:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import warp as wp
 
+from pullback.core.arrays import checked, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 
@@ -38,8 +40,9 @@ def rollout(
         raise PullbackError(
             f"controls has shape {tuple(controls.shape)}, but (steps, worlds={system.worlds}, nu={system.nu}) is needed"
         )
-    states = system.steps(state, controls, keep_every=int(checkpoint_every), params=params)
-    return Run(system, states, controls, int(checkpoint_every), params)
+    held = system.hold_params(params)  # so that the way back is right even if the System's parameters change meanwhile
+    states = system.steps(state, controls, keep_every=int(checkpoint_every), params=held)
+    return Run(system, states, controls, int(checkpoint_every), held)
 
 
 class Run:
@@ -48,7 +51,7 @@ class Run:
     Their first axis is time: steps + 1 rows, or fewer with checkpoints; ``run.kept`` says which steps they are.
     """
 
-    def __init__(self, system: System, states, controls, checkpoint_every: int, params: Mapping | None):
+    def __init__(self, system: System, states, controls, checkpoint_every: int, params):
         self.system, self.states, self.controls = system, states, controls
         self.checkpoint_every, self.params = checkpoint_every, params
         self.steps = int(controls.shape[0])
@@ -87,53 +90,71 @@ class Run:
     def pullback(self, *, wants_params: bool = True, **bars) -> Bars:
         """Cotangents of the start, the controls and the parameters from those of the states.
 
-        One keyword a field of the state, e.g. q_bar and v_bar: of shape (steps + 1, worlds, n), or (worlds, n) for the
-        last state alone; zero if left out. wants_params=False saves the time that parameters take.
+        One keyword a field of the state, e.g. q_bar and v_bar. Each has shape (steps + 1, worlds, n) for every state,
+        (len(kept), worlds, n) for those that were kept, or (worlds, n) for the last alone; zero if left out.
+        wants_params=False saves the time that parameters take.
         """
-        fields = self.states._fields
-        unknown = set(bars) - {f"{name}_bar" for name in fields}
-        if unknown:
-            raise PullbackError(f"{unknown.pop()!r} is not known: use {', '.join(f'{name}_bar' for name in fields)}")
-        if all(bar is None for bar in bars.values()):
-            raise PullbackError(f"give at least one of {', '.join(f'{name}_bar' for name in fields)}")
-        final_bar, every_bar = [], []
-        for name, kept in zip(fields, self.states, strict=True):
-            last, every = self._split_bar(name, bars.get(f"{name}_bar"), kept)
-            final_bar.append(last)
-            every_bar.append(every)
         state = type(self.states)
+        unknown = set(bars) - {f"{name}_bar" for name in state._fields}
+        known = ", ".join(f"{name}_bar" for name in state._fields)
+        if unknown:
+            raise PullbackError(f"{unknown.pop()!r} is not known: use {known}")
+        if all(bar is None for bar in bars.values()):
+            raise PullbackError(f"give at least one of {known}")
+        given = state(*(self._checked_bar(name, bars.get(f"{name}_bar")) for name in state._fields))
+        final_bar = state(*(self._last(bar, kept) for bar, kept in zip(given, self.states, strict=True)))
+        only_last = all(bar is None or len(bar.shape) == 2 for bar in given)
+
         backward = self.system.backward(
-            self.controls, self.final, state(*final_bar), params=self.params, wants_params=wants_params
+            self.controls, self.final, final_bar, params=self.params, wants_params=wants_params
         )
-        if any(bar is not None for bar in every_bar):
-            # a field given for the last state alone is zero at all others
-            every_bar = [
-                np.zeros((self.steps + 1, *kept.shape[1:]), kept.dtype) if bar is None else bar
-                for bar, kept in zip(every_bar, self.states, strict=True)
-            ]
-        else:
-            every_bar = None
         if self.checkpoint_every == 1:
-            backward.through(self.states, 0, self.steps, None if every_bar is None else state(*every_bar))
+            rows = (
+                None
+                if only_last
+                else state(*(self._rows(b, k, 0, self.steps) for b, k in zip(given, self.states, strict=True)))
+            )
+            backward.through(self.states, 0, self.steps, rows)
         else:
             for index in reversed(range(len(self._firsts))):
                 first, end = self._bounds(index)
-                rows = None if every_bar is None else state(*(bar[first : end + 1] for bar in every_bar))
+                rows = None
+                if not only_last:
+                    rows = state(*(self._rows(b, k, first, end) for b, k in zip(given, self.states, strict=True)))
                 backward.through(self.piece(index), first, end, rows)
         return backward.finish(self._row(0))
 
-    def _split_bar(self, name: str, bar, kept):
-        """The cotangent of the last state, and of every state if there is one."""
-        one = tuple(kept.shape[1:])
+    def _checked_bar(self, name: str, bar):
+        """A cotangent of one field, in one of the three shapes."""
         if bar is None:
-            return np.zeros(one, self.system.dtype), None
+            return None
         if not hasattr(bar, "shape"):
             bar = np.asarray(bar, dtype=self.system.dtype)
-        if tuple(bar.shape) == one:
-            return bar, None
-        if tuple(bar.shape) != (self.steps + 1, *one):
+        one = tuple(getattr(self.states, name).shape[1:])
+        shape = tuple(bar.shape)
+        every, kept = (self.steps + 1, *one), (len(self._firsts) + 1, *one)
+        if shape not in (one, every, kept):
             raise PullbackError(
-                f"{name}_bar has shape {tuple(bar.shape)}, but {(self.steps + 1, *one)} for every state "
-                f"or {one} for the last is needed"
+                f"{name}_bar has shape {shape}, but {every} for every state"
+                + (f", {kept} for those kept" if kept != every else "")
+                + f" or {one} for the last is needed"
             )
-        return bar[self.steps], bar
+        if isinstance(bar, wp.array) and not bar.device.is_cpu:
+            return bar
+        return checked(bar, shape, self.system.dtype, f"{name}_bar", ("step", "worlds", "entry")[-len(shape) :])
+
+    @staticmethod
+    def _last(bar, kept):
+        """The cotangent of the last state."""
+        if bar is None:
+            return np.zeros(tuple(kept.shape[1:]), dtype=to_numpy(kept[:0]).dtype)
+        return bar if len(bar.shape) == 2 else bar[bar.shape[0] - 1]
+
+    def _rows(self, bar, kept, first: int, end: int):
+        """The cotangents of the states from first to end, both included; the last one's is not looked at."""
+        if bar is not None and len(bar.shape) == 3 and bar.shape[0] == self.steps + 1:
+            return bar[first : end + 1]
+        rows = np.zeros((end - first + 1, *kept.shape[1:]), dtype=self.system.dtype)
+        if bar is not None and len(bar.shape) == 3:
+            rows[0] = to_numpy(bar[self._firsts.index(first)])
+        return rows

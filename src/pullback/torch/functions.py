@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 
 import numpy as np
@@ -69,15 +69,10 @@ def step(
 class _Rollout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, system, every, constants, names, q0, v0, controls, *tensors):
-        ctx.system, ctx.every, ctx.constants, ctx.names = system, every, constants, names
+        ctx.system, ctx.every, ctx.names = system, every, names
         with _stream(system):
-            run = roll(
-                system,
-                State(_lend(q0), _lend(v0)),
-                _lend(controls),
-                checkpoint_every=every,
-                params=_all_params(ctx, tensors),
-            )
+            ctx.held = system.hold_params({**constants, **dict(zip(names, map(to_numpy, tensors), strict=True))})
+            run = roll(system, State(_lend(q0), _lend(v0)), _lend(controls), checkpoint_every=every, params=ctx.held)
             q, v = (_take(x) for x in run.states)
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
         ctx.save_for_backward(q, v, controls, *tensors)
@@ -88,48 +83,17 @@ class _Rollout(torch.autograd.Function):
     def backward(ctx, q_bar, v_bar):
         q, v, controls, *tensors = ctx.saved_tensors
         wants_q, wants_v, wants_controls, *wants = ctx.needs_input_grad[4:]
-        params = _all_params(ctx, tensors)
         with _stream(ctx.system):
-            run = Run(ctx.system, State(_lend(q), _lend(v)), _lend(controls), ctx.every, params)
-            backward = ctx.system.backward(
-                run.controls,
-                run.final,
-                State(_lend(q_bar[-1]), _lend(v_bar[-1])),
-                params=params,
-                wants_params=any(wants),
-            )
-            for first, end, states, states_bar in _pieces(run, State(q_bar, v_bar)):
-                backward.through(states, first, end, states_bar)
-            bars = backward.finish(State(*(field[0] for field in run.states)))
-            # Row 0 of q and v is the start itself, not what the System makes of it (quaternions of unit length), so its
-            # cotangent goes straight to the start.
-            q0_bar = _take(bars.state[0]) + q_bar[0] if wants_q else None
-            v0_bar = _take(bars.state[1]) + v_bar[0] if wants_v else None
+            run = Run(ctx.system, State(_lend(q), _lend(v)), _lend(controls), ctx.every, ctx.held)
+            bars = run.pullback(q_bar=_lend(q_bar), v_bar=_lend(v_bar), wants_params=any(wants))
+            q0_bar = _take(bars.state[0]) if wants_q else None
+            v0_bar = _take(bars.state[1]) if wants_v else None
             controls_bar = _take(bars.controls) if wants_controls else None
         params_bar = (
             _param_grad(bars.params[name], tensor) if want else None
             for name, tensor, want in zip(ctx.names, tensors, wants, strict=True)
         )
         return None, None, None, None, q0_bar, v0_bar, controls_bar, *params_bar
-
-
-def _pieces(run: Run, bars: State) -> Iterator[tuple]:
-    """(first step, end step, states, their cotangents), last piece first, but for the cotangent of the very start."""
-    if run.checkpoint_every == 1:
-        if run.steps > 1:
-            later = State(*(field[1:] for field in run.states))
-            yield 1, run.steps, later, State(*(_lend(bar[1:]) for bar in bars))
-        yield 0, 1, State(*(field[:1] for field in run.states)), None
-        return
-    # Only the first state of each piece was handed out, so all other rows are zero: one buffer serves every piece.
-    rows = [bar.new_zeros((run.checkpoint_every + 1, *bar.shape[1:])) for bar in bars]
-    kept = run.kept.tolist()
-    for index in reversed(range(len(kept) - 1)):
-        first, end = kept[index], kept[index + 1]
-        for row, bar in zip(rows, bars, strict=True):
-            row[0] = bar[index]
-        states_bar = State(*(_lend(row[: end - first + 1]) for row in rows))
-        yield first, end, run.piece(index), states_bar if index else None
 
 
 # --- between tensors and what Systems take and give -------------------------------------------------------------------
@@ -160,11 +124,6 @@ def _lend(tensor: torch.Tensor):
 def _take(array) -> torch.Tensor:
     """A tensor over the memory of what a System returned."""
     return wp.to_torch(array) if isinstance(array, wp.array) else torch.from_numpy(np.asarray(array))
-
-
-def _all_params(ctx, tensors) -> dict | None:
-    given = {name: to_numpy(tensor) for name, tensor in zip(ctx.names, tensors, strict=True)}
-    return {**ctx.constants, **given} or None
 
 
 def _param_grad(bar, tensor: torch.Tensor) -> torch.Tensor:

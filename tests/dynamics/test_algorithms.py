@@ -1,0 +1,149 @@
+"""The textbook algorithms: values against MuJoCo, adjoints against central differences, for every parameter."""
+
+import mujoco
+import numpy as np
+import pytest
+from trees import random_states, random_tree, relative_error, unconstrained
+
+import pullback as pb
+from pullback import dynamics
+
+WORLDS = 2
+STEP = 1e-6
+
+
+@pytest.fixture(scope="module", params=[3, 8, 21])
+def case(request):
+    """A random tree of all joint types, and a random state, acceleration and random numbers for it."""
+    rng = np.random.default_rng(request.param)
+    model = pb.load(random_tree(request.param, bodies=6, actuators="none"))
+    system = pb.Articulated(model, contact=None, worlds=WORLDS)
+    q, v = random_states(model.mujoco, rng, WORLDS)
+    return system, q, v, rng.normal(size=(WORLDS, model.nv)), rng
+
+
+@pytest.fixture(scope="module")
+def oracle(case):
+    """MuJoCo at the second world's state, without gravity compensation, which it counts among passive forces."""
+    system, q, v, _, _ = case
+    m = unconstrained(system.model.mujoco)
+    m.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
+    m.body_gravcomp[:] = 0.0
+    data = mujoco.MjData(m)
+    data.qpos[:], data.qvel[:] = q[1], v[1]
+    mujoco.mj_forward(m, data)
+    mujoco.mj_subtreeVel(m, data)
+    return m, data
+
+
+def test_poses(case, oracle):
+    system, q, _, _, _ = case
+    _, data = oracle
+    for of, pos, mat in (("body", data.xpos, data.xmat), ("geom", data.geom_xpos, data.geom_xmat)):
+        pose = dynamics.kinematics(system, q, of=of).value[1]
+        assert relative_error(pose[:, :3], pos) < 1e-13
+        ours = np.empty((len(pose), 9))
+        for row, quat in zip(ours, pose[:, 3:], strict=True):
+            mujoco.mju_quat2Mat(row, quat)
+        assert relative_error(ours, mat.reshape(-1, 9)) < 1e-13
+
+
+def test_jacobians(case, oracle):
+    system, q, _, _, _ = case
+    m, data = oracle
+    ours = dynamics.jacobian(system, q).value[1]
+    linear, angular = np.zeros((3, m.nv)), np.zeros((3, m.nv))
+    for body in range(m.nbody):
+        mujoco.mj_jacBody(m, data, linear, angular, body)
+        assert relative_error(ours[body], np.concatenate([angular, linear])) < 1e-13
+
+
+def test_center_of_mass_energy_and_momentum(case, oracle):
+    system, q, v, _, _ = case
+    m, data = oracle
+    assert relative_error(dynamics.center_of_mass(system, q).value[1], data.subtree_com[0]) < 1e-13
+    assert relative_error(dynamics.energy(system, q, v).value[1], data.energy) < 1e-13
+    momentum = np.concatenate([data.subtree_angmom[0], data.subtree_linvel[0] * m.body_subtreemass[0]])
+    assert relative_error(dynamics.momentum(system, q, v).value[1], momentum) < 1e-12
+
+
+def test_dynamics(case, oracle):
+    system, q, v, a, _ = case
+    m, data = oracle
+    mass = np.zeros((m.nv, m.nv))
+    mujoco.mj_fullM(m, data, mass)
+    assert relative_error(dynamics.mass_matrix(system, q).value[1], mass) < 1e-13
+    heavy = {"gravcomp": np.zeros(m.nbody)}
+    tau = dynamics.inverse_dynamics(system, q, v, a, params=heavy).value
+    assert relative_error(tau[1], mass @ a[1] + data.qfrc_bias) < 1e-12
+    assert relative_error(dynamics.forward_dynamics(system, q, v, tau, params=heavy).value, a) < 1e-10
+
+
+ALGORITHMS = {
+    "kinematics": lambda s, q, v, x, p: dynamics.kinematics(s, q, of="geom", params=p),
+    "jacobian": lambda s, q, v, x, p: dynamics.jacobian(s, q, params=p),
+    "center_of_mass": lambda s, q, v, x, p: dynamics.center_of_mass(s, q, params=p),
+    "energy": lambda s, q, v, x, p: dynamics.energy(s, q, v, params=p),
+    "momentum": lambda s, q, v, x, p: dynamics.momentum(s, q, v, params=p),
+    "inverse_dynamics": lambda s, q, v, x, p: dynamics.inverse_dynamics(s, q, v, x, params=p),
+    "mass_matrix": lambda s, q, v, x, p: dynamics.mass_matrix(s, q, params=p),
+    "forward_dynamics": lambda s, q, v, x, p: dynamics.forward_dynamics(s, q, v, x, params=p),
+}
+# What each must depend on: a gradient of zero there is a failure, whatever the differences say.
+MUST_MATTER = {
+    "kinematics": {"q", "body_pos", "body_quat"},
+    "jacobian": {"q", "body_pos"},
+    "center_of_mass": {"q", "mass", "com"},
+    "energy": {"q", "v", "mass", "com", "inertia", "armature", "gravity", "stiffness"},
+    "momentum": {"q", "v", "mass", "com", "inertia"},
+    "inverse_dynamics": {"q", "v", "x", "mass", "com", "inertia", "armature", "gravity"},
+    "mass_matrix": {"q", "mass", "com", "inertia", "armature"},
+    "forward_dynamics": {"q", "v", "x", "mass", "com", "inertia", "armature", "gravity"},
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_adjoints(case, name):
+    """Along random directions, one a world and one a parameter: each entry of a gradient has its part in them."""
+    system, q, v, x, rng = case
+    algorithm = ALGORITHMS[name]
+    value = algorithm(system, q, v, x, None)
+    bar = rng.normal(size=value.value.shape)
+    grads = value.pullback(bar)
+    exact = {"q": grads.q, "v": grads.v, "x": grads.x, **grads.params}
+    point = {"q": q, "v": v, "x": x, **system.params}
+    for field, center in point.items():
+        scale = np.abs(center) if field in ("mass", "armature", "inertia") else np.ones_like(center)
+        for _ in range(3):
+            way = rng.normal(size=center.shape) * scale * (0.1 if field == "inertia" else 1.0)
+            sides = []
+            for sign in (1, -1):
+                moved = {**point, field: center + sign * STEP * way}
+                params = {n: y for n, y in moved.items() if n not in ("q", "v", "x")}
+                sides.append(np.sum(algorithm(system, moved["q"], moved["v"], moved["x"], params).value * bar))
+            numeric = (sides[0] - sides[1]) / (2 * STEP)
+            analytic = np.sum(exact[field] * way)
+            size = np.sum(np.abs(exact[field] * way)) + 1e-4 * np.abs(bar * value.value).sum()
+            assert abs(numeric - analytic) < 1e-6 * max(size, 1e-3), (field, numeric, analytic)
+        if field in MUST_MATTER[name] and np.any(scale):
+            assert np.any(exact[field] != 0), f"{name} must depend on {field}"
+
+
+def test_without_parameters(case):
+    system, q, v, x, rng = case
+    found = dynamics.inverse_dynamics(system, q, v, x)
+    bar = rng.normal(size=found.value.shape)
+    whole, part = found.pullback(bar), found.pullback(bar, wants_params=False)
+    assert part.params == {}
+    for a, b in zip(whole[:3], part[:3], strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_frames_that_are_not_there():
+    system = pb.Articulated(pb.load(pb.robots.arm()), contact=None)
+    with pytest.raises(pb.PullbackError, match="'elbow'.*tip"):
+        dynamics.jacobian(system, system.model.home.q[None], of="site", names=("elbow",))
+    with pytest.raises(pb.PullbackError, match="'wheel'.*'body', 'geom', 'site'"):
+        dynamics.kinematics(system, system.model.home.q[None], of="wheel")
+    with pytest.raises(pb.PullbackError, match="bar has shape"):
+        dynamics.center_of_mass(system, system.model.home.q[None]).pullback(np.zeros((2, 3)))
