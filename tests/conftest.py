@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import mujoco
 import warp as wp
 from hypothesis import HealthCheck, settings
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 wp.config.quiet = True
+mujoco.set_mju_user_warning(lambda message: None)  # read from the data instead; it would write MUJOCO_LOG.TXT
 # Derandomised: a failure is the same on every machine. Kernels may compile in the first example, so no deadline.
 settings.register_profile(
     "pullback", deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)

@@ -12,7 +12,7 @@ WORLDS = 2
 STEP = 1e-6
 
 
-@pytest.fixture(scope="module", params=[3, 8, 21])
+@pytest.fixture(scope="module", params=[5, 8, 21])
 def case(request):
     """A random tree of all joint types, and a random state, acceleration and random numbers for it."""
     rng = np.random.default_rng(request.param)

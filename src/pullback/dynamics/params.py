@@ -11,7 +11,7 @@ import warp as wp
 from pullback.core.arrays import checked, to_numpy
 from pullback.core.errors import PullbackError, UnknownName
 from pullback.core.system import Named
-from pullback.dynamics.tree import Layout
+from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
 from pullback.model.tangent import rotations
@@ -242,12 +242,8 @@ class KernelParams:
 
     def zero_bars(self):
         """A struct of cotangents, one set a world: summing them in a fixed order keeps results reproducible."""
-        module = specialise(self.precision, "tree")
-        bars = module.Params()
-        for name, variable in module.Params.vars.items():
-            shape = getattr(self.struct, name).shape
-            setattr(bars, name, wp.zeros(shape, dtype=variable.type.dtype, device=self.device))
-        return bars
+        struct = specialise(self.precision, "tree").Params
+        return zeros_struct(struct, {name: getattr(self.struct, name).shape for name in struct.vars}, self.device)
 
     def no_bars(self):
         """A struct that stands where cotangents of parameters are not wanted."""

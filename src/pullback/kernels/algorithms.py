@@ -359,7 +359,9 @@ def evaluate_adjoint(
                     s.W[i, slot] = -kinetic_bar * cross_force(V, IV)
                     push_at(s, i, at, -potential_bar * mass * g, slot)
                     if wants_params == 1:
-                        inertia_params_adjoint(p, p_bar, s, world, slot, i, V, V, real(0.5) * kinetic_bar)
+                        inertia_params_adjoint(
+                            p, p_bar, s, world, slot, i, V, V, vec6(), vec6(), real(0.5) * kinetic_bar
+                        )
                         p_bar.mass[world, i] = p_bar.mass[world, i] - potential_bar * wp.dot(g, at)
                         p_bar.gravity[world, 0] = p_bar.gravity[world, 0] - potential_bar * mass * at
                         p_bar.com[world, i] = p_bar.com[world, i] - potential_bar * mass * (
@@ -406,7 +408,7 @@ def evaluate_adjoint(
                     s.V_bar[i, slot] = IY
                     s.W[i, slot] = s.W[i, slot] - cross_force(Y, IV) - cross_force(V, IY)
                     if wants_params == 1:
-                        inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, real(1.0))
+                        inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, vec6(), vec6(), real(1.0))
             elif mode == RNEA:
                 for d in range(m.nv):
                     s.w[d, slot] = bar[world, 0, d]

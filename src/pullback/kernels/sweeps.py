@@ -25,9 +25,11 @@ from .spatial import (
     moment_about,
     pack,
     quat_axis_angle,
+    quat_conj,
     quat_matrix,
     quat_mul,
     quat_rotate,
+    quat_vec,
     sym66_mul,
     sym66_outer,
     sym_outer,
@@ -78,12 +80,16 @@ def outward(m: Tree, p: Params, s: Workspace, world: int, slot: int):
                 S = pack(axis, wp.cross(anchor - o, axis))
                 s.S[d, slot] = S
                 motion = S * s.v[d, slot]
-                quat = quat_mul(quat, quat_axis_angle(local_axis, s.q[qi, slot] - m.joint_q0[k]))
+                turn = quat_axis_angle(local_axis, s.q[qi, slot] - m.joint_q0[k])
+                s.turn[k, slot] = turn
+                quat = quat_mul(quat, turn)
                 pos = anchor - quat_rotate(quat, local_anchor)
             else:
                 local_anchor = p.joint_pos[world, k]
                 anchor = pos + quat_rotate(quat, local_anchor)
-                quat = quat_mul(quat, read_quat(s, qi, slot))
+                turn = read_quat(s, qi, slot)
+                s.turn[k, slot] = turn
+                quat = quat_mul(quat, turn)
                 R = quat_matrix(quat)
                 for j in range(3):
                     axis = vec3(R[0, j], R[1, j], R[2, j])
@@ -253,21 +259,39 @@ def virtual_motions(m: Tree, s: Workspace, slot: int):
 
 
 @wp.func
+def at_com(x: vec6, c: vec3):
+    """Linear part of the motion x at c."""
+    return lin(x) + wp.cross(ang(x), c)
+
+
+@wp.func
 def inertia_params_adjoint(
-    p: Params, p_bar: Params, s: Workspace, world: int, slot: int, i: int, x: vec6, y: vec6, scale: real
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    world: int,
+    slot: int,
+    i: int,
+    x: vec6,
+    y: vec6,
+    u: vec6,
+    z: vec6,
+    scale: real,
 ):
-    """Cotangents of mass, centre of mass and inertia of body i in scale · xᵀ I y."""
+    """Cotangents of mass, centre of mass and inertia of body i in scale · (xᵀ I y + uᵀ I z)."""
     R = s.R[i, slot]
+    Rt = wp.transpose(R)
     mass = p.mass[world, i]
     c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
-    x_com = lin(x) + wp.cross(ang(x), c)
-    y_com = lin(y) + wp.cross(ang(y), c)
-    Rt = wp.transpose(R)
-    p_bar.mass[world, i] = p_bar.mass[world, i] + scale * wp.dot(x_com, y_com)
-    p_bar.com[world, i] = p_bar.com[world, i] + scale * mass * (
-        Rt * (wp.cross(y_com, ang(x)) + wp.cross(x_com, ang(y)))
-    )
-    p_bar.inertia[world, i] = p_bar.inertia[world, i] + scale * sym_outer(Rt * ang(x), Rt * ang(y))
+    xc = at_com(x, c)
+    yc = at_com(y, c)
+    uc = at_com(u, c)
+    zc = at_com(z, c)
+    c_bar = wp.cross(yc, ang(x)) + wp.cross(xc, ang(y)) + wp.cross(zc, ang(u)) + wp.cross(uc, ang(z))
+    J_bar = sym_outer(Rt * ang(x), Rt * ang(y)) + sym_outer(Rt * ang(u), Rt * ang(z))
+    p_bar.mass[world, i] = p_bar.mass[world, i] + scale * (wp.dot(xc, yc) + wp.dot(uc, zc))
+    p_bar.com[world, i] = p_bar.com[world, i] + (scale * mass) * (Rt * c_bar)
+    p_bar.inertia[world, i] = p_bar.inertia[world, i] + scale * J_bar
 
 
 @wp.func
@@ -303,8 +327,7 @@ def inverse_dynamics_adjoint(
         s.X_bar[i, slot] = scale * (IA + cross_force(V, IV))
         s.W[i, slot] = -scale * (cross_force(X, IA) + cross_force(A, IX) + cross_force(Y, IV) + cross_force(V, IY))
         if wants_params == 1:
-            inertia_params_adjoint(p, p_bar, s, world, slot, i, X, A, scale)
-            inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, scale)
+            inertia_params_adjoint(p, p_bar, s, world, slot, i, X, A, Y, V, scale)
             pull = -scale * with_gravity * lin(IX)
             p_bar.gravity[world, 0] = p_bar.gravity[world, 0] + pull * (real(1.0) - p.gravcomp[world, i])
             p_bar.gravcomp[world, i] = p_bar.gravcomp[world, i] - wp.dot(pull, p.gravity[world, 0])
@@ -340,6 +363,9 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
             carried = vec6()
             anchor_bar = vec3()
             axis_bar = vec3()
+            r = vec3()  # the anchor of a hinge or ball, which is the same before and after it
+            if wants_params == 1:
+                r = pos + quat_rotate(quat, p.joint_pos[world, joint]) - s.o[i, slot]
             for j in range(n):
                 d = d0 + j
                 S = s.S[d, slot]
@@ -352,48 +378,35 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
                     if joint_type == SLIDE:
                         axis_bar += lin(S_bar)
                     else:
-                        axis_bar += moment_about_anchor_bar(
-                            S, S_bar, pos, quat, p.joint_pos[world, joint], s.o[i, slot]
-                        )
+                        axis_bar += ang(S_bar) + wp.cross(lin(S_bar), r)  # S = [axis; r × axis]
                         anchor_bar += wp.cross(ang(S), lin(S_bar))
             if wants_params == 1:
                 # back to the frame before the joint
-                local_anchor = p.joint_pos[world, joint]
-                anchor = pos + quat_rotate(quat, local_anchor)
-                quat_after = quat
-                qi = m.joint_q[joint]
                 if joint_type == SLIDE:
-                    moved = s.q[qi, slot] - m.joint_q0[joint]
-                    axis = quat_rotate(quat, p.joint_axis[world, joint])
-                    pos -= axis * moved
+                    moved = s.q[m.joint_q[joint], slot] - m.joint_q0[joint]
+                    pos -= moved * quat_rotate(quat, p.joint_axis[world, joint])
                     p_bar.joint_axis[world, joint] = p_bar.joint_axis[world, joint] + unrotate(
                         quat, axis_bar + moved * lin(W)
                     )
                 else:
-                    if joint_type == HINGE:
-                        local_axis = p.joint_axis[world, joint]
-                        angle = s.q[qi, slot] - m.joint_q0[joint]
-                        quat = quat_mul(quat, quat_axis_angle(local_axis, -angle))
-                        # angle · Jr(angle · axis)ᵀ applied to the moment, in the frame after the joint
-                        moment = unrotate(quat_after, moment_about(W, anchor - s.o[i, slot]))
-                        along = wp.dot(local_axis, moment) * local_axis
-                        turned = (
-                            angle * along
-                            + wp.sin(angle) * (moment - along)
-                            + (real(1.0) - wp.cos(angle)) * wp.cross(local_axis, moment)
-                        )
-                        p_bar.joint_axis[world, joint] = (
-                            p_bar.joint_axis[world, joint] + unrotate(quat, axis_bar) + turned
-                        )
-                    else:
-                        q = read_quat(s, qi, slot)
-                        quat = quat_mul(quat, vec4(q[0], -q[1], -q[2], -q[3]))
-                    pos = anchor - quat_rotate(quat, local_anchor)
+                    turn = s.turn[joint, slot]
+                    quat_after = quat
+                    quat = quat_mul(quat, quat_conj(turn))
+                    pos = r + s.o[i, slot] - quat_rotate(quat, p.joint_pos[world, joint])
                     p_bar.joint_pos[world, joint] = (
                         p_bar.joint_pos[world, joint]
                         + unrotate(quat, anchor_bar + lin(W))
                         - unrotate(quat_after, lin(W))
                     )
+                    if joint_type == HINGE:
+                        local_axis = p.joint_axis[world, joint]
+                        moment = unrotate(quat_after, moment_about(W, r))
+                        angle = s.q[m.joint_q[joint], slot] - m.joint_q0[joint]
+                        p_bar.joint_axis[world, joint] = (
+                            p_bar.joint_axis[world, joint]
+                            + unrotate(quat, axis_bar)
+                            + axis_of_turn_adjoint(local_axis, angle, turn, moment)
+                        )
             V_bar += cross_force(motion, A_bar)
             W += carried
             for j in range(n):
@@ -401,8 +414,10 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
         parent = m.body_parent[i]
         if wants_params == 1:
             p_bar.body_pos[world, i] = p_bar.body_pos[world, i] + wp.transpose(s.R[parent, slot]) * lin(W)
-            turn = unrotate(quat, moment_about(W, pos - s.o[i, slot]))
-            p_bar.body_quat[world, i] = p_bar.body_quat[world, i] + vec4(turn[0], turn[1], turn[2], real(0.0))
+            turn_bar = unrotate(quat, moment_about(W, pos - s.o[i, slot]))
+            p_bar.body_quat[world, i] = p_bar.body_quat[world, i] + vec4(
+                turn_bar[0], turn_bar[1], turn_bar[2], real(0.0)
+            )
         if parent > 0:
             if m.body_is_root[i] == 1:  # what holds the tree up is taken about another point
                 W = pack(ang(W) + wp.cross(s.o[i, slot] - s.o[parent, slot], lin(W)), lin(W))
@@ -414,11 +429,17 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
 
 @wp.func
 def unrotate(quat: vec4, x: vec3):
-    return quat_rotate(vec4(quat[0], -quat[1], -quat[2], -quat[3]), x)
+    return quat_rotate(quat_conj(quat), x)
 
 
 @wp.func
-def moment_about_anchor_bar(S: vec6, S_bar: vec6, pos: vec3, quat: vec4, local_anchor: vec3, o: vec3):
-    """Cotangent of the axis n in S = [n; r × n], where r is the anchor (the same before and after the joint)."""
-    r = pos + quat_rotate(quat, local_anchor) - o
-    return ang(S_bar) + wp.cross(lin(S_bar), r)
+def axis_of_turn_adjoint(axis: vec3, angle: real, turn: vec4, moment: vec3):
+    """Cotangent of the axis of a hinge from that of the rotation it makes, in the frame after it.
+
+    angle · Jr(angle · axis)ᵀ moment, for a unit axis; sine and cosine of the angle come from its quaternion.
+    """
+    half_sin = wp.dot(quat_vec(turn), axis)
+    sin = real(2.0) * turn[0] * half_sin
+    one_minus_cos = real(2.0) * half_sin * half_sin
+    along = wp.dot(axis, moment) * axis
+    return angle * along + sin * (moment - along) + one_minus_cos * wp.cross(axis, moment)

@@ -112,6 +112,9 @@ class Workspace:
     IA: wp.array2d(dtype=sym66)  # articulated-body inertia that the children pass on
     pA: wp.array2d(dtype=vec6)  # articulated bias force
 
+    # joints: the rotation of a hinge or ball
+    turn: wp.array2d(dtype=vec4)
+
     # degrees of freedom
     S: wp.array2d(dtype=vec6)  # motion subspace
     U: wp.array2d(dtype=vec6)  # IA S
