@@ -27,7 +27,7 @@ LINES = [
 ]
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}
 ALLOWED = {("cli", "view")}  # `pullback view` and `--replay` show what the viewer draws
-KERNELS = ["scalar", "spatial", "tree", "forces", "sweeps"]
+KERNELS = ["scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"]
 
 
 def imported(source: str, module: tuple[str, ...], *, top_level_only: bool = False) -> list[tuple[tuple, bool]]:

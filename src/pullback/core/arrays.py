@@ -12,7 +12,10 @@ PRECISIONS = {"float32": wp.float32, "float64": wp.float64}
 
 def check_precision(dtype) -> str:
     """The name of a supported precision: "float32" or "float64"."""
-    name = dtype if isinstance(dtype, str) else getattr(np.dtype(dtype), "name", str(dtype))
+    try:
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    except TypeError:
+        name = dtype
     if name not in PRECISIONS:
         raise PullbackError(f"dtype {name!r} is not supported: use 'float64' or 'float32'")
     return name
@@ -37,6 +40,17 @@ def to_numpy(x) -> np.ndarray:
     return np.asarray(x)
 
 
+def to_numbers(x, name: str) -> np.ndarray:
+    """x as a NumPy array of numbers, or an error."""
+    try:
+        array = to_numpy(x)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"its dtype is {array.dtype}")
+    except (TypeError, ValueError) as error:
+        raise PullbackError(f"{name} cannot be read as an array of numbers: {error}") from error
+    return array
+
+
 def first_not_finite(x: np.ndarray) -> tuple[int, ...] | None:
     """Index of the first NaN or infinity."""
     # The sum of squares is one pass and no temporary the size of x; only trouble is looked at closely.
@@ -51,16 +65,12 @@ def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[st
 
     ``axes`` names the axes for the message, e.g. ("worlds", "nq"). Without its leading axis x serves every world.
     """
-    try:
-        array = to_numpy(x)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"its dtype is {array.dtype}")
-    except (TypeError, ValueError) as error:
-        raise PullbackError(f"{name} cannot be read as an array of numbers: {error}") from error
+    array = to_numbers(x, name)
     if array.shape != shape:
         wanted = ", ".join(f"{axis}={size}" for axis, size in zip(axes, shape, strict=True))
         raise PullbackError(f"{name} has shape {tuple(array.shape)}, but ({wanted}) is needed")
-    array = np.ascontiguousarray(array, dtype=precision)
+    with np.errstate(over="ignore"):  # what is too large for the precision is not finite, and found below
+        array = np.ascontiguousarray(array, dtype=precision).reshape(shape)
     bad = first_not_finite(array)
     if bad is not None:
         where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, bad, strict=True))

@@ -18,6 +18,7 @@ from pullback.core.arrays import (
     empty,
     from_device,
     to_device,
+    to_numbers,
     to_numpy,
     zeros,
 )
@@ -99,8 +100,8 @@ class Articulated(System):
             return [Lane(0, self.worlds, slots, workspace_struct(self.model, self.dtype, self.device, slots))]
         if threads is None:
             threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if threads < 1:
-            raise PullbackError(f"threads must be at least 1, not {threads}")
+        if not isinstance(threads, int | np.integer) or threads < 1:
+            raise PullbackError(f"threads must be a whole number of at least 1, not {threads!r}")
         bounds = np.linspace(0, self.worlds, min(threads, self.worlds) + 1).astype(int)
         return [
             Lane(int(first), int(end), 1, workspace_struct(self.model, self.dtype, self.device, 1))
@@ -119,16 +120,21 @@ class Articulated(System):
             v = home.v if q is None else np.zeros(self.nv)
         fields = []
         for name, value, size in (("q", home.q if q is None else q, self.nq), ("v", v, self.nv)):
-            if isinstance(value, wp.array) and str(value.device) != "cpu" and str(value.device) == self.device:
+            if self._is_here(value):
                 fields.append(self._on_device(value, (self.worlds, size), name))
                 continue
-            if np.ndim(value) == 1 and not isinstance(value, wp.array):
+            value = to_numbers(value, name)
+            if value.ndim == 1:
                 value = np.broadcast_to(checked(value, (size,), self.dtype, name, (f"n{name}",)), (self.worlds, size))
             array = checked(value, (self.worlds, size), self.dtype, name, ("worlds", f"n{name}"))
             if name == "q":
                 self._check_quaternions(array)
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
         return State(*fields)
+
+    def _is_here(self, value) -> bool:
+        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
+        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
 
     def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
         """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
@@ -152,7 +158,7 @@ class Articulated(System):
     def _take_state(self, state) -> State:
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a pullback.State(q, v): make one with system.state(q, v)")
-        if all(isinstance(x, wp.array) and str(x.device) == self.device for x in state):
+        if all(self._is_here(x) for x in state):
             q, v = (
                 self._on_device(x, (self.worlds, n), s) for x, n, s in zip(state, (self.nq, self.nv), "qv", strict=True)
             )
@@ -165,7 +171,7 @@ class Articulated(System):
     def _take_controls(self, controls) -> wp.array:
         steps = len(controls) if hasattr(controls, "__len__") else 0
         shape = (steps, self.worlds, self.nu)
-        if isinstance(controls, wp.array) and str(controls.device) == self.device != "cpu":
+        if self._is_here(controls):
             return self._on_device(controls, shape, "controls")
         array = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
         return to_device(array, self.dtype, self.device)
@@ -207,7 +213,7 @@ class Articulated(System):
     def _one_control(self, control):
         if control is None:
             return np.zeros((1, self.worlds, self.nu), dtype=self.dtype)
-        if isinstance(control, wp.array) and str(control.device) != "cpu":
+        if self._is_here(control):
             return control.reshape((1, *control.shape))
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
 
@@ -313,6 +319,8 @@ class FusedBackward:
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
         self.params_bar = params.zero_bars() if wants_params else params.no_bars()
         self.kernels = specialise(system.dtype, "step_adjoint")
+        if not isinstance(final_bar, tuple) or len(final_bar) != 2:
+            raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
         final_q = self._own(final[0])
         self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
@@ -336,8 +344,8 @@ class FusedBackward:
         system = self.system
         if x is None:
             return zeros((system.worlds, size), system.dtype, system.device)
-        if isinstance(x, wp.array) and str(x.device) == system.device != "cpu":
-            return x
+        if system._is_here(x):
+            return system._on_device(x, (system.worlds, size), f"{name}_bar")
         array = checked(x, (system.worlds, size), system.dtype, f"{name}_bar", ("worlds", f"n{name}"))
         return to_device(array, system.dtype, system.device)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import checked, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import State
 from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
@@ -21,11 +21,15 @@ def linearize(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu): see :meth:`Articulated.linearize`."""
     nv, rows = system.nv, 2 * system.nv
-    wide = system.in_worlds(rows * system.worlds)
     if control is None:
         control = np.zeros((system.worlds, system.nu), dtype=system.dtype)
-    q, v, u = (np.repeat(to_numpy(x), rows, axis=0) for x in (*state, control))
-    given = {**system.params, **(params or {})}
+    start = system._take_state(state)
+    control = checked(control, (system.worlds, system.nu), system.dtype, "control", ("worlds", "nu"))
+    if rows == 0:
+        return np.zeros((system.worlds, 0, 0), system.dtype), np.zeros((system.worlds, 0, system.nu), system.dtype)
+    wide = system.in_worlds(rows * system.worlds)
+    q, v, u = (np.repeat(to_numpy(x), rows, axis=0) for x in (*start, control))
+    given = {**system.params, **{name: system.params.check(name, value) for name, value in (params or {}).items()}}
     per_world = {name: np.repeat(x, rows, axis=0) for name, x in given.items() if system.params.is_per_world(name, x)}
     after = wide.step(State(q, v), u, {**given, **per_world})
 

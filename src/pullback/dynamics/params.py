@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, to_numpy
+from pullback.core.arrays import checked, to_numbers
 from pullback.core.errors import PullbackError, UnknownName
 from pullback.core.system import Named
 from pullback.dynamics.tree import Layout, zeros_struct
@@ -77,7 +77,7 @@ class Params(Mapping):
         return self._values[self._known(name)]
 
     def __getattr__(self, name: str) -> np.ndarray:
-        if name.startswith("_"):
+        if name.startswith("_") or name not in self._table:
             raise AttributeError(name)
         return self[name]
 
@@ -104,7 +104,8 @@ class Params(Mapping):
 
     def is_per_world(self, name: str, value) -> bool:
         """Whether a value of this parameter has an axis for worlds."""
-        return np.ndim(to_numpy(value)) > len(self._table[self._known(name)].shape)
+        shape = self._table[self._known(name)].shape
+        return to_numbers(value, f"parameter {name!r}").ndim > len(shape)
 
     def _known(self, name: str) -> str:
         if name not in self._table:
@@ -131,19 +132,27 @@ class Params(Mapping):
         elif name == "spring_ref":
             for start, _ in rotations(self._model):
                 short = np.linalg.norm(array[..., start : start + 4], axis=-1) < 1e-12
-                self._refuse(name, short, "has no direction: its quaternion is of zero length")
+                self._refuse(name, short, "has no direction: its quaternion is of zero length", item=start)
         return _frozen(array)
 
-    def _refuse(self, name: str, wrong: np.ndarray, why: str) -> None:
+    def _refuse(self, name: str, wrong: np.ndarray, why: str, item: int | None = None) -> None:
+        """An error that names the first place where ``wrong`` is true; ``item`` stands for the first axis."""
         if not np.any(wrong):
             return
-        index = np.argwhere(wrong)[0]
-        item = int(index[-1]) if len(index) else 0
-        names = {"body": self._model.body_names, "joint": self._model.joint_names}.get(
-            (self._table[name].axes or ("",))[0], ()
-        )
-        where = f" of {names[item]!r}" if item < len(names) else (f" at index {item}" if len(index) else "")
-        raise PullbackError(f"parameter {name!r}{where} {why}")
+        index = [int(i) for i in np.argwhere(wrong)[0]] if np.ndim(wrong) else []
+        per_world = len(index) > len(self._table[name].axes) - (name in WHOLE_ROWS) - (item is not None)
+        world = f" in world {index.pop(0)}" if per_world else ""
+        axis = (self._table[name].axes or ("",))[0]
+        item = index[0] if item is None and index else item
+        if axis == "coordinate":
+            axis, item = "joint", int(np.searchsorted(self._model.joint_q, item, side="right")) - 1
+        names = {"body": self._model.body_names, "joint": self._model.joint_names}.get(axis, ())
+        where = "" if item is None else f" of {names[item]!r}" if names else f" at {axis} {item}"
+        raise PullbackError(f"parameter {name!r}{where}{world} {why}")
+
+
+# Parameters that are judged a row at a time: a whole tensor, quaternion or axis.
+WHOLE_ROWS = ("inertia", "body_quat", "joint_axis")
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -152,11 +161,12 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 
 def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:
+    """Whether each body's tensor has no negative moment; a thin rod has one of zero, to rounding, a point mass three."""
     xx, yy, zz, xy, xz, yz = np.moveaxis(inertia, -1, 0)
     full = np.stack([np.stack([xx, xy, xz], -1), np.stack([xy, yy, yz], -1), np.stack([xz, yz, zz], -1)], -2)
-    smallest = np.linalg.eigvalsh(full)[..., 0]
+    moments = np.linalg.eigvalsh(full)
     massless = model.body_mass == 0  # the world, and frames: nothing to be definite about
-    return (smallest > 0) | massless | ((smallest >= -1e-15) & (np.abs(inertia).max(axis=-1) == 0))
+    return (moments[..., 0] >= -1e-12 * moments[..., 2].clip(0)) | massless
 
 
 # --- the kernels' form -----------------------------------------------------------------------------

@@ -72,6 +72,9 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
     tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
 
+    lone = lone_free_bodies(model) if model.integrator == "implicitfast" else []
+    tree.lone_body, tree.lone_end = ints([first for first, _ in lone]), ints([end for _, end in lone])
+
     joint = model.actuator_joint
     kind = model.joint_type[joint] if model.nu else np.zeros(0, int)
     tree.actuator_on = ints(np.select([kind == BALL, kind == FREE], [1, 2], 0))
@@ -91,6 +94,19 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     tree.timestep = model.timestep
     tree.integrator = INTEGRATORS[model.integrator]
     return tree
+
+
+def lone_free_bodies(model: Model) -> list[tuple[int, int]]:
+    """Free bodies that carry no joints: each with the end of the range of bodies that it and those welded to it are."""
+    jointed = set(model.joint_body.tolist())
+    found = []
+    for body in model.joint_body[model.joint_type == FREE].tolist():
+        end = body + 1
+        while end < model.nbody and model.body_parent[end] >= body:  # bodies are stored depth first
+            end += 1
+        if not jointed.intersection(range(body + 1, end)):
+            found.append((body, end))
+    return found
 
 
 WORKSPACE_SIZES = {

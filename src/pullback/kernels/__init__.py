@@ -7,7 +7,7 @@ own precision; ``scalar.py`` looks at its package's name to choose the number ty
 only the one that is launched, and caches both.
 
 Inside this directory a module imports only from those above it:
-scalar, spatial, tree, forces, sweeps, then the kernels (step, step_adjoint, algorithms, ...).
+scalar, spatial, tree, forces, sweeps, gyroscopic, then the kernels (step, step_adjoint, algorithms, ...).
 """
 
 import functools

@@ -18,5 +18,9 @@ PI = wp.constant(real(math.pi))
 # rounding. The next omitted term is of relative size x⁶/4e5: 1e-17 and 1e-8.
 SMALL_ANGLE_SQUARED = wp.constant(real(1e-2 if real is wp.float32 else 1e-4))
 
-# A joint-space inertia below this cannot be divided by; the same bound MuJoCo uses.
+# A joint-space inertia below this [kg·m² or kg] cannot be divided by; the same bound MuJoCo uses.
 SMALLEST_INERTIA = wp.constant(real(1e-15))
+
+# Nor can one that is this much smaller than it was before the other joints of its body were taken out of it: what is
+# left is rounding. About a hundred times the precision.
+SMALLEST_SHARE = wp.constant(real(1e-5 if real is wp.float32 else 1e-13))

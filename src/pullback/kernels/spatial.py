@@ -170,6 +170,12 @@ def quat_vec(q: vec4):
 
 
 @wp.func
+def quat_unit(q: vec4):
+    """q brought to unit length. Unlike wp.normalize it hands a NaN on, and makes one of a quaternion of zero length."""
+    return q / wp.sqrt(wp.dot(q, q))
+
+
+@wp.func
 def quat_rotate(q: vec4, x: vec3):
     t = real(2.0) * wp.cross(quat_vec(q), x)
     return x + q[0] * t + wp.cross(quat_vec(q), t)

@@ -3,8 +3,9 @@
 import warp as wp
 
 from .forces import fluid_forces, joint_forces
+from .gyroscopic import gyroscopic
 from .scalar import real, vec3, vec4
-from .spatial import log_jacobian, quat_exp, quat_mul
+from .spatial import log_jacobian, quat_exp, quat_mul, quat_unit
 from .sweeps import bias_forces, eliminate, outward, substitute
 from .tree import BALL, RK4, Params, Tree, Workspace, read_vec3
 
@@ -13,6 +14,8 @@ NOT_FINITE = wp.constant(-1)  # any other status is the degree of freedom whose 
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
+# In a state larger than this, inertias that vanish are rounding, and the fault is the motion's.
+FLOWN_AWAY = wp.constant(real(1e6))
 
 
 @wp.func
@@ -25,6 +28,7 @@ def accelerate(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real
         fluid_forces(m, p, s, world, slot)
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
+    gyroscopic(m, p, s, world, slot)
     return singular
 
 
@@ -37,7 +41,7 @@ def advance(
         qi = m.joint_q[k]
         d = first + m.joint_v[k]
         if m.joint_type[k] == BALL:
-            quat = wp.normalize(vec4(q[qi, slot], q[qi + 1, slot], q[qi + 2, slot], q[qi + 3, slot]))
+            quat = quat_unit(vec4(q[qi, slot], q[qi + 1, slot], q[qi + 2, slot], q[qi + 3, slot]))
             quat = quat_mul(quat, quat_exp(h * vec3(v[d, slot], v[d + 1, slot], v[d + 2, slot])))
             for j in range(4):
                 s.q[qi + j, slot] = quat[j]
@@ -128,7 +132,7 @@ def step(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: 
         enter_stage(m, s, stage, slot)
         found = accelerate(m, p, s, controls, t, world, slot)
         leave_stage(m, s, stage, slot)
-        if found >= 0:
+        if found >= 0 and singular < 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
             singular = found
     if m.integrator == RK4:
         for d in range(m.nv):
@@ -140,17 +144,22 @@ def step(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: 
         for d in range(m.nv):
             s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
         advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+    status = int(HEALTHY)
+    if not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
+        status = NOT_FINITE
+    if singular >= 0:
+        status = singular
+    return status
+
+
+@wp.func
+def size_of_state(m: Tree, s: Workspace, slot: int):
     total = real(0.0)
     for d in range(m.nv):
         total += wp.abs(s.v[d, slot])
     for i in range(m.nq):
         total += wp.abs(s.q[i, slot])
-    status = int(HEALTHY)
-    if singular >= 0:
-        status = singular
-    if not total < BLOWN_UP:  # written so that a NaN counts too
-        status = NOT_FINITE
-    return status
+    return total
 
 
 @wp.kernel(enable_backward=False)

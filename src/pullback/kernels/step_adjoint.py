@@ -7,6 +7,7 @@ w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q,
 import warp as wp
 
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
+from .gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from .scalar import real, vec3, vec4
 from .spatial import (
     coordinates_of_tangent,
@@ -47,7 +48,9 @@ def accelerate_adjoint(
 ):
     """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar and p_bar. Right after ``accelerate`` at the same state."""
     solve(m, s, slot)
+    gyroscopic_solve(m, p, s, world, slot)
     inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
+    gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
     if m.has_fluid == 1:
         fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     inward_adjoint(m, p, p_bar, s, world, slot, wants_params)

@@ -13,7 +13,7 @@ it is summed inward like a force, and the cotangent of a joint coordinate is S·
 
 import warp as wp
 
-from .scalar import SMALLEST_INERTIA, real, vec3, vec4, vec6
+from .scalar import SMALLEST_INERTIA, SMALLEST_SHARE, real, vec3, vec4, vec6
 from .spatial import (
     ang,
     cross_force,
@@ -34,7 +34,7 @@ from .spatial import (
     sym66_outer,
     sym_outer,
 )
-from .tree import HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
+from .tree import BALL, HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
 
 
 @wp.func
@@ -142,6 +142,8 @@ def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
         pA = s.pA[i, slot] + sym66_mul(IA, s.c[i, slot])
         first = m.body_joint[i]
         last = m.body_joint[i + 1]
+        whole = IA
+        alone = last - first == 1 and m.joint_type[first] != BALL
         for k in range(first, last):
             joint = last - 1 - (k - first)
             n = dofs(m.joint_type[joint])
@@ -150,7 +152,10 @@ def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
                 S = s.S[d, slot]
                 U = sym66_mul(IA, S)
                 D = wp.dot(S, U) + s.diagonal[d, slot]
-                if D < SMALLEST_INERTIA:
+                least = SMALLEST_INERTIA
+                if not alone:
+                    least = wp.max(least, SMALLEST_SHARE * wp.dot(S, sym66_mul(whole, S)))
+                if D < least and singular < 0:
                     singular = d
                 D_inv = real(1.0) / D
                 u = s.tau[d, slot] - wp.dot(S, pA)

@@ -11,6 +11,7 @@ neighbouring memory; on the CPU each thread has a workspace with the single slot
 import warp as wp
 
 from .scalar import mat33, real, sym66, vec3, vec4, vec6
+from .spatial import quat_unit
 
 SLIDE = wp.constant(0)
 HINGE = wp.constant(1)
@@ -39,6 +40,9 @@ class Tree:
     joint_q: wp.array(dtype=int)
     joint_v: wp.array(dtype=int)
     joint_q0: wp.array(dtype=real)  # hinge and slide: the coordinate of the pose the file was written in
+
+    lone_body: wp.array(dtype=int)  # under implicitfast, free bodies that carry no joints ...
+    lone_end: wp.array(dtype=int)  # ... and where the bodies welded to them end
 
     actuator_on: wp.array(dtype=int)
     actuator_q: wp.array(dtype=int)
@@ -154,7 +158,7 @@ def dofs(joint_type: int):
 @wp.func
 def read_quat(s: Workspace, qi: int, slot: int):
     """The quaternion at q[qi], brought to unit length."""
-    return wp.normalize(vec4(s.q[qi, slot], s.q[qi + 1, slot], s.q[qi + 2, slot], s.q[qi + 3, slot]))
+    return quat_unit(vec4(s.q[qi, slot], s.q[qi + 1, slot], s.q[qi + 2, slot], s.q[qi + 3, slot]))
 
 
 @wp.func

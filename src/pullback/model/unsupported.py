@@ -83,6 +83,11 @@ def passive_forces_off(m: mujoco.MjModel) -> bool:
     return disabled(m, Disable.mjDSBL_SPRING, Disable.mjDSBL_DAMPER)
 
 
+def gravity_is_compensated(m: mujoco.MjModel) -> bool:
+    """MuJoCo looks at compensation only if some body has a positive one; negative ones alone do nothing."""
+    return bool(m.ngravcomp) and not passive_forces_off(m)
+
+
 def fluid_acts(m: mujoco.MjModel) -> bool:
     return (m.opt.density > 0 or m.opt.viscosity > 0) and not passive_forces_off(m)
 

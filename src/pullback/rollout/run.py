@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, to_numpy
+from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 
@@ -27,15 +27,19 @@ def rollout(
     checkpoint_every: 1 keeps every state; k keeps every k-th (and the last) and steps the rest again on the way back,
     which gives the same gradients to the last bit in about 1/k of the memory.
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
+
+    The controls are kept for the way back, not copied: do not change the array before ``pullback``.
     """
     if not isinstance(checkpoint_every, int | np.integer) or checkpoint_every < 1:
         raise PullbackError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
     if (controls is None) == (steps is None):
         raise PullbackError("give controls (steps, worlds, nu), or steps=N for a motion without control")
     if controls is None:
+        if not isinstance(steps, int | np.integer) or steps < 0:
+            raise PullbackError(f"steps must be a whole number of at least 0, not {steps!r}")
         controls = np.zeros((steps, system.worlds, system.nu), dtype=system.dtype)
     if not hasattr(controls, "shape"):
-        controls = np.asarray(controls, dtype=system.dtype)
+        controls = to_numbers(controls, "controls")
     if len(controls.shape) != 3:
         raise PullbackError(
             f"controls has shape {tuple(controls.shape)}, but (steps, worlds={system.worlds}, nu={system.nu}) is needed"
@@ -122,14 +126,17 @@ class Run:
                 if not only_last:
                     rows = state(*(self._rows(b, k, first, end) for b, k in zip(given, self.states, strict=True)))
                 backward.through(self.piece(index), first, end, rows)
-        return backward.finish(self._row(0))
+        result = backward.finish(self._row(0))
+        if self.steps == 0:  # the last state is the start, as it was given
+            return Bars(final_bar, result.control, result.params)
+        return result
 
     def _checked_bar(self, name: str, bar):
         """A cotangent of one field, in one of the three shapes."""
         if bar is None:
             return None
         if not hasattr(bar, "shape"):
-            bar = np.asarray(bar, dtype=self.system.dtype)
+            bar = to_numbers(bar, f"{name}_bar")
         one = tuple(getattr(self.states, name).shape[1:])
         shape = tuple(bar.shape)
         every, kept = (self.steps + 1, *one), (len(self._firsts) + 1, *one)
