@@ -161,7 +161,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 
 def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:
-    """Whether each body's tensor has no negative moment; a thin rod has one of zero, to rounding, a point mass three."""
+    """Whether no moment is negative; a thin rod has one of zero, to rounding, and a point mass three."""
     xx, yy, zz, xy, xz, yz = np.moveaxis(inertia, -1, 0)
     full = np.stack([np.stack([xx, xy, xz], -1), np.stack([xy, yy, yz], -1), np.stack([xz, yz, zz], -1)], -2)
     moments = np.linalg.eigvalsh(full)
