@@ -123,7 +123,7 @@ def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
     )
 
 
-@wp.func
+@wp.func(inline=True)
 def step(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
     """s.q, s.v one timestep on. Returns the status."""
     singular = int(-1)

@@ -33,7 +33,7 @@ from .sweeps import inverse_dynamics_adjoint, inward_adjoint, solve
 from .tree import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 
 
-@wp.func
+@wp.func(inline=True)
 def accelerate_adjoint(
     m: Tree,
     p: Params,
@@ -81,7 +81,7 @@ def advance_adjoint(
             v_bar[first + d, slot] = v_bar[first + d, slot] + h * q_bar[d, slot]
 
 
-@wp.func
+@wp.func(inline=True)
 def step_adjoint(
     m: Tree,
     p: Params,
@@ -96,34 +96,35 @@ def step_adjoint(
 ):
     """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it."""
     h = m.timestep
-    stages = stage_count(m.integrator)
+    last = stage_count(m.integrator) - 1
     start_stages(m, s, slot)
-    for stage in range(stages - 1):
+    # Once out through the stages, and back from the last. One loop does both, so that ``accelerate`` stands in the code
+    # once and is inlined: a call would copy every array's description.
+    for visit in range(2 * last + 1):
+        stage = last - wp.abs(visit - last)
         enter_stage(m, s, stage, slot)
         accelerate(m, p, s, controls, t, world, slot)
-        leave_stage(m, s, stage, slot)
-    for back in range(stages):
-        stage = stages - 1 - back
-        enter_stage(m, s, stage, slot)
-        accelerate(m, p, s, controls, t, world, slot)
-        if back == 0:
-            leave_step_adjoint(m, s, slot)
-        for d in range(m.nv):
-            s.q_bar[d, slot] = real(0.0)
-            s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
-            s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
-        if stage > 0:
-            rotation_rates_adjoint(m, s, stage, slot)
-        accelerate_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
-        if stage > 0:
-            node = h * stage_node(stage)
-            before = (stage - 1) * m.nv
-            advance_adjoint(m, s.stage_v, before, node, s.q_bar, s.stage_v_bar, slot)
+        if visit < last:
+            leave_stage(m, s, stage, slot)
+        else:
+            if visit == last:
+                leave_step_adjoint(m, s, slot)
             for d in range(m.nv):
-                s.stage_a_bar[before + d, slot] = s.stage_a_bar[before + d, slot] + node * s.v_bar[d, slot]
-        for d in range(m.nv):
-            s.q_start_bar[d, slot] = s.q_start_bar[d, slot] + s.q_bar[d, slot]
-            s.v_start_bar[d, slot] = s.v_start_bar[d, slot] + s.v_bar[d, slot]
+                s.q_bar[d, slot] = real(0.0)
+                s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
+                s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
+            if stage > 0:
+                rotation_rates_adjoint(m, s, stage, slot)
+            accelerate_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+            if stage > 0:
+                node = h * stage_node(stage)
+                before = (stage - 1) * m.nv
+                advance_adjoint(m, s.stage_v, before, node, s.q_bar, s.stage_v_bar, slot)
+                for d in range(m.nv):
+                    s.stage_a_bar[before + d, slot] = s.stage_a_bar[before + d, slot] + node * s.v_bar[d, slot]
+            for d in range(m.nv):
+                s.q_start_bar[d, slot] = s.q_start_bar[d, slot] + s.q_bar[d, slot]
+                s.v_start_bar[d, slot] = s.v_start_bar[d, slot] + s.v_bar[d, slot]
     for d in range(m.nv):
         s.q_bar[d, slot] = s.q_start_bar[d, slot]
         s.v_bar[d, slot] = s.v_start_bar[d, slot]
