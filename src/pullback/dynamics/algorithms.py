@@ -18,7 +18,7 @@ import warp as wp
 
 from pullback.core.arrays import checked, from_device, to_device, zeros
 from pullback.core.errors import PullbackError
-from pullback.core.system import Named
+from pullback.core.system import Named, State
 from pullback.dynamics.articulated import Articulated
 from pullback.kernels import specialise
 
@@ -130,6 +130,18 @@ def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) 
     return body[which], pos[which], quat[which]
 
 
+def _held_frames(frames: tuple[np.ndarray, ...] | None, real: str, device: str):
+    """The kernels' struct of frames; one without any has arrays that are never looked at."""
+    kernels = specialise(real, "algorithms")
+    held = kernels.Frames()
+    if frames is not None:
+        body, pos, quat = frames
+        held.body = wp.array(np.asarray(body, np.int32), dtype=wp.int32, device=device)
+        held.pos = wp.array(np.asarray(pos, real), dtype=kernels.vec3, device=device)
+        held.quat = wp.array(np.asarray(quat, real), dtype=kernels.vec4, device=device)
+    return held
+
+
 def _flat(result: Evaluation, system: Articulated, size: int) -> Evaluation:
     """The same with the middle axis, of length one, left out."""
 
@@ -154,18 +166,11 @@ def _evaluate(
     kernels = specialise(system.dtype, "algorithms")
     real, device = system.dtype, system.device
     number = int(getattr(kernels, mode))
-    state = system.state(q, np.zeros(system.nv) if v is None else v)
-    q, v = (to_device(y, real, device) if isinstance(y, np.ndarray) else y for y in state)
-    if x is None:
-        x = zeros((system.worlds, system.nv), real, device)
-    else:
-        x = to_device(checked(x, (system.worlds, system.nv), real, "x", ("worlds", "nv")), real, device)
+    nothing = np.zeros((system.worlds, system.nv), real)
+    q, v = system._take_state(State(q, nothing if v is None else v))
+    x = to_device(checked(nothing if x is None else x, nothing.shape, real, "x", ("worlds", "nv")), real, device)
     kernel_params = system._take_params(params)
-    held = kernels.Frames()
-    body, pos, quat = frames or (np.zeros(0), np.zeros((0, 3)), np.zeros((0, 4)))
-    held.body = wp.array(np.asarray(body, np.int32), dtype=wp.int32, device=device)
-    held.pos = wp.array(np.asarray(pos, real), dtype=kernels.vec3, device=device)
-    held.quat = wp.array(np.asarray(quat, real), dtype=kernels.vec4, device=device)
+    held = _held_frames(frames, real, device)
     value = zeros((system.worlds, *shape), real, device)
     system._launch(kernels.evaluate, (system._tree, kernel_params.struct), (q, v), (number, held, x, value))
 

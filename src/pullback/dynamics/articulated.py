@@ -75,6 +75,11 @@ class Articulated(System):
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
         self.params = Params(model, self.worlds)
+        self._quaternions = [
+            (int(q) + 3 * (kind == FREE), name)
+            for q, kind, name in zip(model.joint_q, model.joint_type, model.joint_names, strict=True)
+            if kind in (FREE, BALL)
+        ]
         self._layout = Layout(model)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device)
         self._tree.implicit_damping = int(
@@ -145,15 +150,13 @@ class Articulated(System):
         return value
 
     def _check_quaternions(self, q: np.ndarray) -> None:
-        for j, kind in enumerate(self.model.joint_type):
-            if kind in (FREE, BALL):
-                start = self.model.joint_q[j] + (3 if kind == FREE else 0)
-                short = np.flatnonzero(np.linalg.norm(q[:, start : start + 4], axis=1) < 1e-12)
-                if len(short):
-                    raise PullbackError(
-                        f"the quaternion of joint {self.model.joint_names[j]!r} in world {short[0]} has zero length; "
-                        "no rotation is (1, 0, 0, 0)"
-                    )
+        for start, joint in self._quaternions:
+            squares = np.einsum("wi,wi->w", q[:, start : start + 4], q[:, start : start + 4])
+            if squares.min() < 1e-24:
+                raise PullbackError(
+                    f"the quaternion of joint {joint!r} in world {squares.argmin()} has zero length; "
+                    "no rotation is (1, 0, 0, 0)"
+                )
 
     def _take_state(self, state) -> State:
         if not isinstance(state, tuple) or len(state) != 2:
