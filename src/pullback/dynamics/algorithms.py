@@ -149,7 +149,7 @@ def _flat(result: Evaluation, system: Articulated, size: int) -> Evaluation:
         bar = checked(bar, (system.worlds, size), system.dtype, "bar", ("worlds", "entry"))
         return result.pullback(bar[:, None], **options)
 
-    return Evaluation(result.value.reshape(system.worlds, size), pullback)
+    return Evaluation(result.value.reshape((system.worlds, size)), pullback)
 
 
 def _evaluate(

@@ -301,6 +301,8 @@ class Articulated(System):
                 f"the mass matrix is singular in world {world} at step {step}: nothing that joint {joint!r} moves has "
                 "inertia about it; give it mass or armature"
             )
+        if step == 0 and self.device != "cpu":  # states on a GPU are not looked at beforehand
+            raise PullbackError(f"the start of world {world} is not finite, or blows up in the first step")
         raise PullbackError(
             f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
             f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
