@@ -318,6 +318,7 @@ def test_only_states_and_controls_are_kept(every):
     assert abs((held[1] - held[0]) - (expected[1] - expected[0])) <= 8 * 100  # the numbers of the kept steps, perhaps
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of objects that the collector lists, not ours
 def test_the_system_keeps_nothing_of_a_rollout():
     """A long rollout that is dropped leaves no memory behind but what the last launch holds."""
     system, start, controls, _ = problem(worlds=2, steps=50)
