@@ -276,7 +276,6 @@ class Articulated(System):
             self._launch_lanes(kernel, before, arrays, after)
 
     def _launch_lanes(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
-
         launches = [
             lane.record(kernel, (*before, lane.workspace, *arrays, lane.first, lane.end, *after), self.device)
             for lane in self._lanes
