@@ -372,3 +372,17 @@ def test_messages_are_one_line(seed):
         with pytest.raises(pb.PullbackError) as caught:
             use()
         assert "\n" not in str(caught.value)
+
+
+def test_a_parameter_set_as_an_attribute_is_set():
+    system = pb.Articulated(pb.load(pb.robots.cartpole()))
+    heavy = system.params.mass * 2
+    before = system.step(system.state(q=[0.0, 0.5])).v
+    system.params.mass = heavy
+    assert np.array_equal(system.params["mass"], heavy)
+    heavier = system.step(system.state(q=[0.0, 0.5]), [[1.0]]).v
+    system.params["mass"] = heavy / 2
+    assert np.array_equal(system.step(system.state(q=[0.0, 0.5])).v, before)
+    assert not np.array_equal(system.step(system.state(q=[0.0, 0.5]), [[1.0]]).v, heavier)
+    with refused("no parameter 'weight'"):
+        system.params.weight = heavy

@@ -24,7 +24,11 @@ from pullback.kernels import specialise
 
 
 class Gradients(NamedTuple):
-    """Cotangents of what an algorithm was given; x is its joint accelerations or forces, if it takes any."""
+    """Cotangents of what an algorithm was given.
+
+    q and v as they were given; x: of the joint accelerations (inverse dynamics) or joint forces (forward dynamics),
+    zero for algorithms that take neither; params: by name.
+    """
 
     q: Any
     v: Any
@@ -34,7 +38,9 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an algorithm found, and the way back."""
+    """What an algorithm found (``value``), and the way back: ``pullback(bar)``, with bar of the value's shape, gives
+    :class:`Gradients` q, v, x and params. ``pullback(bar, wants_params=False)`` saves the time that parameters take.
+    """
 
     value: Any
     pullback: Callable[..., Gradients] = field(repr=False)
@@ -123,6 +129,7 @@ def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) 
         raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site' or 'camera'")
     if names is None:
         return body, pos, quat
+    names = (names,) if isinstance(names, str) else names
     missing = [name for name in names if name not in known]
     if missing:
         raise PullbackError(f"there is no {of} {missing[0]!r}; there are {', '.join(known) or 'none'}")

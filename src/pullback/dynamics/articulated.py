@@ -63,9 +63,8 @@ class Articulated(System):
             raise PullbackError(f"contact={contact!r} is not known: use 'model' (as the file says) or None (off)")
         if contact == "model" and model.constraints:
             raise PullbackError(
-                "this file asks for what is not supported yet; pass contact=None to switch it off: "
-                + "; ".join(model.constraints[:3])
-                + ("; ..." if len(model.constraints) > 3 else "")
+                "this file asks for what is not supported yet; pass contact=None to switch all of it off: "
+                + _by_kind(model.constraints)
             )
         if not isinstance(worlds, int | np.integer) or worlds < 1:
             raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
@@ -227,14 +226,15 @@ class Articulated(System):
         """
         return linearize(self, state, control, params)
 
-    def in_worlds(self, worlds: int) -> Articulated:
+    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
         """This System with another number of worlds, and its parameters but for those that differ between worlds.
 
-        The last one asked for is kept, since making one takes longer than a few steps.
+        dtype: another precision. The last one asked for is kept, since making one takes longer than a few steps.
         """
-        if self._relative is None or self._relative.worlds != worlds:
+        dtype = dtype or self.dtype
+        if self._relative is None or (self._relative.worlds, self._relative.dtype) != (worlds, dtype):
             self._relative = Articulated(
-                self.model, contact=None, worlds=worlds, dtype=self.dtype, device=self.device, threads=self._threads
+                self.model, contact=None, worlds=worlds, dtype=dtype, device=self.device, threads=self._threads
             )
         for name, value in self.params.items():
             if not self.params.is_per_world(name, value) and value is not self._relative.params[name]:
@@ -306,6 +306,14 @@ class Articulated(System):
             f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
             f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
         )
+
+
+def _by_kind(constraints: tuple[str, ...]) -> str:
+    """The first line of each kind ("limit: ...", "contact: ..."), and how many more of it there are."""
+    kinds: dict[str, list[str]] = {}
+    for line in constraints:
+        kinds.setdefault(line.split(":")[0], []).append(line)
+    return "; ".join(lines[0] + (f" (and {len(lines) - 1} more)" if lines[1:] else "") for lines in kinds.values())
 
 
 class FusedBackward:

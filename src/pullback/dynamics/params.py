@@ -81,6 +81,12 @@ class Params(Mapping):
             raise AttributeError(name)
         return self[name]
 
+    def __setattr__(self, name: str, value) -> None:
+        if name.startswith("_") or name == "version":
+            object.__setattr__(self, name, value)
+        else:
+            self[name] = value
+
     def __setitem__(self, name: str, value) -> None:
         self._values[name] = self.check(name, value)
         self.version += 1

@@ -112,7 +112,7 @@ def read_model_file(path: Path) -> bytes:
         if path.is_dir():
             raise PullbackError(f"{path} is a folder; give the MJCF or URDF file inside it")
         if not path.exists():
-            raise PullbackError(f"{path} does not exist")
+            raise PullbackError(f"{path} does not exist (sample robots are functions: pb.load(pb.robots.quadruped()))")
         if not path.is_file():
             raise PullbackError(f"{path} is not a regular file")
         data = path.read_bytes()
@@ -351,7 +351,8 @@ def _checked(document, element, path, places, names, root: Path | None) -> Refer
         if not is_inside(place, root):
             raise PullbackError(
                 f"{reference}, which can lead outside the folder {root}; "
-                f"move the file there, or pass anywhere=True if you trust this model"
+                f"move the file there, name a folder that holds both with folder=, or pass anywhere=True "
+                f"if you trust this model"
             )
         if os.path.exists(place) and not (os.path.isfile(place) or os.path.isdir(place)):
             raise PullbackError(f"{reference}, which is neither a file nor a folder")  # a pipe would never end

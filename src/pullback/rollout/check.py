@@ -151,7 +151,9 @@ def check_system(
     """
     if rollout_steps < 1:
         raise PullbackError(f"rollout_steps must be at least 1, not {rollout_steps}")
-    steps = np.sort(np.asarray(STEPS[str(system.dtype)] if steps is None else tuple(steps), dtype=float))[::-1]
+    steps = np.sort(
+        np.asarray(STEPS[_precision_of_differences(system)] if steps is None else tuple(steps), dtype=float)
+    )[::-1]
     if not len(steps) or not np.all(steps > 0):
         raise PullbackError(f"steps must be positive step sizes, not {steps}")
     tolerance = TOLERANCE[str(system.dtype)] if tolerance is None else float(tolerance)
@@ -184,16 +186,22 @@ class Probe:
         self.per_world = {
             name: bool(self.batches and params.is_per_world(name, value)) for name, value in self.params.items()
         }
+        # Differences of float32 are mostly rounding; where the System can be had in float64, they are taken there.
+        self.precision = _precision_of_differences(system)
+        judge = system
+        if self.precision != system.dtype:
+            judge = system.in_worlds(system.worlds, dtype=self.precision)
+            self.fields = {name: x.astype(self.precision) if _real(x) else x for name, x in self.fields.items()}
+            self.controls = self.controls.astype(self.precision)
         self.inputs = {**self.fields, "control": self.controls, **self.params}
         if len(self.inputs) != len(self.fields) + 1 + len(self.params):
             raise PullbackError("fields of the state and parameters need names of their own, other than 'control'")
-        self.base = self.run(system, self.fields, self.controls)
+        self.base = self.run(judge, self.fields, self.controls, self.params if judge is not system else None)
         self.bar = [random.standard_normal(x.shape) if _real(x) else np.zeros(x.shape) for x in self.base]
-        self.epsilon = float(np.finfo(np.dtype(str(system.dtype))).eps)
-        # rounding error of the pairing as a whole
-        self.rounding = (
-            ROUNDING * self.epsilon * sum(np.sum(np.abs(b * x)) for b, x in zip(self.bar, self.base, strict=True))
-        )
+        self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
+        # rounding error of the pairing as a whole, in the precision that the pullback has
+        own = float(np.finfo(np.dtype(str(system.dtype))).eps)
+        self.rounding = ROUNDING * own * sum(np.sum(np.abs(b * x)) for b, x in zip(self.bar, self.base, strict=True))
 
     def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
         """Fields of the states after each step, (steps, worlds, ...)."""
@@ -206,16 +214,17 @@ class Probe:
     def pull_back(self) -> dict[str, np.ndarray]:
         """Cotangents by name: fields of the state, "control", and the parameters."""
         bars = [b.astype(self.system.dtype) for b in self.bar]
-        state = self.state_type(**self.fields)
+        state = self.state_type(*(x.astype(self.system.dtype) if _real(x) else x for x in self.fields.values()))
+        controls = self.controls.astype(self.system.dtype)
         if self.count == 1:
-            result = self.system.pullback(state, self.controls[0], self.state_type(*(b[0] for b in bars)))
+            result = self.system.pullback(state, controls[0], self.state_type(*(b[0] for b in bars)))
             control_bar = None if result.control is None else to_numpy(result.control)[None]
         else:
             # none at the start, which the System did not make
             every = {
                 f"{n}_bar": np.concatenate([np.zeros_like(b[:1]), b]) for n, b in zip(self.fields, bars, strict=True)
             }
-            result = rollout(self.system, state, self.controls).pullback(**every)
+            result = rollout(self.system, state, controls).pullback(**every)
             control_bar = to_numpy(result.control)
         named = {n: b for n, b in zip(self.fields, result.state, strict=True) if _real(self.fields[n])}
         if self.controls.size:
@@ -303,9 +312,14 @@ class Probe:
                 params[key] = spread(key, 0)
             else:
                 params[key] = np.repeat(many, worlds, axis=0) if key == name else array
-        twin = self.system.in_worlds(copies * worlds)
+        other = {} if self.precision == self.system.dtype else {"dtype": self.precision}
+        twin = self.system.in_worlds(copies * worlds, **other)
         after = self.run(twin, {n: spread(n, 0) for n in self.fields}, spread("control", 1), params)
         return [x.reshape(x.shape[0], copies, worlds, *x.shape[2:]) for x in after]
+
+
+def _precision_of_differences(system: System) -> str:
+    return "float64" if hasattr(system, "in_worlds") else str(system.dtype)
 
 
 def _real(x) -> bool:

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 import warp as wp
-from torch.autograd.function import once_differentiable
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
@@ -79,8 +78,10 @@ class _Rollout(torch.autograd.Function):
         return q, v
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, q_bar, v_bar):
+        # torch's once_differentiable would let a gradient of a gradient pass where the loss is linear, as a zero.
+        if torch.is_grad_enabled():
+            raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
         q, v, controls, *tensors = ctx.saved_tensors
         wants_q, wants_v, wants_controls, *wants = ctx.needs_input_grad[4:]
         with _stream(ctx.system):
