@@ -238,7 +238,7 @@ def test_second_derivatives_are_refused():
     system = make_system("cartpole")
     q0, v0, controls = some_motion(system)
     q, _ = pbt.rollout(system, q0, v0, controls)
-    # where the loss is linear in q, nothing but the System's own answer would tell that its second derivative is missing
+    # where the loss is linear in q, nothing but the System itself can tell that its second derivative is missing
     for loss in ((q**2).sum(), q.sum()):
         with pytest.raises(pb.PullbackError, match="create_graph"):
             torch.autograd.grad(loss, controls, create_graph=True)
