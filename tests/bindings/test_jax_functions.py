@@ -268,3 +268,22 @@ def test_a_single_core_is_an_error_or_works_but_never_hangs(asynchronous):
         assert "PullbackError: with a single CPU core JAX may wait for ever" in done.stderr
     else:
         assert done.returncode == 0, done.stderr
+
+
+def test_parameters_changed_between_motion_and_gradient_are_noticed():
+    system = make_system("cartpole")
+    q0, v0, controls = some_motion(system)
+    _, back = jax.vjp(lambda u: loss_of(*pbj.rollout(system, q0, v0, u)), controls)
+    system.params["mass"] = system.params["mass"] * 2
+    with pytest.raises(Exception, match="parameters were changed"):
+        jax.block_until_ready(back(jnp.asarray(1.0)))
+
+
+def test_a_robot_without_motors():
+    model = pb.load(
+        '<mujoco><worldbody><body><joint axis="1 0 0"/><inertial mass="1" pos="0 .1 0" diaginertia="1 1 1"/></body>'
+        "</worldbody></mujoco>"
+    )
+    system = pb.Articulated(model)
+    q, _ = pbj.rollout(system, jnp.zeros((1, 1)), jnp.ones((1, 1)), jnp.zeros((3, 1, 0)))
+    assert q.shape == (4, 1, 1)

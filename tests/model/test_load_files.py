@@ -396,3 +396,19 @@ def test_deeply_nested_and_long_text_is_quick():
     with pytest.raises(PullbackError):
         load("<mujoco " + " " * 1_000_000)
     assert time.monotonic() - started < 20
+
+
+def test_a_mesh_written_anew_at_once_is_read_anew(tmp_path):
+    """MuJoCo caches meshes by their time of change, which may not tell two writes apart."""
+    xml = tmp_path / "robot.xml"
+    xml.write_text(
+        '<mujoco><asset><mesh name="m" file="m.obj"/></asset>'
+        '<worldbody><body><joint/><geom type="mesh" mesh="m"/></body></worldbody></mujoco>'
+    )
+    masses = []
+    for size in (1.0, 2.0):
+        corners = [(0, 0, 0), (size, 0, 0), (0, size, 0), (0, 0, size)]
+        lines = [f"v {x} {y} {z}" for x, y, z in corners] + ["f 1 3 2", "f 1 2 4", "f 1 4 3", "f 2 3 4"]
+        (tmp_path / "m.obj").write_text("\n".join(lines))
+        masses.append(load(xml).body_mass[1])
+    assert masses[1] == pytest.approx(8 * masses[0])

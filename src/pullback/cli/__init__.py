@@ -33,9 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PullbackError as error:
         print(f"pullback: {one_line(error)}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it at exit)
-        return 0
+    except (OSError, OverflowError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader, such as head, has seen enough
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it at exit)
+            return 0
+        print(f"pullback: {one_line(error)}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("pullback: stopped", file=sys.stderr)
         return 130

@@ -70,7 +70,8 @@ def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[st
         wanted = ", ".join(f"{axis}={size}" for axis, size in zip(axes, shape, strict=True))
         raise PullbackError(f"{name} has shape {tuple(array.shape)}, but ({wanted}) is needed")
     with np.errstate(over="ignore"):  # what is too large for the precision is not finite, and found below
-        array = np.ascontiguousarray(array, dtype=precision).reshape(shape)
+        # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
+        array = np.ascontiguousarray(array, dtype=precision).reshape(-1).reshape(shape)
     bad = first_not_finite(array)
     if bad is not None:
         where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, bad, strict=True))

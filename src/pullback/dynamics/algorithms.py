@@ -77,6 +77,7 @@ def jacobian(
 
 def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
     """Centre of mass (worlds, 3) of everything in the world [m]."""
+    _require_mass(system, params)
     return _flat(_evaluate(system, "COM", (1, 3), q, params=params), system, 3)
 
 
@@ -87,6 +88,7 @@ def energy(system: Articulated, q, v, *, params: Mapping | None = None) -> Evalu
 
 def momentum(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
     """Momentum (worlds, 6) of everything: angular about the centre of mass [kg·m²/s], then linear [kg·m/s]."""
+    _require_mass(system, params)
     return _flat(_evaluate(system, "MOMENTUM", (1, 6), q, v, params=params), system, 6)
 
 
@@ -135,6 +137,12 @@ def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) 
         raise PullbackError(f"there is no {of} {missing[0]!r}; there are {', '.join(known) or 'none'}")
     which = [known.index(name) for name in names]
     return body[which], pos[which], quat[which]
+
+
+def _require_mass(system: Articulated, params: Mapping | None) -> None:
+    mass = system._take_params(params).values["mass"]
+    if not np.all(np.sum(np.asarray(mass)[..., 1:], axis=-1) > 0):
+        raise PullbackError("nothing in this model has mass, so there is no centre of mass")
 
 
 def _held_frames(frames: tuple[np.ndarray, ...] | None, real: str, device: str):

@@ -24,10 +24,10 @@ from pullback.core.arrays import (
 )
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System
-from pullback.dynamics.launch import Lane
+from pullback.dynamics.launch import Lane, launch
 from pullback.dynamics.linearize import linearize
 from pullback.dynamics.params import KernelParams, Params
-from pullback.dynamics.tree import Layout, tree_struct, workspace_struct
+from pullback.dynamics.tree import INTEGRATORS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, Model
 
@@ -66,7 +66,12 @@ class Articulated(System):
                 "this file asks for what is not supported yet; pass contact=None to switch all of it off: "
                 + _by_kind(model.constraints)
             )
-        if not isinstance(worlds, int | np.integer) or worlds < 1:
+        if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
+            raise PullbackError(
+                f"a model's integrator is one of {', '.join(INTEGRATORS)} and its timestep positive, not "
+                f"{model.integrator!r} and {model.timestep!r}"
+            )
+        if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
             raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
         self.model = model
         self.worlds = int(worlds)
@@ -90,7 +95,7 @@ class Articulated(System):
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._lock = threading.Lock()
-        self._relative: Articulated | None = None
+        self._wide: Articulated | None = None  # for linearize
 
     def __repr__(self) -> str:
         return (
@@ -184,6 +189,8 @@ class Articulated(System):
     def _take_params(self, given: Mapping | KernelParams | None) -> KernelParams:
         if isinstance(given, KernelParams):
             return given
+        if given is not None and not isinstance(given, Mapping):
+            raise PullbackError(f"params must map names to arrays, as in {{'mass': mass}}, not {type(given).__name__}")
         if given:
             values = {**self.params, **{name: self.params.check(name, value) for name, value in given.items()}}
             return KernelParams(self.model, self._layout, values, self.worlds, self.dtype, self.device)
@@ -227,19 +234,27 @@ class Articulated(System):
         return linearize(self, state, control, params)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
-        """This System with another number of worlds, and its parameters but for those that differ between worlds.
+        """A new System of the same model with another number of worlds, and maybe another precision.
 
-        dtype: another precision. The last one asked for is kept, since making one takes longer than a few steps.
+        It has this one's parameters, but for those that differ between worlds, which are as in the file.
         """
-        dtype = dtype or self.dtype
-        if self._relative is None or (self._relative.worlds, self._relative.dtype) != (worlds, dtype):
-            self._relative = Articulated(
-                self.model, contact=None, worlds=worlds, dtype=dtype, device=self.device, threads=self._threads
-            )
-        for name, value in self.params.items():
-            if not self.params.is_per_world(name, value) and value is not self._relative.params[name]:
-                self._relative.params[name] = value
-        return self._relative
+        other = Articulated(
+            self.model,
+            contact=None,
+            worlds=worlds,
+            dtype=dtype or self.dtype,
+            device=self.device,
+            threads=self._threads,
+        )
+        if self.params.version:
+            for name, value in self.params.items():
+                if not self.params.is_per_world(name, value):
+                    other.params[name] = value
+        return other
+
+    def __reduce__(self):
+        """Copies and pickles are Systems of their own: the model and the parameters, and what was asked for."""
+        return _rebuild, (self.model, self.worlds, self.dtype, self.device, self._threads, dict(self.params))
 
     # --- many steps at once ------------------------------------------------------------------------
 
@@ -308,6 +323,13 @@ class Articulated(System):
         )
 
 
+def _rebuild(model: Model, worlds: int, dtype: str, device: str, threads: int | None, params: dict) -> Articulated:
+    system = Articulated(model, contact=None, worlds=worlds, dtype=dtype, device=device, threads=threads)
+    for name, value in params.items():
+        system.params[name] = value
+    return system
+
+
 def _by_kind(constraints: tuple[str, ...]) -> str:
     """The first line of each kind ("limit: ...", "contact: ..."), and how many more of it there are."""
     kinds: dict[str, list[str]] = {}
@@ -336,12 +358,7 @@ class FusedBackward:
         final_q = self._own(final[0])
         self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
-        wp.launch(
-            self.kernels.to_tangent,
-            dim=system.worlds,
-            inputs=[system._tree, final_q, q_bar, self.carry_q],
-            device=system.device,
-        )
+        launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
         self.carry_v = wp.clone(v_bar)
         self.start_bar = None  # cotangent of the start's stored coordinates, if every state has its own
 
@@ -382,12 +399,8 @@ class FusedBackward:
             zeros((system.worlds, system.nq), system.dtype, system.device) if self.start_bar is None else self.start_bar
         )
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        wp.launch(
-            self.kernels.to_coordinates,
-            dim=system.worlds,
-            inputs=[system._tree, self._own(start[0]), self.carry_q, own, q_bar],
-            device=system.device,
-        )
+        inputs = [system._tree, self._own(start[0]), self.carry_q, own, q_bar]
+        launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
         return Bars(
             State(from_device(q_bar), from_device(self.carry_v)),

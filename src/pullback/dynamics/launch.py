@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import warp as wp
+
+# Warp loads a kernel's module at its first launch, and not safely from several threads at once.
+_loading = threading.Lock()
+
+
+def launch(kernel, dim: int, inputs: list, device: str, **options) -> wp.Launch | None:
+    """wp.launch, one at a time in the whole process."""
+    with _loading:
+        return wp.launch(kernel, dim=dim, inputs=inputs, device=device, **options)
 
 
 @dataclass
@@ -19,16 +29,13 @@ class Lane:
     _recorded: dict = field(default_factory=dict)  # kernel: (command, the inputs it holds)
 
     def record(self, kernel, inputs: tuple, device: str) -> wp.Launch:
-        """A launch with one thread a slot, kept for the next time: starting a recorded one costs a fifth of a new one.
-
-        To be called from one thread only: recording may load modules, which Warp does not do in parallel.
-        """
+        """A launch with one thread a slot, kept for the next time: starting it again costs a fifth of a new one."""
         if kernel in self._recorded:
             command, held = self._recorded[kernel]
             for i, (new, old) in enumerate(zip(inputs, held, strict=True)):
                 if new is not old:
                     command.set_param_at_index(i, new)
         else:
-            command = wp.launch(kernel, dim=self.slots, inputs=list(inputs), device=device, record_cmd=True)
+            command = launch(kernel, self.slots, list(inputs), device, record_cmd=True)
         self._recorded[kernel] = (command, inputs)
         return command

@@ -27,7 +27,8 @@ def linearize(
     control = checked(control, (system.worlds, system.nu), system.dtype, "control", ("worlds", "nu"))
     if rows == 0:
         return np.zeros((system.worlds, 0, 0), system.dtype), np.zeros((system.worlds, 0, system.nu), system.dtype)
-    wide = system.in_worlds(rows * system.worlds)
+    # Made once for a System, since it takes longer than the Jacobians do. It is given its parameters each time.
+    wide = system._wide = system._wide or system.in_worlds(rows * system.worlds)
     q, v, u = (np.repeat(to_numpy(x), rows, axis=0) for x in (*start, control))
     given = {**system.params, **{name: system.params.check(name, value) for name, value in (params or {}).items()}}
     per_world = {name: np.repeat(x, rows, axis=0) for name, x in given.items() if system.params.is_per_world(name, x)}

@@ -75,8 +75,8 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     lone = lone_free_bodies(model) if model.integrator == "implicitfast" else []
     tree.lone_body, tree.lone_end = ints([first for first, _ in lone]), ints([end for _, end in lone])
 
-    joint = model.actuator_joint
-    kind = model.joint_type[joint] if model.nu else np.zeros(0, int)
+    joint = model.actuator_joint if model.njoint else model.actuator_joint[:0]  # without joints none acts on anything
+    kind = model.joint_type[joint]
     tree.actuator_on = ints(np.select([kind == BALL, kind == FREE], [1, 2], 0))
     tree.actuator_q, tree.actuator_v = ints(model.joint_q[joint]), ints(model.joint_v[joint])
     tree.actuator_in_parent = ints(model.actuator_in_parent)

@@ -71,20 +71,27 @@ def step(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _rollout(system, every, q0, v0, controls, params):
+    q, v, _version = _forward(system, every, q0, v0, controls, params)
+    return q, v
+
+
+def _forward(system, every, q0, v0, controls, params):
+    """Kept states, and which version of the System's own parameters made them."""
     rows = 1 + -(-controls.shape[0] // every)
     shapes = tuple(jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for x in (q0, v0))
-    return _call(_Forward(system, every), shapes, q0, v0, controls, params)
+    version = jax.ShapeDtypeStruct((), np.int32)
+    return _call(_Forward(system, every), (*shapes, version), q0, v0, controls, params)
 
 
 def _rollout_fwd(system, every, q0, v0, controls, params):
-    q, v = _rollout(system, every, q0, v0, controls, params)
-    return (q, v), (q, v, controls, params)
+    q, v, version = _forward(system, every, q0, v0, controls, params)
+    return (q, v), (q, v, controls, params, version)
 
 
 def _rollout_bwd(system, every, kept, bars):
-    q, v, controls, params = kept
+    q, v, controls, params, version = kept
     shapes = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (q[0], v[0], controls, params))
-    return _call(_Backward(system, every), shapes, q, v, controls, params, *bars)
+    return _call(_Backward(system, every), shapes, q, v, controls, params, version, *bars)
 
 
 _rollout.defvjp(_rollout_fwd, _rollout_bwd)
@@ -121,7 +128,7 @@ class _Forward:
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
             run = roll(self.system, State(q0, v0), controls, checkpoint_every=self.every, params=params)
-            return tuple(to_numpy(x) for x in run.states)
+            return *(to_numpy(x) for x in run.states), np.int32(_version_of(self.system))
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,12 @@ class _Backward:
     system: System
     every: int
 
-    def __call__(self, q, v, controls, params, q_bar, v_bar):
+    def __call__(self, q, v, controls, params, version, q_bar, v_bar):
+        if int(version) != _version_of(self.system):
+            raise PullbackError(
+                "the System's parameters were changed between the motion and its gradient: "
+                "pass those that change as params"
+            )
         q, v, controls, q_bar, v_bar = (np.asarray(x) for x in (q, v, controls, q_bar, v_bar))
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
@@ -139,6 +151,10 @@ class _Backward:
                 name: to_numpy(bars.params[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()
             }
             return *(to_numpy(x) for x in bars.state), to_numpy(bars.controls), params_bar
+
+
+def _version_of(system: System) -> int:
+    return getattr(getattr(system, "params", None), "version", 0)
 
 
 def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tuple = ()) -> jax.Array:
@@ -152,7 +168,10 @@ def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tu
         raise PullbackError(
             f'{name} is {x.dtype}, but the System is {system.dtype}: convert it with .astype("{system.dtype}"){other}'
         )
-    if axes and (x.ndim != len(axes) or any(n != (size or max(n, 1)) for n, size in zip(x.shape, sizes, strict=True))):
+    if axes and (
+        x.ndim != len(axes)
+        or any(n == 0 if size is None else n != size for n, size in zip(x.shape, sizes, strict=True))
+    ):
         wanted = ", ".join(axis if size is None else f"{axis}={size}" for axis, size in zip(axes, sizes, strict=True))
         raise PullbackError(f"{name} has shape {x.shape}, but ({wanted}) is needed")
     return x

@@ -90,6 +90,8 @@ def _compile(data: bytes, *, document: str, virtual_path: Path, root: Path | Non
     try:
         with mujoco.MjVfs() as files:
             files[str(virtual_path)] = data
+            # MuJoCo keeps meshes by name and time of change, and so misses one written anew within the same second.
+            mujoco.mj_clearCache(mujoco.mj_getCache())
             return mujoco.MjModel.from_xml_path(str(virtual_path), vfs=files)
     except (ValueError, RuntimeError, mujoco.FatalError) as error:
         # MuJoCo names the path but not the element; only what it could not do without is worth reporting as missing.

@@ -102,6 +102,8 @@ def load(
     through an MjSpec). ``<mujoco><compiler .../></mujoco>`` inside the file changes that.
     """
     require_known_kinds(ignore)
+    if folder is not None and not isinstance(folder, str | os.PathLike):
+        raise PullbackError(f"folder must be a path, not {type(folder).__name__}")
     m = compile_source(source, anywhere=anywhere, folder=folder)
     check_numbers(m)
     refuse_unsupported(m, ignore)
@@ -171,6 +173,12 @@ def _first(bad: np.ndarray) -> int | None:
 def _refuse(m: mujoco.MjModel, what: str, bad: np.ndarray, values: np.ndarray, reason: str) -> None:
     if (i := _first(bad)) is not None:
         raise PullbackError(f"{_owner(m, what, i)} has {reason} ({np.array2string(values[i], precision=6)})")
+
+
+def _euler_damps_implicitly(m: mujoco.MjModel) -> bool:
+    """Unless told otherwise; but MuJoCo does not look for implicit damping where all there is is negative."""
+    only_negative = np.any(m.dof_damping < 0) and not np.any(m.dof_damping > 0)
+    return not disabled(m, Disable.mjDSBL_EULERDAMP) and not only_negative
 
 
 def check_numbers(m: mujoco.MjModel) -> None:
@@ -416,7 +424,7 @@ def _world(m: mujoco.MjModel, ignore: Collection[str]) -> dict:
         "timestep": float(m.opt.timestep),
         "gravity": _frozen(np.zeros(3) if disabled(m, Disable.mjDSBL_GRAVITY) else m.opt.gravity),
         "integrator": INTEGRATORS[m.opt.integrator],
-        "implicit_damping": not disabled(m, Disable.mjDSBL_EULERDAMP),
+        "implicit_damping": _euler_damps_implicitly(m),
         "fluid_density": float(m.opt.density) if fluid else 0.0,
         "fluid_viscosity": float(m.opt.viscosity) if fluid else 0.0,
         "wind": _frozen(m.opt.wind),

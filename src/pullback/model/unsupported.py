@@ -95,7 +95,9 @@ def fluid_acts(m: mujoco.MjModel) -> bool:
 def require_known_kinds(ignore: Collection[str]) -> None:
     if isinstance(ignore, str):
         raise PullbackError(f'ignore must be a tuple of kinds, as in ignore=("{ignore}",)')
-    unknown = [kind for kind in ignore if kind not in KINDS]
+    if not isinstance(ignore, Collection):
+        raise PullbackError(f"ignore must be a tuple of kinds, not {ignore!r}")
+    unknown = [kind for kind in ignore if not isinstance(kind, str) or kind not in KINDS]
     if unknown:
         known = ", ".join(KINDS)
         raise PullbackError(f"ignore has unknown kinds {', '.join(map(repr, unknown))}; the known ones are {known}")

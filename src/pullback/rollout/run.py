@@ -35,7 +35,7 @@ def rollout(
     if (controls is None) == (steps is None):
         raise PullbackError("give controls (steps, worlds, nu), or steps=N for a motion without control")
     if controls is None:
-        if not isinstance(steps, int | np.integer) or steps < 0:
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise PullbackError(f"steps must be a whole number of at least 0, not {steps!r}")
         controls = np.zeros((steps, system.worlds, system.nu), dtype=system.dtype)
     if not hasattr(controls, "shape"):
