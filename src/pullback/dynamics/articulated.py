@@ -95,7 +95,7 @@ class Articulated(System):
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._lock = threading.Lock()
-        self._wide: Articulated | None = None  # for linearize
+        self._wide: tuple | None = None  # what linearize keeps
 
     def __repr__(self) -> str:
         return (

@@ -27,20 +27,37 @@ def linearize(
     control = checked(control, (system.worlds, system.nu), system.dtype, "control", ("worlds", "nu"))
     if rows == 0:
         return np.zeros((system.worlds, 0, 0), system.dtype), np.zeros((system.worlds, 0, system.nu), system.dtype)
-    # Made once for a System, since it takes longer than the Jacobians do. It is given its parameters each time.
-    wide = system._wide = system._wide or system.in_worlds(rows * system.worlds)
+    wide, held = _wide_system(system, rows, params)
     q, v, u = (np.repeat(to_numpy(x), rows, axis=0) for x in (*start, control))
-    given = {**system.params, **{name: system.params.check(name, value) for name, value in (params or {}).items()}}
-    per_world = {name: np.repeat(x, rows, axis=0) for name, x in given.items() if system.params.is_per_world(name, x)}
-    after = wide.step(State(q, v), u, {**given, **per_world})
+    states = wide.steps(State(q, v), u[None], params=held)
+    after = State(states.q[1], states.v[1])
 
     # World w·rows + r holds the cotangent that picks row r: of the tangent of q' for r < nv, of v' for the rest.
     picks = np.tile(np.eye(rows, dtype=system.dtype), (system.worlds, 1))
     next_bar = State(coordinates_of_tangent(system.model, to_numpy(after.q), picks[:, :nv]), picks[:, nv:])
-    bars = wide.pullback(State(q, v), u, next_bar, {**given, **per_world}, wants_params=False)
+    backward = wide.backward(u[None], after, next_bar, params=held, wants_params=False)
+    backward.through(State(states.q[:1], states.v[:1]), 0, 1)
+    bars = backward.finish(State(states.q[0], states.v[0]))
     q_bar = tangent_of_coordinates(system.model, q, to_numpy(bars.state.q))
     A = np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1).reshape(system.worlds, rows, rows)
     B = to_numpy(bars.control).reshape(system.worlds, rows, system.nu)
     if not (np.isfinite(A).all() and np.isfinite(B).all()):
         raise PullbackError("the linearisation is not finite; is the state?")
     return A, B
+
+
+def _wide_system(system: Articulated, rows: int, params: Mapping | None):
+    """A System with ``rows`` copies of each world, and its parameters.
+
+    Both are kept with the System, since making them takes longer than the Jacobians do.
+    """
+    if system._wide is None:
+        system._wide = (system.in_worlds(rows * system.worlds), None, -1)
+    wide, held, version = system._wide
+    if params or version != system.params.version:
+        given = {**system.params, **{name: system.params.check(name, value) for name, value in (params or {}).items()}}
+        per_world = {n: np.repeat(x, rows, axis=0) for n, x in given.items() if system.params.is_per_world(n, x)}
+        held = wide.hold_params({**given, **per_world})
+        if not params:
+            system._wide = (wide, held, system.params.version)
+    return wide, held
