@@ -276,7 +276,8 @@ def memory(quick: bool):
         name = f"peak memory added by a {steps}-step gradient, quadruped" + (
             f", checkpoint_every={every}" * (every > 1)
         )
-        yield Figure(name, None if added is None else added / 1e6, "MB", "<= 2", "", "Qiao et al. 2021: 5.0 MB" * (every == 1))
+        note = "Qiao et al. 2021: 5.0 MB" if every == 1 else ""
+        yield Figure(name, None if added is None else added / 1e6, "MB", "<= 2", "", note)
 
 
 def long_chain(links: int) -> pb.Model:
