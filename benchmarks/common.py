@@ -228,12 +228,12 @@ def _small_pages(libc: ctypes.CDLL):
             libc.prctl(set_disable, 0, 0, 0, 0)
 
 
-def peak_added_memory(f: Callable[[], object], *, repeats: int = 3) -> int | None:
+def peak_added_memory(f: Callable[[], object], *, repeats: int = 9) -> int | None:
     """Peak resident memory [bytes] that running `f` adds to the process; None where the kernel cannot tell (not Linux).
 
     `f` runs once beforehand, so code, caches and lasting scratch are not counted: this is what each further run needs.
-    What `f` returns is counted, since it lives at the end of the run, and is then dropped. Median of `repeats`; good to
-    about 0.2 MB as long as no other thread allocates.
+    What `f` returns is counted, since it lives at the end of the run, and is then dropped. The least of `repeats`: what
+    else goes on in the process, such as a new arena of Python's allocator, can only add to it.
     """
     reset = Path("/proc/self/clear_refs")
     if not (sys.platform.startswith("linux") and os.access(reset, os.W_OK)):
@@ -252,7 +252,7 @@ def peak_added_memory(f: Callable[[], object], *, repeats: int = 3) -> int | Non
             result = f()
             added.append(max(0, _status_bytes("VmHWM") - before))
             del result
-    return int(statistics.median(added))
+    return min(added)
 
 
 # Machine
