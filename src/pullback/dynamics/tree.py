@@ -132,8 +132,7 @@ CACHE_LINE = 64
 def zeros_struct(struct, shapes: dict[str, tuple[int, int]], device: str):
     """A struct of arrays of zeros, all in one block of memory and each on a cache line of its own.
 
-    Where the arrays lie decides how often their elements straddle two lines: left to the allocator, a step takes up to
-    a third longer in one process than in the next.
+    One allocation instead of some forty, and no element straddles two lines that need not.
     """
     offsets, end = {}, 0
     for name, variable in struct.vars.items():

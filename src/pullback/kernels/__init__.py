@@ -20,7 +20,7 @@ import warp as wp
 PRECISIONS = ("float32", "float64")
 
 # Warp writes every product and every sum as a call of its own; without leave to contract across calls the compiler
-# makes no fused multiply-add of them (15 % of a step), and it gives up on vectorising small matrices too early.
+# makes no fused multiply-add of them, and it gives up on vectorising small matrices too early.
 CPU_FLAGS = "-ffp-contract=fast -mllvm=-slp-recursion-max-depth=12"
 
 
