@@ -1,5 +1,6 @@
 """Differentiable simulation in robotics: systems that step, and step back."""
 
+from pullback.contact import ContactCompliant, ContactConvex
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, State, System
 from pullback.dynamics import Articulated
@@ -10,6 +11,8 @@ from pullback.version import __version__
 __all__ = [
     "Articulated",
     "Bars",
+    "ContactCompliant",
+    "ContactConvex",
     "Model",
     "PullbackError",
     "Run",

@@ -36,11 +36,6 @@ Exit code 0: all agree. 1: a gradient is wrong. 2: bad input.
 def add(verbs) -> None:
     parser = verbs.add_parser("check", help="compare a robot's gradients with finite differences", description=ABOUT)
     add_common(parser, out="also write the report as DIR/check.json")
-    parser.add_argument(
-        "--contact",
-        choices=("model", "none"),
-        help="contacts, limits and friction loss as in the file, or none (default: as in the file if supported)",
-    )
     parser.add_argument("--steps", type=whole(2), default=10, metavar="N", help="of the short rollout (default 10)")
     parser.add_argument("--tolerance", type=positive, metavar="X", help="of the error, against the largest entry")
     parser.set_defaults(run=run)
@@ -49,7 +44,7 @@ def add(verbs) -> None:
 def run(args) -> int:
     model = read_robot(args)
     folder = None if args.out is None else writable_folder(args.out)
-    system, without = _system(model, args)
+    system = make_system(model, args)
     with compiling_note():
         check_system(system, names=("v",), tolerance=math.inf)
     reports = {count: check_each(system, args, count) for count in (1, args.steps)}
@@ -57,7 +52,7 @@ def run(args) -> int:
 
     result = {
         "robot": args.robot,
-        "contact_off": without,
+        "contact": args.contact,
         "passed": passed,
         "reports": [_plain(report) for report in reports.values()],
     }
@@ -66,18 +61,8 @@ def run(args) -> int:
     if args.json:
         print(json.dumps(result, indent=1))
     else:
-        _show(args, reports, without)
+        _show(args, reports)
     return 0 if passed else 1
-
-
-def _system(model, args) -> tuple[Articulated, bool]:
-    """The System, and whether contacts had to be left out."""
-    if args.contact is None and model.constraints:
-        try:
-            return make_system(model, args, contact="model"), False
-        except PullbackError:
-            return make_system(model, args, contact=None), True
-    return make_system(model, args, contact=None if args.contact == "none" else "model"), False
 
 
 def check_each(system: Articulated, args, count: int) -> Report:
@@ -101,9 +86,7 @@ def check_each(system: Articulated, args, count: int) -> Report:
     return Report(tuple(rows), report.tolerance, count)
 
 
-def _show(args, reports: dict[int, Report], without: bool) -> None:
-    if without:
-        print("note: contacts, limits and friction loss of this file are not supported yet and were switched off")
+def _show(args, reports: dict[int, Report]) -> None:
     for count, report in reports.items():
         print(f"\n{args.robot}, {'one step' if count == 1 else f'a rollout of {count} steps'}:\n\n{report}")
     print()

@@ -97,6 +97,12 @@ def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
         choices=sorted(KINDS),
         help=f"drop elements that are not supported; may be repeated. KIND is one of {', '.join(sorted(KINDS))}",
     )
+    parser.add_argument(
+        "--contact",
+        choices=("model", "none"),
+        default="model",
+        help="contacts, limits and friction loss as in the file (default), or none",
+    )
     parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -111,7 +117,8 @@ def read_robot(args) -> Model:
     return load(Path(name), ignore=tuple(args.ignore), anywhere=args.anywhere)
 
 
-def make_system(model: Model, args, *, contact: str | None, worlds: int = 1) -> Articulated:
+def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
+    contact = None if args.contact == "none" else args.contact
     with quiet_warp():
         return Articulated(model, contact=contact, worlds=worlds, dtype=args.dtype, device=args.device)
 
@@ -165,7 +172,7 @@ def compiling_note():
     """Says so when what is done here takes as long as compiling does."""
 
     def note():
-        console().print("compiling kernels for the first time, which takes about 10 s ...", style="dim")
+        console().print("compiling kernels for the first time, which may take a minute ...", style="dim")
 
     timer = threading.Timer(COMPILING_AFTER, note)
     timer.daemon = True

@@ -56,12 +56,6 @@ def add(verbs) -> None:
     )
     parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
     parser.add_argument("--worlds", type=whole(1), default=1, metavar="N", help="copies of the robot (default 1)")
-    parser.add_argument(
-        "--contact",
-        choices=("model", "none"),
-        default="model",
-        help="contacts, limits and friction loss as in the file (default), or none",
-    )
     parser.set_defaults(run=run)
 
 
@@ -74,7 +68,7 @@ def run(args) -> int:
         raise PullbackError(
             f"a motion of {steps} steps and {args.worlds} worlds takes {size / 2**30:.0f} GiB: ask for less"
         )
-    system = make_system(model, args, contact=None if args.contact == "none" else "model", worlds=args.worlds)
+    system = make_system(model, args, worlds=args.worlds)
     folder = writable_folder(args.out or Path("out") / Path(args.robot).stem)
 
     controls = make_controls(model, keyframe, args, steps)

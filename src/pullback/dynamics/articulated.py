@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import warp as wp
 
+from pullback.contact import Contact, ContactConvex, Scene
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -24,6 +25,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System
+from pullback.dynamics.contacts import contact_room, flavour_of, shapes_struct
 from pullback.dynamics.launch import Lane, launch
 from pullback.dynamics.linearize import linearize
 from pullback.dynamics.params import KernelParams, Params
@@ -31,7 +33,7 @@ from pullback.dynamics.tree import INTEGRATORS, Layout, tree_struct, workspace_s
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, Model
 
-HEALTHY, NOT_FINITE = -2, -1  # as in kernels/step.py
+HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS, NOT_CONVERGED = -2, -1, -3, -4  # as in kernels/step.py
 MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
 
 
@@ -39,8 +41,8 @@ class Articulated(System):
     """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
 
     model:    from :func:`pullback.load`
-    contact:  "model": contacts, joint limits and friction loss as the file says. They are not supported yet: an error
-              if the file has any. None: switched off.
+    contact:  "model": contacts, joint limits and friction loss as the file says, by :class:`ContactConvex`. None:
+              all of them switched off. Or one of the contact models.
     worlds:   how many copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
@@ -50,7 +52,7 @@ class Articulated(System):
     def __init__(
         self,
         model: Model,
-        contact: str | None = "model",
+        contact: Contact | str | None = "model",
         *,
         worlds: int = 1,
         dtype: str = "float64",
@@ -59,13 +61,13 @@ class Articulated(System):
     ):
         if not isinstance(model, Model):
             raise PullbackError(f"model must come from pullback.load, not {type(model).__name__}")
-        if contact not in ("model", None):
-            raise PullbackError(f"contact={contact!r} is not known: use 'model' (as the file says) or None (off)")
-        if contact == "model" and model.constraints:
+        if contact not in ("model", None) and not isinstance(contact, Contact):
             raise PullbackError(
-                "this file asks for what is not supported yet; pass contact=None to switch all of it off: "
-                + _by_kind(model.constraints)
+                f"contact={contact!r} is not known: use 'model' (as the file says), None (off), or a contact model "
+                "such as pullback.ContactConvex()"
             )
+        if contact == "model":
+            contact = ContactConvex() if model.constraints else None
         if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
             raise PullbackError(
                 f"a model's integrator is one of {', '.join(INTEGRATORS)} and its timestep positive, not "
@@ -73,18 +75,21 @@ class Articulated(System):
             )
         if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
             raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
-        self.model = model
+        self.model, self.contact = model, contact
         self.worlds = int(worlds)
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
-        self.params = Params(model, self.worlds)
+        self._scene = Scene.of(model) if contact is not None else None
+        self.params = Params(model, self.worlds, self._scene, contact)
         self._quaternions = [
             (int(q) + 3 * (kind == FREE), name)
             for q, kind, name in zip(model.joint_q, model.joint_type, model.joint_names, strict=True)
             if kind in (FREE, BALL)
         ]
         self._layout = Layout(model)
+        self._flavour = flavour_of(self.dtype, contact.kernels(self._scene.rows) if contact is not None else "")
+        self._shapes = shapes_struct(self._scene, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
@@ -105,17 +110,24 @@ class Articulated(System):
 
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":
-            slots = min(self.worlds, MOST_SLOTS)
-            return [Lane(0, self.worlds, slots, workspace_struct(self.model, self.dtype, self.device, slots))]
+            return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS))]
         if threads is None:
             threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if not isinstance(threads, int | np.integer) or threads < 1:
             raise PullbackError(f"threads must be a whole number of at least 1, not {threads!r}")
         bounds = np.linspace(0, self.worlds, min(threads, self.worlds) + 1).astype(int)
-        return [
-            Lane(int(first), int(end), 1, workspace_struct(self.model, self.dtype, self.device, 1))
-            for first, end in zip(bounds[:-1], bounds[1:], strict=True)
-        ]
+        return [self._lane(int(first), int(end), 1) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def _lane(self, first: int, end: int, slots: int) -> Lane:
+        room = contact_room(self._scene, self._flavour, self.device, slots, self.max_contacts, self.nv)
+        return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *room)
+
+    @property
+    def max_contacts(self) -> int:
+        """How many contacts each world has room for."""
+        if self.contact is None:
+            return 0
+        return self._scene.max_contacts if self.contact.max_contacts is None else self.contact.max_contacts
 
     # --- states and controls -----------------------------------------------------------------------
 
@@ -193,11 +205,15 @@ class Articulated(System):
             raise PullbackError(f"params must map names to arrays, as in {{'mass': mass}}, not {type(given).__name__}")
         if given:
             values = {**self.params, **{name: self.params.check(name, value) for name, value in given.items()}}
-            return KernelParams(self.model, self._layout, values, self.worlds, self.dtype, self.device)
+            return self._kernel_params_of(values)
         if self._kernel_params is None or self._kernel_params[0] != self.params.version:
-            fresh = KernelParams(self.model, self._layout, self.params, self.worlds, self.dtype, self.device)
-            self._kernel_params = (self.params.version, fresh)
+            self._kernel_params = (self.params.version, self._kernel_params_of(self.params))
         return self._kernel_params[1]
+
+    def _kernel_params_of(self, values: Mapping) -> KernelParams:
+        return KernelParams(
+            self.model, self._layout, values, self.worlds, self.dtype, self.device, self._scene, self.contact
+        )
 
     # --- the contract ------------------------------------------------------------------------------
 
@@ -240,7 +256,7 @@ class Articulated(System):
         """
         other = Articulated(
             self.model,
-            contact=None,
+            contact=self.contact,
             worlds=worlds,
             dtype=dtype or self.dtype,
             device=self.device,
@@ -254,7 +270,8 @@ class Articulated(System):
 
     def __reduce__(self):
         """Copies and pickles are Systems of their own: the model and the parameters, and what was asked for."""
-        return _rebuild, (self.model, self.worlds, self.dtype, self.device, self._threads, dict(self.params))
+        settings = (self.worlds, self.dtype, self.device, self._threads)
+        return _rebuild, (self.model, self.contact, *settings, dict(self.params))
 
     # --- many steps at once ------------------------------------------------------------------------
 
@@ -271,10 +288,11 @@ class Articulated(System):
         wp.copy(v, start.v, count=start.v.size)
         status = wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
         self._launch(
-            specialise(self.dtype, "step").rollout,
-            (self._tree, kernel_params.struct),
+            specialise(self._flavour, "step").rollout,
+            (self._tree, self._shapes, kernel_params.struct),
             (controls,),
             (0, count, keep_every, q, v, status),
+            with_contacts=True,
         )
         self._check_health(status, controls)
         return State(from_device(q), from_device(v))
@@ -282,23 +300,22 @@ class Articulated(System):
     def backward(self, controls, final: State, final_bar: State, *, params: Mapping | None = None, wants_params=True):
         return FusedBackward(self, controls, final, final_bar, self._take_params(params), wants_params)
 
-    def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
+    def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
 
-        One launch at a time: a System has one workspace, whichever threads of the user's call it.
+        With contacts, those and their rows stand after the workspace. One launch at a time: a System has one workspace,
+        whichever threads of the user's call it.
         """
         with self._lock:
-            self._launch_lanes(kernel, before, arrays, after)
-
-    def _launch_lanes(self, kernel, before: tuple, arrays: tuple, after: tuple) -> None:
-        launches = [
-            lane.record(kernel, (*before, lane.workspace, *arrays, lane.first, lane.end, *after), self.device)
-            for lane in self._lanes
-        ]
-        if self._pool is None:
-            launches[0].launch()
-        else:
-            list(self._pool.map(wp.Launch.launch, launches))
+            launches = []
+            for lane in self._lanes:
+                room = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
+                inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
+                launches.append(lane.record(kernel, inputs, self.device))
+            if self._pool is None:
+                launches[0].launch()
+            else:
+                list(self._pool.map(wp.Launch.launch, launches))
 
     def _check_health(self, status: wp.array, controls: wp.array) -> None:
         health = status.numpy()
@@ -309,6 +326,17 @@ class Articulated(System):
         code, step = int(health[world, 0]), int(health[world, 1])
         if not np.all(np.isfinite(controls.numpy()[step, world])):
             raise PullbackError(f"controls are not finite in world {world} at step {step}")
+        if code == TOO_MANY_CONTACTS:
+            raise PullbackError(
+                f"there are more contacts in world {world} at step {step} than the {self.max_contacts} there is room for; "
+                f"raise it: contact=pullback.{type(self.contact).__name__}(max_contacts=...)"
+            )
+        if code == NOT_CONVERGED:
+            raise PullbackError(
+                f"the contact forces of world {world} at step {step} could not be found to the accuracy that a gradient "
+                "needs; are masses, stiffnesses or penetrations in it extreme?"
+                + (" Try dtype='float64'." if self.dtype == "float32" else "")
+            )
         if code != NOT_FINITE:
             joint = self.model.joint_names[int(np.searchsorted(self.model.joint_v, code, side="right")) - 1]
             raise PullbackError(
@@ -323,19 +351,11 @@ class Articulated(System):
         )
 
 
-def _rebuild(model: Model, worlds: int, dtype: str, device: str, threads: int | None, params: dict) -> Articulated:
-    system = Articulated(model, contact=None, worlds=worlds, dtype=dtype, device=device, threads=threads)
+def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
+    system = Articulated(model, contact, worlds=worlds, dtype=dtype, device=device, threads=threads)
     for name, value in params.items():
         system.params[name] = value
     return system
-
-
-def _by_kind(constraints: tuple[str, ...]) -> str:
-    """The first line of each kind ("limit: ...", "contact: ..."), and how many more of it there are."""
-    kinds: dict[str, list[str]] = {}
-    for line in constraints:
-        kinds.setdefault(line.split(":")[0], []).append(line)
-    return "; ".join(lines[0] + (f" (and {len(lines) - 1} more)" if lines[1:] else "") for lines in kinds.values())
 
 
 class FusedBackward:
@@ -352,7 +372,7 @@ class FusedBackward:
         self.controls = system._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
         self.params_bar = params.zero_bars() if wants_params else params.no_bars()
-        self.kernels = specialise(system.dtype, "step_adjoint")
+        self.kernels = specialise(system._flavour, "step_adjoint")
         if not isinstance(final_bar, tuple) or len(final_bar) != 2:
             raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
         final_q = self._own(final[0])
@@ -384,13 +404,18 @@ class FusedBackward:
         if states_bar is not None and first == 0:
             self.start_bar = self._own(states_bar[0][0])
         q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
-        self.system._launch(
+        system = self.system
+        status = wp.full((system.worlds, 2), HEALTHY, dtype=wp.int32, device=system.device)
+        system._launch(
             self.kernels.rollout_adjoint,
-            (self.system._tree, self.params.struct, self.params_bar),
+            (system._tree, system._shapes, self.params.struct, self.params_bar),
             (self.controls, self.controls_bar),
             (first, end, q, v, q_bar, v_bar, int(states_bar is not None), int(self.wants_params))
-            + (self.carry_q, self.carry_v),
+            + (self.carry_q, self.carry_v, status),
+            with_contacts=True,
         )
+        if system.contact is not None:
+            system._check_health(status, self.controls)
 
     def finish(self, start: State) -> Bars:
         """The cotangents at the start of the trajectory, in stored coordinates."""

@@ -26,6 +26,8 @@ class Lane:
     end: int
     slots: int
     workspace: Any
+    contacts: Any
+    rows: Any
     _recorded: dict = field(default_factory=dict)  # kernel: (command, the inputs it holds)
 
     def record(self, kernel, inputs: tuple, device: str) -> wp.Launch:

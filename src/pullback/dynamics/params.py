@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
+from pullback.contact import Contact, Scene
+from pullback.contact.params import FIELDS, check_contact_parameter, contact_parameters, kernel_form, user_form
 from pullback.core.arrays import checked, to_numbers
 from pullback.core.errors import PullbackError, UnknownName
 from pullback.core.system import Named
@@ -31,7 +33,7 @@ class Parameter:
         return self.value.shape
 
 
-def parameters(model: Model) -> dict[str, Parameter]:
+def parameters(model: Model, scene: Scene | None = None, contact: Contact | None = None) -> dict[str, Parameter]:
     """All differentiable parameters of a model, at the values the file gave."""
     table = {
         "mass": Parameter("kg", ("body",), model.body_mass),
@@ -58,6 +60,8 @@ def parameters(model: Model) -> dict[str, Parameter]:
             "wind": Parameter("m/s", ("axis",), model.wind),
             "fluid_box": Parameter("m", ("body", "axis"), model.fluid_box),
         }
+    if scene is not None:
+        table |= {name: Parameter(*entry) for name, entry in contact_parameters(scene, contact).items()}
     return table
 
 
@@ -67,9 +71,9 @@ class Params(Mapping):
     Arrays are read-only; set a changed copy. One with a leading axis of size ``worlds`` gives each world its own.
     """
 
-    def __init__(self, model: Model, worlds: int):
-        self._model, self._worlds = model, worlds
-        self._table = parameters(model)
+    def __init__(self, model: Model, worlds: int, scene: Scene | None = None, contact: Contact | None = None):
+        self._model, self._worlds, self._scene = model, worlds, scene
+        self._table = parameters(model, scene, contact)
         self._values = {name: _frozen(np.array(entry.value, dtype=np.float64)) for name, entry in self._table.items()}
         self.version = 0  # counts changes, so that derived arrays know when they are stale
 
@@ -139,6 +143,10 @@ class Params(Mapping):
             for start, _ in rotations(self._model):
                 short = np.linalg.norm(array[..., start : start + 4], axis=-1) < 1e-12
                 self._refuse(name, short, "has no direction: its quaternion is of zero length", item=start)
+        elif self._scene is not None:
+            found = check_contact_parameter(self._scene, name, array)
+            if found is not None:
+                self._refuse(name, *found)
         return _frozen(array)
 
     def _refuse(self, name: str, wrong: np.ndarray, why: str, item: int | None = None) -> None:
@@ -146,19 +154,20 @@ class Params(Mapping):
         if not np.any(wrong):
             return
         index = [int(i) for i in np.argwhere(wrong)[0]] if np.ndim(wrong) else []
-        per_world = len(index) > len(self._table[name].axes) - (name in WHOLE_ROWS) - (item is not None)
+        rows = len(self._table[name].axes) - (self._table[name].axes[-1:] == ("entry",) or name == "joint_axis")
+        per_world = len(index) > rows - (item is not None)
         world = f" in world {index.pop(0)}" if per_world else ""
         axis = (self._table[name].axes or ("",))[0]
         item = index[0] if item is None and index else item
         if axis == "coordinate":
             axis, item = "joint", int(np.searchsorted(self._model.joint_q, item, side="right")) - 1
-        names = {"body": self._model.body_names, "joint": self._model.joint_names}.get(axis, ())
+        names = {
+            "body": self._model.body_names,
+            "joint": self._model.joint_names,
+            "geom": self._model.geoms.names,
+        }.get(axis, ())
         where = "" if item is None else f" of {names[item]!r}" if names else f" at {axis} {item}"
         raise PullbackError(f"parameter {name!r}{where}{world} {why}")
-
-
-# Parameters that are judged a row at a time: a whole tensor, quaternion or axis.
-WHOLE_ROWS = ("inertia", "body_quat", "joint_axis")
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -184,11 +193,22 @@ STRAIGHT = ("mass", "com", "inertia", "gravcomp", "damping", "armature", "gear",
 class KernelParams:
     """Values of all parameters as the kernels read them, and the way back for cotangents."""
 
-    def __init__(self, model: Model, layout: Layout, values: Mapping, worlds: int, precision: str, device: str):
+    def __init__(
+        self,
+        model: Model,
+        layout: Layout,
+        values: Mapping,
+        worlds: int,
+        precision: str,
+        device: str,
+        scene: Scene | None = None,
+        contact: Contact | None = None,
+    ):
         self.model, self.layout, self.worlds = model, layout, worlds
-        self.precision, self.device = precision, device
+        self.precision, self.device, self.scene = precision, device, scene
         self.values = dict(values)
-        table = parameters(model)
+        table = parameters(model, scene, contact)
+        self.contact_names = set(table) - set(parameters(model))
         self.per_world = {n: np.ndim(v) > len(table[n].shape) for n, v in self.values.items()}
         module = specialise(precision, "tree")
         self.struct = module.Params()
@@ -204,6 +224,8 @@ class KernelParams:
     def _kernel_form(self, name: str) -> np.ndarray:
         """(1 or worlds, items, entries)"""
         model, layout = self.model, self.layout
+        if name in FIELDS:
+            return kernel_form(self.scene, name, self.values, self._batched)
         if name == "fluid_quat":
             return model.fluid_quat[None]
         if name == "fluid_box" and name not in self.values:
@@ -277,7 +299,9 @@ class KernelParams:
             return array if self.per_world[name] else array.sum(axis=0, keepdims=True)
 
         value = self._batched(name)
-        if name in STRAIGHT:
+        if name in self.contact_names:
+            bar = user_form(self.scene, name, value, total)
+        elif name in STRAIGHT:
             bar = total(name)
         elif name == "body_pos":
             bar = total(name)

@@ -114,7 +114,7 @@ WORKSPACE_SIZES = {
     "turn": "joints",
     **dict.fromkeys(("q", "q_start"), "nq"),
     **dict.fromkeys(("v", "a", "tau", "actuation", "diagonal", "S", "U", "D_inv", "u"), "nv"),
-    **dict.fromkeys(("q_bar", "v_bar", "a_bar", "w", "v_start", "q_start_bar", "v_start_bar"), "nv"),
+    **dict.fromkeys(("q_bar", "v_bar", "a_bar", "w", "tau_bar", "v_start", "q_start_bar", "v_start_bar"), "nv"),
     **dict.fromkeys(("stage_v", "stage_a", "stage_v_bar", "stage_a_bar"), "stages"),
 }
 

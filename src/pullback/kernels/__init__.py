@@ -1,13 +1,17 @@
-"""Everything that runs inside a Warp kernel, written once and specialised for float32 and float64.
+"""Everything that runs inside a Warp kernel, written once and specialised by precision and contact model.
 
 A Warp function has concrete types, so each precision needs its own copy of every function. Python can load one
-directory of sources under two package names: ``specialise("float32", "step")`` imports ``step.py`` as
+directory of sources under several package names: ``specialise("float32", "step")`` imports ``step.py`` as
 ``pullback.kernels.float32.step``. The modules here import each other *relatively*, and therefore always find their
-own precision; ``scalar.py`` looks at its package's name to choose the number type. Warp sees two modules, compiles
-only the one that is launched, and caches both.
+own precision; ``scalar.py`` looks at its package's name to choose the number type. In the same way
+``specialise("float64_convex3", "step")`` is the step with MuJoCo's contact and at most three rows a contact:
+``flavour.py`` looks at the name, and what a contact model does not need is not in its kernels. Modules that know of no
+contact model (``SHARED``) are those of the plain precision. Warp sees several modules, compiles only those that are
+launched, and caches all.
 
 Inside this directory a module imports only from those above it:
-scalar, spatial, tree, forces, sweeps, gyroscopic, then the kernels (step, step_adjoint, algorithms, ...).
+scalar, spatial, tree, forces, sweeps, gyroscopic; shapes, support, features, narrow, narrow_box, convex_pairs, collide;
+flavour, rows, law, convex, impulse, compliant; then the kernels (step, step_adjoint, algorithms, ...).
 """
 
 import functools
@@ -18,6 +22,8 @@ import types
 import warp as wp
 
 PRECISIONS = ("float32", "float64")
+CONTACTS = ("convex3", "convex6", "impulse", "compliant")
+SHARED = ("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic", "shapes", "features", "collide")
 
 # Warp writes every product and every sum as a call of its own; without leave to contract across calls the compiler
 # makes no fused multiply-add of them, and it gives up on vectorising small matrices too early.
@@ -25,15 +31,19 @@ CPU_FLAGS = "-ffp-contract=fast -mllvm=-slp-recursion-max-depth=12"
 
 
 @functools.cache
-def specialise(precision: str, name: str) -> types.ModuleType:
-    """The kernel module ``name`` compiled for ``precision``."""
-    assert precision in PRECISIONS, precision
-    package = f"{__name__}.{precision}"
+def specialise(flavour: str, name: str) -> types.ModuleType:
+    """The kernel module ``name`` for a precision, or for a precision and a contact model: "float64_impulse"."""
+    precision, _, contact = flavour.partition("_")
+    assert precision in PRECISIONS and contact in ("", *CONTACTS), flavour
+    package = f"{__name__}.{flavour}"
     if package not in sys.modules:
         twin = types.ModuleType(package, __doc__)
         twin.__path__ = __path__
         sys.modules[package] = twin
+        if contact:
+            sys.modules.update({f"{package}.{shared}": specialise(precision, shared) for shared in SHARED})
     module = importlib.import_module(f"{package}.{name}")
-    flags = {"cpu_compiler_flags": f"{wp.config.cpu_compiler_flags or ''} {CPU_FLAGS}", "enable_backward": False}
-    wp.set_module_options(flags, module)
+    if not (contact and name in SHARED):
+        flags = {"cpu_compiler_flags": f"{wp.config.cpu_compiler_flags or ''} {CPU_FLAGS}", "enable_backward": False}
+        wp.set_module_options(flags, module)
     return module

@@ -154,16 +154,17 @@ def joint_forces_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """Adds the cotangents of q, v, controls and parameters, where that of tau is w and that of the diagonal -w a."""
+    """Adds the cotangents of q, v, controls and parameters from tau_bar; that of the diagonal is -w a."""
     for d in range(m.nv):
-        tau_bar = s.w[d, slot]
-        felt = s.v[d, slot]
-        if m.implicit_damping == 1:
-            felt += m.timestep * s.a[d, slot]
+        tau_bar = s.tau_bar[d, slot]
+        diagonal_bar = -s.w[d, slot] * s.a[d, slot]
         s.v_bar[d, slot] = s.v_bar[d, slot] - p.damping[world, d] * tau_bar
         if wants_params == 1:
-            p_bar.damping[world, d] = p_bar.damping[world, d] - tau_bar * felt
-            p_bar.armature[world, d] = p_bar.armature[world, d] - tau_bar * s.a[d, slot]
+            damping_bar = -tau_bar * s.v[d, slot]
+            if m.implicit_damping == 1:
+                damping_bar += m.timestep * diagonal_bar
+            p_bar.damping[world, d] = p_bar.damping[world, d] + damping_bar
+            p_bar.armature[world, d] = p_bar.armature[world, d] + diagonal_bar
     for k in range(m.actuator_on.shape[0]):
         control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
         length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
@@ -184,7 +185,7 @@ def joint_forces_adjoint(
         length_bar = real(0.0)
         velocity_bar = real(0.0)
         if m.actuator_on[k] == ON_SCALAR:
-            pull_bar = s.w[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+            pull_bar = s.tau_bar[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
             force_bar = free * gear[0] * pull_bar
             length_bar = force_bar * slope_length
             velocity_bar = force_bar * slope_velocity
@@ -202,9 +203,9 @@ def joint_forces_adjoint(
             on_free = m.actuator_on[k] == ON_FREE
             if on_free:
                 push = vec3(gear[0], gear[1], gear[2])
-                w_push = read_vec3(s.w, d, slot)
+                w_push = read_vec3(s.tau_bar, d, slot)
                 v_push = read_vec3(s.v, d, slot)
-                w_turn = read_vec3(s.w, d + 3, slot)
+                w_turn = read_vec3(s.tau_bar, d + 3, slot)
                 force_bar = free * (wp.dot(push, w_push) + wp.dot(turn, w_turn))
                 velocity_bar = force_bar * slope_velocity
                 add_vec3(s.v_bar, d, slot, velocity_bar * push)
@@ -213,7 +214,7 @@ def joint_forces_adjoint(
                 d += 3
                 qi += 3
             quat = read_quat(s, qi, slot)
-            w_turn = read_vec3(s.w, d, slot)
+            w_turn = read_vec3(s.tau_bar, d, slot)
             v_turn = read_vec3(s.v, d, slot)
             turn_bar = force * w_turn
             if not on_free:
@@ -249,7 +250,7 @@ def joint_forces_adjoint(
             d = m.joint_v[k]
             if m.joint_type[k] == BALL:
                 stretch = quat_log(quat_mul(quat_conj(spring_quat(p, world, qi)), read_quat(s, qi, slot)))
-                w = read_vec3(s.w, d, slot)
+                w = read_vec3(s.tau_bar, d, slot)
                 add_vec3(s.q_bar, d, slot, log_jacobian_transposed(stretch, -stiffness * w))
                 if wants_params == 1:
                     p_bar.stiffness[world, k] = p_bar.stiffness[world, k] - wp.dot(w, stretch)
@@ -258,7 +259,7 @@ def joint_forces_adjoint(
                     for j in range(3):
                         p_bar.spring_ref[world, qi + j] = p_bar.spring_ref[world, qi + j] + rest_bar[j]
             else:
-                pull_bar = s.w[d, slot]
+                pull_bar = s.tau_bar[d, slot]
                 s.q_bar[d, slot] = s.q_bar[d, slot] - stiffness * pull_bar
                 if wants_params == 1:
                     stretched = s.q[qi, slot] - p.spring_ref[world, qi]

@@ -2,15 +2,23 @@
 
 import warp as wp
 
+from .collide import detect
+from .compliant import compliant_forces
+from .convex import CONVERGED, convex_forces
+from .flavour import COMPLIANT, CONVEX, HAS_CONTACT
 from .forces import fluid_forces, joint_forces
 from .gyroscopic import gyroscopic
+from .rows import Rows
 from .scalar import real, vec3, vec4
+from .shapes import Contacts, Shapes
 from .spatial import log_jacobian, quat_exp, quat_mul, quat_unit
 from .sweeps import bias_forces, eliminate, outward, substitute
 from .tree import BALL, RK4, Params, Tree, Workspace, read_vec3
 
 HEALTHY = wp.constant(-2)
-NOT_FINITE = wp.constant(-1)  # any other status is the degree of freedom whose inertia vanished
+NOT_FINITE = wp.constant(-1)  # a status that is not negative is the degree of freedom whose inertia vanished
+TOO_MANY_CONTACTS = wp.constant(-3)
+NOT_CONVERGED = wp.constant(-4)
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -19,17 +27,57 @@ FLOWN_AWAY = wp.constant(real(1e6))
 
 
 @wp.func
-def accelerate(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
-    """Joint accelerations s.a from s.q, s.v and controls[t, world]; everything the adjoint needs stays in s."""
+def size_of_state(m: Tree, s: Workspace, slot: int):
+    total = real(0.0)
+    for d in range(m.nv):
+        total += wp.abs(s.v[d, slot])
+    for i in range(m.nq):
+        total += wp.abs(s.q[i, slot])
+    return total
+
+
+@wp.func
+def accelerate(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    t: int,
+    world: int,
+    slot: int,
+):
+    """Joint accelerations s.a from s.q, s.v and controls[t, world]; everything the adjoint needs stays in s, c and r.
+
+    Returns the status.
+    """
     outward(m, p, s, world, slot)
     joint_forces(m, p, s, controls, t, world, slot)
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
+    status = int(HEALTHY)
+    if HAS_CONTACT:
+        more = real(0.0)
+        if COMPLIANT:
+            more = p.law[world, 0][0]  # its forces begin a little before surfaces touch
+        detect(g, p, s, c, more, world, slot)
+        if c.count[0, slot] > c.pair.shape[0]:
+            status = TOO_MANY_CONTACTS
+    if CONVEX:
+        convex_forces(m, g, p, s, c, r, world, slot)
+        if not r.residual[0, slot] <= CONVERGED and status == HEALTHY:
+            status = NOT_CONVERGED
+    if COMPLIANT:
+        compliant_forces(m, g, p, s, c, r, world, slot)
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
     gyroscopic(m, p, s, world, slot)
-    return singular
+    if singular >= 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
+        status = singular
+    return status
 
 
 @wp.func
@@ -124,16 +172,27 @@ def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
 
 
 @wp.func(inline=True)
-def step(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
+def step(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    t: int,
+    world: int,
+    slot: int,
+):
     """s.q, s.v one timestep on. Returns the status."""
-    singular = int(-1)
+    status = int(HEALTHY)
     start_stages(m, s, slot)
     for stage in range(stage_count(m.integrator)):
         enter_stage(m, s, stage, slot)
-        found = accelerate(m, p, s, controls, t, world, slot)
+        found = accelerate(m, g, p, s, c, r, controls, t, world, slot)
         leave_stage(m, s, stage, slot)
-        if found >= 0 and singular < 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
-            singular = found
+        if status == HEALTHY:
+            status = found
     if m.integrator == RK4:
         for d in range(m.nv):
             s.v[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)
@@ -144,29 +203,19 @@ def step(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: 
         for d in range(m.nv):
             s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
         advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
-    status = int(HEALTHY)
-    if not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
+    if status == HEALTHY and not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
         status = NOT_FINITE
-    if singular >= 0:
-        status = singular
     return status
-
-
-@wp.func
-def size_of_state(m: Tree, s: Workspace, slot: int):
-    total = real(0.0)
-    for d in range(m.nv):
-        total += wp.abs(s.v[d, slot])
-    for i in range(m.nq):
-        total += wp.abs(s.q[i, slot])
-    return total
 
 
 @wp.kernel(enable_backward=False)
 def rollout(
     m: Tree,
+    g: Shapes,
     p: Params,
     s: Workspace,
+    c: Contacts,
+    r: Rows,
     controls: wp.array3d(dtype=real),
     first_world: int,
     end_world: int,
@@ -192,7 +241,7 @@ def rollout(
         healthy = bool(True)
         for t in range(first_step, end_step):
             if healthy:
-                state_of_health = step(m, p, s, controls, t, world, slot)
+                state_of_health = step(m, g, p, s, c, r, controls, t, world, slot)
                 if state_of_health != HEALTHY:
                     healthy = False
                     status[world, 0] = state_of_health

@@ -6,9 +6,13 @@ w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q,
 
 import warp as wp
 
+from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
+from .flavour import COMPLIANT, CONVEX
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
 from .gyroscopic import gyroscopic_adjoint, gyroscopic_solve
+from .rows import Rows, has_rows
 from .scalar import real, vec3, vec4
+from .shapes import Contacts, Shapes
 from .spatial import (
     coordinates_of_tangent,
     exp_jacobian_transposed,
@@ -19,6 +23,7 @@ from .spatial import (
     tangent_of_coordinates,
 )
 from .step import (
+    HEALTHY,
     accelerate,
     enter_stage,
     leave_stage,
@@ -29,16 +34,19 @@ from .step import (
     stage_weight,
     start_stages,
 )
-from .sweeps import inverse_dynamics_adjoint, inward_adjoint, solve
+from .sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .tree import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 
 
 @wp.func(inline=True)
 def accelerate_adjoint(
     m: Tree,
+    g: Shapes,
     p: Params,
     p_bar: Params,
     s: Workspace,
+    c: Contacts,
+    r: Rows,
     controls: wp.array3d(dtype=real),
     controls_bar: wp.array3d(dtype=real),
     t: int,
@@ -49,11 +57,41 @@ def accelerate_adjoint(
     """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar and p_bar. Right after ``accelerate`` at the same state."""
     solve(m, s, slot)
     gyroscopic_solve(m, p, s, world, slot)
-    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
-    gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
-    if m.has_fluid == 1:
-        fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
-    inward_adjoint(m, p, p_bar, s, world, slot, wants_params)
+    for d in range(m.nv):
+        s.tau_bar[d, slot] = s.w[d, slot]
+    passes = int(1)
+    if CONVEX or COMPLIANT:
+        if has_rows(c, r, slot):
+            constrained_solve(m, g, s, c, r, slot)
+            passes = 2
+    for sweep in range(passes):
+        first = passes == 2 and sweep == 0
+        if CONVEX or COMPLIANT:
+            # Constraint forces are found with accelerations of their own, before implicit damping: the pairing has a
+            # second part, w·(smooth - M a), which goes back by the same sweeps.
+            if passes == 2:
+                for d in range(m.nv):
+                    if sweep == 0:
+                        r.kept_w[d, slot] = s.w[d, slot]
+                        r.kept_a[d, slot] = s.a[d, slot]
+                        s.w[d, slot] = r.w[d, slot]
+                        s.a[d, slot] = r.a[d, slot]
+                    else:
+                        s.w[d, slot] = r.kept_w[d, slot]
+                        s.a[d, slot] = r.kept_a[d, slot]
+                virtual_motions(m, s, slot)
+                accelerations(m, s, slot)
+        inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
+        if not first:
+            gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if m.has_fluid == 1:
+            fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if CONVEX or COMPLIANT:
+            if passes == 2:
+                push_contact_forces(g, s, c, r, slot)
+                if sweep == 0:
+                    constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+        inward_adjoint(m, p, p_bar, s, world, slot, wp.where(first, 1, 0), wants_params)
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
 
 
@@ -84,9 +122,12 @@ def advance_adjoint(
 @wp.func(inline=True)
 def step_adjoint(
     m: Tree,
+    g: Shapes,
     p: Params,
     p_bar: Params,
     s: Workspace,
+    c: Contacts,
+    r: Rows,
     controls: wp.array3d(dtype=real),
     controls_bar: wp.array3d(dtype=real),
     t: int,
@@ -94,7 +135,11 @@ def step_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it."""
+    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it.
+
+    Returns the status.
+    """
+    status = int(HEALTHY)
     h = m.timestep
     last = stage_count(m.integrator) - 1
     start_stages(m, s, slot)
@@ -103,7 +148,9 @@ def step_adjoint(
     for visit in range(2 * last + 1):
         stage = last - wp.abs(visit - last)
         enter_stage(m, s, stage, slot)
-        accelerate(m, p, s, controls, t, world, slot)
+        found = accelerate(m, g, p, s, c, r, controls, t, world, slot)
+        if status == HEALTHY:
+            status = found
         if visit < last:
             leave_stage(m, s, stage, slot)
         else:
@@ -115,7 +162,7 @@ def step_adjoint(
                 s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
             if stage > 0:
                 rotation_rates_adjoint(m, s, stage, slot)
-            accelerate_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+            accelerate_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, t, world, slot, wants_params)
             if stage > 0:
                 node = h * stage_node(stage)
                 before = (stage - 1) * m.nv
@@ -128,6 +175,7 @@ def step_adjoint(
     for d in range(m.nv):
         s.q_bar[d, slot] = s.q_start_bar[d, slot]
         s.v_bar[d, slot] = s.v_start_bar[d, slot]
+    return status
 
 
 @wp.func
@@ -195,9 +243,12 @@ def add_coordinates_bar(
 @wp.kernel(enable_backward=False)
 def rollout_adjoint(
     m: Tree,
+    g: Shapes,
     p: Params,
     p_bar: Params,
     s: Workspace,
+    c: Contacts,
+    r: Rows,
     controls: wp.array3d(dtype=real),
     controls_bar: wp.array3d(dtype=real),
     first_world: int,
@@ -212,11 +263,13 @@ def rollout_adjoint(
     wants_params: int,
     carry_q: wp.array2d(dtype=real),
     carry_v: wp.array2d(dtype=real),
+    status: wp.array2d(dtype=int),
 ):
     """Pulls the tangent cotangents carry_q, carry_v of the state at end_step back to first_step, in place.
 
     Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
-    own cotangent joins on the way, except the last one's, which the caller has put into the carry.
+    own cotangent joins on the way, except the last one's, which the caller has put into the carry. status as in
+    ``rollout``: a step whose constraints were not solved has no derivative.
     """
     slot = wp.tid()
     slots = s.q.shape[1]
@@ -230,7 +283,12 @@ def rollout_adjoint(
                 s.q[i, slot] = q[row, world, i]
             for d in range(m.nv):
                 s.v[d, slot] = v[row, world, d]
-            step_adjoint(m, p, p_bar, s, controls, controls_bar, first_step + row, world, slot, wants_params)
+            state_of_health = step_adjoint(
+                m, g, p, p_bar, s, c, r, controls, controls_bar, first_step + row, world, slot, wants_params
+            )
+            if state_of_health != HEALTHY:
+                status[world, 0] = state_of_health
+                status[world, 1] = first_step + row
             if every_row == 1:
                 if (
                     first_step + row > 0

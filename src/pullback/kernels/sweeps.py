@@ -339,10 +339,13 @@ def inverse_dynamics_adjoint(
 
 
 @wp.func
-def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int):
+def inward_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, with_G: int, wants_params: int
+):
     """From V_bar, A_bar, X_bar and W of each body, add the cotangents of q (tangent) and v; set that of a.
 
     Reverses V = V_parent + Σ S v, A = A_parent + Σ S a + V_before × Σ S v, X = X_parent + Σ S w, and the poses.
+    With with_G also G = G_parent + Σ S a.
     """
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
@@ -350,6 +353,9 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
         V_bar = s.V_bar[i, slot]
         A_bar = s.A_bar[i, slot]
         X_bar = s.X_bar[i, slot]
+        G_bar = vec6()
+        if with_G == 1:
+            G_bar = s.G_bar[i, slot]
         W = s.W[i, slot]
         first = m.body_joint[i]
         last = m.body_joint[i + 1]
@@ -375,7 +381,7 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
                 d = d0 + j
                 S = s.S[d, slot]
                 v = s.v[d, slot]
-                S_bar = X_bar * s.w[d, slot] + A_bar * s.a[d, slot] + (V_bar - coriolis) * v
+                S_bar = X_bar * s.w[d, slot] + (A_bar + G_bar) * s.a[d, slot] + (V_bar - coriolis) * v
                 s.v_bar[d, slot] = s.v_bar[d, slot] + wp.dot(S, V_bar - coriolis)
                 s.a_bar[d, slot] = wp.dot(S, A_bar)
                 carried += cross_force(S, S_bar)
@@ -429,6 +435,8 @@ def inward_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, 
             s.V_bar[parent, slot] = s.V_bar[parent, slot] + V_bar
             s.A_bar[parent, slot] = s.A_bar[parent, slot] + A_bar
             s.X_bar[parent, slot] = s.X_bar[parent, slot] + X_bar
+            if with_G == 1:
+                s.G_bar[parent, slot] = s.G_bar[parent, slot] + G_bar
             s.W[parent, slot] = s.W[parent, slot] + W
 
 

@@ -87,6 +87,20 @@ class Params:
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
+    # what a contact model reads
+    shape_pos: wp.array2d(dtype=vec3)  # a shape, in its body's frame
+    shape_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
+    shape_size: wp.array2d(dtype=vec3)
+    friction: wp.array2d(dtype=vec6)  # a material: two tangents, torsion, two rolling directions, 0
+    solref: wp.array2d(dtype=vec3)  # the last number is not used
+    solimp: wp.array2d(dtype=vec6)  # the last number is not used
+    bounce: wp.array2d(dtype=vec3)  # restitution; or stiffness, damping of a compliant surface
+    limit: wp.array2d(dtype=vec3)  # a limited joint: low, high
+    limit_solref: wp.array2d(dtype=vec3)
+    limit_solimp: wp.array2d(dtype=vec6)
+    loss: wp.array2d(dtype=real)  # friction loss of a degree of freedom that has any
+    law: wp.array2d(dtype=vec3)  # (worlds, 1): constants of the contact model
+
 
 @wp.struct
 class Workspace:
@@ -99,7 +113,7 @@ class Workspace:
     q: wp.array2d(dtype=real)
     v: wp.array2d(dtype=real)
     a: wp.array2d(dtype=real)  # joint accelerations
-    tau: wp.array2d(dtype=real)  # joint forces: actuators, springs, dampers
+    tau: wp.array2d(dtype=real)  # joint forces: actuators, springs, dampers, constraints
     actuation: wp.array2d(dtype=real)  # actuators' share of tau, before joint force ranges
     diagonal: wp.array2d(dtype=real)  # armature and implicit damping, added to the mass matrix
 
@@ -130,10 +144,12 @@ class Workspace:
     v_bar: wp.array2d(dtype=real)
     a_bar: wp.array2d(dtype=real)
     w: wp.array2d(dtype=real)  # M⁻¹ a_bar
+    tau_bar: wp.array2d(dtype=real)  # w, and what constraints add to it
     X: wp.array2d(dtype=vec6)  # virtual motion of a body under the joint velocities w
     V_bar: wp.array2d(dtype=vec6)
     A_bar: wp.array2d(dtype=vec6)
     X_bar: wp.array2d(dtype=vec6)
+    G_bar: wp.array2d(dtype=vec6)  # of Σ S a alone, the acceleration that constraints see
     W: wp.array2d(dtype=vec6)  # cotangent of the pose
 
     # Runge-Kutta: velocities and accelerations of the four stages, and the state they start from (stage · nv + dof)

@@ -1,0 +1,84 @@
+"""Convex hulls of meshes: corners, edges and faces, as MuJoCo's compiler found them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.model.unsupported import name_of
+
+MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
+
+
+@dataclass(frozen=True)
+class Hulls:
+    """Of all shapes one after the other; those that are no mesh have none. Each ``first`` has one entry more, its end."""
+
+    first_vertex: np.ndarray  # (nshape + 1,)
+    radius: np.ndarray  # (nshape,) how far the hull reaches from the shape's origin [m]
+    vertex: np.ndarray  # (n, 3) corners in the shape's frame [m]
+    first_neighbour: np.ndarray  # (n + 1,)
+    neighbour: np.ndarray  # corners that share an edge
+    first_face: np.ndarray  # (n + 1,)
+    face: np.ndarray  # faces that meet in a corner
+    face_normal: np.ndarray  # (nface, 3) outward
+    first_corner: np.ndarray  # (nface + 1,)
+    corner: np.ndarray  # corners of a face, in turn
+
+    @staticmethod
+    def of(m: mujoco.MjModel, geoms: np.ndarray) -> Hulls:
+        first_vertex, radius = [0], []
+        vertices, normals, neighbours, faces, corners = [np.zeros((0, 3))], [np.zeros((0, 3))], [], [], []
+        for geom in geoms:
+            if m.geom_type[geom] == MESH:
+                hull = _hull(m, int(m.geom_dataid[geom]), int(geom))
+                neighbours += [np.add(near, len(faces)) for near in hull["neighbours"]]
+                face_count = sum(len(x) for x in normals)
+                corners += [np.add(around, len(faces)) for around in hull["corners"]]
+                faces += [np.add(met, face_count) for met in hull["faces"]]
+                vertices.append(hull["vertex"])
+                normals.append(hull["normal"])
+            first_vertex.append(len(faces))
+            own = vertices[-1] if first_vertex[-1] > first_vertex[-2] else np.zeros((1, 3))
+            radius.append(float(np.linalg.norm(own, axis=1).max()))
+        first_neighbour, neighbour = _packed(neighbours)
+        first_face, face = _packed(faces)
+        first_corner, corner = _packed(corners)
+        return Hulls(
+            np.array(first_vertex), np.array(radius), np.concatenate(vertices), first_neighbour, neighbour,
+            first_face, face, np.concatenate(normals), first_corner, corner,
+        )  # fmt: skip
+
+
+def _packed(lists: list) -> tuple[np.ndarray, np.ndarray]:
+    """Lists one after the other, and where each begins."""
+    return np.cumsum([0, *map(len, lists)]), np.concatenate([np.zeros(0, int), *lists]).astype(int)
+
+
+def _hull(m: mujoco.MjModel, mesh: int, geom: int) -> dict:
+    """One mesh's hull. Corners keep the order of MuJoCo's graph, so that ties between them are broken alike.
+
+    The graph is stored as: number of corners, of triangles, then for each corner the start of its edge list, its index
+    in the mesh, and the edge lists, which count corners of the hull and are each ended by -1.
+    """
+    start = m.mesh_graphadr[mesh]
+    if start < 0:
+        raise PullbackError(f"the mesh of geom {name_of(m, 'geom', geom)!r} has no convex hull; is it flat?")
+    first = m.mesh_vertadr[mesh]
+    graph = m.mesh_graph[start:]
+    count = int(graph[0])
+    edge_start, original, edges = graph[2 : 2 + count], graph[2 + count : 2 + 2 * count], graph[2 + 2 * count :]
+    corner_of = {int(v): i for i, v in enumerate(original)}
+    polygons = slice(m.mesh_polyadr[mesh], m.mesh_polyadr[mesh] + m.mesh_polynum[mesh])
+    around = zip(m.mesh_polyvertadr[polygons], m.mesh_polyvertnum[polygons], strict=True)
+    met = ((m.mesh_polymapadr[first + v], m.mesh_polymapnum[first + v]) for v in original)
+    return {
+        "vertex": m.mesh_vert[first + original].astype(np.float64),
+        "neighbours": [edges[at : at + int(np.argmax(edges[at:] < 0))] for at in edge_start],
+        "normal": m.mesh_polynormal[polygons].astype(np.float64),
+        "corners": [[corner_of[int(v)] for v in m.mesh_polyvert[at : at + n]] for at, n in around],
+        "faces": [m.mesh_polymap[at : at + n] for at, n in met],
+    }

@@ -1,0 +1,100 @@
+"""The contact models: what to choose with ``Articulated(model, contact=...)``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contact(ABC):
+    """What all contact models share.
+
+    max_contacts:  contacts there is room for in each world; more at once are an error. None: as many as the shapes of
+                   the model suggest.
+    """
+
+    max_contacts: int | None = None
+
+    @abstractmethod
+    def kernels(self, rows: int) -> str:
+        """Which kernels, for contacts of so many rows: one of ``pullback.kernels.CONTACTS``."""
+
+    def __post_init__(self):
+        count = self.max_contacts
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+            raise PullbackError(f"max_contacts must be a whole number of at least 0, or None, not {count!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactConvex(Contact):
+    """MuJoCo's soft convex contact: pyramidal or elliptic cones, condim 1, 3, 4 and 6, solref and solimp, joint limits
+    and friction loss, all as the file says.
+
+    The accelerations are the solution of a convex problem, found by Newton's method to rounding, and differentiated at
+    the solution by one linear solve. A solution that does not balance the forces is an error.
+    """
+
+    def kernels(self, rows: int) -> str:
+        return f"convex{rows}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactCompliant(Contact):
+    """A smooth spring with dissipation along the normal, and Coulomb friction that is regularised at low speed.
+
+    Depth beyond the surface is resisted by stiffness · depth · (1 - dissipation · speed of parting), never pulling;
+    sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Joint limits are springs of the same kind. All
+    of it has two continuous derivatives. Forces are taken at the end of the step to first order, which keeps stiff
+    surfaces stable. What is given here is where ``system.params`` starts, under the same names.
+
+    contact_stiffness:   [N/m] of every surface; two in contact act in series. None: the weight of everything that moves,
+                         on a single contact, sinks in by a millimetre.
+    contact_dissipation: [s/m]
+    smoothing:           [m] depth over which the force sets in. Softer gradients at touch-down, but forces that begin
+                         this far before surfaces touch
+    slip_speed:          [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body
+                         on a slope creeps
+    limit_stiffness:     [N·m/rad or N/m] of joint limits. None: the largest moment of the weight at its centre of mass,
+                         a metre away, turns them by a hundredth
+    limit_dissipation:   [s/rad or s/m]
+    limit_smoothing:     [rad or m]
+    joint_slip_speed:    [rad/s or m/s] the same for friction loss
+    """
+
+    contact_stiffness: float | None = None
+    contact_dissipation: float = 1.0
+    smoothing: float = 1e-4
+    slip_speed: float = 1e-2
+    limit_stiffness: float | None = None
+    limit_dissipation: float = 1.0
+    limit_smoothing: float = 1e-3
+    joint_slip_speed: float = 1e-2
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("smoothing", "slip_speed", "limit_smoothing", "joint_slip_speed"):
+            _require(self, name, lambda x: x > 0, "positive")
+        for name in ("contact_stiffness", "limit_stiffness"):
+            if getattr(self, name) is not None:
+                _require(self, name, lambda x: x > 0, "positive, or None")
+        for name in ("contact_dissipation", "limit_dissipation"):
+            _require(self, name, lambda x: x >= 0, "at least zero")
+
+    def kernels(self, rows: int) -> str:
+        if rows > 3:
+            raise PullbackError(
+                "torsional and rolling friction (condim 4 and 6) are not part of ContactCompliant: set condim to 3, or "
+                "use ContactConvex"
+            )
+        return "compliant"
+
+
+def _require(model: Contact, name: str, holds, what: str) -> None:
+    value = getattr(model, name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value) or not holds(value):
+        raise PullbackError(f"{name} of {type(model).__name__} must be a number that is {what}, not {value!r}")

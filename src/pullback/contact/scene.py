@@ -1,0 +1,173 @@
+"""What a file says about contacts, joint limits and friction loss, as arrays that kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from pullback.contact.hulls import Hulls
+from pullback.core.errors import PullbackError
+from pullback.model import BALL, Model
+from pullback.model.constraints import touching_pairs
+from pullback.model.unsupported import Disable, Enable, disabled, label
+
+PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
+KINDS = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
+NAMES = {int(kind): name.rpartition("_")[2].lower() for name, kind in mujoco.mjtGeom.__members__.items()}
+
+# How many numbers of geom_size a shape has; a plane's are for looks, a mesh's are its bounding box.
+SIZES = {PLANE: 0, SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
+
+# The most contacts that a pair of shapes can have; one for all others.
+MOST_CONTACTS = {
+    **{(PLANE, CAPSULE): 2, (PLANE, CYLINDER): 4, (PLANE, BOX): 4, (PLANE, MESH): 4},
+    **{(CAPSULE, CAPSULE): 2, (CAPSULE, BOX): 2, (BOX, BOX): 8},
+    **{(CAPSULE, CYLINDER): 2, (CAPSULE, MESH): 2, (CYLINDER, CYLINDER): 8, (CYLINDER, BOX): 8},
+    **{(CYLINDER, MESH): 8, (BOX, MESH): 8, (MESH, MESH): 8},
+}
+# Room for contacts where all pairs at once would be far too many: for each shape this many, and some more. [1]
+CONTACTS_A_SHAPE, CONTACTS_MORE = 4, 16
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Shapes that may touch, pairs of them, and the joints that are limited or have friction loss.
+
+    Materials are the shapes' own, in their order, followed by one for each explicit ``<pair>``.
+    """
+
+    model: Model
+    geoms: np.ndarray  # (nshape,) the geom each shape is
+    kind: np.ndarray
+    body: np.ndarray
+    pair_shapes: np.ndarray  # (npair, 2), the lower type first
+    pair_materials: np.ndarray  # (npair, 2)
+    pair_share: np.ndarray
+    pair_dim: np.ndarray
+    pair_margin: np.ndarray
+    pair_tran: np.ndarray
+    pair_rot: np.ndarray
+    pair_solref_friction: np.ndarray
+    explicit: np.ndarray  # the explicit pairs among the file's that are used, by index
+    limited: np.ndarray  # joints
+    lossy: np.ndarray  # degrees of freedom
+    hulls: Hulls = field(repr=False)
+
+    @staticmethod
+    def of(model: Model) -> Scene:
+        m = model.mujoco
+        if m.nbody != model.nbody or m.nv != model.nv:
+            raise PullbackError("this Model was changed since it was loaded: its contacts are not known (contact=None)")
+        constrained = not disabled(m, Disable.mjDSBL_CONSTRAINT)
+        pairs = np.zeros((0, 2), int)
+        if constrained and not disabled(m, Disable.mjDSBL_CONTACT):
+            pairs = touching_pairs(m)
+        refuse_unsupported_contacts(m, pairs)
+        limits = constrained and not disabled(m, Disable.mjDSBL_LIMIT)
+        losses = constrained and not disabled(m, Disable.mjDSBL_FRICTIONLOSS)
+
+        swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
+        pairs[swap] = pairs[swap, ::-1]
+        explicit_of = {}
+        for i, (a, b) in enumerate(zip(m.pair_geom1, m.pair_geom2, strict=True)):
+            explicit_of[frozenset((int(a), int(b)))] = i
+        geoms, shapes = np.unique(pairs, return_inverse=True)
+        shapes = shapes.reshape(pairs.shape)
+        explicit: list[int] = []
+        rows = [_pair(m, g1, g2, explicit_of.get(frozenset((g1, g2)))) for g1, g2 in pairs.tolist()]
+        materials = []
+        for (i, j), row in zip(shapes.tolist(), rows, strict=True):
+            if row["explicit"] is not None:
+                materials.append((len(geoms) + len(explicit),) * 2)
+                explicit.append(row["explicit"])
+            else:
+                materials.append({None: (i, j), 0: (i, i), 1: (j, j)}[row["only"]])
+        column = lambda name, empty=(): np.array([row[name] for row in rows]).reshape(len(rows), *empty)  # noqa: E731
+        weights = m.body_invweight0[m.geom_bodyid[pairs]].sum(axis=1)  # (npair, 2): translation, rotation
+        return Scene(
+            model=model,
+            geoms=geoms,
+            kind=m.geom_type[geoms],
+            body=m.geom_bodyid[geoms],
+            pair_shapes=shapes,
+            pair_materials=np.array(materials, int).reshape(-1, 2),
+            pair_share=column("share"),
+            pair_dim=column("dim"),
+            pair_margin=column("margin"),
+            pair_tran=weights[:, 0],
+            pair_rot=weights[:, 1],
+            pair_solref_friction=column("solref_friction", (2,)),
+            explicit=np.array(explicit, int),
+            limited=np.flatnonzero(m.jnt_limited) if limits else np.zeros(0, int),
+            lossy=np.flatnonzero(m.dof_frictionloss > 0) if losses else np.zeros(0, int),
+            hulls=Hulls.of(m, geoms),
+        )
+
+    @property
+    def max_contacts(self) -> int:
+        """How many contacts to make room for."""
+        kinds = self.kind[self.pair_shapes]
+        every = sum(MOST_CONTACTS.get((int(a), int(b)), 1) for a, b in kinds)
+        return min(every, CONTACTS_A_SHAPE * len(self.geoms) + CONTACTS_MORE)
+
+    @property
+    def max_joint_rows(self) -> int:
+        ball = self.model.joint_type[self.limited] == BALL
+        return len(self.lossy) + int(np.sum(2 - ball))
+
+    @property
+    def rows(self) -> int:
+        """Rows of a contact: 3, or 6 where one has torsional or rolling friction."""
+        return 6 if np.any(self.pair_dim > 3) else 3
+
+
+def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
+    """How the contacts of two geoms are parametrised, by an explicit pair or by mixing."""
+    if explicit is not None:
+        return {
+            "explicit": explicit,
+            "only": None,
+            "share": 1.0,
+            "dim": int(m.pair_dim[explicit]),
+            "margin": float(m.pair_margin[explicit]),
+            "solref_friction": m.pair_solreffriction[explicit],
+        }
+    priority = m.geom_priority[[g1, g2]]
+    only = None if priority[0] == priority[1] else int(np.argmax(priority))
+    mix1, mix2 = m.geom_solmix[[g1, g2]]
+    small1, small2 = mix1 < mujoco.mjMINVAL, mix2 < mujoco.mjMINVAL
+    share = 0.5 if small1 and small2 else 0.0 if small1 else 1.0 if small2 else mix1 / (mix1 + mix2)
+    dims = m.geom_condim[[g1, g2]]
+    return {
+        "explicit": None,
+        "only": only,
+        "share": float(share),
+        "dim": int(dims.max() if only is None else dims[only]),
+        "margin": float(m.geom_margin[[g1, g2]].sum()),
+        "solref_friction": np.zeros(2),
+    }
+
+
+def refuse_unsupported_contacts(m: mujoco.MjModel, pairs: np.ndarray) -> None:
+    """An error that names what about a file's contacts cannot be simulated."""
+    for g in np.unique(pairs):
+        if int(m.geom_type[g]) not in KINDS:
+            raise PullbackError(
+                f"{label(m, 'geom', g)} is a {NAMES[int(m.geom_type[g])]}, whose contacts are not supported; set its "
+                "contype and conaffinity to 0, or pass contact=None"
+            )
+        if np.any(m.geom_adhesion[g]):
+            raise PullbackError(f"{label(m, 'geom', g)} has adhesion, which is not supported")
+        if np.any(m.geom_surfacevel[g]):
+            raise PullbackError(f"{label(m, 'geom', g)} has a surface velocity, which is not supported")
+    flags = {"mjENBL_OVERRIDE": "overrides contact parameters", "mjENBL_DIAGEXACT": "asks for exact diagonals"}
+    flags["mjENBL_SPECULATIVE"] = "asks for speculative contacts"
+    for name, what in flags.items():
+        if hasattr(Enable, name) and m.opt.enableflags & int(getattr(Enable, name)):
+            raise PullbackError(f"option {what}, which is not supported")
+    if m.opt.noslip_iterations > 0:
+        raise PullbackError("option noslip_iterations is not supported: set it to 0")
+    if np.any(m.pair_adhesion):
+        raise PullbackError("a contact pair has adhesion, which is not supported")

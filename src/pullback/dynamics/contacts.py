@@ -1,0 +1,75 @@
+"""From a Scene to the structs that kernels read: shapes and pairs, and the room contacts are worked on in."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from pullback.contact import Scene
+from pullback.core.arrays import PRECISIONS
+from pullback.dynamics.tree import Layout, zeros_struct
+from pullback.kernels import specialise
+
+
+def flavour_of(precision: str, contact: str) -> str:
+    return f"{precision}_{contact}" if contact else precision
+
+
+def shapes_struct(scene: Scene | None, layout: Layout, precision: str, device: str):
+    """The kernels' Shapes; without a scene, one that is never looked at."""
+    module = specialise(precision, "shapes")
+    shapes = module.Shapes()
+    if scene is None:
+        return shapes
+    m = scene.model.mujoco
+    ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+    reals = lambda x: wp.array(np.asarray(x, dtype=precision), dtype=PRECISIONS[precision], device=device)  # noqa: E731
+
+    def vectors(x, dtype, size: int):
+        x = np.asarray(x, dtype=precision)
+        return wp.array(np.pad(x, ((0, 0), (0, size - x.shape[1]))), dtype=dtype, device=device)
+
+    vec3, vec6 = module.vec3, module.vec6
+    hulls = scene.hulls
+    shapes.kind, shapes.body = ints(scene.kind), ints(scene.body)
+    shapes.first_vertex, shapes.radius = ints(hulls.first_vertex), reals(hulls.radius)
+    for name in specialise(precision, "shapes").Mesh.vars:
+        array = getattr(hulls, name)
+        setattr(shapes.mesh, name, vectors(array, vec3, 3) if array.ndim == 2 else ints(array))
+    shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])
+    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(scene.pair_margin)
+    shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
+    shapes.pair_share1 = reals(scene.pair_share)
+    shapes.pair_tran, shapes.pair_rot = reals(scene.pair_tran), reals(scene.pair_rot)
+    shapes.pair_solref_friction = vectors(scene.pair_solref_friction, vec3, 3)
+
+    limited, lossy = scene.limited, scene.lossy
+    shapes.limit_joint = ints([np.flatnonzero(layout.source == j)[0] for j in limited])
+    shapes.limit_margin = reals(m.jnt_margin[limited])
+    shapes.limit_weight = reals(m.dof_invweight0[m.jnt_dofadr[limited]])
+    shapes.loss_dof, shapes.loss_weight = ints(lossy), reals(m.dof_invweight0[lossy])
+    shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
+    shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
+
+    shapes.elliptic = int(m.opt.cone == 1)
+    shapes.impratio = m.opt.impratio
+    shapes.shortest_time = 0.0 if m.opt.disableflags & (1 << 12) else 2 * m.opt.timestep  # the flag "refsafe"
+    return shapes
+
+
+def contact_room(scene: Scene | None, flavour: str, device: str, slots: int, max_contacts: int, nv: int):
+    """The kernels' Contacts and Rows with room for ``slots`` worlds at a time."""
+    contacts, rows = specialise(flavour, "shapes").Contacts, specialise(flavour, "rows").Rows
+    if scene is None:
+        return contacts(), rows()
+    shapes, joints = len(scene.geoms), scene.max_joint_rows
+    sizes = {n: {"count": 1, "x": shapes, "R": shapes}.get(n, max_contacts) for n in contacts.vars}
+    room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
+    of_rows = {
+        **dict.fromkeys(("joint_rows", "residual"), 1),
+        **dict.fromkeys(("chain", "side", "J"), max_contacts * nv),
+        **dict.fromkeys(("M", "H"), nv * nv),
+        **dict.fromkeys(("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "nonzero"), nv),
+    }
+    sizes = {n: of_rows.get(n, joints if n.startswith("joint_") else max_contacts) for n in rows.vars}
+    return room, zeros_struct(rows, {n: (size, slots) for n, size in sizes.items()}, device)

@@ -1,0 +1,199 @@
+"""Which shapes touch, and where: poses of shapes, a broad phase, and the narrow phase for each kind of pair."""
+
+import warp as wp
+
+from .convex_pairs import convex_pair
+from .features import contact_adjoint
+from .narrow import (
+    capsule_capsule,
+    plane_box,
+    plane_capsule,
+    plane_cylinder,
+    plane_ellipsoid,
+    plane_mesh,
+    plane_sphere,
+    sphere_box,
+    sphere_capsule,
+    sphere_cylinder,
+    sphere_sphere,
+)
+from .narrow_box import box_box, capsule_box
+from .scalar import real, vec3, vec4, vec6
+from .shapes import BOX, CAPSULE, CYLINDER, ELLIPSOID_SHAPE, MESH, PLANE_SHAPE, SPHERE, Contacts, Shapes
+from .spatial import ang, lin, pack, quat_matrix, quat_mul, quat_rotate
+from .tree import Params, Workspace
+
+
+@wp.func
+def place_shapes(g: Shapes, p: Params, s: Workspace, c: Contacts, world: int, slot: int):
+    for i in range(g.kind.shape[0]):
+        body = g.body[i]
+        quat = s.quat[body, slot]
+        c.x[i, slot] = s.pos[body, slot] + quat_rotate(quat, p.shape_pos[world, i])
+        c.R[i, slot] = quat_matrix(quat_mul(quat, p.shape_quat[world, i]))
+
+
+@wp.func
+def bounding_radius(g: Shapes, i: int, size: vec3):
+    kind = g.kind[i]
+    radius = size[0]
+    if kind == CAPSULE:
+        radius = size[0] + size[1]
+    elif kind == ELLIPSOID_SHAPE:
+        radius = wp.max(size)
+    elif kind == CYLINDER:
+        radius = wp.sqrt(size[0] * size[0] + size[1] * size[1])
+    elif kind == BOX:
+        radius = wp.sqrt(wp.dot(size, size))
+    elif kind == MESH:
+        radius = g.radius[i]
+    return radius
+
+
+@wp.func
+def may_touch(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: int, slot: int):
+    """Whether bounding spheres, or a plane and a bounding sphere, are within reach."""
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    reach = g.pair_margin[pair] + more + bounding_radius(g, j, p.shape_size[world, j])
+    offset = c.x[j, slot] - c.x[i, slot]
+    near = bool(False)
+    if g.kind[i] == PLANE_SHAPE:
+        R = c.R[i, slot]
+        near = wp.dot(vec3(R[0, 2], R[1, 2], R[2, 2]), offset) <= reach
+    else:
+        reach += bounding_radius(g, i, p.shape_size[world, i])
+        near = wp.dot(offset, offset) <= reach * reach
+    return near
+
+
+@wp.func
+def collide_pair(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: int, slot: int):
+    """Notes the contacts of one pair."""
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    kind1 = g.kind[i]
+    kind2 = g.kind[j]
+    x1 = c.x[i, slot]
+    x2 = c.x[j, slot]
+    R1 = c.R[i, slot]
+    R2 = c.R[j, slot]
+    size1 = p.shape_size[world, i]
+    size2 = p.shape_size[world, j]
+    reach = g.pair_margin[pair] + more
+    if kind1 == PLANE_SHAPE:
+        if kind2 == SPHERE:
+            plane_sphere(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == CAPSULE:
+            plane_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == ELLIPSOID_SHAPE:
+            plane_ellipsoid(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == CYLINDER:
+            plane_cylinder(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == BOX:
+            plane_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        else:
+            plane_mesh(
+                c, slot, pair, reach, x1, R1, size1, x2, R2, size2, g.mesh, g.first_vertex[j], g.first_vertex[j + 1]
+            )
+    elif kind1 == SPHERE and kind2 == SPHERE:
+        sphere_sphere(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == SPHERE and kind2 == CAPSULE:
+        sphere_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == SPHERE and kind2 == CYLINDER:
+        sphere_cylinder(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == SPHERE and kind2 == BOX:
+        sphere_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == CAPSULE and kind2 == CAPSULE:
+        capsule_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == CAPSULE and kind2 == BOX:
+        capsule_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == BOX and kind2 == BOX:
+        box_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    else:
+        f = g.first_vertex
+        convex_pair(
+            c, slot, pair, reach, g,
+            kind1, f[i], f[i + 1], x1, R1, size1,
+            kind2, f[j], f[j + 1], x2, R2, size2,
+        )  # fmt: skip
+
+
+@wp.func
+def detect(g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
+    """All contacts of one world, from the poses of its bodies: pairs within their margin and ``more``."""
+    place_shapes(g, p, s, c, world, slot)
+    c.count[0, slot] = 0
+    for pair in range(g.pair_first.shape[0]):
+        if may_touch(g, p, c, pair, more, world, slot):
+            collide_pair(g, p, c, pair, more, world, slot)
+
+
+@wp.func
+def shape_adjoint(
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    i: int,
+    body: int,
+    pos: vec3,
+    bar: vec6,
+    size_bar: vec3,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds the cotangent of a shape's motion (moment about pos; force) to those of its body's pose and its parameters."""
+    force = lin(bar)
+    s.W[body, slot] = s.W[body, slot] + pack(ang(bar) + wp.cross(pos - s.o[body, slot], force), force)
+    if wants_params == 1:
+        p_bar.shape_size[world, i] = p_bar.shape_size[world, i] + size_bar
+        p_bar.shape_pos[world, i] = p_bar.shape_pos[world, i] + wp.transpose(s.R[body, slot]) * force
+        turn = wp.transpose(c.R[i, slot]) * (ang(bar) + wp.cross(pos - c.x[i, slot], force))
+        p_bar.shape_quat[world, i] = p_bar.shape_quat[world, i] + vec4(turn[0], turn[1], turn[2], real(0.0))
+
+
+@wp.func
+def geometry_adjoint(
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    k: int,
+    pos_bar: vec3,
+    dist_bar: real,
+    n_bar: vec3,
+    t1_bar: vec3,
+    t2_bar: vec3,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From the cotangents of a contact's point, distance and frame to the poses of the bodies and the shapes' sizes."""
+    pair = c.pair[k, slot]
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    bar1, bar2, size1_bar, size2_bar = contact_adjoint(
+        g.kind[i],
+        c.R[i, slot],
+        p.shape_size[world, i],
+        c.feature1[k, slot],
+        g.kind[j],
+        c.R[j, slot],
+        p.shape_size[world, j],
+        c.feature2[k, slot],
+        c.pos[k, slot],
+        c.normal[k, slot],
+        c.dist[k, slot],
+        c.along[k, slot],
+        pos_bar,
+        dist_bar,
+        n_bar,
+        t1_bar,
+        t2_bar,
+    )
+    pos = c.pos[k, slot]
+    shape_adjoint(p, p_bar, s, c, i, g.body[i], pos, bar1, size1_bar, world, slot, wants_params)
+    shape_adjoint(p, p_bar, s, c, j, g.body[j], pos, bar2, size2_bar, world, slot, wants_params)

@@ -1,0 +1,231 @@
+"""Going back through accelerations that solve  M a = smooth + Jᵀ f(J a, J v, distance):  contact models with a force.
+
+With H = M + Jᵀ K J, K = -∂f/∂(J a), and the cotangent g_bar of the constraint forces g = Jᵀ f, one solve
+H w = -Jᵀ K J g_bar makes the way back the gradient of the pairing (g_bar + w)·g + w·(smooth - M a), with a held fixed.
+No derivative of the solver is needed, but a must be the solution.
+"""
+
+import warp as wp
+
+from .collide import geometry_adjoint
+from .flavour import ROWS, contact
+from .rows import (
+    Rows,
+    add_contact_force,
+    add_curvature,
+    add_joint_curvature,
+    add_joint_row_force,
+    contact_count,
+    contact_motion,
+    factorise,
+    joint_row_motion,
+    limit_distance,
+    push_body,
+    solve_factored,
+    start_matrix,
+)
+from .scalar import real, vec3, vec6
+from .shapes import Contacts, Shapes
+from .spatial import ang, log_jacobian_transposed, quat_log
+from .tree import BALL, Params, Tree, Workspace, add_vec3, read_quat, read_vec3
+
+if contact == "compliant":
+    from .compliant import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
+else:
+    from .convex import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
+
+
+@wp.func
+def constrained_solve(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """r.w = -H⁻¹ Jᵀ K J g_bar for g_bar = s.w, and s.tau_bar = s.w + r.w."""
+    start_matrix(m, r, slot)
+    for d in range(m.nv):
+        r.w[d, slot] = real(0.0)
+    for k in range(contact_count(c, slot)):
+        _force, K = contact_response(g, c, r, k, slot)
+        add_curvature(m, r, r.H, K, k, slot)
+        add_contact_force(m, r, r.w, -(K * contact_motion(m, r, s.w, k, slot)), k, slot)
+    for k in range(r.joint_rows[0, slot]):
+        _f, K_row = joint_response(r, k, slot)
+        add_joint_curvature(m, g, r, K_row, k, slot)
+        add_joint_row_force(m, g, r, r.w, -K_row * joint_row_motion(m, g, r, s.w, k, slot), k, slot)
+    factorise(m, r, r.H, slot)
+    solve_factored(m, r.H, r.w, slot)
+    for d in range(m.nv):
+        s.tau_bar[d, slot] = s.w[d, slot] + r.w[d, slot]
+
+
+@wp.func
+def push_contact_forces(g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """Adds to X_bar of each body the constraint force that acts on it: the pairing of w with it is X · force."""
+    for k in range(contact_count(c, slot)):
+        f, _K = contact_response(g, c, r, k, slot)
+        n = c.normal[k, slot]
+        t1 = r.tangent1[k, slot]
+        t2 = r.tangent2[k, slot]
+        force = f[0] * n + f[1] * t1 + f[2] * t2
+        moment = vec3()
+        if ROWS == 6:
+            moment = f[3] * n + f[4] * t1 + f[5] * t2
+        push_pair(g, s, s.X_bar, c.pair[k, slot], c.pos[k, slot], moment, force, slot)
+
+
+@wp.func
+def push_pair(
+    g: Shapes,
+    s: Workspace,
+    W: wp.array2d(dtype=vec6),
+    pair: int,
+    pos: vec3,
+    moment: vec3,
+    force: vec3,
+    slot: int,
+):
+    """Adds a force at pos to body 2 of a pair, and its opposite to body 1."""
+    body1 = g.body[g.pair_first[pair]]
+    body2 = g.body[g.pair_second[pair]]
+    push_body(W, body2, pos - s.o[body2, slot], moment, force, real(1.0), slot)
+    push_body(W, body1, pos - s.o[body1, slot], moment, force, real(-1.0), slot)
+
+
+@wp.func
+def contact_pairing_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Cotangents of (J w)·f(J a, J v) of contact k, but for those of w and a: V_bar, G_bar, W, parameters."""
+    pair = c.pair[k, slot]
+    pos = c.pos[k, slot]
+    n = c.normal[k, slot]
+    t1 = r.tangent1[k, slot]
+    t2 = r.tangent2[k, slot]
+    u = contact_motion(m, r, s.tau_bar, k, slot)
+    Ja = contact_motion(m, r, r.a, k, slot)
+    Jv = contact_motion(m, r, s.v, k, slot)
+    force, K = contact_response(g, c, r, k, slot)
+    z_bar = -(K * u)
+    v_bar, x_bar = contact_law_adjoint(m, g, p, p_bar, c, r, k, u, Ja, Jv, world, slot, wants_params)
+
+    # J x = frame · (velocity of body 2 - velocity of body 1 at pos), for x in w, a and v
+    spin_w = vec3()
+    spin_a = vec3()
+    spin_v = vec3()
+    for i in range(r.chain_length[k, slot]):
+        dof = r.chain[k * m.nv + i, slot]
+        S = ang(s.S[dof, slot])
+        sign = r.side[k * m.nv + i, slot]
+        spin_w += sign * s.tau_bar[dof, slot] * S
+        spin_a += sign * r.a[dof, slot] * S
+        spin_v += sign * s.v[dof, slot] * S
+    w_world = u[0] * n + u[1] * t1 + u[2] * t2
+    a_world = Ja[0] * n + Ja[1] * t1 + Ja[2] * t2
+    v_world = Jv[0] * n + Jv[1] * t1 + Jv[2] * t2
+    w_force = force[0] * n + force[1] * t1 + force[2] * t2
+    a_force = z_bar[0] * n + z_bar[1] * t1 + z_bar[2] * t2
+    v_force = v_bar[0] * n + v_bar[1] * t1 + v_bar[2] * t2
+    a_moment = vec3()
+    v_moment = vec3()
+    n_bar = force[0] * w_world + z_bar[0] * a_world + v_bar[0] * v_world
+    t1_bar = force[1] * w_world + z_bar[1] * a_world + v_bar[1] * v_world
+    t2_bar = force[2] * w_world + z_bar[2] * a_world + v_bar[2] * v_world
+    if ROWS == 6:
+        a_moment = z_bar[3] * n + z_bar[4] * t1 + z_bar[5] * t2
+        v_moment = v_bar[3] * n + v_bar[4] * t1 + v_bar[5] * t2
+        n_bar += force[3] * spin_w + z_bar[3] * spin_a + v_bar[3] * spin_v
+        t1_bar += force[4] * spin_w + z_bar[4] * spin_a + v_bar[4] * spin_v
+        t2_bar += force[5] * spin_w + z_bar[5] * spin_a + v_bar[5] * spin_v
+    pos_bar = wp.cross(w_force, spin_w) + wp.cross(a_force, spin_a) + wp.cross(v_force, spin_v)
+    push_pair(g, s, s.G_bar, pair, pos, a_moment, a_force, slot)
+    push_pair(g, s, s.V_bar, pair, pos, v_moment, v_force, slot)
+    geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, x_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
+
+
+@wp.func
+def joint_pairing_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    r: Rows,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Cotangents of (J w) f(J a, J v) of a row of a joint, but for those of w and a: q_bar, v_bar, parameters."""
+    u = joint_row_motion(m, g, r, s.tau_bar, k, slot)
+    Ja = joint_row_motion(m, g, r, r.a, k, slot)
+    Jv = joint_row_motion(m, g, r, s.v, k, slot)
+    force, K = joint_response(r, k, slot)
+    dof = r.joint_dof[k, slot]
+    source = r.joint_source[k, slot]
+    distance = real(0.0)
+    J = vec3(real(1.0), real(0.0), real(0.0))
+    joint = int(-1)
+    if source >= 0:
+        joint = g.limit_joint[source / 2]
+        distance, J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
+    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, u, Ja, Jv, distance, world, slot, wants_params)
+    is_ball = bool(False)
+    if joint >= 0:
+        is_ball = m.joint_type[joint] == BALL
+    if is_ball:
+        add_vec3(s.v_bar, dof, slot, v_bar * J)
+        turn = quat_log(read_quat(s, m.joint_q[joint], slot))
+        angle = wp.sqrt(wp.dot(turn, turn))
+        # J = -turn / angle is paired with w, a and v; the distance is the limit less the angle
+        J_bar = (
+            force * read_vec3(s.tau_bar, dof, slot)
+            - K * u * read_vec3(r.a, dof, slot)
+            + v_bar * read_vec3(s.v, dof, slot)
+        )
+        turn_bar = x_bar * J - (J_bar - J * wp.dot(J, J_bar)) / angle
+        add_vec3(s.q_bar, dof, slot, log_jacobian_transposed(turn, turn_bar))
+    else:
+        s.v_bar[dof, slot] = s.v_bar[dof, slot] + v_bar * J[0]
+        s.q_bar[dof, slot] = s.q_bar[dof, slot] + x_bar * J[0]
+    if joint >= 0 and wants_params == 1:
+        limits = p.limit[world, source / 2]
+        bar = p_bar.limit[world, source / 2]
+        if source % 2 == 1 or (is_ball and limits[1] >= limits[0]):
+            bar[1] = bar[1] + x_bar
+        elif is_ball:
+            bar[0] = bar[0] + x_bar
+        else:
+            bar[0] = bar[0] - x_bar
+        p_bar.limit[world, source / 2] = bar
+
+
+@wp.func
+def constraints_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds the cotangents of Σ (J w)·f, w being s.tau_bar, but for those of w: V_bar, G_bar, W, q_bar, parameters."""
+    for i in range(m.body_parent.shape[0]):
+        s.G_bar[i, slot] = vec6()
+    for k in range(contact_count(c, slot)):
+        contact_pairing_adjoint(m, g, p, p_bar, s, c, r, k, world, slot, wants_params)
+    for k in range(r.joint_rows[0, slot]):
+        joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
+    if wants_params == 1:
+        for d in range(m.nv):
+            p_bar.armature[world, d] = p_bar.armature[world, d] - r.w[d, slot] * r.a[d, slot]

@@ -1,0 +1,372 @@
+"""Constraint rows: the Jacobians of contacts, and the rows of joint limits and friction loss.
+
+A contact between bodies 1 and 2 moves only the degrees of freedom between each body and the last ancestor that both
+have: its chain. Its Jacobian is stored a column a degree of freedom of the chain, all rows of the contact in a vector:
+the relative velocity of body 2 against body 1 at the contact, along the normal and two tangents, then its rotation.
+"""
+
+import warp as wp
+
+from .features import contact_frame
+from .flavour import ROWS, matr, vecr
+from .scalar import real, vec3, vec6
+from .shapes import Contacts, Shapes
+from .spatial import ang, inertia_matrix, inertia_mul, lin, pack, quat_log, sym66_mul
+from .sweeps import accelerations
+from .tree import BALL, Params, Tree, Workspace, dofs, read_quat, read_vec3
+
+
+@wp.struct
+class Rows:
+    """Constraints of one world, ``[item, slot]``; nv items a contact for what belongs to its chain."""
+
+    # contacts
+    tangent1: wp.array2d(dtype=vec3)
+    tangent2: wp.array2d(dtype=vec3)
+    chain_length: wp.array2d(dtype=int)
+    chain: wp.array2d(dtype=int)  # degrees of freedom, the last one first
+    side: wp.array2d(dtype=real)  # 1: moves body 2, -1: moves body 1
+    J: wp.array2d(dtype=vecr)
+    z: wp.array2d(dtype=vecr)  # what the contact's force depends on: J a less its reference
+    z_free: wp.array2d(dtype=vecr)  # the same at a = 0
+    z_step: wp.array2d(dtype=vecr)  # J times the solver's step
+    force: wp.array2d(dtype=vecr)
+    stiffness: wp.array2d(dtype=real)
+    friction: wp.array2d(dtype=vecr)  # coefficient of each row; that of the normal is not used
+
+    # limits and friction loss
+    joint_rows: wp.array2d(dtype=int)  # one item: how many there are now
+    joint_source: wp.array2d(dtype=int)  # limit k: 2 k + side, friction loss k: -1 - k
+    joint_dof: wp.array2d(dtype=int)
+    joint_J: wp.array2d(dtype=vec3)  # one number, or three for a ball joint
+    joint_z: wp.array2d(dtype=real)
+    joint_z_free: wp.array2d(dtype=real)
+    joint_z_step: wp.array2d(dtype=real)
+    joint_stiffness: wp.array2d(dtype=real)
+    joint_loss: wp.array2d(dtype=real)  # the largest force of friction loss; a limit has none
+
+    # degrees of freedom
+    a: wp.array2d(dtype=real)  # accelerations under constraints
+    smooth: wp.array2d(dtype=real)  # joint forces without constraints: tau less the bias
+    gradient: wp.array2d(dtype=real)
+    scale: wp.array2d(dtype=real)  # how large the terms are whose sum the gradient is
+    step: wp.array2d(dtype=real)
+    w: wp.array2d(dtype=real)
+    kept_w: wp.array2d(dtype=real)
+    kept_a: wp.array2d(dtype=real)
+    nonzero: wp.array2d(dtype=int)  # columns of the matrix row that is being eliminated
+    M: wp.array2d(dtype=real)  # nv × nv, lower triangles
+    H: wp.array2d(dtype=real)
+    residual: wp.array2d(dtype=real)  # one item
+
+
+@wp.func
+def contact_column(s: Workspace, d: int, o: vec3, pos: vec3, n: vec3, t1: vec3, t2: vec3, sign: real, slot: int):
+    """Rows of a contact for one degree of freedom of body 2 (sign 1) or body 1 (sign -1)."""
+    S = s.S[d, slot]
+    velocity = lin(S) + wp.cross(ang(S), pos - o)
+    column = vecr()
+    column[0] = sign * wp.dot(n, velocity)
+    column[1] = sign * wp.dot(t1, velocity)
+    column[2] = sign * wp.dot(t2, velocity)
+    if ROWS == 6:
+        column[3] = sign * wp.dot(n, ang(S))
+        column[4] = sign * wp.dot(t1, ang(S))
+        column[5] = sign * wp.dot(t2, ang(S))
+    return column
+
+
+@wp.func
+def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: int, slot: int):
+    """Tangents, chain and columns of contact k."""
+    pair = c.pair[k, slot]
+    second = g.pair_second[pair]
+    body1 = g.body[g.pair_first[pair]]
+    body2 = g.body[second]
+    n = c.normal[k, slot]
+    t1, t2 = contact_frame(n, c.along[k, slot], c.R[second, slot])
+    pos = c.pos[k, slot]
+    r.tangent1[k, slot] = t1
+    r.tangent2[k, slot] = t2
+    length = int(0)
+    while body1 != body2:
+        body = wp.max(body1, body2)
+        sign = real(1.0)
+        if body1 > body2:
+            sign = real(-1.0)
+        o = s.o[body, slot]
+        first = m.body_joint[body]
+        last = m.body_joint[body + 1]
+        for j in range(first, last):
+            joint = last - 1 - (j - first)
+            count = dofs(m.joint_type[joint])
+            for i in range(count):
+                d = m.joint_v[joint] + count - 1 - i
+                r.chain[k * m.nv + length, slot] = d
+                r.side[k * m.nv + length, slot] = sign
+                r.J[k * m.nv + length, slot] = contact_column(s, d, o, pos, n, t1, t2, sign, slot)
+                length += 1
+        if body1 > body2:
+            body1 = m.body_parent[body1]
+        else:
+            body2 = m.body_parent[body2]
+    r.chain_length[k, slot] = length
+
+
+@wp.func
+def contact_count(c: Contacts, slot: int):
+    return wp.min(c.count[0, slot], c.pair.shape[0])
+
+
+@wp.func
+def contact_motion(m: Tree, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
+    """J x of contact k."""
+    total = vecr()
+    for i in range(r.chain_length[k, slot]):
+        total += r.J[k * m.nv + i, slot] * x[r.chain[k * m.nv + i, slot], slot]
+    return total
+
+
+@wp.func
+def add_contact_force(m: Tree, r: Rows, x: wp.array2d(dtype=real), force: vecr, k: int, slot: int):
+    """x += Jᵀ force"""
+    for i in range(r.chain_length[k, slot]):
+        d = r.chain[k * m.nv + i, slot]
+        x[d, slot] = x[d, slot] + wp.dot(r.J[k * m.nv + i, slot], force)
+
+
+@wp.func
+def joint_row_size(m: Tree, r: Rows, g: Shapes, k: int, slot: int):
+    """Degrees of freedom in a row of a joint: three for a ball joint's limit."""
+    size = int(1)
+    source = r.joint_source[k, slot]
+    if source >= 0:
+        size = dofs(m.joint_type[g.limit_joint[source / 2]])
+    return size
+
+
+@wp.func
+def joint_row_motion(m: Tree, g: Shapes, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    total = J[0] * x[d, slot]
+    if joint_row_size(m, r, g, k, slot) == 3:
+        total += J[1] * x[d + 1, slot] + J[2] * x[d + 2, slot]
+    return total
+
+
+@wp.func
+def add_joint_row_force(m: Tree, g: Shapes, r: Rows, x: wp.array2d(dtype=real), force: real, k: int, slot: int):
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    for i in range(joint_row_size(m, r, g, k, slot)):
+        x[d + i, slot] = x[d + i, slot] + J[i] * force
+
+
+@wp.func
+def add_joint_row(r: Rows, slot: int, source: int, dof: int, J: vec3, z: real, stiffness: real, loss: real):
+    k = r.joint_rows[0, slot]
+    r.joint_rows[0, slot] = k + 1
+    r.joint_source[k, slot] = source
+    r.joint_dof[k, slot] = dof
+    r.joint_J[k, slot] = J
+    r.joint_z_free[k, slot] = z
+    r.joint_stiffness[k, slot] = stiffness
+    r.joint_loss[k, slot] = loss
+
+
+@wp.func
+def limit_distance(m: Tree, g: Shapes, p: Params, s: Workspace, k: int, side: int, world: int, slot: int):
+    """How far a joint is from its limit (side 0: low, 1: high), and the gradient of that by its coordinates."""
+    joint = g.limit_joint[k]
+    limits = p.limit[world, k]
+    J = vec3()
+    distance = real(0.0)
+    if m.joint_type[joint] == BALL:
+        turn = quat_log(read_quat(s, m.joint_q[joint], slot))
+        angle = wp.sqrt(wp.dot(turn, turn))
+        distance = wp.max(limits[0], limits[1]) - angle
+        if angle > real(0.0):
+            J = -turn / angle
+    elif side == 0:
+        distance = s.q[m.joint_q[joint], slot] - limits[0]
+        J[0] = real(1.0)
+    else:
+        distance = limits[1] - s.q[m.joint_q[joint], slot]
+        J[0] = real(-1.0)
+    return distance, J
+
+
+@wp.func
+def sides(m: Tree, joint: int):
+    """A ball joint has one limit, of its angle."""
+    return wp.where(m.joint_type[joint] == BALL, 1, 2)
+
+
+@wp.func
+def row_velocity(m: Tree, s: Workspace, joint: int, J: vec3, slot: int):
+    d = m.joint_v[joint]
+    result = J[0] * s.v[d, slot]
+    if m.joint_type[joint] == BALL:
+        result = wp.dot(J, read_vec3(s.v, d, slot))
+    return result
+
+
+@wp.func
+def has_rows(c: Contacts, r: Rows, slot: int):
+    return contact_count(c, slot) > 0 or r.joint_rows[0, slot] > 0
+
+
+# --- the mass matrix, its factors, and forces without constraints ----------------------------------
+
+
+@wp.func
+def smooth_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+    """r.smooth = tau - bias, from s.tau and the bodies' bias forces s.pA, which stay as they are."""
+    for d in range(m.nv):
+        r.smooth[d, slot] = s.tau[d, slot]
+        s.a[d, slot] = real(0.0)
+    accelerations(m, s, slot)
+    for i in range(1, m.body_parent.shape[0]):
+        # X is free here and holds the force on the way in
+        s.X[i, slot] = s.pA[i, slot] + inertia_mul(p.mass[world, i], s.h[i, slot], s.J[i, slot], s.A[i, slot])
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        force = s.X[i, slot]
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                d = m.joint_v[k] + j
+                r.smooth[d, slot] = r.smooth[d, slot] - wp.dot(s.S[d, slot], force)
+        parent = m.body_parent[i]
+        if parent > 0:
+            s.X[parent, slot] = s.X[parent, slot] + force
+
+
+@wp.func
+def composite_bodies(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+    """r.M, the lower triangle of the mass matrix without armature, by composite rigid bodies."""
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        composite = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
+        if m.body_children[i] > 0:
+            composite += s.IA[i, slot]
+        first = m.body_joint[i]
+        last = m.body_joint[i + 1]
+        for j in range(first, last):
+            for n in range(dofs(m.joint_type[j])):
+                d = m.joint_v[j] + n
+                F = sym66_mul(composite, s.S[d, slot])
+                above = int(i)
+                while above > 0:
+                    for other in range(m.body_joint[above], m.body_joint[above + 1]):
+                        for i2 in range(dofs(m.joint_type[other])):
+                            e = m.joint_v[other] + i2
+                            if e <= d:
+                                r.M[d * m.nv + e, slot] = wp.dot(s.S[e, slot], F)
+                    above = m.body_parent[above]
+        parent = m.body_parent[i]
+        if parent > 0:
+            if m.body_is_last_child[i] == 1:
+                s.IA[parent, slot] = composite
+            else:
+                s.IA[parent, slot] = s.IA[parent, slot] + composite
+
+
+@wp.func
+def multiply_mass(m: Tree, r: Rows, x: wp.array2d(dtype=real), y: wp.array2d(dtype=real), slot: int):
+    """y = M x"""
+    for d in range(m.nv):
+        y[d, slot] = real(0.0)
+    for d in range(m.nv):
+        total = real(0.0)
+        for e in range(d):
+            entry = r.M[d * m.nv + e, slot]
+            if entry != real(0.0):
+                total += entry * x[e, slot]
+                y[e, slot] = y[e, slot] + entry * x[d, slot]
+        y[d, slot] = y[d, slot] + total + r.M[d * m.nv + d, slot] * x[d, slot]
+
+
+@wp.func
+def factorise(m: Tree, r: Rows, H: wp.array2d(dtype=real), slot: int):
+    """H = Lᵀ D L in place, from the last row up: what trees and contacts leave zero stays zero."""
+    for back in range(m.nv):
+        k = m.nv - 1 - back
+        row = k * m.nv
+        count = int(0)
+        for j in range(k):
+            if H[row + j, slot] != real(0.0):
+                r.nonzero[count, slot] = j
+                count += 1
+        inverse = real(1.0) / H[row + k, slot]
+        for a in range(count):
+            i = r.nonzero[a, slot]
+            share = H[row + i, slot] * inverse
+            for b in range(a + 1):
+                j = r.nonzero[b, slot]
+                H[i * m.nv + j, slot] = H[i * m.nv + j, slot] - share * H[row + j, slot]
+        for a in range(count):
+            i = r.nonzero[a, slot]
+            H[row + i, slot] = H[row + i, slot] * inverse
+        H[row + k, slot] = inverse
+
+
+@wp.func
+def solve_factored(m: Tree, H: wp.array2d(dtype=real), x: wp.array2d(dtype=real), slot: int):
+    """x := H⁻¹ x"""
+    for back in range(m.nv):
+        k = m.nv - 1 - back
+        for j in range(k):
+            entry = H[k * m.nv + j, slot]
+            if entry != real(0.0):
+                x[j, slot] = x[j, slot] - entry * x[k, slot]
+    for k in range(m.nv):
+        total = x[k, slot] * H[k * m.nv + k, slot]
+        for j in range(k):
+            entry = H[k * m.nv + j, slot]
+            if entry != real(0.0):
+                total -= entry * x[j, slot]
+        x[k, slot] = total
+
+
+@wp.func
+def add_curvature(m: Tree, r: Rows, H: wp.array2d(dtype=real), K: matr, k: int, slot: int):
+    """H += Jᵀ K J of contact k, lower triangle."""
+    length = r.chain_length[k, slot]
+    first = k * m.nv
+    for j in range(length):
+        column = K * r.J[first + j, slot]
+        e = r.chain[first + j, slot]
+        for i in range(j + 1):
+            d = r.chain[first + i, slot]  # the chain runs from the last degree of freedom to the first: d >= e
+            H[d * m.nv + e, slot] = H[d * m.nv + e, slot] + wp.dot(r.J[first + i, slot], column)
+
+
+@wp.func
+def at_point(motion: vec6, arm: vec3):
+    """Velocity of a point of a body."""
+    return lin(motion) + wp.cross(ang(motion), arm)
+
+
+@wp.func
+def push_body(W: wp.array2d(dtype=vec6), i: int, arm: vec3, moment: vec3, force: vec3, sign: real, slot: int):
+    """Adds a force and a moment at a point ``arm`` away from o to what acts on body i."""
+    W[i, slot] = W[i, slot] + sign * pack(moment + wp.cross(arm, force), force)
+
+
+@wp.func
+def start_matrix(m: Tree, r: Rows, slot: int):
+    """H = M"""
+    for d in range(m.nv):
+        for e in range(d + 1):
+            r.H[d * m.nv + e, slot] = r.M[d * m.nv + e, slot]
+
+
+@wp.func
+def add_joint_curvature(m: Tree, g: Shapes, r: Rows, K: real, k: int, slot: int):
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    for i in range(joint_row_size(m, r, g, k, slot)):
+        for j in range(i + 1):
+            at = (d + i) * m.nv + d + j
+            r.H[at, slot] = r.H[at, slot] + K * J[i] * J[j]
