@@ -1,6 +1,6 @@
 """Differentiable simulation in robotics: systems that step, and step back."""
 
-from pullback.contact import ContactCompliant, ContactConvex
+from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, State, System
 from pullback.dynamics import Articulated
@@ -13,6 +13,7 @@ __all__ = [
     "Bars",
     "ContactCompliant",
     "ContactConvex",
+    "ContactImpulse",
     "Model",
     "PullbackError",
     "Run",

@@ -1,6 +1,6 @@
 """Shapes, which of them may touch, and the contact models."""
 
-from pullback.contact.models import Contact, ContactCompliant, ContactConvex
+from pullback.contact.models import Contact, ContactCompliant, ContactConvex, ContactImpulse
 from pullback.contact.scene import Scene
 
-__all__ = ["Contact", "ContactCompliant", "ContactConvex", "Scene"]
+__all__ = ["Contact", "ContactCompliant", "ContactConvex", "ContactImpulse", "Scene"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from pullback.contact.models import Contact, ContactCompliant, ContactConvex
+from pullback.contact.models import Contact, ContactCompliant, ContactConvex, ContactImpulse
 from pullback.contact.scene import SIZES, Scene
 from pullback.spatial import quat_bar_of_tangent
 
@@ -56,6 +56,11 @@ def contact_parameters(scene: Scene, contact: Contact) -> dict[str, Entry]:
             table["limit_smoothing"] = ("rad or m", (), np.asarray(contact.limit_smoothing))
         if len(scene.lossy):
             table["joint_slip_speed"] = ("rad/s or m/s", (), np.asarray(contact.joint_slip_speed))
+    if isinstance(contact, ContactImpulse):
+        if len(scene.geoms):
+            table["restitution"] = ("1", ("geom",), np.full(m.ngeom, contact.restitution))
+        table["erp"] = ("1", (), np.asarray(contact.erp))
+        table["cfm"] = ("1/kg or 1/(kg·m²)", (), np.asarray(contact.cfm))
     return table
 
 
@@ -66,9 +71,10 @@ STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
 LAW = {
     **{"smoothing": (0, 0), "slip_speed": (0, 1)},
     **{"limit_smoothing": (1, 0), "joint_slip_speed": (1, 1)},
+    **{"erp": (0, 0), "cfm": (0, 1)},
 }
 # Entries of the kernels' ``bounce`` (a shape) and of ``limit_solref`` (a limit) in other models than MuJoCo's.
-BOUNCE = {"contact_stiffness": 0, "contact_dissipation": 1}
+BOUNCE = {"contact_stiffness": 0, "contact_dissipation": 1, "restitution": 0}
 LIMIT = {"limit_stiffness": 0, "limit_dissipation": 1}
 
 
@@ -77,6 +83,10 @@ def check_contact_parameter(scene: Scene, name: str, array: np.ndarray) -> tuple
     if name in ("friction", "pair_friction"):
         return np.any(array < 0, axis=-1), "must not be negative"
     if name in ("frictionloss", "contact_dissipation", "limit_dissipation"):
+        return array < 0, "must not be negative"
+    if name in ("erp", "restitution"):
+        return (array < 0) | (array > 1), "must be between 0 and 1"
+    if name == "cfm":
         return array < 0, "must not be negative"
     if name in ("contact_stiffness", "limit_stiffness", *LAW):
         return array <= 0, "must be positive"
@@ -121,7 +131,9 @@ def _columns(columns: dict[int, np.ndarray], width: int) -> np.ndarray:
     return result
 
 
-def kernel_form(scene: Scene | None, field: str, values: Mapping, batched: Callable[[str], np.ndarray]) -> np.ndarray:
+def kernel_form(
+    scene: Scene | None, contact: Contact | None, field: str, values: Mapping, batched: Callable[[str], np.ndarray]
+) -> np.ndarray:
     """The kernels' array (1 or worlds, items, entries) of a field; empty if it is not needed."""
     width = FIELDS[field]
     empty = np.zeros((1, 0, width) if width else (1, 0))
@@ -155,6 +167,8 @@ def kernel_form(scene: Scene | None, field: str, values: Mapping, batched: Calla
         law = np.zeros((max((len(x) for x in used.values()), default=1), 2, 3))
         for name, value in used.items():
             law[:, *LAW[name]] = value
+        if isinstance(contact, ContactImpulse):
+            law[:, 0, 2] = contact.rest_speed
         return law
     if field == "bounce" and any(name in values for name in BOUNCE):
         return _columns({BOUNCE[name]: batched(name)[:, geoms] for name in BOUNCE if name in values}, width)
@@ -188,9 +202,7 @@ def user_form(scene: Scene, name: str, value: np.ndarray, total: Callable[[str],
         result[:] = bar[:, shapes:, : value.shape[-1]]
     elif name == "friction":
         own = bar[:, :shapes]
-        result[:, scene.geoms] = np.stack(
-            [own[..., 0] + own[..., 1], own[..., 2], own[..., 3] + own[..., 4]], axis=-1
-        )
+        result[:, scene.geoms] = np.stack([own[..., 0] + own[..., 1], own[..., 2], own[..., 3] + own[..., 4]], axis=-1)
     elif name == "geom_quat":
         result[:, scene.geoms] = quat_bar_of_tangent(value[:, scene.geoms], bar[..., :3])
     elif name in ("geom_pos", "geom_size", "solref", "solimp"):

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import warp as wp
 
-from pullback.contact import Contact, ContactConvex, Scene
+from pullback.contact import Contact, ContactConvex, ContactImpulse, Scene
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -75,6 +75,11 @@ class Articulated(System):
             )
         if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
             raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
+        if isinstance(contact, ContactImpulse) and model.integrator == "rk4":
+            raise PullbackError(
+                "ContactImpulse changes velocities in steps, which Runge-Kutta cannot do: set the integrator of the file "
+                "to Euler or implicitfast"
+            )
         self.model, self.contact = model, contact
         self.worlds = int(worlds)
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
@@ -89,7 +94,7 @@ class Articulated(System):
         ]
         self._layout = Layout(model)
         self._flavour = flavour_of(self.dtype, contact.kernels(self._scene.rows) if contact is not None else "")
-        self._shapes = shapes_struct(self._scene, self._layout, self.dtype, self.device)
+        self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
@@ -119,7 +124,7 @@ class Articulated(System):
         return [self._lane(int(first), int(end), 1) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
 
     def _lane(self, first: int, end: int, slots: int) -> Lane:
-        room = contact_room(self._scene, self._flavour, self.device, slots, self.max_contacts, self.nv)
+        room = contact_room(self._scene, self.contact, self._flavour, self.device, slots, self.max_contacts, self.nv)
         return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *room)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from pullback.contact import Scene
+from pullback.contact import Contact, ContactImpulse, Scene
 from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
@@ -15,7 +15,7 @@ def flavour_of(precision: str, contact: str) -> str:
     return f"{precision}_{contact}" if contact else precision
 
 
-def shapes_struct(scene: Scene | None, layout: Layout, precision: str, device: str):
+def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, precision: str, device: str):
     """The kernels' Shapes; without a scene, one that is never looked at."""
     module = specialise(precision, "shapes")
     shapes = module.Shapes()
@@ -51,25 +51,34 @@ def shapes_struct(scene: Scene | None, layout: Layout, precision: str, device: s
     shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
+    shapes.sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     shapes.elliptic = int(m.opt.cone == 1)
     shapes.impratio = m.opt.impratio
     shapes.shortest_time = 0.0 if m.opt.disableflags & (1 << 12) else 2 * m.opt.timestep  # the flag "refsafe"
     return shapes
 
 
-def contact_room(scene: Scene | None, flavour: str, device: str, slots: int, max_contacts: int, nv: int):
-    """The kernels' Contacts and Rows with room for ``slots`` worlds at a time."""
+def contact_room(
+    scene: Scene | None, contact: Contact | None, flavour: str, device: str, slots: int, most: int, nv: int
+):
+    """The kernels' Contacts and Rows with room for ``slots`` worlds at a time and ``most`` contacts in each."""
     contacts, rows = specialise(flavour, "shapes").Contacts, specialise(flavour, "rows").Rows
     if scene is None:
         return contacts(), rows()
     shapes, joints = len(scene.geoms), scene.max_joint_rows
-    sizes = {n: {"count": 1, "x": shapes, "R": shapes}.get(n, max_contacts) for n in contacts.vars}
+    sizes = {n: {"count": 1, "x": shapes, "R": shapes}.get(n, most) for n in contacts.vars}
     room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
+    sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     of_rows = {
         **dict.fromkeys(("joint_rows", "residual"), 1),
-        **dict.fromkeys(("chain", "side", "J"), max_contacts * nv),
-        **dict.fromkeys(("M", "H"), nv * nv),
+        **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), most * nv),
+        **dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar"), joints * nv),
+        **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv},
         **dict.fromkeys(("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "nonzero"), nv),
+        **dict.fromkeys(("y_end", "y_end_bar"), nv),
     }
-    sizes = {n: of_rows.get(n, joints if n.startswith("joint_") else max_contacts) for n in rows.vars}
+    if not sweeps:  # what belongs to impulses alone
+        of_rows |= dict.fromkeys(("B", "B_bar", "b_bar", "block_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)
+        of_rows |= dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar", "joint_b_bar", "joint_length"), 0)
+    sizes = {n: of_rows.get(n, joints if n.startswith("joint_") else most) for n in rows.vars}
     return room, zeros_struct(rows, {n: (size, slots) for n, size in sizes.items()}, device)

@@ -205,7 +205,7 @@ class KernelParams:
         contact: Contact | None = None,
     ):
         self.model, self.layout, self.worlds = model, layout, worlds
-        self.precision, self.device, self.scene = precision, device, scene
+        self.precision, self.device, self.scene, self.contact = precision, device, scene, contact
         self.values = dict(values)
         table = parameters(model, scene, contact)
         self.contact_names = set(table) - set(parameters(model))
@@ -225,7 +225,7 @@ class KernelParams:
         """(1 or worlds, items, entries)"""
         model, layout = self.model, self.layout
         if name in FIELDS:
-            return kernel_form(self.scene, name, self.values, self._batched)
+            return kernel_form(self.scene, self.contact, name, self.values, self._batched)
         if name == "fluid_quat":
             return model.fluid_quat[None]
         if name == "fluid_box" and name not in self.values:

@@ -8,6 +8,7 @@ import warp as wp
 from pullback.core.arrays import PRECISIONS
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
+from pullback.model.model import JOINT_DOFS
 
 INTEGRATORS = {"euler": 0, "implicitfast": 1, "rk4": 2}
 
@@ -69,6 +70,8 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     tree.body_children, tree.body_is_last_child = ints(children), ints(last_child)
     tree.body_joint = ints(layout.first)
     tree.joint_type, tree.joint_q, tree.joint_v = ints(layout.type), ints(layout.q), ints(layout.v)
+    dof_body, dof_parent = dof_tree(model)
+    tree.dof_body, tree.dof_parent = ints(dof_body), ints(dof_parent)
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
     tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
 
@@ -96,6 +99,20 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     return tree
 
 
+def dof_tree(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The body each degree of freedom belongs to, and the degree of freedom that carries it, or -1."""
+    body = np.zeros(model.nv, int)
+    for joint, (first, kind) in enumerate(zip(model.joint_v, model.joint_type, strict=True)):
+        body[first : first + JOINT_DOFS[int(kind)]] = model.joint_body[joint]
+    last = np.full(model.nbody, -1)  # of a body and what carries it
+    parent = np.full(model.nv, -1)
+    for i in range(1, model.nbody):
+        last[i] = last[model.body_parent[i]]
+        for d in np.flatnonzero(body == i):
+            parent[d], last[i] = last[i], d
+    return body, parent
+
+
 def lone_free_bodies(model: Model) -> list[tuple[int, int]]:
     """Free bodies that carry no joints: each with the end of the range of bodies that it and those welded to it are."""
     jointed = set(model.joint_body.tolist())
@@ -113,8 +130,10 @@ WORKSPACE_SIZES = {
     # what the first axis of a workspace array counts; all that are not named count bodies
     "turn": "joints",
     **dict.fromkeys(("q", "q_start"), "nq"),
-    **dict.fromkeys(("v", "a", "tau", "actuation", "diagonal", "S", "U", "D_inv", "u"), "nv"),
-    **dict.fromkeys(("q_bar", "v_bar", "a_bar", "w", "tau_bar", "v_start", "q_start_bar", "v_start_bar"), "nv"),
+    **dict.fromkeys(("v", "a", "tau", "actuation", "diagonal", "S", "S_bar", "U", "D_inv", "u"), "nv"),
+    **dict.fromkeys(
+        ("q_bar", "v_bar", "a_bar", "w", "tau_bar", "diagonal_bar", "v_start", "q_start_bar", "v_start_bar"), "nv"
+    ),
     **dict.fromkeys(("stage_v", "stage_a", "stage_v_bar", "stage_a_bar"), "stages"),
 }
 

@@ -428,7 +428,7 @@ def evaluate_adjoint(
                     s.a_bar[d, slot] = bar[world, 0, d]
                 solve(m, s, slot)
                 inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
-            inward_adjoint(m, p, p_bar, s, world, slot, 0, wants_params)
+            inward_adjoint(m, p, p_bar, s, world, slot, 0, 0, wants_params)
             if mode == RNEA or mode == CRBA:
                 armature_adjoint(m, p, p_bar, s, world, slot, real(1.0), wants_params)
             elif mode == ABA:

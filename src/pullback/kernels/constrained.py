@@ -19,8 +19,10 @@ from .rows import (
     contact_motion,
     factorise,
     joint_row_motion,
+    joint_row_size,
+    limit_adjoint,
     limit_distance,
-    push_body,
+    push_pair,
     solve_factored,
     start_matrix,
 )
@@ -68,24 +70,6 @@ def push_contact_forces(g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int
         if ROWS == 6:
             moment = f[3] * n + f[4] * t1 + f[5] * t2
         push_pair(g, s, s.X_bar, c.pair[k, slot], c.pos[k, slot], moment, force, slot)
-
-
-@wp.func
-def push_pair(
-    g: Shapes,
-    s: Workspace,
-    W: wp.array2d(dtype=vec6),
-    pair: int,
-    pos: vec3,
-    moment: vec3,
-    force: vec3,
-    slot: int,
-):
-    """Adds a force at pos to body 2 of a pair, and its opposite to body 1."""
-    body1 = g.body[g.pair_first[pair]]
-    body2 = g.body[g.pair_second[pair]]
-    push_body(W, body2, pos - s.o[body2, slot], moment, force, real(1.0), slot)
-    push_body(W, body1, pos - s.o[body1, slot], moment, force, real(-1.0), slot)
 
 
 @wp.func
@@ -176,34 +160,20 @@ def joint_pairing_adjoint(
         joint = g.limit_joint[source / 2]
         distance, J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
     v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, u, Ja, Jv, distance, world, slot, wants_params)
-    is_ball = bool(False)
     if joint >= 0:
-        is_ball = m.joint_type[joint] == BALL
-    if is_ball:
-        add_vec3(s.v_bar, dof, slot, v_bar * J)
-        turn = quat_log(read_quat(s, m.joint_q[joint], slot))
-        angle = wp.sqrt(wp.dot(turn, turn))
-        # J = -turn / angle is paired with w, a and v; the distance is the limit less the angle
-        J_bar = (
-            force * read_vec3(s.tau_bar, dof, slot)
-            - K * u * read_vec3(r.a, dof, slot)
-            + v_bar * read_vec3(s.v, dof, slot)
-        )
-        turn_bar = x_bar * J - (J_bar - J * wp.dot(J, J_bar)) / angle
-        add_vec3(s.q_bar, dof, slot, log_jacobian_transposed(turn, turn_bar))
-    else:
-        s.v_bar[dof, slot] = s.v_bar[dof, slot] + v_bar * J[0]
-        s.q_bar[dof, slot] = s.q_bar[dof, slot] + x_bar * J[0]
-    if joint >= 0 and wants_params == 1:
-        limits = p.limit[world, source / 2]
-        bar = p_bar.limit[world, source / 2]
-        if source % 2 == 1 or (is_ball and limits[1] >= limits[0]):
-            bar[1] = bar[1] + x_bar
-        elif is_ball:
-            bar[0] = bar[0] + x_bar
-        else:
-            bar[0] = bar[0] - x_bar
-        p_bar.limit[world, source / 2] = bar
+        limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
+        if m.joint_type[joint] == BALL:
+            # J = -turn / angle is paired with w, a and v
+            turn = quat_log(read_quat(s, m.joint_q[joint], slot))
+            J_bar = (
+                force * read_vec3(s.tau_bar, dof, slot)
+                - K * u * read_vec3(r.a, dof, slot)
+                + v_bar * read_vec3(s.v, dof, slot)
+            )
+            turn_bar = -(J_bar - J * wp.dot(J, J_bar)) / wp.sqrt(wp.dot(turn, turn))
+            add_vec3(s.q_bar, dof, slot, log_jacobian_transposed(turn, turn_bar))
+    for i in range(joint_row_size(m, r, g, k, slot)):
+        s.v_bar[dof + i, slot] = s.v_bar[dof + i, slot] + v_bar * J[i]
 
 
 @wp.func

@@ -154,10 +154,10 @@ def joint_forces_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """Adds the cotangents of q, v, controls and parameters from tau_bar; that of the diagonal is -w a."""
+    """Adds the cotangents of q, v, controls and parameters from tau_bar and diagonal_bar."""
     for d in range(m.nv):
         tau_bar = s.tau_bar[d, slot]
-        diagonal_bar = -s.w[d, slot] * s.a[d, slot]
+        diagonal_bar = s.diagonal_bar[d, slot]
         s.v_bar[d, slot] = s.v_bar[d, slot] - p.damping[world, d] * tau_bar
         if wants_params == 1:
             damping_bar = -tau_bar * s.v[d, slot]
@@ -193,7 +193,7 @@ def joint_forces_adjoint(
             s.v_bar[d, slot] = s.v_bar[d, slot] + gear[0] * velocity_bar
             gear_bar[0] = force * pull_bar + length_bar * s.q[qi, slot] + velocity_bar * s.v[d, slot]
             if m.integrator == IMPLICITFAST:
-                diagonal_bar = -s.w[d, slot] * s.a[d, slot]
+                diagonal_bar = s.diagonal_bar[d, slot]
                 diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
                 diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
                 slope_velocity_bar = -m.timestep * gear[0] * gear[0] * diagonal_bar

@@ -8,12 +8,12 @@ the relative velocity of body 2 against body 1 at the contact, along the normal 
 import warp as wp
 
 from .features import contact_frame
-from .flavour import ROWS, matr, vecr
-from .scalar import real, vec3, vec6
+from .flavour import IMPULSE, ROWS, matr, vecr
+from .scalar import real, vec3, vec4, vec6
 from .shapes import Contacts, Shapes
-from .spatial import ang, inertia_matrix, inertia_mul, lin, pack, quat_log, sym66_mul
+from .spatial import ang, inertia_matrix, inertia_mul, lin, log_jacobian_transposed, pack, quat_log, sym66_mul
 from .sweeps import accelerations
-from .tree import BALL, Params, Tree, Workspace, dofs, read_quat, read_vec3
+from .tree import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
 
 
 @wp.struct
@@ -59,6 +59,26 @@ class Rows:
     H: wp.array2d(dtype=real)
     residual: wp.array2d(dtype=real)  # one item
 
+    # impulses alone: the whitened Jacobian, impulses before each sweep, and cotangents; see ``impulse.py``
+    B: wp.array2d(dtype=vecr)
+    history: wp.array2d(dtype=vecr)
+    joint_force: wp.array2d(dtype=real)
+    joint_history: wp.array2d(dtype=real)
+    joint_length: wp.array2d(dtype=int)
+    joint_chain: wp.array2d(dtype=int)
+    joint_B: wp.array2d(dtype=real)
+    B_bar: wp.array2d(dtype=vecr)
+    b_bar: wp.array2d(dtype=vecr)
+    block_bar: wp.array2d(dtype=vec4)
+    y_end: wp.array2d(dtype=real)
+    y_end_bar: wp.array2d(dtype=real)
+    pos_bar: wp.array2d(dtype=vec3)
+    n_bar: wp.array2d(dtype=vec3)
+    t1_bar: wp.array2d(dtype=vec3)
+    t2_bar: wp.array2d(dtype=vec3)
+    joint_B_bar: wp.array2d(dtype=real)
+    joint_b_bar: wp.array2d(dtype=real)
+
 
 @wp.func
 def contact_column(s: Workspace, d: int, o: vec3, pos: vec3, n: vec3, t1: vec3, t2: vec3, sign: real, slot: int):
@@ -89,11 +109,14 @@ def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: 
     r.tangent1[k, slot] = t1
     r.tangent2[k, slot] = t2
     length = int(0)
-    while body1 != body2:
+    # Impulses need the chain down to the root: the inertia of what carries both bodies matters there.
+    while body1 != body2 or (IMPULSE and body1 > 0):
         body = wp.max(body1, body2)
         sign = real(1.0)
         if body1 > body2:
             sign = real(-1.0)
+        elif body1 == body2:
+            sign = real(0.0)
         o = s.o[body, slot]
         first = m.body_joint[body]
         last = m.body_joint[body + 1]
@@ -106,9 +129,9 @@ def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: 
                 r.side[k * m.nv + length, slot] = sign
                 r.J[k * m.nv + length, slot] = contact_column(s, d, o, pos, n, t1, t2, sign, slot)
                 length += 1
-        if body1 > body2:
+        if body1 == body:
             body1 = m.body_parent[body1]
-        else:
+        if body2 == body:
             body2 = m.body_parent[body2]
     r.chain_length[k, slot] = length
 
@@ -370,3 +393,58 @@ def add_joint_curvature(m: Tree, g: Shapes, r: Rows, K: real, k: int, slot: int)
         for j in range(i + 1):
             at = (d + i) * m.nv + d + j
             r.H[at, slot] = r.H[at, slot] + K * J[i] * J[j]
+
+
+@wp.func
+def push_pair(
+    g: Shapes,
+    s: Workspace,
+    W: wp.array2d(dtype=vec6),
+    pair: int,
+    pos: vec3,
+    moment: vec3,
+    force: vec3,
+    slot: int,
+):
+    """Adds a force at pos to body 2 of a pair, and its opposite to body 1."""
+    body1 = g.body[g.pair_first[pair]]
+    body2 = g.body[g.pair_second[pair]]
+    push_body(W, body2, pos - s.o[body2, slot], moment, force, real(1.0), slot)
+    push_body(W, body1, pos - s.o[body1, slot], moment, force, real(-1.0), slot)
+
+
+@wp.func
+def limit_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    r: Rows,
+    k: int,
+    x_bar: real,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds the cotangent x_bar of a limit's distance to those of the coordinates and of the limit."""
+    source = r.joint_source[k, slot]
+    joint = g.limit_joint[source / 2]
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    is_ball = m.joint_type[joint] == BALL
+    if is_ball:
+        phi = quat_log(read_quat(s, m.joint_q[joint], slot))
+        add_vec3(s.q_bar, d, slot, log_jacobian_transposed(phi, x_bar * J))
+    else:
+        s.q_bar[d, slot] = s.q_bar[d, slot] + x_bar * J[0]
+    if wants_params == 1:
+        limits = p.limit[world, source / 2]
+        bar = p_bar.limit[world, source / 2]
+        if source % 2 == 1 or (is_ball and limits[1] >= limits[0]):
+            bar[1] = bar[1] + x_bar
+        elif is_ball:
+            bar[0] = bar[0] + x_bar
+        else:
+            bar[0] = bar[0] - x_bar
+        p_bar.limit[world, source / 2] = bar

@@ -116,6 +116,7 @@ class Shapes:
     loss_solref: wp.array(dtype=vec3)
     loss_solimp: wp.array(dtype=vec6)
 
+    sweeps: int  # of the impulse solver
     elliptic: int  # 1: elliptic friction cones, 0: pyramids
     impratio: real
     shortest_time: real  # [s] solref's time constants are not taken shorter

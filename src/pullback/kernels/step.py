@@ -5,9 +5,10 @@ import warp as wp
 from .collide import detect
 from .compliant import compliant_forces
 from .convex import CONVERGED, convex_forces
-from .flavour import COMPLIANT, CONVEX, HAS_CONTACT
+from .flavour import COMPLIANT, CONVEX, HAS_CONTACT, IMPULSE
 from .forces import fluid_forces, joint_forces
 from .gyroscopic import gyroscopic
+from .impulse import impulses
 from .rows import Rows
 from .scalar import real, vec3, vec4
 from .shapes import Contacts, Shapes
@@ -75,6 +76,8 @@ def accelerate(
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
     gyroscopic(m, p, s, world, slot)
+    if IMPULSE:
+        impulses(m, g, p, s, c, r, world, slot)
     if singular >= 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
         status = singular
     return status

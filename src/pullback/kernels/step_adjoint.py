@@ -7,9 +7,10 @@ w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q,
 import warp as wp
 
 from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
-from .flavour import COMPLIANT, CONVEX
+from .flavour import COMPLIANT, CONVEX, IMPULSE
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
 from .gyroscopic import gyroscopic_adjoint, gyroscopic_solve
+from .impulse import aims_adjoint, rows_adjoint, sweeps_adjoint
 from .rows import Rows, has_rows
 from .scalar import real, vec3, vec4
 from .shapes import Contacts, Shapes
@@ -55,10 +56,19 @@ def accelerate_adjoint(
     wants_params: int,
 ):
     """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar and p_bar. Right after ``accelerate`` at the same state."""
+    for d in range(m.nv):
+        s.diagonal_bar[d, slot] = real(0.0)
+    if IMPULSE:
+        if has_rows(c, r, slot):
+            sweeps_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+        for d in range(m.nv):
+            s.a[d, slot] = r.kept_a[d, slot]
+        accelerations(m, s, slot)
     solve(m, s, slot)
     gyroscopic_solve(m, p, s, world, slot)
     for d in range(m.nv):
         s.tau_bar[d, slot] = s.w[d, slot]
+        s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] - s.w[d, slot] * s.a[d, slot]
     passes = int(1)
     if CONVEX or COMPLIANT:
         if has_rows(c, r, slot):
@@ -91,7 +101,15 @@ def accelerate_adjoint(
                 push_contact_forces(g, s, c, r, slot)
                 if sweep == 0:
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-        inward_adjoint(m, p, p_bar, s, world, slot, wp.where(first, 1, 0), wants_params)
+        with_G = wp.where(first, 1, 0)
+        with_S = int(0)
+        if IMPULSE:
+            if has_rows(c, r, slot):
+                rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                aims_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                with_G = 1
+                with_S = 1
+        inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
 
 

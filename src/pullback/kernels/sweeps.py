@@ -340,12 +340,12 @@ def inverse_dynamics_adjoint(
 
 @wp.func
 def inward_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, with_G: int, wants_params: int
+    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, with_G: int, with_S: int, wants_params: int
 ):
     """From V_bar, A_bar, X_bar and W of each body, add the cotangents of q (tangent) and v; set that of a.
 
     Reverses V = V_parent + Σ S v, A = A_parent + Σ S a + V_before × Σ S v, X = X_parent + Σ S w, and the poses.
-    With with_G also G = G_parent + Σ S a.
+    With with_G also G = G_parent + Σ S a; with with_S, S_bar of each degree of freedom joins.
     """
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
@@ -382,6 +382,8 @@ def inward_adjoint(
                 S = s.S[d, slot]
                 v = s.v[d, slot]
                 S_bar = X_bar * s.w[d, slot] + (A_bar + G_bar) * s.a[d, slot] + (V_bar - coriolis) * v
+                if with_S == 1:
+                    S_bar += s.S_bar[d, slot]
                 s.v_bar[d, slot] = s.v_bar[d, slot] + wp.dot(S, V_bar - coriolis)
                 s.a_bar[d, slot] = wp.dot(S, A_bar)
                 carried += cross_force(S, S_bar)

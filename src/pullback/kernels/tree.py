@@ -39,6 +39,8 @@ class Tree:
     joint_type: wp.array(dtype=int)
     joint_q: wp.array(dtype=int)
     joint_v: wp.array(dtype=int)
+    dof_parent: wp.array(dtype=int)  # the degree of freedom that carries this one, or -1
+    dof_body: wp.array(dtype=int)
     joint_q0: wp.array(dtype=real)  # hinge and slide: the coordinate of the pose the file was written in
 
     lone_body: wp.array(dtype=int)  # under implicitfast, free bodies that carry no joints ...
@@ -145,11 +147,13 @@ class Workspace:
     a_bar: wp.array2d(dtype=real)
     w: wp.array2d(dtype=real)  # M⁻¹ a_bar
     tau_bar: wp.array2d(dtype=real)  # w, and what constraints add to it
+    diagonal_bar: wp.array2d(dtype=real)  # -w a, and what impulses add to it
     X: wp.array2d(dtype=vec6)  # virtual motion of a body under the joint velocities w
     V_bar: wp.array2d(dtype=vec6)
     A_bar: wp.array2d(dtype=vec6)
     X_bar: wp.array2d(dtype=vec6)
     G_bar: wp.array2d(dtype=vec6)  # of Σ S a alone, the acceleration that constraints see
+    S_bar: wp.array2d(dtype=vec6)  # of S, from the Jacobians of impulses
     W: wp.array2d(dtype=vec6)  # cotangent of the pose
 
     # Runge-Kutta: velocities and accelerations of the four stages, and the state they start from (stage · nv + dof)

@@ -1,0 +1,965 @@
+"""Contact as complementarity of velocities, by projected Gauss-Seidel, and the same sweeps backwards.
+
+After all other forces have acted the velocity is v* = v + h a. Impulses λ at the contacts, limits and joints with
+friction loss change it to v* + M⁻¹ Jᵀ λ, such that along a normal
+
+    λ ≥ 0,   J v' + softness λ ≥ target,   and one of the two is an equality,
+
+and friction, within its bound |λ_t| ≤ μ λ_n, brings the sliding velocity to zero. The sweeps end after a fixed number,
+converged or not; what is differentiated is what was computed, sweep by sweep (Qiao et al. 2021, supplement A).
+
+With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, J M⁻¹ Jᵀ = Bᵀ B. The sweeps keep y = B λ, so
+that a row costs as much as its chain is long, and no matrix over all contacts is stored. All that is made of B are
+products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no derivative of the factors: it is
+the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
+
+    letter  meaning                                                      kept in
+    y       whitened change of velocity                                  r.step
+    b       J v* - target                                                r.z_free, r.joint_z_free
+    λ       impulses                                                     r.force, r.joint_force
+    G       squared lengths of the columns of B, by row                  r.z_step, r.joint_stiffness
+"""
+
+import warp as wp
+
+from .collide import geometry_adjoint
+from .flavour import vecr
+from .materials import mixed_friction, mixed_friction_adjoint
+from .rows import (
+    Rows,
+    add_joint_row,
+    composite_bodies,
+    contact_count,
+    contact_jacobian,
+    contact_motion,
+    factorise,
+    has_rows,
+    joint_row_motion,
+    joint_row_size,
+    limit_adjoint,
+    limit_distance,
+    push_pair,
+    sides,
+)
+from .scalar import mat33, mat66, real, sym66, vec3, vec4, vec6
+from .shapes import Contacts, Shapes
+from .spatial import ang, inertia_matrix, lin, log_jacobian_transposed, pack, quat_log, sym66_mul
+from .tree import Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
+
+# --- whitening -------------------------------------------------------------------------------------
+
+
+@wp.func
+def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
+    """B of contact k along its chain, and G."""
+    first = k * m.nv
+    length = r.chain_length[k, slot]
+    G = vecr()
+    cross = real(0.0)
+    for i in range(length):
+        d = r.chain[first + i, slot]
+        column = r.J[first + i, slot]
+        for j in range(i):
+            e = r.chain[first + j, slot]
+            entry = r.H[e * m.nv + d, slot]
+            if entry != real(0.0):
+                column -= entry * r.B[first + j, slot]
+        r.B[first + i, slot] = column
+    for i in range(length):
+        d = r.chain[first + i, slot]
+        column = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B[first + i, slot]
+        r.B[first + i, slot] = column
+        G += wp.cw_mul(column, column)
+        cross += column[1] * column[2]
+    r.z_step[k, slot] = G
+    r.stiffness[k, slot] = cross
+
+
+@wp.func
+def joint_chain(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
+    """Degrees of freedom from a joint's row down to its root, and B along them."""
+    first = k * m.nv
+    dof = r.joint_dof[k, slot]
+    size = joint_row_size(m, r, g, k, slot)
+    J = r.joint_J[k, slot]
+    length = int(0)
+    # the row of L that belongs to the last degree of freedom is nonzero exactly at its ancestors
+    last = dof + size - 1
+    G = real(0.0)
+    for back in range(last + 1):
+        d = last - back
+        if d >= dof or r.H[last * m.nv + d, slot] != real(0.0):
+            value = real(0.0)
+            if d >= dof:
+                value = J[d - dof]
+            for j in range(length):
+                e = r.joint_chain[first + j, slot]
+                value -= r.H[e * m.nv + d, slot] * r.joint_B[first + j, slot]
+            r.joint_chain[first + length, slot] = d
+            r.joint_B[first + length, slot] = value
+            length += 1
+    for j in range(length):
+        d = r.joint_chain[first + j, slot]
+        value = wp.sqrt(r.H[d * m.nv + d, slot]) * r.joint_B[first + j, slot]
+        r.joint_B[first + j, slot] = value
+        G += value * value
+    r.joint_length[k, slot] = length
+    r.joint_stiffness[k, slot] = G
+
+
+@wp.func
+def whiten(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
+    """x := D^(-1/2) L^(-T) x"""
+    for back in range(m.nv):
+        k = m.nv - 1 - back
+        for j in range(k):
+            entry = r.H[k * m.nv + j, slot]
+            if entry != real(0.0):
+                x[j, slot] = x[j, slot] - entry * x[k, slot]
+    for k in range(m.nv):
+        x[k, slot] = wp.sqrt(r.H[k * m.nv + k, slot]) * x[k, slot]
+
+
+@wp.func
+def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
+    """x := L⁻¹ D^(-1/2) x"""
+    for k in range(m.nv):
+        total = wp.sqrt(r.H[k * m.nv + k, slot]) * x[k, slot]
+        for j in range(k):
+            entry = r.H[k * m.nv + j, slot]
+            if entry != real(0.0):
+                total -= entry * x[j, slot]
+        x[k, slot] = total
+
+
+# --- what the rows aim at --------------------------------------------------------------------------
+
+
+@wp.func
+def aim(x: real, speed: real, restitution: real, erp: real, rest_speed: real, h: real):
+    """Velocity along the normal that is aimed at.
+
+    Apart, at most what closes the gap; in contact, what undoes the share ``erp`` of the depth in a step, or the bounce.
+    """
+    target = -x / h
+    if x <= real(0.0):
+        target = -erp * x / h
+        if speed < -rest_speed:
+            target = wp.max(target, -restitution * speed)
+    return target
+
+
+@wp.func
+def aim_adjoint(x: real, speed: real, restitution: real, erp: real, rest_speed: real, h: real, bar: real):
+    """Cotangents of x, speed, restitution and erp in bar · target."""
+    x_bar = -bar / h
+    speed_bar = real(0.0)
+    restitution_bar = real(0.0)
+    erp_bar = real(0.0)
+    if x <= real(0.0):
+        if speed < -rest_speed and -restitution * speed > -erp * x / h:
+            x_bar = real(0.0)
+            speed_bar = -restitution * bar
+            restitution_bar = -speed * bar
+        else:
+            x_bar = -erp * bar / h
+            erp_bar = -x * bar / h
+    return x_bar, speed_bar, restitution_bar, erp_bar
+
+
+@wp.func
+def restitution(p: Params, g: Shapes, pair: int, world: int):
+    """The larger of both shapes'."""
+    return wp.max(p.bounce[world, g.pair_first[pair]][0], p.bounce[world, g.pair_second[pair]][0])
+
+
+@wp.func
+def restitution_adjoint(p: Params, p_bar: Params, g: Shapes, pair: int, bar: real, world: int):
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    e1 = p.bounce[world, i][0]
+    e2 = p.bounce[world, j][0]
+    share = real(0.5)  # where they are the same, the mean of both sides
+    if e1 > e2:
+        share = real(1.0)
+    elif e1 < e2:
+        share = real(0.0)
+    p_bar.bounce[world, i] = p_bar.bounce[world, i] + vec3(share * bar, real(0.0), real(0.0))
+    p_bar.bounce[world, j] = p_bar.bounce[world, j] + vec3((real(1.0) - share) * bar, real(0.0), real(0.0))
+
+
+@wp.func
+def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
+    """Jacobians and b of everything that may exert an impulse. s.a are the accelerations without."""
+    law = p.law[world, 0]
+    h = m.timestep
+    for k in range(contact_count(c, slot)):
+        contact_jacobian(m, g, s, c, r, k, slot)
+        pair = c.pair[k, slot]
+        v = contact_motion(m, r, s.v, k, slot)
+        b = v + h * contact_motion(m, r, s.a, k, slot)
+        x = c.dist[k, slot]
+        b[0] = b[0] - aim(x, v[0], restitution(p, g, pair, world), law[0], law[2], h)
+        r.z_free[k, slot] = b
+        r.friction[k, slot] = mixed_friction(p, g, pair, world)
+        r.force[k, slot] = vecr()
+    r.joint_rows[0, slot] = 0
+    for k in range(g.loss_dof.shape[0]):
+        dof = g.loss_dof[k]
+        J = vec3(real(1.0), real(0.0), real(0.0))
+        b_loss = s.v[dof, slot] + h * s.a[dof, slot]
+        add_joint_row(r, slot, -1 - k, dof, J, b_loss, real(0.0), h * p.loss[world, k])
+    for k in range(g.limit_joint.shape[0]):
+        joint = g.limit_joint[k]
+        for side in range(sides(m, joint)):
+            distance, J = limit_distance(m, g, p, s, k, side, world, slot)
+            if distance < g.limit_margin[k]:
+                row = r.joint_rows[0, slot]
+                add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J, real(0.0), real(0.0), real(0.0))
+                b_limit = joint_row_motion(m, g, r, s.v, row, slot) + h * joint_row_motion(m, g, r, s.a, row, slot)
+                r.joint_z_free[row, slot] = b_limit - aim(distance, real(0.0), real(0.0), law[0], law[2], h)
+    for k in range(r.joint_rows[0, slot]):
+        r.joint_force[k, slot] = real(0.0)
+
+
+# --- sweeps ----------------------------------------------------------------------------------------
+
+
+@wp.func
+def contact_residual(m: Tree, r: Rows, k: int, slot: int):
+    """B y"""
+    total = vecr()
+    for i in range(r.chain_length[k, slot]):
+        total += r.B[k * m.nv + i, slot] * r.step[r.chain[k * m.nv + i, slot], slot]
+    return total
+
+
+@wp.func
+def add_contact_impulse(m: Tree, r: Rows, change: vecr, k: int, slot: int):
+    for i in range(r.chain_length[k, slot]):
+        d = r.chain[k * m.nv + i, slot]
+        r.step[d, slot] = r.step[d, slot] + wp.dot(r.B[k * m.nv + i, slot], change)
+
+
+@wp.func
+def only_normal(x: real):
+    result = vecr()
+    result[0] = x
+    return result
+
+
+@wp.func
+def only_tangents(x: real, y: real):
+    result = vecr()
+    result[1] = x
+    result[2] = y
+    return result
+
+
+@wp.func
+def normal_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
+    """The normal impulse that would do, were it not bounded."""
+    old = r.force[k, slot][0]
+    return old - (r.z_free[k, slot][0] + residual + softness * old) / (r.z_step[k, slot][0] + softness)
+
+
+@wp.func
+def tangent_inverse(r: Rows, x: real, y: real, k: int, slot: int):
+    """The 2×2 block of a contact's tangents, solved for (x, y)."""
+    G = r.z_step[k, slot]
+    cross = r.stiffness[k, slot]
+    determinant = G[1] * G[2] - cross * cross
+    return (G[2] * x - cross * y) / determinant, (G[1] * y - cross * x) / determinant
+
+
+@wp.func
+def tangent_wish(r: Rows, residual: vecr, k: int, slot: int):
+    b = r.z_free[k, slot]
+    old = r.force[k, slot]
+    x, y = tangent_inverse(r, b[1] + residual[1], b[2] + residual[2], k, slot)
+    return old[1] - x, old[2] - y
+
+
+@wp.func
+def update_contact(m: Tree, g: Shapes, c: Contacts, r: Rows, softness: real, k: int, slot: int):
+    residual = contact_residual(m, r, k, slot)
+    old = r.force[k, slot]
+    new = old
+    new[0] = wp.max(real(0.0), normal_wish(r, softness, residual[0], k, slot))
+    add_contact_impulse(m, r, only_normal(new[0] - old[0]), k, slot)
+    if g.pair_dim[c.pair[k, slot]] > 1:
+        x, y = tangent_wish(r, contact_residual(m, r, k, slot), k, slot)
+        bound = r.friction[k, slot][1] * new[0]
+        length = wp.sqrt(x * x + y * y)
+        if length > bound:
+            x *= bound / length
+            y *= bound / length
+        new[1] = x
+        new[2] = y
+        add_contact_impulse(m, r, only_tangents(x - old[1], y - old[2]), k, slot)
+    r.force[k, slot] = new
+
+
+@wp.func
+def joint_residual(m: Tree, r: Rows, k: int, slot: int):
+    total = real(0.0)
+    for i in range(r.joint_length[k, slot]):
+        total += r.joint_B[k * m.nv + i, slot] * r.step[r.joint_chain[k * m.nv + i, slot], slot]
+    return total
+
+
+@wp.func
+def joint_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
+    old = r.joint_force[k, slot]
+    return old - (r.joint_z_free[k, slot] + residual + softness * old) / (r.joint_stiffness[k, slot] + softness)
+
+
+@wp.func
+def is_loss(r: Rows, k: int, slot: int):
+    return r.joint_source[k, slot] < 0
+
+
+@wp.func
+def update_joint(m: Tree, r: Rows, softness: real, k: int, slot: int):
+    new = joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot)
+    if is_loss(r, k, slot):
+        new = wp.clamp(new, -r.joint_loss[k, slot], r.joint_loss[k, slot])
+    else:
+        new = wp.max(new, real(0.0))
+    add_joint_impulse(m, r, new - r.joint_force[k, slot], k, slot)
+    r.joint_force[k, slot] = new
+
+
+@wp.func
+def add_joint_impulse(m: Tree, r: Rows, change: real, k: int, slot: int):
+    for i in range(r.joint_length[k, slot]):
+        d = r.joint_chain[k * m.nv + i, slot]
+        r.step[d, slot] = r.step[d, slot] + r.joint_B[k * m.nv + i, slot] * change
+
+
+@wp.func
+def turn(sweep: int, i: int, count: int):
+    """Sweeps go up and down in turn, so that a push at one end of a stack soon reaches the other."""
+    return wp.where(sweep % 2 == 0, i, count - 1 - i)
+
+
+@wp.func
+def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
+    """Adds to s.a what impulses change of the velocity, divided by the timestep; r.kept_a is s.a without."""
+    for d in range(m.nv):
+        r.kept_a[d, slot] = s.a[d, slot]
+        r.step[d, slot] = real(0.0)
+    impulse_rows(m, g, p, s, c, r, world, slot)
+    if has_rows(c, r, slot):
+        composite_bodies(m, p, s, r, world, slot)
+        for d in range(m.nv):
+            for e in range(d):
+                r.H[d * m.nv + e, slot] = r.M[d * m.nv + e, slot]
+            r.H[d * m.nv + d, slot] = r.M[d * m.nv + d, slot] + s.diagonal[d, slot]
+        factorise(m, r, r.H, slot)
+        contacts = contact_count(c, slot)
+        joints = r.joint_rows[0, slot]
+        for k in range(contacts):
+            whiten_contact(m, r, k, slot)
+        for k in range(joints):
+            joint_chain(m, g, r, k, slot)
+        softness = p.law[world, 0][1]
+        for sweep in range(g.sweeps):
+            for k in range(contacts):
+                r.history[sweep * c.pair.shape[0] + k, slot] = r.force[k, slot]
+            for k in range(joints):
+                r.joint_history[sweep * r.joint_dof.shape[0] + k, slot] = r.joint_force[k, slot]
+            for i in range(contacts + joints):
+                k = turn(sweep, i, contacts + joints)
+                if k < joints:
+                    update_joint(m, r, softness, k, slot)
+                else:
+                    update_contact(m, g, c, r, softness, k - joints, slot)
+        for d in range(m.nv):
+            r.w[d, slot] = r.step[d, slot]
+        whiten_transposed(m, r, r.w, slot)
+        for d in range(m.nv):
+            s.a[d, slot] = s.a[d, slot] + r.w[d, slot] / m.timestep
+
+
+# --- the way back ----------------------------------------------------------------------------------
+#
+# Cotangents: of y in r.gradient, of λ in r.z and r.joint_z, of b in r.b_bar and r.joint_b_bar, of B in r.B_bar and
+# r.joint_B_bar, of the diagonal blocks of Bᵀ B in r.block_bar (normal; the two tangents and their product).
+
+
+@wp.func
+def contact_step_adjoint(m: Tree, r: Rows, change: vecr, k: int, slot: int):
+    """Reverses y' = y + B change: y goes back, B_bar is added to. Returns the cotangent of the change."""
+    change_bar = vecr()
+    for i in range(r.chain_length[k, slot]):
+        at = k * m.nv + i
+        d = r.chain[at, slot]
+        B = r.B[at, slot]
+        y_bar = r.gradient[d, slot]
+        y = r.step[d, slot] - wp.dot(B, change)
+        r.step[d, slot] = y
+        change_bar += y_bar * B
+        r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * change
+    return change_bar
+
+
+@wp.func
+def residual_adjoint(m: Tree, r: Rows, residual_bar: vecr, k: int, slot: int):
+    """Reverses residual = B y."""
+    for i in range(r.chain_length[k, slot]):
+        at = k * m.nv + i
+        d = r.chain[at, slot]
+        r.B_bar[at, slot] = r.B_bar[at, slot] + r.step[d, slot] * residual_bar
+        r.gradient[d, slot] = r.gradient[d, slot] + wp.dot(r.B[at, slot], residual_bar)
+
+
+@wp.func
+def update_contact_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    c: Contacts,
+    r: Rows,
+    old: vecr,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """r.force goes from after the update back to ``old``; r.z is its cotangent."""
+    softness = p.law[world, 0][1]
+    new = r.force[k, slot]
+    bar = r.z[k, slot]
+    old_bar = vecr()
+    softness_bar = real(0.0)
+    block = r.block_bar[k, slot]
+    b_bar = r.b_bar[k, slot]
+    if g.pair_dim[c.pair[k, slot]] > 1:
+        change = only_tangents(new[1] - old[1], new[2] - old[2])
+        change_bar = contact_step_adjoint(m, r, change, k, slot)
+        r.force[k, slot] = old
+        x, y = tangent_wish(r, contact_residual(m, r, k, slot), k, slot)
+        x_bar = bar[1] + change_bar[1]
+        y_bar = bar[2] + change_bar[2]
+        old_bar[1] = -change_bar[1]
+        old_bar[2] = -change_bar[2]
+        mu = r.friction[k, slot][1]
+        bound = mu * new[0]
+        length = wp.sqrt(x * x + y * y)
+        if length > bound:
+            # (x, y) · bound / length
+            x_unit = x / length
+            y_unit = y / length
+            bound_bar = x_bar * x_unit + y_bar * y_unit
+            x_bar = (x_bar - bound_bar * x_unit) * bound / length
+            y_bar = (y_bar - bound_bar * y_unit) * bound / length
+            bar[0] = bar[0] + mu * bound_bar
+            if wants_params == 1:
+                friction_bar = vecr()
+                friction_bar[1] = new[0] * bound_bar
+                mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
+        gx, gy = tangent_inverse(r, x_bar, y_bar, k, slot)
+        old_bar[1] = old_bar[1] + x_bar
+        old_bar[2] = old_bar[2] + y_bar
+        b_bar[1] = b_bar[1] - gx
+        b_bar[2] = b_bar[2] - gy
+        # wish - old = -(block)⁻¹ residual
+        block[1] = block[1] - gx * (x - old[1])
+        block[2] = block[2] - gy * (y - old[2])
+        block[3] = block[3] - gx * (y - old[2]) - gy * (x - old[1])
+        residual_adjoint(m, r, only_tangents(-gx, -gy), k, slot)
+    change_n = only_normal(new[0] - old[0])
+    change_n_bar = contact_step_adjoint(m, r, change_n, k, slot)
+    r.force[k, slot] = old
+    wish = normal_wish(r, softness, contact_residual(m, r, k, slot)[0], k, slot)
+    wish_bar = bar[0] + change_n_bar[0]
+    old_bar[0] = -change_n_bar[0]
+    if wish > real(0.0):
+        weight = real(1.0) / (r.z_step[k, slot][0] + softness)
+        g_n = wish_bar * weight
+        old_bar[0] = old_bar[0] + wish_bar - softness * g_n
+        b_bar[0] = b_bar[0] - g_n
+        block[0] = block[0] - g_n * (wish - old[0])
+        softness_bar = -g_n * wish
+        residual_adjoint(m, r, only_normal(-g_n), k, slot)
+    r.z[k, slot] = old_bar
+    r.b_bar[k, slot] = b_bar
+    r.block_bar[k, slot] = block
+    if wants_params == 1:
+        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+
+
+@wp.func
+def update_joint_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    r: Rows,
+    old: real,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    softness = p.law[world, 0][1]
+    change = r.joint_force[k, slot] - old
+    change_bar = real(0.0)
+    first = k * m.nv
+    for i in range(r.joint_length[k, slot]):
+        d = r.joint_chain[first + i, slot]
+        B = r.joint_B[first + i, slot]
+        y_bar = r.gradient[d, slot]
+        r.step[d, slot] = r.step[d, slot] - B * change
+        change_bar += y_bar * B
+        r.joint_B_bar[first + i, slot] = r.joint_B_bar[first + i, slot] + y_bar * change
+    r.joint_force[k, slot] = old
+    wish = joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot)
+    wish_bar = r.joint_z[k, slot] + change_bar
+    old_bar = -change_bar
+    free = wish > real(0.0)
+    if is_loss(r, k, slot):
+        bound = r.joint_loss[k, slot]
+        free = wp.abs(wish) <= bound
+        if wants_params == 1 and not free:
+            loss = -1 - r.joint_source[k, slot]
+            p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * wp.sign(wish) * wish_bar
+    if free:
+        g_bar = wish_bar / (r.joint_stiffness[k, slot] + softness)
+        old_bar += wish_bar - softness * g_bar
+        r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] - g_bar
+        block_bar = -g_bar * (wish - old)
+        for i in range(r.joint_length[k, slot]):
+            d = r.joint_chain[first + i, slot]
+            B = r.joint_B[first + i, slot]
+            r.joint_B_bar[first + i, slot] = (
+                r.joint_B_bar[first + i, slot] - g_bar * r.step[d, slot] + real(2.0) * block_bar * B
+            )
+            r.gradient[d, slot] = r.gradient[d, slot] - g_bar * B
+        if wants_params == 1:
+            p_bar.law[world, 0] = p_bar.law[world, 0] - vec3(real(0.0), g_bar * wish, real(0.0))
+    r.joint_z[k, slot] = old_bar
+
+
+@wp.func
+def sweeps_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From s.a_bar back to B_bar and b_bar; what b depends on joins s.a_bar."""
+    contacts = contact_count(c, slot)
+    joints = r.joint_rows[0, slot]
+    for d in range(m.nv):
+        r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep
+    whiten(m, r, r.gradient, slot)
+    for d in range(m.nv):
+        r.y_end[d, slot] = r.step[d, slot]
+        r.y_end_bar[d, slot] = r.gradient[d, slot]
+    for k in range(contacts):
+        r.z[k, slot] = vecr()
+        r.b_bar[k, slot] = vecr()
+        r.block_bar[k, slot] = vec4()
+        for i in range(r.chain_length[k, slot]):
+            r.B_bar[k * m.nv + i, slot] = vecr()
+    for k in range(joints):
+        r.joint_z[k, slot] = real(0.0)
+        r.joint_b_bar[k, slot] = real(0.0)
+        for i in range(r.joint_length[k, slot]):
+            r.joint_B_bar[k * m.nv + i, slot] = real(0.0)
+    for back in range(g.sweeps):
+        sweep = g.sweeps - 1 - back
+        for j in range(contacts + joints):
+            k = turn(sweep, contacts + joints - 1 - j, contacts + joints)
+            if k < joints:
+                old_joint = r.joint_history[sweep * r.joint_dof.shape[0] + k, slot]
+                update_joint_adjoint(m, g, p, p_bar, r, old_joint, k, world, slot, wants_params)
+            else:
+                old = r.history[sweep * c.pair.shape[0] + k - joints, slot]
+                update_contact_adjoint(m, g, p, p_bar, c, r, old, k - joints, world, slot, wants_params)
+    two = real(2.0)
+    for k in range(contacts):
+        block = r.block_bar[k, slot]
+        for i in range(r.chain_length[k, slot]):
+            at = k * m.nv + i
+            B = r.B[at, slot]
+            r.B_bar[at, slot] = r.B_bar[at, slot] + vecr(
+                two * block[0] * B[0], two * block[1] * B[1] + block[3] * B[2], two * block[2] * B[2] + block[3] * B[1]
+            )
+            d = r.chain[at, slot]
+            s.a_bar[d, slot] = s.a_bar[d, slot] + m.timestep * wp.dot(r.J[at, slot], r.b_bar[k, slot])
+    for k in range(joints):
+        J = r.joint_J[k, slot]
+        d0 = r.joint_dof[k, slot]
+        for i in range(joint_row_size(m, r, g, k, slot)):
+            s.a_bar[d0 + i, slot] = s.a_bar[d0 + i, slot] + m.timestep * J[i] * r.joint_b_bar[k, slot]
+
+
+@wp.func
+def add_products(m: Tree, r: Rows, k: int, slot: int):
+    """Adds contact k's share to T: for each degree of freedom, B_bar at its ancestors times B at its own."""
+    first = k * m.nv
+    length = r.chain_length[k, slot]
+    for i in range(length):
+        d = r.chain[first + i, slot]
+        B = r.B[first + i, slot]
+        above = int(d)
+        for j in range(i, length):
+            if r.chain[first + j, slot] == above:
+                at = d * m.nv + above
+                r.M[at, slot] = r.M[at, slot] + real(0.5) * wp.dot(r.B_bar[first + j, slot], B)
+                above = m.dof_parent[above]
+
+
+@wp.func
+def add_joint_products(m: Tree, r: Rows, k: int, slot: int):
+    first = k * m.nv
+    length = r.joint_length[k, slot]
+    for i in range(length):
+        d = r.joint_chain[first + i, slot]
+        for j in range(i, length):  # a joint's chain has nothing but ancestors
+            at = d * m.nv + r.joint_chain[first + j, slot]
+            r.M[at, slot] = r.M[at, slot] + real(0.5) * r.joint_B_bar[first + j, slot] * r.joint_B[first + i, slot]
+
+
+@wp.func
+def mass_bar(m: Tree, r: Rows, slot: int):
+    """From T in r.M to the cotangent of the mass matrix, -Wᵀ T W, in its place; both on pairs of ancestors alone.
+
+    With L X Lᵀ = D^(-1/2) T D^(-1/2), X = Wᵀ T W: a degree of freedom at a time, from the roots on.
+    """
+    for e in range(m.nv):
+        row = e * m.nv
+        count = int(0)
+        above_e = int(e)
+        while above_e >= 0:
+            r.nonzero[count, slot] = above_e
+            count += 1
+            above_e = m.dof_parent[above_e]
+        for i in range(count):  # Y = X Lᵀ at e and its ancestors, from the root on
+            d = r.nonzero[count - 1 - i, slot]
+            total = wp.sqrt(r.H[row + e, slot] * r.H[d * m.nv + d, slot]) * r.M[row + d, slot]
+            for j in range(i):
+                above = r.nonzero[count - 1 - j, slot]
+                total -= r.H[d * m.nv + above, slot] * r.scale[above, slot]
+            r.scale[d, slot] = total
+        for i in range(count):
+            d = r.nonzero[count - 1 - i, slot]
+            total = r.scale[d, slot]
+            for j in range(count - 1):
+                above = r.nonzero[count - 1 - j, slot]  # every ancestor of e
+                entry = real(0.0)
+                if d == e:
+                    entry = r.M[row + above, slot]
+                else:
+                    entry = r.M[wp.max(d, above) * m.nv + wp.min(d, above), slot]
+                total -= r.H[row + above, slot] * entry
+            r.M[row + d, slot] = total
+    for e in range(m.nv):
+        d = int(e)
+        while d >= 0:
+            r.M[e * m.nv + d, slot] = -r.M[e * m.nv + d, slot]
+            d = m.dof_parent[d]
+
+
+@wp.func
+def jacobian_bar(m: Tree, r: Rows, k: int, slot: int):
+    """B_bar of contact k becomes J_bar = Wᵀ B_bar along its chain."""
+    first = k * m.nv
+    length = r.chain_length[k, slot]
+    for back in range(length):
+        i = length - 1 - back
+        d = r.chain[first + i, slot]
+        total = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B_bar[first + i, slot]
+        for j in range(i + 1, length):
+            entry = r.H[d * m.nv + r.chain[first + j, slot], slot]
+            if entry != real(0.0):
+                total -= entry * r.B_bar[first + j, slot]
+        r.B_bar[first + i, slot] = total
+
+
+@wp.func
+def rows_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From B_bar back to the mass matrix and the Jacobians: adds to S_bar, W, q_bar and parameters.
+
+    Cotangents of each contact's point and frame are left in r.pos_bar, r.n_bar, r.t1_bar, r.t2_bar.
+    """
+    contacts = contact_count(c, slot)
+    joints = r.joint_rows[0, slot]
+    # The change of velocity is made like a row: c = W a_bar / h is its B, and y its cotangent.
+    for d in range(m.nv):
+        s.S_bar[d, slot] = vec6()
+        above = int(d)
+        while above >= 0:
+            r.M[d * m.nv + above, slot] = real(0.5) * r.y_end[above, slot] * r.y_end_bar[d, slot]
+            above = m.dof_parent[above]
+    for k in range(contacts):
+        add_products(m, r, k, slot)
+        jacobian_bar(m, r, k, slot)
+        contact_jacobian_adjoint(m, s, c, r, k, slot)
+    for k in range(joints):
+        add_joint_products(m, r, k, slot)
+        ball_limit_jacobian_adjoint(m, g, s, r, k, slot)
+    mass_bar(m, r, slot)
+    for d in range(m.nv):
+        s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] + r.M[d * m.nv + d, slot]
+    composite_bodies_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+
+
+@wp.func
+def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int, slot: int):
+    """From J_bar to S_bar and to the contact's point and frame."""
+    n = c.normal[k, slot]
+    t1 = r.tangent1[k, slot]
+    t2 = r.tangent2[k, slot]
+    pos_bar = vec3()
+    n_bar = vec3()
+    t1_bar = vec3()
+    t2_bar = vec3()
+    for i in range(r.chain_length[k, slot]):
+        at = k * m.nv + i
+        side = r.side[at, slot]
+        if side != real(0.0):
+            d = r.chain[at, slot]
+            S = s.S[d, slot]
+            bar = side * r.B_bar[at, slot]
+            arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
+            velocity = lin(S) + wp.cross(ang(S), arm)
+            force = bar[0] * n + bar[1] * t1 + bar[2] * t2
+            s.S_bar[d, slot] = s.S_bar[d, slot] + pack(wp.cross(arm, force), force)
+            pos_bar += wp.cross(force, ang(S))
+            n_bar += bar[0] * velocity
+            t1_bar += bar[1] * velocity
+            t2_bar += bar[2] * velocity
+    r.pos_bar[k, slot] = pos_bar
+    r.n_bar[k, slot] = n_bar
+    r.t1_bar[k, slot] = t1_bar
+    r.t2_bar[k, slot] = t2_bar
+
+
+@wp.func
+def ball_limit_jacobian_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, k: int, slot: int):
+    """From joint_B_bar to J_bar = Wᵀ B_bar, in place, and to the coordinates of a ball joint, whose limit's J turns."""
+    first = k * m.nv
+    length = r.joint_length[k, slot]
+    for back in range(length):
+        i = length - 1 - back
+        d = r.joint_chain[first + i, slot]
+        total = wp.sqrt(r.H[d * m.nv + d, slot]) * r.joint_B_bar[first + i, slot]
+        for j in range(i + 1, length):
+            total -= r.H[d * m.nv + r.joint_chain[first + j, slot], slot] * r.joint_B_bar[first + j, slot]
+        r.joint_B_bar[first + i, slot] = total
+    if joint_row_size(m, r, g, k, slot) == 3:
+        J_bar = vec3(r.joint_B_bar[first + 2, slot], r.joint_B_bar[first + 1, slot], r.joint_B_bar[first, slot])
+        ball_axis_adjoint(m, g, s, r, J_bar, k, slot)
+
+
+# --- the mass matrix -------------------------------------------------------------------------------
+
+
+@wp.func
+def sym66_of(x: vec6, y: vec6):
+    """½ (x yᵀ + y xᵀ)"""
+    result = sym66()
+    at = int(0)
+    for i in range(6):
+        for j in range(i, 6):
+            result[at] = real(0.5) * (x[i] * y[j] + y[i] * x[j])
+            at += 1
+    return result
+
+
+@wp.func
+def full66(x: sym66):
+    result = mat66()
+    at = int(0)
+    for i in range(6):
+        for j in range(i, 6):
+            result[i, j] = x[at]
+            result[j, i] = x[at]
+            at += 1
+    return result
+
+
+@wp.func
+def twist(N: mat66, row: int, column: int):
+    """Of the 3×3 block that begins there: ω·twist = Σ N (ω×)."""
+    return vec3(
+        N[row + 2, column + 1] - N[row + 1, column + 2],
+        N[row, column + 2] - N[row + 2, column],
+        N[row + 1, column] - N[row, column + 1],
+    )
+
+
+@wp.func
+def composite_bodies_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int
+):
+    """From the cotangent of the mass matrix in r.M to S_bar, W and the bodies' inertias, from the roots on.
+
+    With F = Ic S_e, M_de = S_d·F: each degree of freedom e gives its composite body the cotangent of G·Ic S_e, where
+    G = M_bar_ee S_e + 2 Σ M_bar_de S_d over its ancestors d; and a body's own inertia is part of all composites above.
+    """
+    for i in range(1, m.body_parent.shape[0]):
+        own = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
+        composite = own
+        if m.body_children[i] > 0:
+            composite += s.IA[i, slot]
+        parent = m.body_parent[i]
+        Q = sym66()
+        if parent > 0:
+            Q = s.IA[parent, slot]  # by now the cotangent of the parent's composite
+        for k in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[k])):
+                e = m.joint_v[k] + j
+                row = e * m.nv
+                S = s.S[e, slot]
+                F = sym66_mul(composite, S)
+                G = r.M[row + e, slot] * S
+                s.S_bar[e, slot] = s.S_bar[e, slot] + r.M[row + e, slot] * F
+                d = m.dof_parent[e]
+                while d >= 0:
+                    twice = real(2.0) * r.M[row + d, slot]
+                    G += twice * s.S[d, slot]
+                    s.S_bar[d, slot] = s.S_bar[d, slot] + twice * F
+                    d = m.dof_parent[d]
+                s.S_bar[e, slot] = s.S_bar[e, slot] + sym66_mul(composite, G)
+                Q += sym66_of(G, S)
+        s.IA[i, slot] = Q
+        Q_full = full66(Q)
+        N = full66(own) * Q_full
+        two = real(2.0)
+        s.W[i, slot] = s.W[i, slot] - two * pack(twist(N, 0, 0) + twist(N, 3, 3), twist(N, 3, 0))
+        if wants_params == 1:
+            inertia_matrix_adjoint(p, p_bar, s, Q_full, i, world, slot)
+
+
+@wp.func
+def inertia_matrix_adjoint(p: Params, p_bar: Params, s: Workspace, Q: mat66, i: int, world: int, slot: int):
+    """Cotangents of mass, centre of mass and inertia of body i in <Q, I>, Q symmetric."""
+    R = s.R[i, slot]
+    Rt = wp.transpose(R)
+    mass = p.mass[world, i]
+    c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
+    cx = mat33(real(0.0), -c[2], c[1], c[2], real(0.0), -c[0], -c[1], c[0], real(0.0))
+    aa = mat33()
+    la = mat33()
+    ll = mat33()
+    for a in range(3):
+        for b in range(3):
+            aa[a, b] = Q[a, b]
+            la[a, b] = Q[3 + a, b]
+            ll[a, b] = Q[3 + a, 3 + b]
+    # the linear part at the centre of mass is lin + ang × c = lin - c × ang
+    la_c = la - cx * aa
+    ll_c = ll - cx * wp.transpose(la) - la_c * wp.transpose(cx)
+    c_bar = vec3(la_c[1, 2] - la_c[2, 1], la_c[2, 0] - la_c[0, 2], la_c[0, 1] - la_c[1, 0])
+    J_bar = Rt * aa * R
+    two = real(2.0)
+    p_bar.mass[world, i] = p_bar.mass[world, i] + ll_c[0, 0] + ll_c[1, 1] + ll_c[2, 2]
+    p_bar.com[world, i] = p_bar.com[world, i] + two * mass * (Rt * c_bar)
+    p_bar.inertia[world, i] = p_bar.inertia[world, i] + vec6(
+        J_bar[0, 0], J_bar[1, 1], J_bar[2, 2], two * J_bar[0, 1], two * J_bar[0, 2], two * J_bar[1, 2]
+    )
+
+
+@wp.func
+def ball_axis_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, J_bar: vec3, k: int, slot: int):
+    """Adds the cotangent of a ball joint's limit's J = -phi / |phi| to that of the coordinates."""
+    joint = g.limit_joint[r.joint_source[k, slot] / 2]
+    J = r.joint_J[k, slot]
+    phi = quat_log(read_quat(s, m.joint_q[joint], slot))
+    phi_bar = -(J_bar - J * wp.dot(J, J_bar)) / wp.sqrt(wp.dot(phi, phi))
+    add_vec3(s.q_bar, r.joint_dof[k, slot], slot, log_jacobian_transposed(phi, phi_bar))
+
+
+@wp.func
+def aims_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds the cotangents of Σ b_bar · (J v + h J a - target) to V_bar, G_bar, W, q_bar and parameters; s.a is free."""
+    law = p.law[world, 0]
+    h = m.timestep
+    law_bar = vec3()
+    for i in range(m.body_parent.shape[0]):
+        s.G_bar[i, slot] = vec6()
+    for k in range(contact_count(c, slot)):
+        pair = c.pair[k, slot]
+        b_bar = r.b_bar[k, slot]
+        n = c.normal[k, slot]
+        t1 = r.tangent1[k, slot]
+        t2 = r.tangent2[k, slot]
+        pos = c.pos[k, slot]
+        Jv = contact_motion(m, r, s.v, k, slot)
+        Ja = contact_motion(m, r, s.a, k, slot)
+        e = restitution(p, g, pair, world)
+        dist_bar, speed_bar, e_bar, erp_bar = aim_adjoint(c.dist[k, slot], Jv[0], e, law[0], law[2], h, -b_bar[0])
+        law_bar += vec3(erp_bar, real(0.0), real(0.0))
+        if wants_params == 1:
+            restitution_adjoint(p, p_bar, g, pair, e_bar, world)
+        v_force = b_bar[0] * n + b_bar[1] * t1 + b_bar[2] * t2
+        a_force = h * v_force
+        v_force += speed_bar * n
+        v_world = Jv[0] * n + Jv[1] * t1 + Jv[2] * t2
+        whole = v_world + h * (Ja[0] * n + Ja[1] * t1 + Ja[2] * t2)
+        spin_v = vec3()
+        spin_a = vec3()
+        for i in range(r.chain_length[k, slot]):
+            d = r.chain[k * m.nv + i, slot]
+            S = r.side[k * m.nv + i, slot] * ang(s.S[d, slot])
+            spin_v += s.v[d, slot] * S
+            spin_a += s.a[d, slot] * S
+        push_pair(g, s, s.V_bar, pair, pos, vec3(), v_force, slot)
+        push_pair(g, s, s.G_bar, pair, pos, vec3(), a_force, slot)
+        pos_bar = r.pos_bar[k, slot] + wp.cross(v_force, spin_v) + wp.cross(a_force, spin_a)
+        n_bar = r.n_bar[k, slot] + b_bar[0] * whole + speed_bar * v_world
+        t1_bar = r.t1_bar[k, slot] + b_bar[1] * whole
+        t2_bar = r.t2_bar[k, slot] + b_bar[2] * whole
+        geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, dist_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
+    for k in range(r.joint_rows[0, slot]):
+        row_bar = r.joint_b_bar[k, slot]
+        d = r.joint_dof[k, slot]
+        J = r.joint_J[k, slot]
+        for i in range(joint_row_size(m, r, g, k, slot)):
+            s.v_bar[d + i, slot] = s.v_bar[d + i, slot] + row_bar * J[i]
+        source = r.joint_source[k, slot]
+        if source >= 0:
+            if joint_row_size(m, r, g, k, slot) == 3:
+                ball_axis_adjoint(
+                    m, g, s, r, row_bar * (read_vec3(s.v, d, slot) + h * read_vec3(s.a, d, slot)), k, slot
+                )
+            distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
+            x_bar, _speed, _e, erp_bar_limit = aim_adjoint(distance, real(0.0), real(0.0), law[0], law[2], h, -row_bar)
+            law_bar += vec3(erp_bar_limit, real(0.0), real(0.0))
+            limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
+    if wants_params == 1:
+        p_bar.law[world, 0] = p_bar.law[world, 0] + law_bar
