@@ -42,7 +42,7 @@ class Scene:
     geoms: np.ndarray  # (nshape,) the geom each shape is
     kind: np.ndarray
     body: np.ndarray
-    pair_shapes: np.ndarray  # (npair, 2), the lower type first
+    pair_shapes: np.ndarray  # (npair, 2), the lower type first; pairs with a plane come before all others
     pair_materials: np.ndarray  # (npair, 2)
     pair_share: np.ndarray
     pair_dim: np.ndarray
@@ -70,6 +70,7 @@ class Scene:
 
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
         pairs[swap] = pairs[swap, ::-1]
+        pairs = pairs[np.argsort(m.geom_type[pairs[:, 0]] != PLANE, kind="stable")]
         explicit_of = {}
         for i, (a, b) in enumerate(zip(m.pair_geom1, m.pair_geom2, strict=True)):
             explicit_of[frozenset((int(a), int(b)))] = i
@@ -111,6 +112,26 @@ class Scene:
         kinds = self.kind[self.pair_shapes]
         every = sum(MOST_CONTACTS.get((int(a), int(b)), 1) for a, b in kinds)
         return min(every, CONTACTS_A_SHAPE * len(self.geoms) + CONTACTS_MORE)
+
+    @property
+    def plane_pairs(self) -> int:
+        return int(np.sum(self.kind[self.pair_shapes[:, 0]] == PLANE))
+
+    @property
+    def fences(self) -> np.ndarray:
+        """Half of the largest margin among a shape's pairs: shapes that are farther apart than both do not touch."""
+        fence = np.zeros(len(self.geoms))
+        for side in range(2):
+            np.maximum.at(fence, self.pair_shapes[:, side], self.pair_margin / 2)
+        return fence
+
+    @property
+    def pair_of(self) -> np.ndarray:
+        """(nshape, nshape): the pair of two shapes that are no planes, or -1."""
+        table = np.full((len(self.geoms),) * 2, -1, np.int32)
+        first, second = self.pair_shapes[self.plane_pairs :].T
+        table[first, second] = table[second, first] = np.arange(self.plane_pairs, len(self.pair_shapes))
+        return table
 
     @property
     def max_joint_rows(self) -> int:

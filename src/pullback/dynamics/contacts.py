@@ -36,6 +36,8 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     for name in specialise(precision, "shapes").Mesh.vars:
         array = getattr(hulls, name)
         setattr(shapes.mesh, name, vectors(array, vec3, 3) if array.ndim == 2 else ints(array))
+    shapes.fence, shapes.plane_pairs = reals(scene.fences), scene.plane_pairs
+    shapes.pair_of = wp.array(scene.pair_of, dtype=wp.int32, device=device)
     shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])
     shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(scene.pair_margin)
     shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
@@ -66,15 +68,16 @@ def contact_room(
     if scene is None:
         return contacts(), rows()
     shapes, joints = len(scene.geoms), scene.max_joint_rows
-    sizes = {n: {"count": 1, "x": shapes, "R": shapes}.get(n, most) for n in contacts.vars}
+    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), shapes)
+    sizes = {n: {"count": 1, **of_shapes}.get(n, most) for n in contacts.vars}
     room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
     sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     of_rows = {
-        **dict.fromkeys(("joint_rows", "residual"), 1),
+        **dict.fromkeys(("joint_rows", "residual", "structure", "coupled"), 1),
         **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), most * nv),
         **dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar"), joints * nv),
-        **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv},
-        **dict.fromkeys(("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "nonzero"), nv),
+        **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv, "columns": nv * nv},
+        **dict.fromkeys(("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv),
         **dict.fromkeys(("y_end", "y_end_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone

@@ -120,13 +120,99 @@ def collide_pair(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world
 
 
 @wp.func
+def sweep_axis(g: Shapes, c: Contacts, slot: int):
+    """The axis of the world along which the shapes are spread out most."""
+    total = vec3()
+    squares = vec3()
+    for i in range(g.kind.shape[0]):
+        if g.kind[i] != PLANE_SHAPE:
+            x = c.x[i, slot] - c.x[g.kind.shape[0] - 1, slot]  # shapes far from the origin lose nothing
+            total += x
+            squares += wp.cw_mul(x, x)
+    spread = real(g.kind.shape[0]) * squares - wp.cw_mul(total, total)
+    axis = int(0)
+    if spread[1] > spread[axis]:
+        axis = 1
+    if spread[2] > spread[axis]:
+        axis = 2
+    return axis
+
+
+@wp.func
+def comes_before(c: Contacts, i: int, j: int, slot: int):
+    """In the order of the sweep: where shapes begin, and by number where they begin alike."""
+    return c.low[i, slot] < c.low[j, slot] or (c.low[i, slot] == c.low[j, slot] and i < j)
+
+
+@wp.func
+def sort_shapes(g: Shapes, p: Params, c: Contacts, more: real, world: int, slot: int):
+    """c.order, by insertion: it hardly changes from step to step. The result does not depend on the order before."""
+    count = g.kind.shape[0]
+    axis = sweep_axis(g, c, slot)
+    for i in range(count):
+        reach = bounding_radius(g, i, p.shape_size[world, i]) + g.fence[i] + real(0.5) * more
+        c.low[i, slot] = c.x[i, slot][axis] - reach
+        c.high[i, slot] = c.x[i, slot][axis] + reach
+    if c.order[0, slot] == c.order[count - 1, slot]:  # not set yet
+        for i in range(count):
+            c.order[i, slot] = i
+    for a in range(1, count):
+        i = c.order[a, slot]
+        b = int(a)
+        going = bool(True)
+        while going:
+            going = False
+            if b > 0:
+                j = c.order[b - 1, slot]
+                if comes_before(c, i, j, slot):
+                    c.order[b, slot] = j
+                    b -= 1
+                    going = True
+        c.order[b, slot] = i
+
+
+@wp.func
 def detect(g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
-    """All contacts of one world, from the poses of its bodies: pairs within their margin and ``more``."""
+    """All contacts of one world, from the poses of its bodies: pairs within their margin and ``more``.
+
+    Planes are tried with everything; other shapes with those that they overlap along one axis (sweep and prune).
+    """
     place_shapes(g, p, s, c, world, slot)
     c.count[0, slot] = 0
-    for pair in range(g.pair_first.shape[0]):
-        if may_touch(g, p, c, pair, more, world, slot):
-            collide_pair(g, p, c, pair, more, world, slot)
+    pairs = g.pair_first.shape[0]
+    count = g.kind.shape[0]
+    swept = pairs > g.plane_pairs
+    if swept:
+        sort_shapes(g, p, c, more, world, slot)
+    # One loop over plane pairs, then over neighbours in the sweep, so that ``collide_pair`` stands in the code once.
+    a = int(0)
+    b = int(0)
+    going = bool(True)
+    while going:
+        pair = int(-1)
+        if a < g.plane_pairs:
+            pair = a
+            a += 1
+            b = a - g.plane_pairs + 1
+        else:
+            first = a - g.plane_pairs
+            if not swept or first >= count - 1:
+                going = False
+            elif b >= count:
+                a += 1
+                b = first + 2
+            else:
+                i = c.order[first, slot]
+                j = c.order[b, slot]
+                b += 1
+                if c.low[j, slot] > c.high[i, slot]:
+                    a += 1
+                    b = first + 2
+                else:
+                    pair = g.pair_of[i, j]
+        if pair >= 0:
+            if may_touch(g, p, c, pair, more, world, slot):
+                collide_pair(g, p, c, pair, more, world, slot)
 
 
 @wp.func

@@ -31,6 +31,7 @@ from .rows import (
     contact_jacobian,
     contact_motion,
     factorise,
+    find_columns,
     has_rows,
     joint_row_motion,
     limit_distance,
@@ -151,6 +152,7 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
     h = implicit_time(m)
     law = p.law[world, 0]
     joint_law = p.law[world, 1]
+    r.coupled[0, slot] = 0
     for k in range(contact_count(c, slot)):
         contact_jacobian(m, g, s, c, r, k, slot)
         pair = c.pair[k, slot]
@@ -206,6 +208,7 @@ def compliant_forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r
     if has_rows(c, r, slot):
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
+        find_columns(m, c, r, slot)
         for d in range(m.nv):
             at = d * m.nv + d
             r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
@@ -218,7 +221,7 @@ def compliant_forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r
             add_joint_curvature(m, g, r, r.joint_stiffness[k, slot], k, slot)
             add_joint_row_force(m, g, r, r.a, r.joint_z_free[k, slot], k, slot)
         factorise(m, r, r.H, slot)
-        solve_factored(m, r.H, r.a, slot)
+        solve_factored(m, r, r.H, r.a, slot)
         for k in range(contact_count(c, slot)):
             r.z[k, slot] = contact_motion(m, r, r.a, k, slot)
             force, _K = contact_response(g, c, r, k, slot)

@@ -52,7 +52,7 @@ def constrained_solve(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, sl
         add_joint_curvature(m, g, r, K_row, k, slot)
         add_joint_row_force(m, g, r, r.w, -K_row * joint_row_motion(m, g, r, s.w, k, slot), k, slot)
     factorise(m, r, r.H, slot)
-    solve_factored(m, r.H, r.w, slot)
+    solve_factored(m, r, r.H, r.w, slot)
     for d in range(m.nv):
         s.tau_bar[d, slot] = s.w[d, slot] + r.w[d, slot]
 

@@ -45,6 +45,7 @@ from .rows import (
     contact_jacobian,
     contact_motion,
     factorise,
+    find_columns,
     has_rows,
     joint_row_motion,
     joint_row_size,
@@ -65,6 +66,8 @@ from .tree import Params, Tree, Workspace
 BALANCED = wp.constant(real(1e-6 if real is wp.float32 else 1e-13))
 # A residual above this share is an error: the derivative at the solution would be that of another point.
 CONVERGED = wp.constant(real(1e-3 if real is wp.float32 else 1e-8))
+# A force this share of the largest is none.
+NEGLIGIBLE = wp.constant(real(1e-6 if real is wp.float32 else 1e-12))
 MOST_ITERATIONS = wp.constant(100)
 MOST_SEARCHES = wp.constant(30)
 # The line search ends when the slope is this share of what it was at the start; the last steps of Newton's method are
@@ -78,6 +81,7 @@ SLOPE_SHARE = wp.constant(real(0.01))
 @wp.func
 def contact_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """Jacobian, stiffness and reference of every contact."""
+    r.coupled[0, slot] = 0
     for k in range(contact_count(c, slot)):
         contact_jacobian(m, g, s, c, r, k, slot)
         pair = c.pair[k, slot]
@@ -160,7 +164,7 @@ def start_sticking(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         add_joint_curvature(m, g, r, stiffness, k, slot)
         add_joint_row_force(m, g, r, r.a, -stiffness * r.joint_z_free[k, slot], k, slot)
     factorise(m, r, r.H, slot)
-    solve_factored(m, r.H, r.a, slot)
+    solve_factored(m, r, r.H, r.a, slot)
 
 
 @wp.func
@@ -175,11 +179,12 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         force, _K = contact_force(g, c, r, z, k, slot)
         r.z[k, slot] = z
         r.force[k, slot] = force
+        size = wp.length(force)  # rows of friction are differences of edges' forces: rounding is by the whole
         for i in range(r.chain_length[k, slot]):
             d = r.chain[k * m.nv + i, slot]
-            push = wp.dot(r.J[k * m.nv + i, slot], force)
-            r.gradient[d, slot] = r.gradient[d, slot] - push
-            r.scale[d, slot] = r.scale[d, slot] + wp.abs(push)
+            column = r.J[k * m.nv + i, slot]
+            r.gradient[d, slot] = r.gradient[d, slot] - wp.dot(column, force)
+            r.scale[d, slot] = r.scale[d, slot] + size * wp.length(column)
     for k in range(r.joint_rows[0, slot]):
         z_row = joint_row_motion(m, g, r, r.a, k, slot) + r.joint_z_free[k, slot]
         r.joint_z[k, slot] = z_row
@@ -189,10 +194,17 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         for i in range(joint_row_size(m, r, g, k, slot)):
             r.gradient[d + i, slot] = r.gradient[d + i, slot] - J[i] * row_force
             r.scale[d + i, slot] = r.scale[d + i, slot] + wp.abs(J[i] * row_force)
+    # Where hardly any force acts, what is left is judged against the largest in the world; roots of inertias make
+    # translations and rotations, light and heavy bodies comparable.
+    largest = real(0.0)
+    for d in range(m.nv):
+        largest = wp.max(largest, r.scale[d, slot] * r.scale[d, slot] / r.M[d * m.nv + d, slot])
+    floor = NEGLIGIBLE * wp.sqrt(largest)
     residual = real(0.0)
     for d in range(m.nv):
         if not r.gradient[d, slot] == real(0.0):  # written so that a NaN counts too
-            residual = wp.max(residual, wp.abs(r.gradient[d, slot]) / r.scale[d, slot])
+            allowed = r.scale[d, slot] + floor * wp.sqrt(r.M[d * m.nv + d, slot])
+            residual = wp.max(residual, wp.abs(r.gradient[d, slot]) / allowed)
     return residual
 
 
@@ -274,7 +286,7 @@ def solve_constraints(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
                 curvature(m, g, c, r, slot)
                 for d in range(m.nv):
                     r.step[d, slot] = -r.gradient[d, slot]
-                solve_factored(m, r.H, r.step, slot)
+                solve_factored(m, r, r.H, r.step, slot)
                 t = search(m, g, c, r, slot)
                 for d in range(m.nv):
                     r.a[d, slot] = r.a[d, slot] + t * r.step[d, slot]
@@ -295,6 +307,7 @@ def convex_forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: R
     if has_rows(c, r, slot):
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
+        find_columns(m, c, r, slot)
         for d in range(m.nv):
             at = d * m.nv + d
             r.M[at, slot] = r.M[at, slot] + p.armature[world, d]

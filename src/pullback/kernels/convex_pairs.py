@@ -5,24 +5,38 @@ The signed distance of two convex shapes is the largest *gap* over all direction
     gap(n) = min {x·n: x in shape 2} - max {x·n: x in shape 1},
 
 if they are apart (then it is concave, and has one maximum) and if they overlap (then it has several). It is found in
-two steps. First roughly: by GJK if the shapes are apart, else by EPA; both work with points of the *difference*, the set
-of all x1 - x2, whose distance from the origin is sought. Then exactly: whatever features either shape shows near the
-rough direction are paired, and each pair's own direction is computed, in closed form or by Newton's method. No pair's
-direction can have too large a gap, so the one with the largest gap is right, and the features come with it.
+two steps. First roughly: by GJK if the shapes are apart, else by EPA; both work with points of the *difference*, the
+set of all x1 - x2, whose distance from the origin is sought. Then exactly: whatever features either shape shows near
+the rough direction are paired, and each pair's own direction is computed, in closed form or by Newton's method. No
+pair's direction can have too large a gap, so the one with the largest gap is right, and the features come with it.
 
 Shapes here are cores without their radius (``support``), in world axes, relative to the centre of shape 1. Nothing is
 kept from one step to the next. Where several directions are equally good, as for concentric shapes, the answer is one
 of them, always the same.
+
+Where a flat face of one shape lies along a face or an edge of the other, there are several contacts, made by clipping.
+Which these are is much what MuJoCo finds, but for three things: a face must be turned to the other shape where they
+touch, within 5 degrees (MuJoCo also takes faces that are not, and returns their normals, which can be anything); of two
+faces the points of one lie exactly along the normal of the other; and of polygons with more than four corners, or of
+several faces and edges that would do, it may choose others.
 """
 
 import warp as wp
 
 from .scalar import mat33, real, vec3
 from .shapes import (
+    CIRCLE,
+    CUT,
     CYLINDER,
+    ELLIPSOID_SHAPE,
+    FACE,
     LINE,
     PLANE,
+    POINT,
+    RIM,
+    SPHERE,
     Contacts,
+    Feature,
     Mesh,
     Shapes,
     add_contact,
@@ -35,10 +49,14 @@ from .support import (
     Core,
     convex,
     core_radius,
+    corner_count,
+    face_ahead,
+    face_corner,
     feature_count,
     feature_near,
     is_curved,
     is_round,
+    straight_edge,
     support,
     touch,
 )
@@ -92,6 +110,12 @@ PARALLEL = wp.constant(real(1e-10 if SINGLE else 1e-20))
 
 # How far from the mark, in units of rounding, the features of a pair may be that is taken as settled.
 SLACK = wp.constant(real(300.0 if SINGLE else 1e5))
+# Flat on flat: a face counts as touched if its normal is within this cosine of the contact's, and another face as
+# parallel to it likewise; an edge lies along it below this sine. About 5 degrees, as in MuJoCo.
+FACING = wp.constant(real(0.996))
+LYING = wp.constant(real(0.0888))
+MOST_CORNERS = wp.constant(40)
+
 UNKNOWN = wp.constant(real(-1e30))
 
 
@@ -376,16 +400,25 @@ def direction_of(s1: Convex, s2: Convex, core1: Core, core2: Core, start: vec3, 
 
 
 @wp.func
-def nearest_of_lines(p1: vec3, e1: vec3, p2: vec3, e2: vec3):
-    """Point of line 1 nearest to line 2; if they are parallel, the one half-way between p1 and p2."""
-    r = p2 - p1
-    c = wp.dot(e1, e2)
-    u = wp.cross(e1, e2)
-    sine2 = wp.dot(u, u)
-    t = real(0.5) * wp.dot(r, e1)
-    if sine2 > PARALLEL:
-        t = (wp.dot(r, e1) - c * wp.dot(r, e2)) / sine2
-    return p1 + t * e1
+def are_parallel(core1: Core, core2: Core):
+    """Whether two features are parallel lines."""
+    u = wp.cross(core1.edge, core2.edge)
+    return core1.kind == LINE and core2.kind == LINE and wp.dot(u, u) <= PARALLEL
+
+
+@wp.func
+def nearest_of_lines(core1: Core, core2: Core):
+    """Point of line 1 nearest to line 2; if they are parallel, the middle of where the edges are side by side."""
+    r = core2.p - core1.p
+    along = wp.dot(r, core1.edge)
+    t = real(0.0)
+    if are_parallel(core1, core2):
+        begin = wp.max(-core1.half, along - core2.half)
+        t = real(0.5) * (begin + wp.min(core1.half, along + core2.half))
+    else:
+        u = wp.cross(core1.edge, core2.edge)
+        t = (along - wp.dot(core1.edge, core2.edge) * wp.dot(r, core2.edge)) / wp.dot(u, u)
+    return core1.p + t * core1.edge
 
 
 @wp.func
@@ -404,7 +437,7 @@ def place(s1: Convex, s2: Convex, t: Touch):
     elif is_round(t.core2.kind):
         pos = p2 - (radius2 + half) * t.n
     else:
-        p1 = nearest_of_lines(p1, t.core1.edge, p2, t.core2.edge)
+        p1 = nearest_of_lines(t.core1, t.core2)
         pos = p1 + (inflation(s1.kind, LINE, s1.size) + half) * t.n
     return pos
 
@@ -479,6 +512,9 @@ def pair_features(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, n
                     score = gap
                     if not (settled and own_gap(s1, s2, core1, core2, n) - gap <= SLACK * noise):
                         score -= SLACK * noise
+                    # One end of an edge that lies along another has the same gap as the edge itself.
+                    if are_parallel(core1, core2):
+                        score += SLACK * noise
                     if score > best.score + noise:
                         best.score = score
                         best.gap = gap
@@ -669,37 +705,298 @@ def overlap(mesh: Mesh, s1: Convex, s2: Convex, start: vec3):
 
 
 @wp.func
-def convex_pair(
-    c: Contacts, slot: int, pair: int, reach: real, shapes: Shapes,
-    kind1: int, first1: int, end1: int, x1: vec3, R1: mat33, size1: vec3,
-    kind2: int, first2: int, end2: int, x2: vec3, R2: mat33, size2: vec3,
+def add_touch(c: Contacts, slot: int, pair: int, reach: real, x1: vec3, s1: Convex, s2: Convex, t: Touch):
+    """The one point where the features of two shapes are nearest to each other."""
+    dist = t.gap - core_radius(s1) - core_radius(s2)
+    add_contact(
+        c, slot, pair, reach, dist, x1 + place(s1, s2, t), t.n, 0,
+        feature(t.core1.kind, t.core1.edge, t.core1.pin),
+        feature(t.core2.kind, t.core2.edge, t.core2.pin),
+    )  # fmt: skip
+
+
+@wp.func
+def add_on_face(
+    c: Contacts, slot: int, pair: int, reach: real, x1: vec3, normal: vec3, swapped: bool,
+    height: real, radius: real, point: vec3, mine: Feature, yours: Feature,
 ):  # fmt: skip
-    """Contacts of two convex shapes, of which ``first`` to ``end`` are the hull's corners if it is a mesh."""
-    mesh = shapes.mesh
-    s1 = convex(kind1, first1, end1, vec3(), R1, size1)
-    s2 = convex(kind2, first2, end2, x2 - x1, R2, size2)
-    radius1 = core_radius(s1)
-    radius2 = core_radius(s2)
+    """Contact of a face and a point of the core of another shape, which is shape 2 unless swapped."""
+    dist = height - radius
+    pos = x1 + point - (real(0.5) * dist + radius) * normal
+    n = normal
+    first = mine
+    second = yours
+    if swapped:
+        n = -normal
+        first = yours
+        second = mine
+    add_contact(c, slot, pair, reach, dist, pos, n, 0, first, second)
+
+
+@wp.func
+def side_plane(mesh: Mesh, s: Convex, face: int, normal: vec3, k: int, count: int):
+    """Side k of the prism over a face: a point of it, its outward normal and pin."""
+    p, _edge, pin = face_corner(mesh, s, face, k)
+    q, _edge2, pin2 = face_corner(mesh, s, face, (k + 1) % count)
+    return p, unit(wp.cross(q - p, normal)), real(0.5) * (pin + pin2)
+
+
+@wp.func
+def face_pin(mesh: Mesh, s: Convex, face: int):
+    """What the pins of opposite corners of a face have in common."""
+    _p, _edge, pin = face_corner(mesh, s, face, 0)
+    _p2, _edge2, pin2 = face_corner(mesh, s, face, 2)
+    return real(0.5) * (pin + pin2)
+
+
+@wp.func
+def edge_on_face(
+    c: Contacts, slot: int, pair: int, reach: real, x1: vec3, mesh: Mesh, swapped: bool,
+    s: Convex, face: int, normal: vec3, other: Convex, vertex: int, f: Core, n: vec3,
+):  # fmt: skip
+    """Contacts of a face and a straight edge of another shape that lies along it: the ends of what is over the face.
+
+    The edge is that of the feature f, or the one of those at its corner which is most nearly parallel to the face; n is
+    the outward normal of the other shape where it is touched. The other shape is shape 2 unless swapped.
+    """
+    across = normal
+    if f.kind == LINE and other.kind != CYLINDER:
+        across = n
+    a, b, pin_a, pin_b, sine = straight_edge(mesh, other, n, vertex, across, -normal)
+    direction = unit(b - a)
+    if sine < LYING and wp.abs(wp.dot(direction, normal)) < LYING:
+        # What is left of the edge, from 0 to 1, and the sides of the prism that it ends at.
+        begin = real(0.0)
+        end = real(1.0)
+        begin_side = int(-1)
+        end_side = int(-1)
+        count = corner_count(mesh, s, face)
+        same = FLUSH * wp.sqrt(wp.dot(b - a, b - a))
+        o = vec3()
+        for k in range(count):
+            p, side, _pin = side_plane(mesh, s, face, normal, k, count)
+            o = p
+            out_a = wp.dot(a - p, side)
+            out_b = wp.dot(b - p, side)
+            if out_a > same and out_b > same:
+                end = real(-1.0)
+            elif out_a > same or out_b > same:
+                t = out_a / (out_a - out_b)
+                if out_b > same and t < end:
+                    end = t
+                    end_side = k
+                elif out_a > same and t > begin:
+                    begin = t
+                    begin_side = k
+        if begin < end:
+            for m in range(2):
+                t = wp.where(m == 0, begin, end)
+                k = wp.where(m == 0, begin_side, end_side)
+                mine = feature(PLANE, vec3(), face_pin(mesh, s, face))
+                yours = feature(POINT, vec3(), wp.where(m == 0, pin_a, pin_b))
+                if other.kind == CYLINDER:
+                    yours.kind = CIRCLE
+                    yours.edge = direction
+                if k >= 0:
+                    _p, side, pin = side_plane(mesh, s, face, normal, k, count)
+                    mine.edge = side
+                    mine.pin = pin
+                    yours = feature(CUT, direction, real(0.5) * (pin_a + pin_b))
+                point = a + t * (b - a)
+                height = wp.dot(point - o, normal)
+                add_on_face(
+                    c, slot, pair, reach, x1, normal, swapped, height, core_radius(other), point, mine, yours
+                )  # fmt: skip
+
+
+@wp.func
+def spread_out(corner: wp.array(dtype=vec3), n: int, normal: vec3, same: real):
+    """Numbers of four corners of a polygon, if it has more: the lowest, the one farthest from it, and the farthest on
+    either side of the line between these."""
+    keep = wp.vec4i(0, 1, 2, 3)
+    if n > 4:
+        a = int(0)
+        for i in range(1, n):
+            if wp.dot(corner[i] - corner[a], normal) < -same:
+                a = i
+        c = int(a)
+        far = real(0.0)
+        for i in range(n):
+            r = corner[i] - corner[a]
+            if wp.dot(r, r) > far + same * same:
+                far = wp.dot(r, r)
+                c = i
+        across = wp.cross(normal, corner[c] - corner[a])
+        b = int(a)
+        d = int(a)
+        for i in range(n):
+            if wp.dot(corner[i] - corner[b], across) > same * same:
+                b = i
+            if wp.dot(corner[i] - corner[d], across) < -same * same:
+                d = i
+        keep = wp.vec4i(a, b, c, d)
+    return keep
+
+
+@wp.func
+def face_on_face(
+    c: Contacts, slot: int, pair: int, reach: real, x1: vec3, mesh: Mesh, swapped: bool,
+    s: Convex, face: int, normal: vec3, other: Convex, other_face: int, other_normal: vec3,
+):  # fmt: skip
+    """Contacts of a face and one of another shape that looks at it: corners of what the latter has over the former.
+
+    What bounds this part from one of its corners to the next is an edge of the other face (0, 1, ...) or a side of the
+    prism over the first (-1, -2, ...). Of a face with more corners than there is room for, some are taken in turn. The
+    other shape is shape 2 unless swapped.
+    """
+    corner = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
+    bound = wp.zeros(shape=MOST_CORNERS, dtype=int)
+    old = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
+    old_bound = wp.zeros(shape=MOST_CORNERS, dtype=int)
+    sides = corner_count(mesh, s, face)
+    corners = corner_count(mesh, other, other_face)
+    some = wp.min(corners, MOST_CORNERS / 2)
+    for i in range(some):
+        p, _edge, _pin = face_corner(mesh, other, other_face, i * corners / some)
+        corner[i] = p
+        bound[i] = i
+    n = int(some)
+    origin, _edge0, _pin0 = face_corner(mesh, s, face, 0)
+    same = FLUSH * wp.sqrt(wp.dot(corner[1] - corner[0], corner[1] - corner[0]))
+    for k in range(sides):
+        o, side, _pin = side_plane(mesh, s, face, normal, k, sides)
+        for i in range(n):
+            old[i] = corner[i]
+            old_bound[i] = bound[i]
+        m = int(0)
+        for i in range(n):
+            after = (i + 1) % n
+            d = wp.dot(old[i] - o, side)
+            d_after = wp.dot(old[after] - o, side)
+            # What rounding alone puts outside is inside: a corner stays a corner.
+            inside = d <= same
+            inside_after = d_after <= same
+            if inside and m < MOST_CORNERS:
+                corner[m] = old[i]
+                bound[m] = wp.where(d >= real(0.0) and not inside_after, -1 - k, old_bound[i])
+                m += 1
+            if m < MOST_CORNERS and ((d < real(0.0) and not inside_after) or (not inside and d_after < real(0.0))):
+                corner[m] = old[i] + (d / (d - d_after)) * (old[after] - old[i])
+                bound[m] = wp.where(inside, -1 - k, old_bound[i])
+                m += 1
+        n = m
+
+    keep = spread_out(corner, n, normal, same)
+    count = wp.min(n, 4)
+    for j in range(count):
+        i = keep[j]
+        before = bound[(i + n - 1) % n]
+        after = bound[i]
+        mine = feature(PLANE, vec3(), face_pin(mesh, s, face))
+        yours = feature(POINT, vec3(), vec3())
+        if before >= 0 and after >= 0:
+            _p, edge, pin = face_corner(mesh, other, other_face, after * corners / some)
+            yours.pin = pin
+            if other.kind == CYLINDER:
+                yours.kind = RIM
+                yours.edge = edge
+        elif before >= 0 or after >= 0:
+            e = wp.max(before, after)
+            p, _ep, pin_p = face_corner(mesh, other, other_face, e * corners / some)
+            q, _eq, pin_q = face_corner(mesh, other, other_face, ((e + 1) % some) * corners / some)
+            _o, side, pin = side_plane(mesh, s, face, normal, -1 - wp.min(before, after), sides)
+            mine.edge = side
+            mine.pin = pin
+            yours = feature(CUT, unit(q - p), real(0.5) * (pin_p + pin_q))
+        else:
+            # The corner between two sides.
+            k = -1 - after
+            if (k + 1) % sides == -1 - before:
+                k = -1 - before
+            _o, _edge, pin = face_corner(mesh, s, face, k)
+            mine.pin = pin
+            yours = feature(FACE, other_normal, face_pin(mesh, other, other_face))
+        height = wp.dot(corner[i] - origin, normal)
+        add_on_face(c, slot, pair, reach, x1, normal, swapped, height, real(0.0), corner[i], mine, yours)
+
+
+@wp.func
+def nearest(mesh: Mesh, s1: Convex, s2: Convex, reach: real):
+    """Where two shapes are nearest to each other, or overlap least, and whether they are in reach."""
     start = s2.x
     if wp.dot(start, start) > real(0.0):
         start = unit(start)
     else:
         start = vec3(real(0.0), real(0.0), real(1.0))
+    best = Touch()
+    n, state, width = gjk(mesh, s1, s2, start, reach + core_radius(s1) + core_radius(s2))
+    if state > 0:
+        best = pair_features(mesh, s1, s2, n, SURE, NOISE * width)
+    elif state == 0:
+        best = overlap(mesh, s1, s2, start)
+    return best, state >= 0
 
-    n, state, width = gjk(mesh, s1, s2, start, reach + radius1 + radius2)
-    if state >= 0:
-        best = Touch()
-        if state > 0:
-            best = pair_features(mesh, s1, s2, n, SURE, NOISE * width)
-        else:
-            best = overlap(mesh, s1, s2, start)
 
-        dist = best.gap - radius1 - radius2
-        core1 = best.core1
-        core2 = best.core2
-        pos = place(s1, s2, best)
-        add_contact(
-            c, slot, pair, reach, dist, x1 + pos, best.n, 0,
-            feature(core1.kind, core1.edge, core1.pin),
-            feature(core2.kind, core2.edge, core2.pin),
-        )  # fmt: skip
+@wp.func
+def convex_touch(
+    c: Contacts, slot: int, pair: int, reach: real, shapes: Shapes,
+    kind1: int, first1: int, end1: int, x1: vec3, R1: mat33, size1: vec3,
+    kind2: int, first2: int, end2: int, x2: vec3, R2: mat33, size2: vec3,
+):  # fmt: skip
+    """The one contact of two convex shapes, of which ``first`` to ``end`` are the hull's corners if it is a mesh."""
+    s1 = convex(kind1, first1, end1, vec3(), R1, size1)
+    s2 = convex(kind2, first2, end2, x2 - x1, R2, size2)
+    best, in_reach = nearest(shapes.mesh, s1, s2, reach)
+    if in_reach:
+        add_touch(c, slot, pair, reach, x1, s1, s2, best)
+
+
+@wp.func
+def convex_pair(
+    c: Contacts, slot: int, pair: int, reach: real, shapes: Shapes,
+    kind1: int, first1: int, end1: int, x1: vec3, R1: mat33, size1: vec3,
+    kind2: int, first2: int, end2: int, x2: vec3, R2: mat33, size2: vec3,
+):  # fmt: skip
+    """The contacts of two convex shapes: several if a flat face of one nearly lies along a face or edge of the other.
+
+    Then the normal is that of the face; if there are two, that of shape 2. Else as ``convex_touch``.
+    """
+    mesh = shapes.mesh
+    s1 = convex(kind1, first1, end1, vec3(), R1, size1)
+    s2 = convex(kind2, first2, end2, x2 - x1, R2, size2)
+    best, in_reach = nearest(mesh, s1, s2, reach)
+    if in_reach and best.gap - core_radius(s1) - core_radius(s2) <= reach:
+        n = best.n
+        _p1, vertex1 = support(mesh, s1, n, s1.first)
+        _p2, vertex2 = support(mesh, s2, -n, s2.first)
+        face1, normal1 = face_ahead(mesh, s1, n, vertex1)
+        face2, normal2 = face_ahead(mesh, s2, -n, vertex2)
+        near1 = face1 >= 0 and wp.dot(normal1, n) > FACING
+        near2 = face2 >= 0 and wp.dot(normal2, n) < -FACING
+        before = c.count[0, slot]
+        if near1 and near2 and wp.dot(normal1, normal2) < -FACING:
+            face_on_face(c, slot, pair, reach, x1, mesh, True, s2, face2, normal2, s1, face1, normal1)
+        for k in range(2):
+            # An edge of shape 1 on a face of shape 2; then, should there be none, the other way round.
+            s = s2
+            other = s1
+            face = face2
+            normal = normal2
+            vertex = vertex1
+            f = best.core1
+            out = n
+            near = near2
+            if k == 1:
+                s = s1
+                other = s2
+                face = face1
+                normal = normal1
+                vertex = vertex2
+                f = best.core2
+                out = -n
+                near = near1
+            straight = other.kind != SPHERE and other.kind != ELLIPSOID_SHAPE and f.kind != PLANE
+            if near and straight and c.count[0, slot] == before:
+                edge_on_face(c, slot, pair, reach, x1, mesh, k == 0, s, face, normal, other, vertex, f, out)
+        if c.count[0, slot] == before:
+            add_touch(c, slot, pair, reach, x1, s1, s2, best)

@@ -33,6 +33,7 @@ from .rows import (
     contact_jacobian,
     contact_motion,
     factorise,
+    find_columns,
     has_rows,
     joint_row_motion,
     joint_row_size,
@@ -40,6 +41,7 @@ from .rows import (
     limit_distance,
     push_pair,
     sides,
+    start_matrix,
 )
 from .scalar import mat33, mat66, real, sym66, vec3, vec4, vec6
 from .shapes import Contacts, Shapes
@@ -83,21 +85,19 @@ def joint_chain(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
     size = joint_row_size(m, r, g, k, slot)
     J = r.joint_J[k, slot]
     length = int(0)
-    # the row of L that belongs to the last degree of freedom is nonzero exactly at its ancestors
-    last = dof + size - 1
     G = real(0.0)
-    for back in range(last + 1):
-        d = last - back
-        if d >= dof or r.H[last * m.nv + d, slot] != real(0.0):
-            value = real(0.0)
-            if d >= dof:
-                value = J[d - dof]
-            for j in range(length):
-                e = r.joint_chain[first + j, slot]
-                value -= r.H[e * m.nv + d, slot] * r.joint_B[first + j, slot]
-            r.joint_chain[first + length, slot] = d
-            r.joint_B[first + length, slot] = value
-            length += 1
+    above = dof + size - 1
+    while above >= 0:
+        value = real(0.0)
+        if above >= dof:
+            value = J[above - dof]
+        for j in range(length):
+            e = r.joint_chain[first + j, slot]
+            value -= r.H[e * m.nv + above, slot] * r.joint_B[first + j, slot]
+        r.joint_chain[first + length, slot] = above
+        r.joint_B[first + length, slot] = value
+        length += 1
+        above = m.dof_parent[above]
     for j in range(length):
         d = r.joint_chain[first + j, slot]
         value = wp.sqrt(r.H[d * m.nv + d, slot]) * r.joint_B[first + j, slot]
@@ -112,12 +112,11 @@ def whiten(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
     """x := D^(-1/2) L^(-T) x"""
     for back in range(m.nv):
         k = m.nv - 1 - back
-        for j in range(k):
-            entry = r.H[k * m.nv + j, slot]
-            if entry != real(0.0):
-                x[j, slot] = x[j, slot] - entry * x[k, slot]
-    for k in range(m.nv):
-        x[k, slot] = wp.sqrt(r.H[k * m.nv + k, slot]) * x[k, slot]
+        own = x[k, slot]
+        for a in range(r.columns_count[k, slot]):
+            j = r.columns[k * m.nv + a, slot]
+            x[j, slot] = x[j, slot] - r.H[k * m.nv + j, slot] * own
+        x[k, slot] = wp.sqrt(r.H[k * m.nv + k, slot]) * own
 
 
 @wp.func
@@ -125,10 +124,9 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
     """x := L⁻¹ D^(-1/2) x"""
     for k in range(m.nv):
         total = wp.sqrt(r.H[k * m.nv + k, slot]) * x[k, slot]
-        for j in range(k):
-            entry = r.H[k * m.nv + j, slot]
-            if entry != real(0.0):
-                total -= entry * x[j, slot]
+        for a in range(r.columns_count[k, slot]):
+            j = r.columns[k * m.nv + a, slot]
+            total -= r.H[k * m.nv + j, slot] * x[j, slot]
         x[k, slot] = total
 
 
@@ -352,10 +350,11 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
+        r.coupled[0, slot] = 0  # impulses need the mass matrix alone
+        find_columns(m, c, r, slot)
+        start_matrix(m, r, slot)
         for d in range(m.nv):
-            for e in range(d):
-                r.H[d * m.nv + e, slot] = r.M[d * m.nv + e, slot]
-            r.H[d * m.nv + d, slot] = r.M[d * m.nv + d, slot] + s.diagonal[d, slot]
+            r.H[d * m.nv + d, slot] = r.H[d * m.nv + d, slot] + s.diagonal[d, slot]
         factorise(m, r, r.H, slot)
         contacts = contact_count(c, slot)
         joints = r.joint_rows[0, slot]
@@ -642,21 +641,21 @@ def mass_bar(m: Tree, r: Rows, slot: int):
         count = int(0)
         above_e = int(e)
         while above_e >= 0:
-            r.nonzero[count, slot] = above_e
+            r.spare[count, slot] = above_e
             count += 1
             above_e = m.dof_parent[above_e]
         for i in range(count):  # Y = X Lᵀ at e and its ancestors, from the root on
-            d = r.nonzero[count - 1 - i, slot]
+            d = r.spare[count - 1 - i, slot]
             total = wp.sqrt(r.H[row + e, slot] * r.H[d * m.nv + d, slot]) * r.M[row + d, slot]
             for j in range(i):
-                above = r.nonzero[count - 1 - j, slot]
+                above = r.spare[count - 1 - j, slot]
                 total -= r.H[d * m.nv + above, slot] * r.scale[above, slot]
             r.scale[d, slot] = total
         for i in range(count):
-            d = r.nonzero[count - 1 - i, slot]
+            d = r.spare[count - 1 - i, slot]
             total = r.scale[d, slot]
             for j in range(count - 1):
-                above = r.nonzero[count - 1 - j, slot]  # every ancestor of e
+                above = r.spare[count - 1 - j, slot]  # every ancestor of e
                 entry = real(0.0)
                 if d == e:
                     entry = r.M[row + above, slot]

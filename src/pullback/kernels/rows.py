@@ -54,7 +54,11 @@ class Rows:
     w: wp.array2d(dtype=real)
     kept_w: wp.array2d(dtype=real)
     kept_a: wp.array2d(dtype=real)
-    nonzero: wp.array2d(dtype=int)  # columns of the matrix row that is being eliminated
+    spare: wp.array2d(dtype=int)  # one row's columns, while they are put together
+    columns: wp.array2d(dtype=int)  # nv × nv: of each row of M and H, those that may be nonzero, the last one first
+    columns_count: wp.array2d(dtype=int)
+    structure: wp.array2d(dtype=int)  # one item: what the columns are those of: 0 nothing yet, 1 trees, 2 and contacts
+    coupled: wp.array2d(dtype=int)  # one item: 1 where a contact couples different branches
     M: wp.array2d(dtype=real)  # nv × nv, lower triangles
     H: wp.array2d(dtype=real)
     residual: wp.array2d(dtype=real)  # one item
@@ -109,6 +113,8 @@ def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: 
     r.tangent1[k, slot] = t1
     r.tangent2[k, slot] = t2
     length = int(0)
+    moves1 = bool(False)
+    moves2 = bool(False)
     # Impulses need the chain down to the root: the inertia of what carries both bodies matters there.
     while body1 != body2 or (IMPULSE and body1 > 0):
         body = wp.max(body1, body2)
@@ -126,6 +132,8 @@ def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: 
             for i in range(count):
                 d = m.joint_v[joint] + count - 1 - i
                 r.chain[k * m.nv + length, slot] = d
+                moves1 = moves1 or sign < real(0.0)
+                moves2 = moves2 or sign > real(0.0)
                 r.side[k * m.nv + length, slot] = sign
                 r.J[k * m.nv + length, slot] = contact_column(s, d, o, pos, n, t1, t2, sign, slot)
                 length += 1
@@ -134,6 +142,8 @@ def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: 
         if body2 == body:
             body2 = m.body_parent[body2]
     r.chain_length[k, slot] = length
+    if moves1 and moves2:
+        r.coupled[0, slot] = 1
 
 
 @wp.func
@@ -273,20 +283,14 @@ def composite_bodies(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot
         composite = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
         if m.body_children[i] > 0:
             composite += s.IA[i, slot]
-        first = m.body_joint[i]
-        last = m.body_joint[i + 1]
-        for j in range(first, last):
+        for j in range(m.body_joint[i], m.body_joint[i + 1]):
             for n in range(dofs(m.joint_type[j])):
                 d = m.joint_v[j] + n
                 F = sym66_mul(composite, s.S[d, slot])
-                above = int(i)
-                while above > 0:
-                    for other in range(m.body_joint[above], m.body_joint[above + 1]):
-                        for i2 in range(dofs(m.joint_type[other])):
-                            e = m.joint_v[other] + i2
-                            if e <= d:
-                                r.M[d * m.nv + e, slot] = wp.dot(s.S[e, slot], F)
-                    above = m.body_parent[above]
+                e = int(d)
+                while e >= 0:
+                    r.M[d * m.nv + e, slot] = wp.dot(s.S[e, slot], F)
+                    e = m.dof_parent[e]
         parent = m.body_parent[i]
         if parent > 0:
             if m.body_is_last_child[i] == 1:
@@ -299,56 +303,112 @@ def composite_bodies(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot
 def multiply_mass(m: Tree, r: Rows, x: wp.array2d(dtype=real), y: wp.array2d(dtype=real), slot: int):
     """y = M x"""
     for d in range(m.nv):
-        y[d, slot] = real(0.0)
-    for d in range(m.nv):
-        total = real(0.0)
-        for e in range(d):
+        own = x[d, slot]
+        total = r.M[d * m.nv + d, slot] * own
+        e = m.dof_parent[d]
+        while e >= 0:
             entry = r.M[d * m.nv + e, slot]
-            if entry != real(0.0):
-                total += entry * x[e, slot]
-                y[e, slot] = y[e, slot] + entry * x[d, slot]
-        y[d, slot] = y[d, slot] + total + r.M[d * m.nv + d, slot] * x[d, slot]
+            total += entry * x[e, slot]
+            y[e, slot] = y[e, slot] + entry * own
+            e = m.dof_parent[e]
+        y[d, slot] = total
+
+
+@wp.func
+def tree_columns(m: Tree, r: Rows, slot: int):
+    """The columns of the mass matrix: every degree of freedom's ancestors."""
+    for d in range(m.nv):
+        count = int(0)
+        e = m.dof_parent[d]
+        while e >= 0:
+            r.columns[d * m.nv + count, slot] = e
+            count += 1
+            e = m.dof_parent[e]
+        r.columns_count[d, slot] = count
+
+
+@wp.func
+def merge_columns(r: Rows, x: wp.array2d(dtype=int), first: int, end: int, row: int, nv: int, slot: int):
+    """Joins x[first:end] to the columns of a row; both fall, and none of x is beyond the row."""
+    own = int(0)
+    own_count = r.columns_count[row, slot]
+    other = int(first)
+    count = int(0)
+    while own < own_count or other < end:
+        a = int(-1)
+        b = int(-1)
+        if own < own_count:
+            a = r.columns[row * nv + own, slot]
+        if other < end:
+            b = x[other, slot]
+        if a >= b:
+            own += 1
+        if b >= a:
+            other += 1
+        r.spare[count, slot] = wp.max(a, b)
+        count += 1
+    for i in range(count):
+        r.columns[row * nv + i, slot] = r.spare[i, slot]
+    r.columns_count[row, slot] = count
+
+
+@wp.func
+def find_columns(m: Tree, c: Contacts, r: Rows, slot: int):
+    """The columns of H = M + Jᵀ K J and of its factor. Those of a tree alone stay from step to step.
+
+    A contact couples its whole chain: all of it goes to the row of its last degree of freedom, and from there, as rows
+    are eliminated, each row's columns to the row of the first of them.
+    """
+    if r.structure[0, slot] != 1:
+        tree_columns(m, r, slot)
+        r.structure[0, slot] = 1
+    if r.coupled[0, slot] == 1:
+        r.structure[0, slot] = 2
+        for k in range(contact_count(c, slot)):
+            first = k * m.nv
+            length = r.chain_length[k, slot]
+            if length > 1:
+                merge_columns(r, r.chain, first + 1, first + length, r.chain[first, slot], m.nv, slot)
+        for back in range(m.nv):
+            row = m.nv - 1 - back
+            count = r.columns_count[row, slot]
+            if count > 1:
+                into = r.columns[row * m.nv, slot]
+                merge_columns(r, r.columns, row * m.nv + 1, row * m.nv + count, into, m.nv, slot)
 
 
 @wp.func
 def factorise(m: Tree, r: Rows, H: wp.array2d(dtype=real), slot: int):
-    """H = Lᵀ D L in place, from the last row up: what trees and contacts leave zero stays zero."""
+    """H = Lᵀ D L in place, from the last row up: what trees and contacts leave zero stays zero. 1/D is kept."""
     for back in range(m.nv):
         k = m.nv - 1 - back
         row = k * m.nv
-        count = int(0)
-        for j in range(k):
-            if H[row + j, slot] != real(0.0):
-                r.nonzero[count, slot] = j
-                count += 1
+        count = r.columns_count[k, slot]
         inverse = real(1.0) / H[row + k, slot]
         for a in range(count):
-            i = r.nonzero[a, slot]
+            i = r.columns[row + a, slot]
             share = H[row + i, slot] * inverse
-            for b in range(a + 1):
-                j = r.nonzero[b, slot]
+            for b in range(a, count):
+                j = r.columns[row + b, slot]
                 H[i * m.nv + j, slot] = H[i * m.nv + j, slot] - share * H[row + j, slot]
-        for a in range(count):
-            i = r.nonzero[a, slot]
-            H[row + i, slot] = H[row + i, slot] * inverse
+            H[row + i, slot] = share
         H[row + k, slot] = inverse
 
 
 @wp.func
-def solve_factored(m: Tree, H: wp.array2d(dtype=real), x: wp.array2d(dtype=real), slot: int):
+def solve_factored(m: Tree, r: Rows, H: wp.array2d(dtype=real), x: wp.array2d(dtype=real), slot: int):
     """x := H⁻¹ x"""
     for back in range(m.nv):
         k = m.nv - 1 - back
-        for j in range(k):
-            entry = H[k * m.nv + j, slot]
-            if entry != real(0.0):
-                x[j, slot] = x[j, slot] - entry * x[k, slot]
+        own = x[k, slot]
+        for a in range(r.columns_count[k, slot]):
+            j = r.columns[k * m.nv + a, slot]
+            x[j, slot] = x[j, slot] - H[k * m.nv + j, slot] * own
     for k in range(m.nv):
         total = x[k, slot] * H[k * m.nv + k, slot]
-        for j in range(k):
-            entry = H[k * m.nv + j, slot]
-            if entry != real(0.0):
-                total -= entry * x[j, slot]
+        for a in range(r.columns_count[k, slot]):
+            j = r.columns[k * m.nv + a, slot]
+            total -= H[k * m.nv + j, slot] * x[j, slot]
         x[k, slot] = total
 
 
@@ -381,8 +441,11 @@ def push_body(W: wp.array2d(dtype=vec6), i: int, arm: vec3, moment: vec3, force:
 def start_matrix(m: Tree, r: Rows, slot: int):
     """H = M"""
     for d in range(m.nv):
-        for e in range(d + 1):
-            r.H[d * m.nv + e, slot] = r.M[d * m.nv + e, slot]
+        row = d * m.nv
+        r.H[row + d, slot] = r.M[row + d, slot]
+        for a in range(r.columns_count[d, slot]):
+            e = r.columns[row + a, slot]
+            r.H[row + e, slot] = r.M[row + e, slot]
 
 
 @wp.func

@@ -97,6 +97,10 @@ class Shapes:
 
     radius: wp.array(dtype=real)  # of a mesh: how far its hull reaches from the shape's origin
 
+    fence: wp.array(dtype=real)  # half of the largest margin among a shape's pairs
+    pair_of: wp.array2d(dtype=int)  # the pair of two shapes that are no planes, or -1
+    plane_pairs: int  # pairs with a plane come first
+
     pair_first: wp.array(dtype=int)  # a pair: shape 1 and shape 2, of which shape 1 has the lower type
     pair_second: wp.array(dtype=int)
     pair_dim: wp.array(dtype=int)  # 1: no friction, 3: sliding, 4: and torsion, 6: and rolling
@@ -128,6 +132,11 @@ class Contacts:
 
     x: wp.array2d(dtype=vec3)  # poses of the shapes
     R: wp.array2d(dtype=mat33)
+
+    # the broad phase: shapes in the order of where they begin along an axis, and where they end
+    order: wp.array2d(dtype=int)
+    low: wp.array2d(dtype=real)
+    high: wp.array2d(dtype=real)
 
     count: wp.array2d(dtype=int)  # one item: how many were found, which may be more than there is room for
     pair: wp.array2d(dtype=int)

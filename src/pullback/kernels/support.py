@@ -13,7 +13,7 @@ the world's origin would cost digits.
 
 import warp as wp
 
-from .scalar import mat33, real, vec3
+from .scalar import PI, mat33, real, vec3
 from .shapes import (
     BOX,
     CAPSULE,
@@ -31,6 +31,9 @@ from .shapes import (
 
 # A hull with no more corners than this is searched through, a larger one is climbed along its edges.
 SMALL_HULL = wp.constant(24)
+
+# The cap of a cylinder has this many corners where it is clipped; as many as MuJoCo's.
+CAP_CORNERS = wp.constant(16)
 
 # Three corners with a smaller sine (squared) than this are on a line: rounding would decide where they face.
 SLIVER = wp.constant(real(1e-11 if real is wp.float32 else 1e-26))
@@ -54,8 +57,9 @@ class Core:
     """A feature that may be touched: what ``shapes`` describes, with its place. Absent if its kind is negative."""
 
     kind: int
-    p: vec3  # the point; centre of the circle or the ellipsoid; any point of the line or the plane
+    p: vec3  # the point; centre of the circle or the ellipsoid; middle of the edge; any point of the plane
     edge: vec3  # unit: along the line, axis of the circle, outward normal of the plane
+    half: real  # half the length of the edge, for a line
     pin: vec3
 
 
@@ -209,7 +213,9 @@ def segment_feature(s: Convex, n: vec3, k: int):
     elif k == 3:
         end = -end
     pin = vec3(real(0.0), real(0.0), end)
-    return core(kind, s, s.size[1] * pin, axis, pin)
+    f = core(kind, s, s.size[1] * pin, axis, pin)
+    f.half = s.size[1]
+    return f
 
 
 @wp.func
@@ -238,7 +244,9 @@ def box_feature(s: Convex, n: vec3, near: real, k: int):
             pin[a] = -pin[a]
         if aslant > near * near:
             kind = -1
-    return core(kind, s, wp.cw_mul(s.size, pin), edge, pin)
+    f = core(kind, s, wp.cw_mul(s.size, pin), edge, pin)
+    f.half = s.size[a]
+    return f
 
 
 @wp.func
@@ -261,7 +269,7 @@ def mesh_feature(mesh: Mesh, s: Convex, n: vec3, near: real, vertex: int, k: int
         if slope * slope > near * near * length2:
             f = absent()
         elif role == 0:
-            # The face to the left of this edge, seen from outside: turn a plane about the edge until no corner is above.
+            # The face to the left of this edge, seen from outside: turn a plane about it until no corner is above.
             normal = vec3()
             size2 = real(0.0)
             for j in range(first, end):
@@ -278,7 +286,9 @@ def mesh_feature(mesh: Mesh, s: Convex, n: vec3, near: real, vertex: int, k: int
             else:
                 f = absent()
         elif role == 1:
-            f = core(LINE, s, here, s.R * edge / wp.sqrt(length2), vec3())
+            length = wp.sqrt(length2)
+            f = core(LINE, s, real(0.5) * (here + there), s.R * edge / length, vec3())
+            f.half = real(0.5) * length
         else:
             f = core(POINT, s, there, vec3(), vec3())
     return f
@@ -335,3 +345,121 @@ def touch(s: Convex, f: Core, n: vec3):
             p += s.size[0] * ahead
             H = wp.outer(aside, aside) * (s.size[0] / length)
     return p, H
+
+
+# --- flat faces and straight edges ---------------------------------------------------------------------
+
+
+@wp.func
+def face_ahead(mesh: Mesh, s: Convex, n: vec3, vertex: int):
+    """Number of that flat face of a shape at its farthest corner which looks along n most, or -1, and its normal."""
+    d = wp.transpose(s.R) * n
+    face = int(-1)
+    normal = vec3()
+    if s.kind == CYLINDER:
+        face = wp.where(d[2] < real(0.0), 1, 0)
+        normal[2] = sign_of(d[2])
+    elif s.kind == BOX:
+        a = int(0)
+        for k in range(1, 3):
+            if wp.abs(d[k]) > wp.abs(d[a]):
+                a = k
+        face = 2 * a + wp.where(d[a] < real(0.0), 1, 0)
+        normal[a] = sign_of(d[a])
+    elif s.kind == MESH:
+        most = real(-2.0)
+        for k in range(mesh.first_face[vertex], mesh.first_face[vertex + 1]):
+            along = wp.dot(mesh.face_normal[mesh.face[k]], d)
+            if along > most:
+                most = along
+                face = mesh.face[k]
+                normal = mesh.face_normal[face]
+    return face, s.R * normal
+
+
+@wp.func
+def corner_count(mesh: Mesh, s: Convex, face: int):
+    count = int(4)
+    if s.kind == CYLINDER:
+        count = CAP_CORNERS
+    elif s.kind == MESH:
+        count = mesh.first_corner[face + 1] - mesh.first_corner[face]
+    return count
+
+
+@wp.func
+def face_corner(mesh: Mesh, s: Convex, face: int, i: int):
+    """Corner i of a face, counted around it against the clock seen from outside, with its edge and pin.
+
+    The cap of a cylinder has corners too: so many points of its rim.
+    """
+    p = vec3()
+    edge = vec3()
+    pin = vec3()
+    if s.kind == CYLINDER:
+        end = real(1 - 2 * face)
+        angle = end * real(i) * (real(2.0) * PI / real(CAP_CORNERS))
+        edge = vec3(wp.cos(angle), wp.sin(angle), real(0.0))
+        pin[2] = end
+        p = s.size[0] * edge + s.size[1] * pin
+        edge = s.R * edge
+    elif s.kind == BOX:
+        a = face / 2
+        k = i
+        pin[a] = real(1 - 2 * (face % 2))
+        if pin[a] < real(0.0):
+            k = 3 - i
+        pin[(a + 1) % 3] = wp.where(k == 0 or k == 3, real(1.0), real(-1.0))
+        pin[(a + 2) % 3] = wp.where(k < 2, real(1.0), real(-1.0))
+        p = wp.cw_mul(s.size, pin)
+    else:
+        p = mesh.vertex[mesh.corner[mesh.first_corner[face] + i]]
+    return s.x + s.R * p, edge, pin
+
+
+@wp.func
+def straight_edge(mesh: Mesh, s: Convex, n: vec3, vertex: int, across: vec3, outward: vec3):
+    """The straight edge at a shape's farthest corner along n that is most nearly orthogonal to ``across``.
+
+    Its two ends, in an order that does not depend on which is the corner, their pins, and the sine of the angle by
+    which it is not orthogonal. Of a capsule it is the core, of a cylinder the side that looks outward.
+    """
+    a = vec3()
+    b = vec3()
+    pin_a = vec3()
+    pin_b = vec3()
+    sine = real(2.0)
+    local = wp.transpose(s.R) * across
+    if s.kind == CAPSULE or s.kind == CYLINDER:
+        sine = wp.abs(local[2])
+        pin_a[2] = real(-1.0)
+        pin_b[2] = real(1.0)
+        d = wp.transpose(s.R) * outward
+        d[2] = real(0.0)
+        if s.kind == CYLINDER:
+            a = (s.size[0] / wp.sqrt(wp.dot(d, d))) * d
+        b = a + s.size[1] * pin_b
+        a += s.size[1] * pin_a
+    elif s.kind == BOX:
+        k = int(0)
+        for j in range(1, 3):
+            if wp.abs(local[j]) < wp.abs(local[k]):
+                k = j
+        sine = wp.abs(local[k])
+        pin_a = signs(wp.transpose(s.R) * n)
+        pin_a[k] = real(-1.0)
+        pin_b = pin_a
+        pin_b[k] = real(1.0)
+        a = wp.cw_mul(s.size, pin_a)
+        b = wp.cw_mul(s.size, pin_b)
+    elif s.kind == MESH:
+        here = mesh.vertex[vertex]
+        for k in range(mesh.first_neighbour[vertex], mesh.first_neighbour[vertex + 1]):
+            i = mesh.neighbour[k]
+            there = mesh.vertex[i]
+            slope = wp.abs(wp.dot(there - here, local)) / wp.sqrt(wp.dot(there - here, there - here))
+            if slope < sine:
+                sine = slope
+                a = wp.where(i < vertex, there, here)
+                b = wp.where(i < vertex, here, there)
+    return s.x + s.R * a, s.x + s.R * b, pin_a, pin_b, sine
