@@ -15,7 +15,7 @@ MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 
 @dataclass(frozen=True)
 class Hulls:
-    """Of all shapes one after the other; those that are no mesh have none. Each ``first`` has one entry more, its end."""
+    """Of all shapes one after the other; those that are no mesh have none. Each ``first`` ends with its total."""
 
     first_vertex: np.ndarray  # (nshape + 1,)
     radius: np.ndarray  # (nshape,) how far the hull reaches from the shape's origin [m]

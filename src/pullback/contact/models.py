@@ -48,12 +48,12 @@ class ContactCompliant(Contact):
     """A smooth spring with dissipation along the normal, and Coulomb friction that is regularised at low speed.
 
     Depth beyond the surface is resisted by stiffness · depth · (1 - dissipation · speed of parting), never pulling;
-    sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Joint limits are springs of the same kind. All
-    of it has two continuous derivatives. Forces are taken at the end of the step to first order, which keeps stiff
+    sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Joint limits are springs of the same kind.
+    All of it has two continuous derivatives. Forces are taken at the end of the step to first order, which keeps stiff
     surfaces stable. What is given here is where ``system.params`` starts, under the same names.
 
-    contact_stiffness:   [N/m] of every surface; two in contact act in series. None: the weight of everything that moves,
-                         on a single contact, sinks in by a millimetre.
+    contact_stiffness:   [N/m] of every surface; two in contact act in series. None: the weight of everything that
+                         moves, on a single contact, sinks in by a millimetre.
     contact_dissipation: [s/m]
     smoothing:           [m] depth over which the force sets in. Softer gradients at touch-down, but forces that begin
                          this far before surfaces touch
@@ -99,10 +99,10 @@ class ContactImpulse(Contact):
     """Impulses that keep bodies apart and friction that stops sliding, as a complementarity problem of velocities
     (Qiao et al., Efficient Differentiable Simulation of Articulated Bodies, 2021).
 
-    Projected Gauss-Seidel runs for a fixed number of sweeps, and the way back runs the same sweeps backwards: the gradient
-    is that of what was computed, converged or not. Joint limits and friction loss are rows of the same kind. Friction is
-    bounded by the normal impulse in every sliding direction. Steps are semi-implicit Euler or implicitfast, not RK4.
-    What is given here is where ``system.params`` starts, under the same names.
+    Projected Gauss-Seidel runs for a fixed number of sweeps, and the way back runs the same sweeps backwards: the
+    gradient is that of what was computed, converged or not. Joint limits and friction loss are rows of the same kind.
+    Friction is bounded by the normal impulse in every sliding direction. Steps are semi-implicit Euler or implicitfast,
+    not RK4. What is given here is where ``system.params`` starts, under the same names.
 
     sweeps:         of Gauss-Seidel; up and down in turn
     erp:            error reduction: share of the depth that is undone in a step [1]

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import warp as wp
 
-from pullback.contact import Contact, ContactConvex, ContactImpulse, Scene
+from pullback.contact import Contact, ContactConvex, ContactImpulse, ContactPoints, Scene
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -25,7 +25,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System
-from pullback.dynamics.contacts import contact_room, flavour_of, shapes_struct
+from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane, launch
 from pullback.dynamics.linearize import linearize
 from pullback.dynamics.params import KernelParams, Params
@@ -77,8 +77,8 @@ class Articulated(System):
             raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
         if isinstance(contact, ContactImpulse) and model.integrator == "rk4":
             raise PullbackError(
-                "ContactImpulse changes velocities in steps, which Runge-Kutta cannot do: set the integrator of the file "
-                "to Euler or implicitfast"
+                "ContactImpulse changes velocities in steps, which Runge-Kutta cannot do: set the integrator of the "
+                "file to Euler or implicitfast"
             )
         self.model, self.contact = model, contact
         self.worlds = int(worlds)
@@ -254,6 +254,14 @@ class Articulated(System):
         """
         return linearize(self, state, control, params)
 
+    def contacts(self, state: State, control=None, params: Mapping | None = None) -> tuple[ContactPoints, ...]:
+        """The contacts of each world in a state, and the forces they exert during the step that follows."""
+        if self.contact is None:
+            raise PullbackError("this System has no contacts: it was made with contact=None, or its file has none")
+        q, v = self._take_state(state)
+        controls = self._take_controls(self._one_control(control))
+        return read_contacts(self, q, v, controls, self._take_params(params))
+
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
         """A new System of the same model with another number of worlds, and maybe another precision.
 
@@ -333,13 +341,13 @@ class Articulated(System):
             raise PullbackError(f"controls are not finite in world {world} at step {step}")
         if code == TOO_MANY_CONTACTS:
             raise PullbackError(
-                f"there are more contacts in world {world} at step {step} than the {self.max_contacts} there is room for; "
-                f"raise it: contact=pullback.{type(self.contact).__name__}(max_contacts=...)"
+                f"there are more contacts in world {world} at step {step} than the {self.max_contacts} there is room "
+                f"for; raise it: contact=pullback.{type(self.contact).__name__}(max_contacts=...)"
             )
         if code == NOT_CONVERGED:
             raise PullbackError(
-                f"the contact forces of world {world} at step {step} could not be found to the accuracy that a gradient "
-                "needs; are masses, stiffnesses or penetrations in it extreme?"
+                f"the contact forces of world {world} at step {step} could not be found to the accuracy that a "
+                "gradient needs; are masses, stiffnesses or penetrations in it extreme?"
                 + (" Try dtype='float64'." if self.dtype == "float32" else "")
             )
         if code != NOT_FINITE:

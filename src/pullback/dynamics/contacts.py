@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import warp as wp
 
-from pullback.contact import Contact, ContactImpulse, Scene
+from pullback.contact import Contact, ContactImpulse, ContactPoints, Scene
 from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
+
+if TYPE_CHECKING:
+    from pullback.dynamics.articulated import Articulated
+    from pullback.dynamics.params import KernelParams
+
+HEALTHY = -2  # as in kernels/step.py
 
 
 def flavour_of(precision: str, contact: str) -> str:
@@ -77,7 +85,9 @@ def contact_room(
         **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), most * nv),
         **dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar"), joints * nv),
         **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv, "columns": nv * nv},
-        **dict.fromkeys(("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv),
+        **dict.fromkeys(
+            ("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv
+        ),
         **dict.fromkeys(("y_end", "y_end_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone
@@ -85,3 +95,32 @@ def contact_room(
         of_rows |= dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar", "joint_b_bar", "joint_length"), 0)
     sizes = {n: of_rows.get(n, joints if n.startswith("joint_") else most) for n in rows.vars}
     return room, zeros_struct(rows, {n: (size, slots) for n, size in sizes.items()}, device)
+
+
+def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, params: KernelParams):
+    """One :class:`ContactPoints` a world."""
+    kernels = specialise(system._flavour, "report")
+    worlds, most, device = system.worlds, system.max_contacts, system.device
+    status = wp.full((worlds, 2), HEALTHY, dtype=wp.int32, device=device)
+    count = wp.zeros(worlds, dtype=wp.int32, device=device)
+    pair = wp.zeros((worlds, most), dtype=wp.int32, device=device)
+    dist = wp.zeros((worlds, most), dtype=PRECISIONS[system.dtype], device=device)
+    pos, normal, force, moment = (wp.zeros((worlds, most), dtype=kernels.vec3, device=device) for _ in range(4))
+    system._launch(
+        kernels.contact_report,
+        (system._tree, system._shapes, params.struct),
+        (controls,),
+        (q, v, status, count, pair, pos, normal, dist, force, moment),
+        with_contacts=True,
+    )
+    system._check_health(status, controls)
+    scene, names = system._scene, system.model.geoms.names
+    count, pair, dist, *vectors = (x.numpy() for x in (count, pair, dist, pos, normal, force, moment))
+    found = []
+    for world in range(worlds):
+        n = count[world]
+        ids = scene.geoms[scene.pair_shapes[pair[world, :n]]].reshape(n, 2)
+        pos, normal, force, moment = (x[world, :n].copy() for x in vectors)
+        geoms = tuple((names[a], names[b]) for a, b in ids)
+        found.append(ContactPoints(geoms, ids, pos, normal, dist[world, :n].copy(), force, moment))
+    return tuple(found)

@@ -230,7 +230,7 @@ def shape_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """Adds the cotangent of a shape's motion (moment about pos; force) to those of its body's pose and its parameters."""
+    """Adds the cotangent of a shape's motion (moment about pos; force) to those of its body and its parameters."""
     force = lin(bar)
     s.W[body, slot] = s.W[body, slot] + pack(ang(bar) + wp.cross(pos - s.o[body, slot], force), force)
     if wants_params == 1:

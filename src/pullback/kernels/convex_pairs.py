@@ -19,6 +19,8 @@ Which these are is much what MuJoCo finds, but for three things: a face must be 
 touch, within 5 degrees (MuJoCo also takes faces that are not, and returns their normals, which can be anything); of two
 faces the points of one lie exactly along the normal of the other; and of polygons with more than four corners, or of
 several faces and edges that would do, it may choose others.
+
+Functions that are large and called in several places are kept from being inlined: a CUDA compiler would take minutes.
 """
 
 import warp as wp
@@ -144,12 +146,18 @@ def across(n: vec3):
     return u
 
 
+@wp.func(inline=False)
+def extremes(mesh: Mesh, s1: Convex, s2: Convex, n1: vec3, n2: vec3, vertex1: int, vertex2: int):
+    """Points of shape 1 farthest along n1 and of shape 2 farthest along n2: their difference, and their corners."""
+    p1, v1 = support(mesh, s1, n1, vertex1)
+    p2, v2 = support(mesh, s2, n2, vertex2)
+    return p1 - p2, v1, v2
+
+
 @wp.func
 def difference(mesh: Mesh, s1: Convex, s2: Convex, n: vec3, vertex1: int, vertex2: int):
     """Point of the difference farthest along n; the gap is minus its height."""
-    p1, v1 = support(mesh, s1, n, vertex1)
-    p2, v2 = support(mesh, s2, -n, vertex2)
-    return p1 - p2, v1, v2
+    return extremes(mesh, s1, s2, n, -n, vertex1, vertex2)
 
 
 # --- shapes apart: GJK -------------------------------------------------------------------------------
@@ -212,7 +220,7 @@ def encloses(a: vec3, b: vec3, c: vec3, d: vec3):
     return solid and wp.min(wp.min(va, vb), wp.min(vc, vd)) > real(0.0)
 
 
-@wp.func
+@wp.func(inline=False)
 def gjk(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, out_of_reach: real):
     """Direction of the gap between two shapes, roughly; 1 if they are apart, 0 if not, -1 if farther than that; and the
     largest distance between points of them that has come up."""
@@ -291,7 +299,7 @@ def gjk(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, out_of_reach: real):
 # --- the exact direction -----------------------------------------------------------------------------
 
 
-@wp.func
+@wp.func(inline=False)
 def newton(s1: Convex, s2: Convex, core1: Core, core2: Core, start: vec3, edge: vec3, noise: real):
     """Direction of the largest gap between two features, of which one may be a line along ``edge``, else zero. Second,
     whether it was found: features that are not the ones touched need not have a largest gap.
@@ -468,7 +476,7 @@ def towards(s: Convex, point: vec3, n: vec3):
     return v
 
 
-@wp.func
+@wp.func(inline=False)
 def pair_features(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, noise: real):
     """The largest gap near a direction, with the features that make it.
 
@@ -489,8 +497,7 @@ def pair_features(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, n
     while searching:
         rounds += 1
         before = best.score
-        _p1, vertex1 = support(mesh, s1, n1, vertex1)
-        _p2, vertex2 = support(mesh, s2, n2, vertex2)
+        _w, vertex1, vertex2 = extremes(mesh, s1, s2, n1, n2, vertex1, vertex2)
         count1 = feature_count(mesh, s1, vertex1)
         count2 = feature_count(mesh, s2, vertex2)
         for i in range(count1):
@@ -524,8 +531,7 @@ def pair_features(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, n
         if best.score > before:
             n1 = best.n
             n2 = -best.n
-            _q1, vertex1 = support(mesh, s1, n1, vertex1)
-            _q2, vertex2 = support(mesh, s2, n2, vertex2)
+            _w2, vertex1, vertex2 = extremes(mesh, s1, s2, n1, n2, vertex1, vertex2)
             if best.core1.kind == PLANE:
                 best.core2 = feature_near(mesh, s2, n2, near, vertex2, 0)
             elif best.core2.kind == PLANE:
@@ -733,7 +739,7 @@ def add_on_face(
     add_contact(c, slot, pair, reach, dist, pos, n, 0, first, second)
 
 
-@wp.func
+@wp.func(inline=False)
 def side_plane(mesh: Mesh, s: Convex, face: int, normal: vec3, k: int, count: int):
     """Side k of the prism over a face: a point of it, its outward normal and pin."""
     p, _edge, pin = face_corner(mesh, s, face, k)
@@ -749,7 +755,7 @@ def face_pin(mesh: Mesh, s: Convex, face: int):
     return real(0.5) * (pin + pin2)
 
 
-@wp.func
+@wp.func(inline=False)
 def edge_on_face(
     c: Contacts, slot: int, pair: int, reach: real, x1: vec3, mesh: Mesh, swapped: bool,
     s: Convex, face: int, normal: vec3, other: Convex, vertex: int, f: Core, n: vec3,
@@ -967,8 +973,7 @@ def convex_pair(
     best, in_reach = nearest(mesh, s1, s2, reach)
     if in_reach and best.gap - core_radius(s1) - core_radius(s2) <= reach:
         n = best.n
-        _p1, vertex1 = support(mesh, s1, n, s1.first)
-        _p2, vertex2 = support(mesh, s2, -n, s2.first)
+        _w, vertex1, vertex2 = difference(mesh, s1, s2, n, s1.first, s2.first)
         face1, normal1 = face_ahead(mesh, s1, n, vertex1)
         face2, normal2 = face_ahead(mesh, s2, -n, vertex2)
         near1 = face1 >= 0 and wp.dot(normal1, n) > FACING

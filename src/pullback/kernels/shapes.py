@@ -6,22 +6,21 @@ in MuJoCo: the surface of shape 1 is at pos - dist/2 · normal, that of shape 2 
 How these move when the shapes move or grow depends on which *feature* of each shape is touched. A feature is a simple
 thing fixed to its shape (its core), which may be inflated by a radius:
 
-    kind       core                                        the normal             ``edge``           used by
-    POINT      a point                                     is free                -                  sphere, capsule end, vertex
-    LINE       a straight line                             is orthogonal to it    unit, along it     capsule and cylinder side, edge
-    PLANE      a plane                                     is that of the plane   -                  plane, box and mesh face, cylinder cap
-    CIRCLE     the rim of a cylinder                       is free                unit axis          cylinder
-    ELLIPSOID  a whole ellipsoid                           is free                -                  ellipsoid
-    RIM        a point of a rim, fixed to the cylinder     is free                unit, from the     upright cylinder
-                                                                                  axis to it
+    kind       core                   the normal             ``edge``          used by
+    POINT      a point                is free                -                 sphere, end of a capsule, corner
+    LINE       a straight line        is orthogonal to it    unit, along it    side of a capsule or cylinder, edge
+    PLANE      a plane                is that of the plane   -                 plane, face, cap of a cylinder
+    CIRCLE     the rim of a cylinder  is free                unit axis         cylinder
+    ELLIPSOID  a whole ellipsoid      is free                -                 ellipsoid
+    RIM        a point of a rim       is free                unit, outward     upright cylinder
 
 Where flat lies on flat, more points are made by clipping one face against the other. The one that is clipped against is
 a PLANE; its partner is one of
 
-    CUT        where an edge of this shape pierces a side plane of the PLANE's shape: ``edge`` is along that edge, and the
-               PLANE's own ``edge`` is the unit normal of the side plane
-    FACE       a face of this shape, met by the line that leaves a corner of the PLANE's shape along the normal: ``edge``
-               is the unit normal of the face
+    CUT        where an edge of this shape (the axis of a capsule) pierces a side plane of the PLANE's shape: ``edge``
+               is along it, and the PLANE's own ``edge`` is the unit normal of the side plane
+    FACE       a face of this shape, met by the line that leaves a corner of the PLANE's shape along the normal:
+               ``edge`` is the unit normal of the face, and the PLANE's ``pin`` that of the corner
 
 The core lies inside the surface by the radius: that of a sphere and a capsule always, that of a cylinder if the feature
 is a LINE, else nothing (``inflation``).

@@ -387,7 +387,7 @@ def corner_count(mesh: Mesh, s: Convex, face: int):
     return count
 
 
-@wp.func
+@wp.func(inline=False)
 def face_corner(mesh: Mesh, s: Convex, face: int, i: int):
     """Corner i of a face, counted around it against the clock seen from outside, with its edge and pin.
 

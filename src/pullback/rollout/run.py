@@ -91,6 +91,17 @@ class Run:
             return type(self.states)(*(field[index : index + 2] for field in self.states))
         return self.system.steps(self._row(index), self.controls[first:end], params=self.params)
 
+    def contacts(self, step: int):
+        """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces."""
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < self.steps:
+            raise PullbackError(f"step must be a whole number from 0 to {self.steps - 1}, not {step!r}")
+        if not hasattr(self.system, "contacts"):
+            raise PullbackError(f"{type(self.system).__name__} has no contacts")
+        index = step // self.checkpoint_every
+        states = self.piece(index)
+        state = type(self.states)(*(field[step - self._firsts[index]] for field in states))
+        return self.system.contacts(state, self.controls[step], params=self.params)
+
     def pullback(self, *, wants_params: bool = True, **bars) -> Bars:
         """Cotangents of the start, the controls and the parameters from those of the states.
 

@@ -1,0 +1,59 @@
+"""The contacts of a state and the forces they exert, for people to look at."""
+
+import warp as wp
+
+from .flavour import IMPULSE, ROWS
+from .rows import Rows, contact_count
+from .scalar import real, vec3
+from .shapes import Contacts, Shapes
+from .step import accelerate
+from .tree import Params, Tree, Workspace
+
+
+@wp.kernel(enable_backward=False)
+def contact_report(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    first_world: int,
+    end_world: int,
+    q: wp.array2d(dtype=real),
+    v: wp.array2d(dtype=real),
+    status: wp.array2d(dtype=int),
+    count: wp.array(dtype=int),
+    pair: wp.array2d(dtype=int),
+    pos: wp.array2d(dtype=vec3),
+    normal: wp.array2d(dtype=vec3),
+    dist: wp.array2d(dtype=real),
+    force: wp.array2d(dtype=vec3),
+    moment: wp.array2d(dtype=vec3),
+):
+    """Per world and contact: pair, point, normal, distance, and force and moment on shape 2, in the world's axes."""
+    slot = wp.tid()
+    slots = s.q.shape[1]
+    for world in range(first_world + slot, end_world, slots):
+        for i in range(m.nq):
+            s.q[i, slot] = q[world, i]
+        for d in range(m.nv):
+            s.v[d, slot] = v[world, d]
+        status[world, 0] = accelerate(m, g, p, s, c, r, controls, 0, world, slot)
+        status[world, 1] = 0
+        count[world] = contact_count(c, slot)
+        for k in range(contact_count(c, slot)):
+            f = r.force[k, slot]
+            if IMPULSE:
+                f = f / m.timestep
+            n = c.normal[k, slot]
+            t1 = r.tangent1[k, slot]
+            t2 = r.tangent2[k, slot]
+            pair[world, k] = c.pair[k, slot]
+            pos[world, k] = c.pos[k, slot]
+            normal[world, k] = n
+            dist[world, k] = c.dist[k, slot]
+            force[world, k] = f[0] * n + f[1] * t1 + f[2] * t2
+            if ROWS == 6:
+                moment[world, k] = f[3] * n + f[4] * t1 + f[5] * t2
