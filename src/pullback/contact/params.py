@@ -182,7 +182,7 @@ def kernel_form(
 
 
 def user_form(scene: Scene, name: str, value: np.ndarray, total: Callable[[str], np.ndarray]) -> np.ndarray:
-    """The cotangent of a parameter, in its own shape with an axis of worlds first, from those of the kernels' fields."""
+    """The cotangent of a parameter, in its own shape with an axis of worlds first, from those of the kernels."""
     if name in LAW:
         return total("law")[:, *LAW[name]]
     if name in BOUNCE or name in LIMIT:

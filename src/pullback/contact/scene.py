@@ -114,6 +114,13 @@ class Scene:
         return min(every, CONTACTS_A_SHAPE * len(self.geoms) + CONTACTS_MORE)
 
     @property
+    def is_round(self) -> bool:
+        """Whether all pairs are of the simple kind: with a plane, with a sphere but for two, or capsules."""
+        simple = {(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, CYLINDER), (SPHERE, BOX), (CAPSULE, CAPSULE)}
+        kinds = self.kind[self.pair_shapes].tolist()
+        return all(a == PLANE or (a, b) in simple for a, b in kinds)
+
+    @property
     def plane_pairs(self) -> int:
         return int(np.sum(self.kind[self.pair_shapes[:, 0]] == PLANE))
 

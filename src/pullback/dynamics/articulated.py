@@ -93,7 +93,7 @@ class Articulated(System):
             if kind in (FREE, BALL)
         ]
         self._layout = Layout(model)
-        self._flavour = flavour_of(self.dtype, contact.kernels(self._scene.rows) if contact is not None else "")
+        self._flavour = flavour_of(self.dtype, self._scene, contact)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device)
         self._tree.implicit_damping = int(

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 HEALTHY = -2  # as in kernels/step.py
 
 
-def flavour_of(precision: str, contact: str) -> str:
-    return f"{precision}_{contact}" if contact else precision
+def flavour_of(precision: str, scene: Scene | None, contact: Contact | None) -> str:
+    """Which kernels a System needs: see ``pullback.kernels``."""
+    if contact is None:
+        return precision
+    return f"{precision}_{contact.kernels(scene.rows)}" + ("_round" if scene.is_round else "")
 
 
 def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, precision: str, device: str):

@@ -4,14 +4,14 @@ A Warp function has concrete types, so each precision needs its own copy of ever
 directory of sources under several package names: ``specialise("float32", "step")`` imports ``step.py`` as
 ``pullback.kernels.float32.step``. The modules here import each other *relatively*, and therefore always find their
 own precision; ``scalar.py`` looks at its package's name to choose the number type. In the same way
-``specialise("float64_convex3", "step")`` is the step with MuJoCo's contact and at most three rows a contact:
-``flavour.py`` looks at the name, and what a contact model does not need is not in its kernels. Modules that know of no
-contact model (``SHARED``) are those of the plain precision. Warp sees several modules, compiles only those that are
-launched, and caches all.
+``specialise("float64_convex3", "step")`` is the step with MuJoCo's contact and at most three rows a contact, and
+``"float64_convex3_round"`` the same for scenes whose shapes touch in simple ways: ``flavour.py`` looks at the name, and
+what is not needed is not in the kernels. Modules that know of no contact model (``SHARED``) are those of the plain
+precision. Warp sees several modules, compiles only those that are launched, and caches all.
 
 Inside this directory a module imports only from those above it:
-scalar, spatial, tree, forces, sweeps, gyroscopic; shapes, support, features, narrow, narrow_box, convex_pairs, collide;
-flavour, rows, law, convex, impulse, compliant; then the kernels (step, step_adjoint, algorithms, ...).
+scalar, spatial, tree, forces, sweeps, gyroscopic; shapes, support, features, narrow, narrow_box, convex_pairs; flavour,
+collide, rows, law, materials, convex, compliant, constrained, impulse; then the kernels (step, step_adjoint, ...).
 """
 
 import functools
@@ -23,7 +23,10 @@ import warp as wp
 
 PRECISIONS = ("float32", "float64")
 CONTACTS = ("convex3", "convex6", "impulse", "compliant")
-SHARED = ("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic", "shapes", "features", "collide")
+SHARED = (
+    *("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
+    *("shapes", "support", "features", "narrow", "narrow_box", "convex_pairs"),
+)
 
 # Warp writes every product and every sum as a call of its own; without leave to contract across calls the compiler
 # makes no fused multiply-add of them, and it gives up on vectorising small matrices too early.
@@ -32,9 +35,9 @@ CPU_FLAGS = "-ffp-contract=fast -mllvm=-slp-recursion-max-depth=12"
 
 @functools.cache
 def specialise(flavour: str, name: str) -> types.ModuleType:
-    """The kernel module ``name`` for a precision, or for a precision and a contact model: "float64_impulse"."""
-    precision, _, contact = flavour.partition("_")
-    assert precision in PRECISIONS and contact in ("", *CONTACTS), flavour
+    """The kernel module ``name`` for a precision, or for one and a contact model, maybe for simple shapes alone."""
+    precision, *contact = flavour.split("_")
+    assert precision in PRECISIONS and (not contact or contact[0] in CONTACTS), flavour
     package = f"{__name__}.{flavour}"
     if package not in sys.modules:
         twin = types.ModuleType(package, __doc__)

@@ -4,6 +4,7 @@ import warp as wp
 
 from .convex_pairs import convex_pair
 from .features import contact_adjoint
+from .flavour import ALL_SHAPES
 from .narrow import (
     capsule_capsule,
     plane_box,
@@ -18,7 +19,7 @@ from .narrow import (
     sphere_sphere,
 )
 from .narrow_box import box_box, capsule_box
-from .scalar import real, vec3, vec4, vec6
+from .scalar import mat33, real, vec3, vec4, vec6
 from .shapes import BOX, CAPSULE, CYLINDER, ELLIPSOID_SHAPE, MESH, PLANE_SHAPE, SPHERE, Contacts, Shapes
 from .spatial import ang, lin, pack, quat_matrix, quat_mul, quat_rotate
 from .tree import Params, Workspace
@@ -106,7 +107,19 @@ def collide_pair(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world
         sphere_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
     elif kind1 == CAPSULE and kind2 == CAPSULE:
         capsule_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif kind1 == CAPSULE and kind2 == BOX:
+    elif ALL_SHAPES:
+        collide_flat_or_curved(g, c, pair, reach, i, j, x1, R1, size1, x2, R2, size2, slot)
+
+
+@wp.func
+def collide_flat_or_curved(
+    g: Shapes, c: Contacts, pair: int, reach: real, i: int, j: int,
+    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3, slot: int,
+):  # fmt: skip
+    """The pairs that take more than a few lines."""
+    kind1 = g.kind[i]
+    kind2 = g.kind[j]
+    if kind1 == CAPSULE and kind2 == BOX:
         capsule_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
     elif kind1 == BOX and kind2 == BOX:
         box_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)

@@ -170,21 +170,33 @@ def start_sticking(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
 @wp.func
 def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     """z and the gradient M a - smooth - Jᵀ f at r.a. Returns how far the forces are from balance."""
-    multiply_mass(m, r, r.a, r.gradient, slot)
     for d in range(m.nv):
-        r.scale[d, slot] = wp.abs(r.gradient[d, slot]) + wp.abs(r.smooth[d, slot])
-        r.gradient[d, slot] = r.gradient[d, slot] - r.smooth[d, slot]
+        own = r.a[d, slot]
+        total = r.M[d * m.nv + d, slot] * own
+        size = wp.abs(total)
+        e = m.dof_parent[d]
+        while e >= 0:
+            entry = r.M[d * m.nv + e, slot]
+            above = entry * r.a[e, slot]
+            below = entry * own
+            total += above
+            size += wp.abs(above)
+            r.gradient[e, slot] = r.gradient[e, slot] + below
+            r.scale[e, slot] = r.scale[e, slot] + wp.abs(below)
+            e = m.dof_parent[e]
+        r.gradient[d, slot] = total - r.smooth[d, slot]
+        r.scale[d, slot] = size + wp.abs(r.smooth[d, slot])
     for k in range(contact_count(c, slot)):
         z = contact_motion(m, r, r.a, k, slot) + r.z_free[k, slot]
         force, _K = contact_force(g, c, r, z, k, slot)
         r.z[k, slot] = z
         r.force[k, slot] = force
-        size = wp.length(force)  # rows of friction are differences of edges' forces: rounding is by the whole
+        whole = wp.length(force)  # rows of friction are differences of edges' forces: rounding is by the whole
         for i in range(r.chain_length[k, slot]):
             d = r.chain[k * m.nv + i, slot]
             column = r.J[k * m.nv + i, slot]
             r.gradient[d, slot] = r.gradient[d, slot] - wp.dot(column, force)
-            r.scale[d, slot] = r.scale[d, slot] + size * wp.length(column)
+            r.scale[d, slot] = r.scale[d, slot] + whole * wp.length(column)
     for k in range(r.joint_rows[0, slot]):
         z_row = joint_row_motion(m, g, r, r.a, k, slot) + r.joint_z_free[k, slot]
         r.joint_z[k, slot] = z_row

@@ -446,7 +446,7 @@ def place(s1: Convex, s2: Convex, t: Touch):
         pos = p2 - (radius2 + half) * t.n
     else:
         p1 = nearest_of_lines(t.core1, t.core2)
-        pos = p1 + (inflation(s1.kind, LINE, s1.size) + half) * t.n
+        pos = p1 + (inflation(s1.kind, feature(LINE, vec3(), vec3()), s1.size) + half) * t.n
     return pos
 
 

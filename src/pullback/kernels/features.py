@@ -172,7 +172,7 @@ def slide(R: mat33, size: vec3, f: Feature, normal: vec3, x: vec3):
 def size_adjoint(shape: int, R: mat33, size: vec3, f: Feature, outward: vec3, force: vec3, press: real):
     """Cotangent of a shape's sizes, from the force on its core and that on a surface which grows outwards from it."""
     local = wp.transpose(R) * force
-    swell = press * inflation(shape, f.kind, vec3(real(1.0), real(0.0), real(0.0)))  # 1 or 0, of this size
+    swell = press * inflation(shape, f, vec3(real(1.0), real(0.0), real(0.0)))  # 1 or 0, of this size
     if f.kind == RIM:
         swell = wp.dot(f.edge, force)
     result = vec3(swell, f.pin[2] * local[2], real(0.0))
@@ -229,8 +229,8 @@ def tip_share(
     """
     half = real(0.5)
     one = real(1.0)
-    radius1 = inflation(shape1, f1.kind, size1)
-    radius2 = inflation(shape2, f2.kind, size2)
+    radius1 = inflation(shape1, f1, size1)
+    radius2 = inflation(shape2, f2, size2)
     span = radius1 + dist + radius2  # from core to core
     scale = radius1 + wp.abs(dist) + radius2
     arm = radius2 + half * dist  # from the contact to the core of the tip

@@ -23,7 +23,7 @@ a PLANE; its partner is one of
                ``edge`` is the unit normal of the face, and the PLANE's ``pin`` that of the corner
 
 The core lies inside the surface by the radius: that of a sphere and a capsule always, that of a cylinder if the feature
-is a LINE, else nothing (``inflation``).
+is its side, LINE or CUT, else nothing (``inflation``).
 
 ``pin`` says how the core grows with the shape's sizes: its component along local axis k is the derivative, by the size
 that belongs to this axis, of the local coordinate k of the core (of the face and of the side plane, for a PLANE with
@@ -157,10 +157,11 @@ def feature(kind: int, edge: vec3, pin: vec3):
 
 
 @wp.func
-def inflation(shape: int, kind: int, size: vec3):
+def inflation(shape: int, f: Feature, size: vec3):
     """How far the surface lies outside the core of a feature."""
     radius = real(0.0)
-    if shape == SPHERE or shape == CAPSULE or (shape == CYLINDER and kind == LINE):
+    is_side = f.kind == LINE or (f.kind == CUT and f.pin[2] == real(0.0))  # a cut of a cap's edge is pinned
+    if shape == SPHERE or shape == CAPSULE or (shape == CYLINDER and is_side):
         radius = size[0]
     return radius
 
