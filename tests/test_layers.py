@@ -27,7 +27,11 @@ LINES = [
     ("cli",),
 ]
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}
-KERNELS = ["scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"]
+KERNELS = [
+    *("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
+    *("shapes", "support", "features", "narrow", "narrow_box", "convex_pairs", "collide"),
+    *("flavour", "rows", "law", "materials", "convex", "impulse", "compliant", "constrained"),
+]
 
 
 def imported(source: str, module: tuple[str, ...], *, top_level_only: bool = False) -> list[tuple[tuple, bool]]:
@@ -125,6 +129,8 @@ PLANTED = {
     "kernel order": (("kernels", "tree"), "from .sweeps import outward"),
     "kernel order, module": (("kernels", "spatial"), "from . import forces"),
     "kernel into a kernel file": (("kernels", "sweeps"), "from .step import step"),
+    "contact models know detection, not the other way": (("kernels", "collide"), "from .convex import convex_forces"),
+    "neither does detection know the compiled-in model": (("kernels", "features"), "from .flavour import ROWS"),
     "absolute kernel": (("kernels", "step"), "from pullback.kernels.spatial import ang"),
 }
 FINE = {
@@ -136,6 +142,7 @@ FINE = {
     "version": (("core", "system"), "from pullback.version import __version__"),
     "others": (("core", "system"), "import numpy as np\nfrom torch import nn"),
     "kernels": (("kernels", "sweeps"), "from .spatial import ang\nfrom .tree import Tree"),
+    "contact models": (("kernels", "convex"), "from .collide import detect\nfrom .law import spring"),
     "kernel files": (("kernels", "step_adjoint"), "from .step import step\nfrom .sweeps import solve"),
 }
 OFFERS = {("__init__",): "from pullback.core.system import State\nfrom pullback.rollout import rollout"}

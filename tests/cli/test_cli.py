@@ -24,6 +24,11 @@ SPRING = """
   <keyframe><key name="home" qpos="0.1"/><key name="far" qpos="0.5" ctrl="0.25"/></keyframe>
 </mujoco>
 """
+# The same with a limit that the start is beyond.
+STOPPED = SPRING.replace('type="slide"', 'type="slide" limited="true" range="-1 0.05"')
+HILLS = """<mujoco><asset><hfield name="hills" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
+  <geom name="hills" type="hfield" hfield="hills"/><body pos="0 0 2"><freejoint/><geom size="0.1"/></body>
+  </worldbody></mujoco>"""
 
 
 @pytest.fixture
@@ -93,9 +98,11 @@ def test_simulate_options(spring, capsys):
 
 def test_sample_robots_and_contact(spring, capsys):
     assert main(["simulate", "arm", "--contact", "none", "--seconds", "0.01"]) == 0
-    capsys.readouterr()
-    error = refused(capsys, "simulate", "arm")
-    assert "--contact none" in error and "contact=None" not in error and "joint1" in error
+    assert main(["simulate", "quadruped", "--seconds", "0.5", "--control", "hold"]) == 0
+    floor = np.load("out/quadruped/motion.npz")["q"][-1, 0, 2]
+    assert main(["simulate", "quadruped", "--seconds", "0.5", "--control", "hold", "--contact", "none"]) == 0
+    fallen = np.load("out/quadruped/motion.npz")["q"][-1, 0, 2]
+    assert floor > 0.1 and fallen < floor - 0.5
 
 
 def test_check_passes(spring, capsys):
@@ -108,10 +115,24 @@ def test_check_passes(spring, capsys):
     assert {"q", "v", "control", "mass", "stiffness"} <= {row["field"] for row in report["reports"][0]["rows"]}
 
 
-def test_check_says_that_contacts_are_off(spring, capsys):
-    assert main(["check", "arm", "--steps", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["contact_off"] is True
-    assert "--contact none" in refused(capsys, "check", "arm", "--contact", "model")
+def test_check_with_and_without_contacts(spring, capsys):
+    """The file's limits are parameters of the System that is checked, unless they are switched off."""
+    (spring / "stop.xml").write_text(STOPPED.format(dt=0.005, k=10), encoding="utf-8")
+    fields = {}
+    for contact in ("model", "none"):
+        assert main(["check", "stop.xml", "--steps", "2", "--json", "--contact", contact]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["contact"] == contact
+        fields[contact] = {row["field"] for row in report["reports"][0]["rows"]}
+    assert "joint_range" in fields["model"] and "joint_range" not in fields["none"]
+
+
+def test_contacts_that_are_not_supported_are_named(spring, capsys):
+    (spring / "hills.xml").write_text(HILLS, encoding="utf-8")
+    for verb in ("simulate", "check"):
+        error = refused(capsys, verb, "hills.xml")
+        assert "'hills'" in error and "--contact none" in error and "contact=None" not in error
+    assert main(["simulate", "hills.xml", "--contact", "none", "--seconds", "0.01"]) == 0
 
 
 def test_check_finds_a_wrong_gradient(spring, capsys, monkeypatch):

@@ -40,14 +40,22 @@ def test_contact_that_is_not_known(contact):
         pb.Articulated(pb.load(ROBOT), contact=contact)
 
 
-def test_contacts_and_limits_of_the_file_are_named():
+def test_the_contact_model_is_that_of_the_file_unless_another_is_asked_for():
     floor = '<geom name="floor" type="plane" size="1 1 1"/><body><freejoint/><geom name="b" size="0.1"/></body>'
-    with refused("contact=None.*'floor' and 'b'"):
-        pb.Articulated(pb.load(f"<mujoco><worldbody>{floor}</worldbody></mujoco>"))
     limited = '<body><joint name="knee" limited="true" range="-10 10"/><geom size="0.1" pos="1 0 0"/></body>'
-    with refused("limit: joint 'knee'"):
-        pb.Articulated(pb.load(f"<mujoco><worldbody>{limited}</worldbody></mujoco>"))
-    assert pb.Articulated(pb.load(f"<mujoco><worldbody>{limited}</worldbody></mujoco>"), contact=None).nv == 1
+    bare = '<body><joint/><geom size="0.1" pos="1 0 0"/></body>'
+    for world, constrained in ((floor, True), (limited, True), (bare, False)):
+        model = pb.load(f"<mujoco><worldbody>{world}</worldbody></mujoco>")
+        assert pb.Articulated(model).contact == (pb.ContactConvex() if constrained else None)
+        assert pb.Articulated(model, contact=None).contact is None
+        own = pb.ContactConvex(max_contacts=3)
+        assert pb.Articulated(model, contact=own).contact == own
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, "3", True])
+def test_max_contacts_that_make_no_sense(count):
+    with refused("max_contacts"):
+        pb.ContactConvex(max_contacts=count)
 
 
 @pytest.mark.parametrize("worlds", [0, -1, 2.5, "3", None])

@@ -53,9 +53,10 @@ class Oracle:
             shape = f'mesh="{meshes[i]}"' if t == MESH else 'size="1 1 1"'
             geoms += f'<body><freejoint/><geom name="g{i}" type="{NAMES[t]}" {shape}/></body>'
         self.types = types
+        several = "enable" if multi else "disable"
         self.m = mujoco.MjModel.from_xml_string(
             f"""<mujoco><asset>{asset}</asset>
-            <option ccd_tolerance="1e-13" ccd_iterations="400"><flag multiccd="{"enable" if multi else "disable"}"/></option>
+            <option ccd_tolerance="1e-13" ccd_iterations="400"><flag multiccd="{several}"/></option>
             <worldbody>{geoms}</worldbody><contact><pair geom1="g0" geom2="g1"/></contact></mujoco>"""
         )
         self.d = mujoco.MjData(self.m)
@@ -110,18 +111,16 @@ class Oracle:
             d.geom_xmat[:] = R[:, i].reshape(2, 9)
             mujoco.mj_collision(m, d)
             frame = d.contact.frame.reshape(-1, 3, 3)
-            found.append(
-                {"pos": d.contact.pos.copy(), "normal": frame[:, 0].copy(), "dist": d.contact.dist.copy()}
-            )
+            found.append({"pos": d.contact.pos.copy(), "normal": frame[:, 0].copy(), "dist": d.contact.dist.copy()})
         return found
 
 
-def compile_pair(precision: str):
+def compile_pair(precision: str, entry: str = "convex_pair"):
     """A function that collides a batch of pairs."""
     s = specialise(precision, "shapes")
     n = specialise(precision, "convex_pairs")
     real, vec3, mat33 = n.real, n.vec3, n.mat33
-    Contacts, Shapes, convex_pair = s.Contacts, s.Shapes, n.convex_pair
+    Contacts, Shapes, convex_pair = s.Contacts, s.Shapes, getattr(n, entry)
 
     @wp.kernel(enable_backward=False, module="unique")
     def collide(
@@ -223,3 +222,371 @@ def random_poses(types, hulls, n, seed=0, smallest=0.03, depth=(0.0, 1.1)):
     x[1] = x[0]
     x[1] += (-gap(types, x, R, size, hulls, u) * rng.uniform(*depth, n))[:, None] * u
     return x, R, size, np.full(n, 0.2)
+
+
+def outside(kind, size, R, x, p, hull) -> np.ndarray:
+    """How far, at most, a point lies outside of a shape; zero or less if it is inside."""
+    q = np.einsum("nji,nj->ni", R, p - x)
+    match kind:
+        case 2:
+            return np.linalg.norm(q, axis=1) - size[:, 0]
+        case 3:
+            q[:, 2] -= np.clip(q[:, 2], -size[:, 1], size[:, 1])
+            return np.linalg.norm(q, axis=1) - size[:, 0]
+        case 4:
+            return (np.linalg.norm(q / size, axis=1) - 1) * size.min(axis=1)
+        case 5:
+            return np.maximum(np.linalg.norm(q[:, :2], axis=1) - size[:, 0], abs(q[:, 2]) - size[:, 1])
+        case 6:
+            return (abs(q) - size).max(axis=1)
+        case _:
+            return (q @ hull["plane"][:, :3].T - hull["plane"][:, 3]).max(axis=1)
+
+
+def surface_points(a, k=0):
+    half = 0.5 * a["dist"][:, k, None] * a["normal"][:, k]
+    return a["pos"][:, k] - half, a["pos"][:, k] + half
+
+
+def farthest_out(types, poses, hulls, a, k=0) -> np.ndarray:
+    """How far outside of its shape one of the two touching points is."""
+    x, R, size, _reach = poses
+    hull, begin = hulls
+    found = []
+    for g, p in enumerate(surface_points(a, k)):
+        # Planes through all triples of corners that have the others on one side: meshes here are small.
+        plane = None
+        if types[g] == MESH:
+            plane = {"plane": hull["planes"][g]}
+        found.append(outside(types[g], size[g], R[g], x[g], p, plane))
+    return np.maximum(*found)
+
+
+def add_planes(hulls):
+    """The planes of all faces: through every corner and two neighbours of it that have no corner above."""
+    hull, begin = hulls
+    hull = dict(hull)
+    hull["planes"] = []
+    for g in range(2):
+        planes = []
+        v = hull["vertex"][begin[g] : begin[g + 1]]
+        for i in range(len(v)):
+            first, end = hull["first_neighbour"][begin[g] + i : begin[g] + i + 2]
+            near = v[hull["neighbour"][first:end] - begin[g]] - v[i]
+            for b in near:
+                for c in near:
+                    n = np.cross(b, c)
+                    if (length := np.linalg.norm(n)) > 1e-9:
+                        planes.append([*(n / length), n @ v[i] / length])
+        planes = np.array(planes).reshape(-1, 4)
+        above = (v @ planes[:, :3].T - planes[:, 3]).max(axis=0) if len(planes) else np.zeros(0)
+        hull["planes"].append(planes[above < 1e-12])
+    return hull, begin
+
+
+def kernel_part(hulls):
+    """What of the hulls goes to the kernel."""
+    hull, begin = hulls
+    return {k: v for k, v in hull.items() if k != "planes"}, begin
+
+
+@pytest.fixture(scope="module")
+def touch():
+    return compile_pair("float64", "convex_touch")
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return compile_pair("float64")
+
+
+@pytest.fixture(scope="module")
+def pair_single():
+    return compile_pair("float32")
+
+
+def meshes_of(types):
+    """Meshes to try: the second of two shapes is a mesh before the first is."""
+    if types == (MESH, MESH):
+        return [("hull", "tetrahedron"), ("hull", "hull"), ("cube", "tetrahedron")]
+    return [("cube", m) for m in ("hull", "tetrahedron", "cube")] if MESH in types else [("cube", "cube")]
+
+
+def name_of(types) -> str:
+    return f"{NAMES[types[0]]}-{NAMES[types[1]]}"
+
+
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
+def test_against_mujoco(touch, types):
+    """Nowhere is a direction of MuJoCo's better, and where it has converged, distances and normals are the same."""
+    for seed, meshes in enumerate(meshes_of(types)):
+        oracle = Oracle(types, meshes)
+        hulls = oracle.hulls()
+        poses = random_poses(types, hulls, 300, seed)
+        x, R, size, _reach = poses
+        a = touch(types, *poses, hulls)
+        theirs = oracle(*poses)
+        assert [len(b["dist"]) for b in theirs] == list(a["count"])
+
+        some = a["count"] > 0
+        assert 250 < some.sum() and 30 < (a["dist"][some, 0] > 0).sum() < some.sum() - 100
+        dist = np.array([b["dist"][0] if len(b["dist"]) else np.nan for b in theirs])
+        normal = np.array([b["normal"][0] if len(b["dist"]) else [np.nan] * 3 for b in theirs])
+        their_gap = gap(types, x, R, size, hulls, normal)
+        assert (a["dist"][some, 0] > their_gap[some] - 1e-12).all()
+        converged = some & (abs(their_gap - dist) < 2e-9)
+        assert converged.sum() > 0.95 * some.sum()
+        assert abs(a["dist"][:, 0] - dist)[converged].max() < 1e-8
+        off = np.linalg.norm(a["normal"][:, 0] - normal, axis=1)[converged]
+        assert np.quantile(off, 0.9) < 1e-5 and off.max() < 2e-3  # MuJoCo's is good to the root of its tolerance
+
+
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
+def test_what_is_found_is_exact(touch, types):
+    """The distance is the gap along the normal, both points lie on their shapes and no direction tried is better.
+
+    If the shapes are apart, the first two prove that the answer is right.
+    """
+    rng = np.random.default_rng(1)
+    for seed, (meshes, kind) in enumerate((m, k) for m in meshes_of(types) for k in ({}, {"depth": (0.99, 1.01)})):
+        hulls = add_planes(Oracle(types, meshes).hulls())
+        poses = random_poses(types, hulls, 400, 10 + seed, **kind)
+        a = touch(types, *poses, kernel_part(hulls))
+        some = a["count"] > 0
+        x, R, size, _reach = poses
+        assert abs(np.linalg.norm(a["normal"][some, 0], axis=1) - 1).max() < 1e-14
+        assert abs(gap(types, x, R, size, hulls, a["normal"][:, 0]) - a["dist"][:, 0])[some].max() < 2e-15
+        assert farthest_out(types, poses, hulls, a)[some].max() < 1e-9
+        for _ in range(100):
+            n = rng.normal(size=(400, 3))
+            n /= np.linalg.norm(n, axis=1, keepdims=True)
+            assert (gap(types, x, R, size, hulls, n) < a["dist"][:, 0] + 1e-12)[some].all()
+
+
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
+def test_concentric_and_aligned_shapes(pair, types):
+    """Whatever is not determined is finite, and the same every time."""
+    for meshes in meshes_of(types):
+        hulls = add_planes(Oracle(types, meshes).hulls())
+        x, R, size, reach = random_poses(types, hulls, 200, 3)
+        R[1, ::2] = R[0, ::2]
+        R[:, ::4] = np.eye(3)
+        size[:, ::8] = 0.25
+        x[1, :100] = x[0, :100]
+        poses = x, R, size, reach
+        a = pair(types, *poses, kernel_part(hulls))
+        again = pair(types, *poses, kernel_part(hulls))
+        assert (a["count"][:100] > 0).all() and (a["dist"][:100, 0] < 0).all() and a["count"].max() <= 4
+        for k in ("pos", "normal", "dist"):
+            assert np.isfinite(a[k]).all()
+            assert (a[k] == again[k]).all()
+        for k in range(4):
+            some = a["count"] > k
+            assert not some.any() or farthest_out(types, poses, hulls, a, k)[some].max() < 0.5
+            assert abs(np.linalg.norm(a["normal"][some, k], axis=1) - 1).max(initial=0) < 1e-12
+
+
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
+def test_single_precision(pair_single, pair, types):
+    for meshes in meshes_of(types):
+        hulls = Oracle(types, meshes).hulls()
+        poses = [p.astype("f4").astype(float) for p in random_poses(types, hulls, 300, 4)]
+        a = pair_single(types, *poses, hulls)
+        b = pair(types, *poses, hulls)
+        same = a["count"] == b["count"]
+        assert same.mean() > 0.98
+        some = same & (a["count"] > 0)
+        close = abs(a["dist"][some, 0] - b["dist"][some, 0]) < 1e-6
+        close &= np.linalg.norm(a["normal"][some, 0] - b["normal"][some, 0], axis=1) < 1e-3
+        assert close.mean() > 0.98
+
+
+# --- flat on flat ------------------------------------------------------------------------------------
+
+
+def turned(*angles) -> np.ndarray:
+    """Rotations about z, y, x, one after the other."""
+    R = np.eye(3)
+    for axis, angle in zip((2, 1, 0), angles, strict=False):
+        c, s = np.cos(angle), np.sin(angle)
+        step = np.eye(3)
+        i, j = [k for k in range(3) if k != axis]
+        step[[i, j], [i, j]] = c
+        step[i, j], step[j, i] = (-s, s) if axis != 1 else (s, -s)
+        R = R @ step
+    return R
+
+
+PLATE = [0.3, 0.3, 0.2]
+UPON = [0.0, 0.02, 0.295]
+EIGHTH, LYING = (0.0, 0.0, np.pi / 4), (0.0, 0.0, np.pi / 2)
+FLAT = {
+    # shapes, place of shape 2, its turn, turn of shape 1, sizes, number of contacts
+    "mesh on box": ((BOX, MESH), [0.05, 0.02, 0.395], (0.3,), (), (PLATE, []), 4),
+    "mesh over a box's edge": ((BOX, MESH), [0.31, 0.02, 0.395], (), (), (PLATE, []), 4),
+    "mesh apart from a box": ((BOX, MESH), [0.05, 0.02, 0.405], (), (), (PLATE, []), 4),
+    "mesh on mesh": ((MESH, MESH), [0.1, 0.02, 0.395], (0.3,), (), ([], []), 4),
+    "edge of a mesh": ((BOX, MESH), [0.0, 0.0, 0.195 + 0.08**0.5], EIGHTH, (), (PLATE, []), 2),
+    "cylinder lying on a box": ((CYLINDER, BOX), UPON, (), LYING, ([0.1, 0.2], PLATE), 2),
+    "long cylinder on a box": ((CYLINDER, BOX), UPON, (), LYING, ([0.1, 0.5], PLATE), 2),
+    "capsule on a mesh": ((CAPSULE, MESH), UPON, (), LYING, ([0.1, 0.3], []), 2),
+    "capsule on a cap": ((CAPSULE, CYLINDER), UPON, (), LYING, ([0.1, 0.2], [0.3, 0.2]), 2),
+    "parallel cylinders": ((CYLINDER, CYLINDER), [0.0, 0.195, 0.05], (), (), ([0.1, 0.2], [0.1, 0.2]), 1),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_flat_on_flat(pair, name):
+    """The same points as MuJoCo's, whose order is its own."""
+    types, place, turn2, turn1, sizes, count = FLAT[name]
+    oracle = Oracle(types, ("cube", "cube"), multi=True)
+    x = np.array([[[0.3, -0.2, 0.1]], [[0.3, -0.2, 0.1]]])
+    x[1, 0] += place
+    R = np.array([[turned(*turn1)], [turned(*turn2)]])
+    size = np.array([[np.resize(s or [1.0], 3)] for s in sizes])
+    reach = np.array([0.05])
+    a = pair(types, x, R, size, reach, oracle.hulls())
+    b = oracle(x, R, size, reach)[0]
+    assert a["count"][0] == len(b["dist"]) == count
+    for p, n, d in zip(b["pos"], b["normal"], b["dist"], strict=True):
+        off = np.linalg.norm(a["pos"][0, :count] - p, axis=1)
+        k = off.argmin()
+        assert off[k] < 1e-7 and abs(a["dist"][0, k] - d) < 1e-7
+        assert np.linalg.norm(a["normal"][0, k] - n) < 1e-6
+
+
+def test_upright_cylinder_on_a_box(pair):
+    """Four points of its rim. MuJoCo has four as well, of the same sixteen."""
+    oracle = Oracle((CYLINDER, BOX))
+    x = np.array([[[0.0, 0, 0]], [[0.05, 0.02, 0.295]]])
+    R = np.array([[np.eye(3)], [turned(0.3)]])
+    size = np.array([[[0.1, 0.1, 0]], [[0.3, 0.3, 0.2]]])
+    a = pair((CYLINDER, BOX), x, R, size, np.array([0.0]), oracle.hulls())
+    assert a["count"][0] == 4
+    p = a["pos"][0, :4]
+    assert np.allclose(np.hypot(p[:, 0], p[:, 1]), 0.1) and np.allclose(p[:, 2], 0.0975)
+    angle = np.arctan2(p[:, 1], p[:, 0]) / (np.pi / 8)
+    assert np.allclose(angle, np.round(angle)) and np.ptp(np.diff(np.sort(angle))) < 1e-9
+
+
+@pytest.mark.parametrize("types", [(CYLINDER, BOX), (BOX, MESH), (MESH, MESH)], ids=name_of)
+def test_sets_of_contacts(pair, types):
+    """Of shapes in any pose, MuJoCo mostly finds as many contacts; of those that are aligned, the same."""
+    meshes = ("hull", "cube")
+    oracle = Oracle(types, meshes, multi=True)
+    hulls = oracle.hulls()
+    for aligned in (False, True):
+        poses = random_poses(types, hulls, 300, 5, depth=(0.7, 1.05))
+        if aligned:
+            poses[1][1] = poses[1][0]
+        a = pair(types, *poses, hulls)
+        b = oracle(*poses)
+        same = np.array([a["count"][i] == len(b[i]["dist"]) for i in range(300)])
+        assert same.mean() > 0.85
+
+
+# --- gradients ---------------------------------------------------------------------------------------
+
+
+def adjoint_kernel():
+    f, s = specialise("float64", "features"), specialise("float64", "shapes")
+    scalar = specialise("float64", "scalar")
+    real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
+    adjoint, Feature = f.contact_adjoint, s.Feature
+
+    @wp.kernel(enable_backward=False, module="unique")
+    def evaluate(
+        kind: wp.vec2i,
+        R: wp.array2d(dtype=mat33),
+        size: wp.array2d(dtype=vec3),
+        feature: wp.array2d(dtype=Feature),
+        place: wp.array2d(dtype=vec3),  # position and normal
+        dist: wp.array(dtype=real),
+        bar: wp.array2d(dtype=vec3),  # of the position and the normal
+        dist_bar: wp.array(dtype=real),
+        motion_bar: wp.array2d(dtype=vec6),
+        size_bar: wp.array2d(dtype=vec3),
+    ):
+        i = wp.tid()
+        b1, b2, z1, z2 = adjoint(
+            kind[0], R[0, i], size[0, i], feature[0, i], kind[1], R[1, i], size[1, i], feature[1, i],
+            place[0, i], place[1, i], dist[i], 0, bar[0, i], dist_bar[i], bar[1, i], vec3(), vec3(),
+        )  # fmt: skip
+        motion_bar[0, i] = b1
+        motion_bar[1, i] = b2
+        size_bar[0, i] = z1
+        size_bar[1, i] = z2
+
+    def call(types, R, size, features, pos, normal, dist, pos_bar, normal_bar, dist_bar):
+        n = len(dist)
+        both = np.empty((2, n), dtype=Feature.numpy_dtype())  # np.stack would drop the padding
+        both[0], both[1] = features
+        outputs = [wp.zeros((2, n), dtype=t, device="cpu") for t in (vec6, vec3)]
+        inputs = [wp.vec2i(*types)] + [
+            wp.array(np.ascontiguousarray(v), dtype=t, device="cpu")
+            for v, t in (
+                (R, mat33), (size, vec3), (both, Feature), (np.stack([pos, normal]), vec3),
+                (dist, real), (np.stack([pos_bar, normal_bar]), vec3), (dist_bar, real),
+            )
+        ]  # fmt: skip
+        wp.launch(evaluate, n, inputs=inputs, outputs=outputs, device="cpu")
+        motion, sizes = (v.numpy() for v in outputs)
+        return np.concatenate([motion[0], motion[1], sizes[0], sizes[1]], axis=1)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def adjoint():
+    return adjoint_kernel()
+
+
+SIZES = {SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
+CUT = 5
+
+
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
+def test_features_say_how_contacts_move(pair, adjoint, types):
+    """Gradients by the features, of motions of both shapes and of sizes, against differences of contacts found."""
+    n, h = 40, 2e-5
+    rng = np.random.default_rng(6)
+    hulls = Oracle(types, ("cube", "hull")).hulls()
+    x, R, size, reach = random_poses(types, hulls, n, 7, depth=(0.7, 1.05))
+    a = pair(types, x, R, size, reach, hulls)
+    i, k = np.nonzero(np.arange(4)[None] < a["count"][:, None])
+    kinds = np.stack([a[f]["kind"][i, k] for f in ("feature1", "feature2")])
+    # What an edge of a cylinder cuts, or what cuts it, moves with the radius in a way that features cannot tell.
+    known = ~((kinds == CUT).any(axis=0) & (CYLINDER in types))
+    i, k, kinds = i[known], k[known], kinds[:, known]
+    pos, normal, dist = (a[name][i, k] for name in ("pos", "normal", "dist"))
+    pos_bar, normal_bar, dist_bar = rng.normal(size=(len(i), 3)), rng.normal(size=(len(i), 3)), rng.normal(size=len(i))
+    features = [a[f][i, k] for f in ("feature1", "feature2")]
+    gradient = adjoint(types, R[:, i], size[:, i], features, pos, normal, dist, pos_bar, normal_bar, dist_bar)
+
+    columns = list(range(12))
+    columns += [12 + 3 * g + m for g in range(2) for m in range(SIZES[types[g]])]
+    steady = np.ones(len(i), bool)
+    difference = np.zeros((len(i), 18))
+    for column in columns:
+        for step, weight in ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12)):
+            y, Q, s = x[:, i].copy(), R[:, i].copy(), size[:, i].copy()
+            g, m = divmod(column, 6) if column < 12 else divmod(column - 12, 3)
+            if column >= 12:
+                s[g, :, m] += step * h
+            elif m >= 3:
+                y[g, :, m - 3] += step * h
+            else:
+                T = turned(*(step * h * np.eye(3)[2 - m]))
+                Q[g] = T @ Q[g]
+                y[g] = pos + (y[g] - pos) @ T.T
+            b = pair(types, y, Q, s, reach[i], hulls)
+            row = np.arange(len(i))
+            steady &= b["count"] == a["count"][i]
+            for f, kind in zip(("feature1", "feature2"), kinds, strict=True):
+                steady &= b[f]["kind"][row, k] == kind
+            steady &= np.linalg.norm(b["pos"][row, k] - pos, axis=1) < 1e-3
+            loss = (b["pos"][row, k] * pos_bar).sum(axis=1) + (b["normal"][row, k] * normal_bar).sum(axis=1)
+            difference[:, column] += weight / h * (loss + b["dist"][row, k] * dist_bar)
+    error = abs(gradient - difference)[:, columns].max(axis=1) / abs(gradient[:, columns]).max(axis=1)
+    assert steady.mean() > 0.9
+    assert error[steady].max() < 1e-6

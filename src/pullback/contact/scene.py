@@ -73,7 +73,9 @@ class Scene:
         pairs = pairs[np.argsort(m.geom_type[pairs[:, 0]] != PLANE, kind="stable")]
         explicit_of = {}
         for i, (a, b) in enumerate(zip(m.pair_geom1, m.pair_geom2, strict=True)):
-            explicit_of[frozenset((int(a), int(b)))] = i
+            if explicit_of.setdefault(frozenset((int(a), int(b))), i) != i:
+                both = " and ".join(label(m, "geom", g) for g in (a, b))
+                raise PullbackError(f"there are two contact pairs of {both}: leave one out")
         geoms, shapes = np.unique(pairs, return_inverse=True)
         shapes = shapes.reshape(pairs.shape)
         explicit: list[int] = []

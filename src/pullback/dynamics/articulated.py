@@ -29,12 +29,11 @@ from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, 
 from pullback.dynamics.launch import Lane, launch
 from pullback.dynamics.linearize import linearize
 from pullback.dynamics.params import KernelParams, Params
-from pullback.dynamics.tree import INTEGRATORS, Layout, tree_struct, workspace_struct
+from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, Model
 
 HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS, NOT_CONVERGED = -2, -1, -3, -4  # as in kernels/step.py
-MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
 
 
 class Articulated(System):
@@ -95,7 +94,7 @@ class Articulated(System):
         self._layout = Layout(model)
         self._flavour = flavour_of(self.dtype, self._scene, contact)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
-        self._tree = tree_struct(model, self._layout, self.dtype, self.device)
+        self._tree = tree_struct(model, self._layout, self.dtype, self.device, with_columns=contact is not None)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
         )

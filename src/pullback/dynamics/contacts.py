@@ -84,7 +84,7 @@ def contact_room(
     room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
     sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     of_rows = {
-        **dict.fromkeys(("joint_rows", "residual", "structure", "coupled"), 1),
+        **dict.fromkeys(("joint_rows", "residual", "coupled"), 1),
         **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), most * nv),
         **dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar"), joints * nv),
         **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv, "columns": nv * nv},

@@ -10,6 +10,7 @@ from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.model.model import JOINT_DOFS
 
+MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
 INTEGRATORS = {"euler": 0, "implicitfast": 1, "rk4": 2}
 
 
@@ -48,8 +49,8 @@ class Layout:
         self.free_axis = np.eye(3)[(self.q - model.joint_q[self.source]).clip(0, 2)] if len(types) else np.zeros((0, 3))
 
 
-def tree_struct(model: Model, layout: Layout, precision: str, device: str):
-    """The kernels' Tree of a model."""
+def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, with_columns: bool):
+    """The kernels' Tree of a model; with the columns of its mass matrix if that is going to be factorised."""
     real = PRECISIONS[precision]
     tree = specialise(precision, "tree").Tree()
     ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
@@ -72,6 +73,9 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     tree.joint_type, tree.joint_q, tree.joint_v = ints(layout.type), ints(layout.q), ints(layout.v)
     dof_body, dof_parent = dof_tree(model)
     tree.dof_body, tree.dof_parent = ints(dof_body), ints(dof_parent)
+    if with_columns:
+        columns, counts = matrix_columns(dof_parent)
+        tree.columns, tree.columns_count = (for_all_slots(ints(x)) for x in (columns, counts))
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
     tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
 
@@ -97,6 +101,31 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str):
     tree.timestep = model.timestep
     tree.integrator = INTEGRATORS[model.integrator]
     return tree
+
+
+def matrix_columns(dof_parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ancestors of each degree of freedom, nv places each, and how many there are."""
+    nv = len(dof_parent)
+    columns, counts = np.zeros((nv, nv), np.int32), np.zeros(nv, np.int32)
+    for d, above in enumerate(dof_parent):
+        if above >= 0:
+            counts[d] = counts[above] + 1
+            columns[d, 0] = above
+            columns[d, 1 : counts[d]] = columns[above, : counts[above]]
+    return columns.ravel(), counts
+
+
+def for_all_slots(array: wp.array) -> wp.array:
+    """A view [item, slot] in which every slot sees the same numbers."""
+    view = wp.array(
+        ptr=array.ptr,
+        dtype=array.dtype,
+        shape=(len(array), MOST_SLOTS),
+        strides=(array.strides[0], 0),
+        device=array.device,
+    )
+    view.owner = array  # keeps the memory alive
+    return view
 
 
 def dof_tree(model: Model) -> tuple[np.ndarray, np.ndarray]:

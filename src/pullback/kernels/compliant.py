@@ -220,8 +220,8 @@ def compliant_forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r
         for k in range(r.joint_rows[0, slot]):
             add_joint_curvature(m, g, r, r.joint_stiffness[k, slot], k, slot)
             add_joint_row_force(m, g, r, r.a, r.joint_z_free[k, slot], k, slot)
-        factorise(m, r, r.H, slot)
-        solve_factored(m, r, r.H, r.a, slot)
+        factorise(m, r, slot)
+        solve_factored(m, r, r.a, slot)
         for k in range(contact_count(c, slot)):
             r.z[k, slot] = contact_motion(m, r, r.a, k, slot)
             force, _K = contact_response(g, c, r, k, slot)

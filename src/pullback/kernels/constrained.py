@@ -10,6 +10,7 @@ import warp as wp
 from .collide import geometry_adjoint
 from .flavour import ROWS, contact
 from .rows import (
+    NO_ANGLE,
     Rows,
     add_contact_force,
     add_curvature,
@@ -51,8 +52,8 @@ def constrained_solve(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, sl
         _f, K_row = joint_response(r, k, slot)
         add_joint_curvature(m, g, r, K_row, k, slot)
         add_joint_row_force(m, g, r, r.w, -K_row * joint_row_motion(m, g, r, s.w, k, slot), k, slot)
-    factorise(m, r, r.H, slot)
-    solve_factored(m, r, r.H, r.w, slot)
+    factorise(m, r, slot)
+    solve_factored(m, r, r.w, slot)
     for d in range(m.nv):
         s.tau_bar[d, slot] = s.w[d, slot] + r.w[d, slot]
 
@@ -170,8 +171,10 @@ def joint_pairing_adjoint(
                 - K * u * read_vec3(r.a, dof, slot)
                 + v_bar * read_vec3(s.v, dof, slot)
             )
-            turn_bar = -(J_bar - J * wp.dot(J, J_bar)) / wp.sqrt(wp.dot(turn, turn))
-            add_vec3(s.q_bar, dof, slot, log_jacobian_transposed(turn, turn_bar))
+            angle = wp.sqrt(wp.dot(turn, turn))
+            if angle > NO_ANGLE:
+                turn_bar = -(J_bar - J * wp.dot(J, J_bar)) / angle
+                add_vec3(s.q_bar, dof, slot, log_jacobian_transposed(turn, turn_bar))
     for i in range(joint_row_size(m, r, g, k, slot)):
         s.v_bar[dof + i, slot] = s.v_bar[dof + i, slot] + v_bar * J[i]
 

@@ -61,13 +61,12 @@ from .scalar import real, vec3
 from .shapes import Contacts, Shapes
 from .tree import Params, Tree, Workspace
 
-# The solver goes on until the forces balance to this share of the largest among them, which is a little above what
+# The solver goes on until the forces at every joint balance to this share of themselves, which is a little above what
 # rounding leaves; where it comes no nearer, it stops, and the share it has reached is looked at.
-BALANCED = wp.constant(real(1e-6 if real is wp.float32 else 1e-13))
+BALANCED = wp.constant(real(1e-5 if real is wp.float32 else 1e-13))
 # A residual above this share is an error: the derivative at the solution would be that of another point.
 CONVERGED = wp.constant(real(1e-3 if real is wp.float32 else 1e-8))
-# A force this share of the largest is none.
-NEGLIGIBLE = wp.constant(real(1e-6 if real is wp.float32 else 1e-12))
+ROUNDING = wp.constant(real(2e-7 if real is wp.float32 else 4e-16))
 MOST_ITERATIONS = wp.constant(100)
 MOST_SEARCHES = wp.constant(30)
 # The line search ends when the slope is this share of what it was at the start; the last steps of Newton's method are
@@ -145,7 +144,7 @@ def curvature(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     for k in range(r.joint_rows[0, slot]):
         _f, K_row, _bound = joint_row_force(r.joint_z[k, slot], r.joint_stiffness[k, slot], r.joint_loss[k, slot])
         add_joint_curvature(m, g, r, K_row, k, slot)
-    factorise(m, r, r.H, slot)
+    factorise(m, r, slot)
 
 
 @wp.func
@@ -163,13 +162,17 @@ def start_sticking(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         stiffness = r.joint_stiffness[k, slot]
         add_joint_curvature(m, g, r, stiffness, k, slot)
         add_joint_row_force(m, g, r, r.a, -stiffness * r.joint_z_free[k, slot], k, slot)
-    factorise(m, r, r.H, slot)
-    solve_factored(m, r, r.H, r.a, slot)
+    factorise(m, r, slot)
+    solve_factored(m, r, r.a, slot)
 
 
 @wp.func
-def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
-    """z and the gradient M a - smooth - Jᵀ f at r.a. Returns how far the forces are from balance."""
+def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, start: int, t: real, slot: int):
+    """z and the gradient M a - smooth - Jᵀ f at r.a. Returns how far the forces are from balance.
+
+    After the start, z follows the steps t · r.step: made anew from a, it would carry the rounding of J a, which stiff
+    rows magnify.
+    """
     for d in range(m.nv):
         own = r.a[d, slot]
         total = r.M[d * m.nv + d, slot] * own
@@ -187,7 +190,9 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         r.gradient[d, slot] = total - r.smooth[d, slot]
         r.scale[d, slot] = size + wp.abs(r.smooth[d, slot])
     for k in range(contact_count(c, slot)):
-        z = contact_motion(m, r, r.a, k, slot) + r.z_free[k, slot]
+        z = r.z[k, slot] + t * r.z_step[k, slot]
+        if start == 1:
+            z = contact_motion(m, r, r.a, k, slot) + r.z_free[k, slot]
         force, _K = contact_force(g, c, r, z, k, slot)
         r.z[k, slot] = z
         r.force[k, slot] = force
@@ -198,7 +203,9 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
             r.gradient[d, slot] = r.gradient[d, slot] - wp.dot(column, force)
             r.scale[d, slot] = r.scale[d, slot] + whole * wp.length(column)
     for k in range(r.joint_rows[0, slot]):
-        z_row = joint_row_motion(m, g, r, r.a, k, slot) + r.joint_z_free[k, slot]
+        z_row = r.joint_z[k, slot] + t * r.joint_z_step[k, slot]
+        if start == 1:
+            z_row = joint_row_motion(m, g, r, r.a, k, slot) + r.joint_z_free[k, slot]
         r.joint_z[k, slot] = z_row
         row_force, _k, _bound = joint_row_force(z_row, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
         d = r.joint_dof[k, slot]
@@ -206,17 +213,17 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         for i in range(joint_row_size(m, r, g, k, slot)):
             r.gradient[d + i, slot] = r.gradient[d + i, slot] - J[i] * row_force
             r.scale[d + i, slot] = r.scale[d + i, slot] + wp.abs(J[i] * row_force)
-    # Where hardly any force acts, what is left is judged against the largest in the world; roots of inertias make
-    # translations and rotations, light and heavy bodies comparable.
+    # What is left of forces in balance is the rounding of the largest among them, anywhere in the world; roots of
+    # inertias make translations and rotations, light and heavy bodies comparable.
     largest = real(0.0)
     for d in range(m.nv):
         largest = wp.max(largest, r.scale[d, slot] * r.scale[d, slot] / r.M[d * m.nv + d, slot])
-    floor = NEGLIGIBLE * wp.sqrt(largest)
+    rounding = ROUNDING * wp.sqrt(largest)
     residual = real(0.0)
     for d in range(m.nv):
-        if not r.gradient[d, slot] == real(0.0):  # written so that a NaN counts too
-            allowed = r.scale[d, slot] + floor * wp.sqrt(r.M[d * m.nv + d, slot])
-            residual = wp.max(residual, wp.abs(r.gradient[d, slot]) / allowed)
+        excess = wp.abs(r.gradient[d, slot]) - rounding * wp.sqrt(r.M[d * m.nv + d, slot])
+        if not excess <= real(0.0):  # written so that a NaN counts, and added so that it stays
+            residual += excess / r.scale[d, slot]
     return residual
 
 
@@ -245,18 +252,20 @@ def search(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     """How far to go along r.step: to where the slope of the convex objective vanishes. 1 at once near the solution."""
     multiply_mass(m, r, r.step, r.w, slot)
     bend = real(0.0)
-    slope0 = real(0.0)
-    multiply_mass(m, r, r.a, r.kept_w, slot)
-    for d in range(m.nv):
-        bend += r.step[d, slot] * r.w[d, slot]
-        slope0 += r.step[d, slot] * (r.kept_w[d, slot] - r.smooth[d, slot])
-    for k in range(contact_count(c, slot)):
-        r.z_step[k, slot] = contact_motion(m, r, r.step, k, slot)
-    for k in range(r.joint_rows[0, slot]):
-        r.joint_z_step[k, slot] = joint_row_motion(m, g, r, r.step, k, slot)
     start = real(0.0)
     for d in range(m.nv):
-        start += r.gradient[d, slot] * r.step[d, slot]
+        bend += r.step[d, slot] * r.w[d, slot]
+        start += r.step[d, slot] * r.gradient[d, slot]
+    slope0 = start  # of the quadratic part: of all of it, less that of the rows
+    for k in range(contact_count(c, slot)):
+        step = contact_motion(m, r, r.step, k, slot)
+        r.z_step[k, slot] = step
+        slope0 += wp.dot(r.force[k, slot], step)
+    for k in range(r.joint_rows[0, slot]):
+        row_step = joint_row_motion(m, g, r, r.step, k, slot)
+        r.joint_z_step[k, slot] = row_step
+        row_force, _K, _bound = joint_row_force(r.joint_z[k, slot], r.joint_stiffness[k, slot], r.joint_loss[k, slot])
+        slope0 += row_force * row_step
     low = real(0.0)
     high = real(-1.0)  # not known yet
     t = real(1.0)
@@ -287,26 +296,25 @@ def search(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
 def solve_constraints(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     """r.a, and with it z and the forces of all rows. Returns the residual."""
     start_sticking(m, g, c, r, slot)
-    residual = evaluate(m, g, c, r, slot)
-    best = residual
+    residual = real(0.0)
+    best = real(0.0)
+    t = real(0.0)
     going = bool(True)
     for iteration in range(MOST_ITERATIONS):
         if going:
-            if residual <= BALANCED:
+            # As near as it need come, or as rounding lets it.
+            residual = evaluate(m, g, c, r, wp.where(iteration == 0, 1, 0), t, slot)
+            if residual <= BALANCED or (iteration > 0 and residual < CONVERGED and residual > real(0.25) * best):
                 going = False
             else:
+                best = residual
                 curvature(m, g, c, r, slot)
                 for d in range(m.nv):
                     r.step[d, slot] = -r.gradient[d, slot]
-                solve_factored(m, r, r.H, r.step, slot)
+                solve_factored(m, r, r.step, slot)
                 t = search(m, g, c, r, slot)
                 for d in range(m.nv):
                     r.a[d, slot] = r.a[d, slot] + t * r.step[d, slot]
-                residual = evaluate(m, g, c, r, slot)
-                # As near as rounding lets it come.
-                if residual < CONVERGED and residual > real(0.25) * best:
-                    going = False
-                best = wp.min(best, residual)
     return residual
 
 

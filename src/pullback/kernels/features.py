@@ -280,7 +280,7 @@ def tip_share(
     return pack(wp.cross(normal, m), force)
 
 
-@wp.func
+@wp.func(inline=False)
 def contact_adjoint(
     shape1: int,
     R1: mat33,

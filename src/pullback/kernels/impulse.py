@@ -26,6 +26,7 @@ from .collide import geometry_adjoint
 from .flavour import vecr
 from .materials import mixed_friction, mixed_friction_adjoint
 from .rows import (
+    NO_ANGLE,
     Rows,
     add_joint_row,
     composite_bodies,
@@ -33,7 +34,6 @@ from .rows import (
     contact_jacobian,
     contact_motion,
     factorise,
-    find_columns,
     has_rows,
     joint_row_motion,
     joint_row_size,
@@ -113,8 +113,8 @@ def whiten(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
     for back in range(m.nv):
         k = m.nv - 1 - back
         own = x[k, slot]
-        for a in range(r.columns_count[k, slot]):
-            j = r.columns[k * m.nv + a, slot]
+        for a in range(m.columns_count[k, slot]):
+            j = m.columns[k * m.nv + a, slot]
             x[j, slot] = x[j, slot] - r.H[k * m.nv + j, slot] * own
         x[k, slot] = wp.sqrt(r.H[k * m.nv + k, slot]) * own
 
@@ -124,8 +124,8 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
     """x := L⁻¹ D^(-1/2) x"""
     for k in range(m.nv):
         total = wp.sqrt(r.H[k * m.nv + k, slot]) * x[k, slot]
-        for a in range(r.columns_count[k, slot]):
-            j = r.columns[k * m.nv + a, slot]
+        for a in range(m.columns_count[k, slot]):
+            j = m.columns[k * m.nv + a, slot]
             total -= r.H[k * m.nv + j, slot] * x[j, slot]
         x[k, slot] = total
 
@@ -351,11 +351,10 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
         r.coupled[0, slot] = 0  # impulses need the mass matrix alone
-        find_columns(m, c, r, slot)
         start_matrix(m, r, slot)
         for d in range(m.nv):
             r.H[d * m.nv + d, slot] = r.H[d * m.nv + d, slot] + s.diagonal[d, slot]
-        factorise(m, r, r.H, slot)
+        factorise(m, r, slot)
         contacts = contact_count(c, slot)
         joints = r.joint_rows[0, slot]
         for k in range(contacts):
@@ -888,8 +887,10 @@ def ball_axis_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, J_bar: vec3, k:
     joint = g.limit_joint[r.joint_source[k, slot] / 2]
     J = r.joint_J[k, slot]
     phi = quat_log(read_quat(s, m.joint_q[joint], slot))
-    phi_bar = -(J_bar - J * wp.dot(J, J_bar)) / wp.sqrt(wp.dot(phi, phi))
-    add_vec3(s.q_bar, r.joint_dof[k, slot], slot, log_jacobian_transposed(phi, phi_bar))
+    angle = wp.sqrt(wp.dot(phi, phi))
+    if angle > NO_ANGLE:
+        phi_bar = -(J_bar - J * wp.dot(J, J_bar)) / angle
+        add_vec3(s.q_bar, r.joint_dof[k, slot], slot, log_jacobian_transposed(phi, phi_bar))
 
 
 @wp.func

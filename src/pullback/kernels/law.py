@@ -42,21 +42,19 @@ def power(x: real, exponent: real):
     return result
 
 
-@wp.func
+@wp.func(inline=False)
 def impedance_shape(solimp: vec6, x: real):
     """y between 0 and 1: how far the impedance has gone from its value at the margin to that at full depth.
 
     Returns y, its slope by |x|/width, and 1 where it varies at all.
     """
-    d0 = wp.clamp(solimp[0], LEAST_IMPEDANCE, MOST_IMPEDANCE)
-    d1 = wp.clamp(solimp[1], LEAST_IMPEDANCE, MOST_IMPEDANCE)
     width = solimp[2]
     middle = wp.clamp(solimp[3], LEAST_IMPEDANCE, MOST_IMPEDANCE)
     exponent = wp.max(real(1.0), solimp[4])
     y = real(0.5)
     slope = real(0.0)
     varies = real(0.0)
-    if d0 != d1 and width > LEAST:
+    if width > LEAST:
         depth = wp.abs(x) / width
         if depth >= real(1.0):
             y = real(1.0)
@@ -136,7 +134,7 @@ def spring_adjoint(solref: vec3, solimp: vec6, shortest_time: real, k_bar: real,
     k, b = spring(solref, solimp, shortest_time)
     bar = vec3()
     if solref[0] > real(0.0):
-        if solref[0] > shortest_time:
+        if solref[0] >= shortest_time:
             bar[0] = -(real(2.0) * k * k_bar + b * b_bar) / solref[0]
         bar[1] = -real(2.0) * k * k_bar / solref[1]
     else:
@@ -183,7 +181,7 @@ def cone_stiffness(d: real, tran: real, dim: int, elliptic: int, impratio: real,
     return stiffness, d_slope, mu_slope
 
 
-@wp.func
+@wp.func(inline=False)
 def cone_force(z: vecr, dim: int, elliptic: int, impratio: real, stiffness: real, friction: vecr):
     """Force of a contact, and K = minus its derivative by z, positive semidefinite."""
     force = vecr()
@@ -258,7 +256,7 @@ def cone_slip(z: vecr, dim: int, impratio: real, friction: vecr):
     return slide, slip, friction[1] * friction[1] / impratio
 
 
-@wp.func
+@wp.func(inline=False)
 def cone_force_adjoint(z: vecr, u: vecr, dim: int, elliptic: int, impratio: real, stiffness: real, friction: vecr):
     """Cotangents of the stiffness and of the friction coefficients in u · force, with the stiffness held fixed."""
     friction_bar = vecr()

@@ -15,6 +15,9 @@ from .spatial import ang, inertia_matrix, inertia_mul, lin, log_jacobian_transpo
 from .sweeps import accelerations
 from .tree import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
 
+# A ball joint turned by less than this [rad] has no axis.
+NO_ANGLE = wp.constant(real(1e-15))
+
 
 @wp.struct
 class Rows:
@@ -55,10 +58,9 @@ class Rows:
     kept_w: wp.array2d(dtype=real)
     kept_a: wp.array2d(dtype=real)
     spare: wp.array2d(dtype=int)  # one row's columns, while they are put together
-    columns: wp.array2d(dtype=int)  # nv × nv: of each row of M and H, those that may be nonzero, the last one first
+    coupled: wp.array2d(dtype=int)  # one item: 1 where a contact couples different branches; then
+    columns: wp.array2d(dtype=int)  # nv × nv: of each row of H, those that may be nonzero, the last one first
     columns_count: wp.array2d(dtype=int)
-    structure: wp.array2d(dtype=int)  # one item: what the columns are those of: 0 nothing yet, 1 trees, 2 and contacts
-    coupled: wp.array2d(dtype=int)  # one item: 1 where a contact couples different branches
     M: wp.array2d(dtype=real)  # nv × nv, lower triangles
     H: wp.array2d(dtype=real)
     residual: wp.array2d(dtype=real)  # one item
@@ -219,7 +221,8 @@ def limit_distance(m: Tree, g: Shapes, p: Params, s: Workspace, k: int, side: in
         turn = quat_log(read_quat(s, m.joint_q[joint], slot))
         angle = wp.sqrt(wp.dot(turn, turn))
         distance = wp.max(limits[0], limits[1]) - angle
-        if angle > real(0.0):
+        J = vec3(real(-1.0), real(0.0), real(0.0))  # MuJoCo's choice where there is no axis
+        if angle > NO_ANGLE:
             J = -turn / angle
     elif side == 0:
         distance = s.q[m.joint_q[joint], slot] - limits[0]
@@ -318,13 +321,9 @@ def multiply_mass(m: Tree, r: Rows, x: wp.array2d(dtype=real), y: wp.array2d(dty
 def tree_columns(m: Tree, r: Rows, slot: int):
     """The columns of the mass matrix: every degree of freedom's ancestors."""
     for d in range(m.nv):
-        count = int(0)
-        e = m.dof_parent[d]
-        while e >= 0:
-            r.columns[d * m.nv + count, slot] = e
-            count += 1
-            e = m.dof_parent[e]
-        r.columns_count[d, slot] = count
+        r.columns_count[d, slot] = m.columns_count[d, slot]
+        for a in range(m.columns_count[d, slot]):
+            r.columns[d * m.nv + a, slot] = m.columns[d * m.nv + a, slot]
 
 
 @wp.func
@@ -354,16 +353,13 @@ def merge_columns(r: Rows, x: wp.array2d(dtype=int), first: int, end: int, row: 
 
 @wp.func
 def find_columns(m: Tree, c: Contacts, r: Rows, slot: int):
-    """The columns of H = M + Jᵀ K J and of its factor. Those of a tree alone stay from step to step.
+    """The columns of H = M + Jᵀ K J and of its factor, if they are others than the mass matrix has.
 
     A contact couples its whole chain: all of it goes to the row of its last degree of freedom, and from there, as rows
     are eliminated, each row's columns to the row of the first of them.
     """
-    if r.structure[0, slot] != 1:
-        tree_columns(m, r, slot)
-        r.structure[0, slot] = 1
     if r.coupled[0, slot] == 1:
-        r.structure[0, slot] = 2
+        tree_columns(m, r, slot)
         for k in range(contact_count(c, slot)):
             first = k * m.nv
             length = r.chain_length[k, slot]
@@ -377,39 +373,91 @@ def find_columns(m: Tree, c: Contacts, r: Rows, slot: int):
                 merge_columns(r, r.columns, row * m.nv + 1, row * m.nv + count, into, m.nv, slot)
 
 
-@wp.func
-def factorise(m: Tree, r: Rows, H: wp.array2d(dtype=real), slot: int):
+# The next three take arrays, not structs, and stay functions: there are several calls of each, and their code is long.
+
+
+@wp.func(inline=False)
+def factorise_rows(
+    columns: wp.array2d(dtype=int),
+    count: wp.array2d(dtype=int),
+    H: wp.array2d(dtype=real),
+    nv: int,
+    slot: int,
+):
     """H = Lᵀ D L in place, from the last row up: what trees and contacts leave zero stays zero. 1/D is kept."""
-    for back in range(m.nv):
-        k = m.nv - 1 - back
-        row = k * m.nv
-        count = r.columns_count[k, slot]
+    for back in range(nv):
+        k = nv - 1 - back
+        row = k * nv
+        length = count[k, slot]
         inverse = real(1.0) / H[row + k, slot]
-        for a in range(count):
-            i = r.columns[row + a, slot]
+        for a in range(length):
+            i = columns[row + a, slot]
             share = H[row + i, slot] * inverse
-            for b in range(a, count):
-                j = r.columns[row + b, slot]
-                H[i * m.nv + j, slot] = H[i * m.nv + j, slot] - share * H[row + j, slot]
+            for b in range(a, length):
+                j = columns[row + b, slot]
+                H[i * nv + j, slot] = H[i * nv + j, slot] - share * H[row + j, slot]
             H[row + i, slot] = share
         H[row + k, slot] = inverse
 
 
-@wp.func
-def solve_factored(m: Tree, r: Rows, H: wp.array2d(dtype=real), x: wp.array2d(dtype=real), slot: int):
+@wp.func(inline=False)
+def solve_rows(
+    columns: wp.array2d(dtype=int),
+    count: wp.array2d(dtype=int),
+    H: wp.array2d(dtype=real),
+    x: wp.array2d(dtype=real),
+    nv: int,
+    slot: int,
+):
     """x := H⁻¹ x"""
-    for back in range(m.nv):
-        k = m.nv - 1 - back
+    for back in range(nv):
+        k = nv - 1 - back
         own = x[k, slot]
-        for a in range(r.columns_count[k, slot]):
-            j = r.columns[k * m.nv + a, slot]
-            x[j, slot] = x[j, slot] - H[k * m.nv + j, slot] * own
-    for k in range(m.nv):
-        total = x[k, slot] * H[k * m.nv + k, slot]
-        for a in range(r.columns_count[k, slot]):
-            j = r.columns[k * m.nv + a, slot]
-            total -= H[k * m.nv + j, slot] * x[j, slot]
+        for a in range(count[k, slot]):
+            j = columns[k * nv + a, slot]
+            x[j, slot] = x[j, slot] - H[k * nv + j, slot] * own
+    for k in range(nv):
+        total = x[k, slot] * H[k * nv + k, slot]
+        for a in range(count[k, slot]):
+            j = columns[k * nv + a, slot]
+            total -= H[k * nv + j, slot] * x[j, slot]
         x[k, slot] = total
+
+
+@wp.func(inline=False)
+def copy_rows(
+    columns: wp.array2d(dtype=int),
+    count: wp.array2d(dtype=int),
+    M: wp.array2d(dtype=real),
+    H: wp.array2d(dtype=real),
+    nv: int,
+    slot: int,
+):
+    """H = M"""
+    for d in range(nv):
+        row = d * nv
+        H[row + d, slot] = M[row + d, slot]
+        for a in range(count[d, slot]):
+            e = columns[row + a, slot]
+            H[row + e, slot] = M[row + e, slot]
+
+
+@wp.func
+def factorise(m: Tree, r: Rows, slot: int):
+    """r.H = Lᵀ D L in place"""
+    if r.coupled[0, slot] == 1:
+        factorise_rows(r.columns, r.columns_count, r.H, m.nv, slot)
+    else:
+        factorise_rows(m.columns, m.columns_count, r.H, m.nv, slot)
+
+
+@wp.func
+def solve_factored(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
+    """x := r.H⁻¹ x"""
+    if r.coupled[0, slot] == 1:
+        solve_rows(r.columns, r.columns_count, r.H, x, m.nv, slot)
+    else:
+        solve_rows(m.columns, m.columns_count, r.H, x, m.nv, slot)
 
 
 @wp.func
@@ -439,13 +487,11 @@ def push_body(W: wp.array2d(dtype=vec6), i: int, arm: vec3, moment: vec3, force:
 
 @wp.func
 def start_matrix(m: Tree, r: Rows, slot: int):
-    """H = M"""
-    for d in range(m.nv):
-        row = d * m.nv
-        r.H[row + d, slot] = r.M[row + d, slot]
-        for a in range(r.columns_count[d, slot]):
-            e = r.columns[row + a, slot]
-            r.H[row + e, slot] = r.M[row + e, slot]
+    """r.H = r.M"""
+    if r.coupled[0, slot] == 1:
+        copy_rows(r.columns, r.columns_count, r.M, r.H, m.nv, slot)
+    else:
+        copy_rows(m.columns, m.columns_count, r.M, r.H, m.nv, slot)
 
 
 @wp.func

@@ -41,6 +41,10 @@ class Tree:
     joint_v: wp.array(dtype=int)
     dof_parent: wp.array(dtype=int)  # the degree of freedom that carries this one, or -1
     dof_body: wp.array(dtype=int)
+    # With contacts: columns of each row of the mass matrix left of its diagonal, nv places a row: the ancestors, the
+    # nearest first. The second axis is that of slots, with a stride of zero.
+    columns: wp.array2d(dtype=int)
+    columns_count: wp.array2d(dtype=int)
     joint_q0: wp.array(dtype=real)  # hinge and slide: the coordinate of the pose the file was written in
 
     lone_body: wp.array(dtype=int)  # under implicitfast, free bodies that carry no joints ...

@@ -14,7 +14,7 @@ from pullback.core.system import System
 from pullback.rollout.entries import entry_name
 from pullback.rollout.run import rollout
 
-AGREES, NO_INFLUENCE, SKIPPED, WRONG = "agrees", "does not matter here", "skipped", "WRONG"
+AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "does not matter here", "skipped", "kink", "WRONG"
 
 # Long steps show the slope, short ones the smallest error. Relative to the size of what is varied. [1]
 STEPS = {"float64": (3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6), "float32": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
@@ -26,6 +26,14 @@ ROUNDING = 8.0
 CERTAIN, SAME, GROSS = 100.0, 0.01, 0.1
 # An error this far above rounding is that of the difference formula. [1]
 CLEAR = 10.0
+# What a solver inside a step may leave of its residual, against states of size one. [1]
+RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
+# An entry this small beside the largest of its gradient is not judged by itself. [1]
+SMALL = {"float64": 1e-9, "float32": 1e-4}
+# Where central differences disagree, shorter steps and each side alone are tried. Relative to the shortest step. [1]
+SHORTER = (0.1, 0.01)
+# A limit has been reached where shorter steps change it by less, against the difference of the two sides. [1]
+SETTLED = 0.05
 # Perturbed copies of the whole System that are stepped at once, a power of two. [worlds]
 BATCH = 256
 # How far a state made up for the check lies from the System's own, against the size of its entries. [1]
@@ -37,21 +45,32 @@ class Row:
     """How the gradient with respect to one field, control or parameter compares with finite differences."""
 
     field: str
-    status: str  # AGREES, NO_INFLUENCE, SKIPPED or WRONG
+    status: str  # AGREES, NO_INFLUENCE, SKIPPED, KINK or WRONG
     entries: int  # compared
     skipped: int  # at a bound on both sides, so that no difference could be formed
-    worst: str  # the entry that agrees least, by name
+    worst: str  # the entry that agrees least, by name; of a kink, where the slopes differ most
     index: tuple[int, ...]  # of that entry
     analytic: float  # from the pullback, at that entry
-    numeric: float  # from finite differences, at that entry
-    error: float  # |analytic - numeric| at that entry and its best step size, over ``largest``
+    numeric: float  # from finite differences, at that entry; of a kink, the slope of the nearer side
+    # |analytic - numeric| at that entry and its best step size, over ``largest`` (or over what the residual of a solver
+    # could make up, if that is more); of a kink, the distance from the interval between the slopes of both sides
+    error: float
     largest: float  # largest entry of this field's gradient
     slope: float  # of log error against log step size: about 2 where smooth; NaN where differences are exact
-    kink: bool  # wrong, but the derivative from one side agrees
+    kink: bool  # the slopes of the two sides differ at that entry
+    # those slopes, for smaller and for larger values, where they differ; None for a side on which the step jumps
+    sides: tuple[float | None, float | None] | None = None
 
     @property
     def slope_text(self) -> str:
+        if self.status == KINK:
+            return KINK
         return "exact" if np.isnan(self.slope) else f"{self.slope:.2f}"
+
+    @property
+    def sides_text(self) -> str:
+        """The slopes for smaller and for larger values."""
+        return " | ".join("jump" if side is None else f"{side:.6g}" for side in self.sides or ())
 
 
 @dataclass(frozen=True)
@@ -65,7 +84,7 @@ class Report:
     @property
     def worst(self) -> Row | None:
         """The row that agrees least; None if nothing was compared."""
-        compared = [row for row in self.rows if row.status in (AGREES, WRONG)]
+        compared = [row for row in self.rows if row.status in (AGREES, KINK, WRONG)]
         return max(compared, key=lambda row: (row.status == WRONG, row.error), default=None)
 
     @property
@@ -90,16 +109,21 @@ class Report:
             for line in lines
         ]
         table.insert(1, "-" * len(table[0]))
-        note = f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}"
-        return "\n".join(line.rstrip() for line in [*table, note])
+        notes = [f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}"]
+        if any(row.status == KINK for row in self.rows):
+            notes.append(
+                "kink: the slopes for smaller | larger values differ, and the pullback is one of them or between"
+            )
+        return "\n".join(line.rstrip() for line in [*table, *notes])
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     count = f"{row.entries}" + (f" (+{row.skipped} skipped)" if row.skipped else "")
     if row.status in (NO_INFLUENCE, SKIPPED):
         return row.field, count, "", "", row.status, "", ""
-    name = row.worst + ("  <-- WRONG" if row.status == WRONG else "")
-    return row.field, count, f"{row.error:.1e}", row.slope_text, name, f"{row.analytic:.6g}", f"{row.numeric:.6g}"
+    name = row.worst + (f"  <-- {row.status}" if row.status in (KINK, WRONG) else "")
+    differences = row.sides_text if row.status == KINK else f"{row.numeric:.6g}"
+    return row.field, count, f"{row.error:.1e}", row.slope_text, name, f"{row.analytic:.6g}", differences
 
 
 class WrongGradient(PullbackError):
@@ -113,7 +137,7 @@ class WrongGradient(PullbackError):
             f"the gradient of {row.field!r} is wrong at {row.worst}: the pullback gives {row.analytic:.9g}, finite "
             f"differences give {row.numeric:.9g} (the largest entry is {row.largest:.3g}, tolerance "
             f"{report.tolerance:g} of it)"
-            + ("; differences from one side agree, so the step may have a kink exactly here" if row.kink else "")
+            + (f"; the step has a kink here, with slopes {row.sides_text} to either side" if row.kink else "")
             + (f"; {others} more {'gradient is' if others == 1 else 'gradients are'} wrong" if others else "")
         )
 
@@ -134,7 +158,8 @@ def check_system(
     The next state is paired with a random cotangent, which is pulled back once; then each entry is moved by several
     step sizes both ways. An error that no step size brings below ``tolerance`` of the largest entry of that gradient
     raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an entry that is clearly off
-    against its own size, such as a zero where differences are not zero, however small it is beside the largest.
+    against its own size, such as a zero where differences are not zero, unless it is no more than rounding beside
+    the largest.
 
     state:          where to check; the System's own start, moved at random, if None
     control:        (worlds, nu), or (rollout_steps, worlds, nu); random inside its limits if None
@@ -147,7 +172,12 @@ def check_system(
 
     A System with ``in_worlds(n)``, which gives the same System with n worlds, and ``params.is_per_world`` is checked
     with many perturbed copies at once. A value that the System refuses with a PullbackError is taken for a bound:
-    differences are then taken from one side. The point should be away from kinks such as a control at its limit.
+    differences are then taken from one side.
+
+    Exactly at a kink, such as a control at its limit or a body that just touches, slopes from the two sides converge
+    to different limits. There the pullback must give one of them or lie between, and not be zero where neither is; on
+    the edge of a jump it must give the slope of the side that is continuous. The row then has status "kink" and shows
+    both slopes. It is no error, but it says less: choose a point away from kinks to check a gradient to tolerance.
     """
     if rollout_steps < 1:
         raise PullbackError(f"rollout_steps must be at least 1, not {rollout_steps}")
@@ -199,9 +229,15 @@ class Probe:
         self.base = self.run(judge, self.fields, self.controls, self.params if judge is not system else None)
         self.bar = [random.standard_normal(x.shape) if _real(x) else np.zeros(x.shape) for x in self.base]
         self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
-        # rounding error of the pairing as a whole, in the precision that the pullback has
-        own = float(np.finfo(np.dtype(str(system.dtype))).eps)
-        self.rounding = ROUNDING * own * sum(np.sum(np.abs(b * x)) for b, x in zip(self.bar, self.base, strict=True))
+        # Of the pairing as a whole: a body at rest has forces that cancel, so small numbers are no more exact than
+        # large ones. In the precision that the pullback has, and in that of the differences.
+        size = sum(
+            float(np.sum(np.abs(b) * np.maximum(1.0, np.abs(x))))
+            for b, x in zip(self.bar, self.base, strict=True)
+            if _real(x)
+        )
+        self.residual, self.noise = RESIDUAL[str(system.dtype)] * size, RESIDUAL[self.precision] * size
+        self.small = SMALL[str(system.dtype)]
 
     def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
         """Fields of the states after each step, (steps, worlds, ...)."""
@@ -368,15 +404,28 @@ def _controls(system: System, control, count: int, random: np.random.Generator) 
 
 
 def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
-    """What the step sizes are relative to, an entry each."""
+    """Typical size of each entry: that of the vector, inertia or quaternion that it is in."""
     magnitude = np.abs(value).astype(float)
     if not is_param:
         return np.maximum(1.0, magnitude)
     nonzero = magnitude[magnitude > 0]
     typical = np.median(nonzero) if len(nonzero) else 1.0
-    if value.ndim > 1:  # entries of one vector, inertia or quaternion share its size
+    if value.ndim > 1:
         magnitude = np.maximum(magnitude, magnitude.max(axis=-1, keepdims=True, initial=0.0))
     return np.where(magnitude > 1e-6 * typical, magnitude, typical)
+
+
+def _scales(value: np.ndarray, is_param: bool) -> np.ndarray:
+    """What the step sizes are relative to, an entry each.
+
+    Entries of one vector may be of different kinds: a width of a millimetre stands beside numbers of order one. One
+    that is much smaller is moved by its own size, but for zeros and what rounding has left of them.
+    """
+    sizes = _sizes(value, is_param)
+    if not is_param:
+        return sizes
+    share = np.abs(value).astype(float) / sizes
+    return np.where((share > 1e-6) & (share < 0.1), np.maximum(share, 1e-4), 1.0) * sizes
 
 
 @dataclass
@@ -387,24 +436,29 @@ class Quotients:
     rounding: np.ndarray
     ahead: np.ndarray  # from one side, of first order: only to see kinks
     behind: np.ndarray
+    moves: np.ndarray  # by which the entries were moved
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.numeric, self.rounding, self.ahead, self.behind, self.moves
 
 
-def _quotients(probe: Probe, name: str, steps: np.ndarray) -> Quotients:
+def _quotients(probe: Probe, name: str, steps: np.ndarray, entries: np.ndarray) -> Quotients:
     value = probe.value(name)
     # what is added must be what is divided by: the move as the System's numbers hold it
-    held = np.broadcast_to(value.reshape(-1, 1), (value.size, len(steps)))
-    wanted = _sizes(value, name in probe.params).reshape(-1, 1) * steps
+    held = np.broadcast_to(value.ravel()[entries, None], (len(entries), len(steps)))
+    wanted = _scales(value, name in probe.params).ravel()[entries, None] * steps
     moves = ((held + wanted).astype(value.dtype).astype(float) - held).astype(float)
-    places = np.repeat(np.arange(value.size), len(steps))
+    places = np.broadcast_to(entries[:, None], moves.shape)
 
     def changes(times: float, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         result, rounding = np.full(moves.shape, np.nan), np.full(moves.shape, np.nan)
         if np.any(where):
-            result[where], rounding[where] = probe.changes(name, places[where.ravel()], times * moves[where])
+            result[where], rounding[where] = probe.changes(name, places[where], times * moves[where])
         return result, rounding
 
-    everywhere = np.ones(moves.shape, dtype=bool)
-    (up, up_rounding), (down, down_rounding) = changes(1.0, everywhere), changes(-1.0, everywhere)
+    moved = moves > 0  # a step may be too short for the numbers to hold
+    (up, up_rounding), (down, down_rounding) = changes(1.0, moved), changes(-1.0, moved)
+    moves = np.where(moved, moves, np.nan)
     numeric = (up - down) / (2 * moves)
     rounding = np.fmax(up_rounding, down_rounding) / moves
     for side, once in ((1.0, up), (-1.0, down)):  # second-order differences from one side, where the other is refused
@@ -412,68 +466,179 @@ def _quotients(probe: Probe, name: str, steps: np.ndarray) -> Quotients:
         twice, _ = changes(2 * side, missing)
         numeric = np.where(missing, side * (4 * once - twice) / (2 * moves), numeric)
     rounding = np.where(np.isnan(numeric), np.nan, rounding)
-    return Quotients(numeric, rounding, up / moves, -down / moves)
+    return Quotients(numeric, rounding, up / moves, -down / moves, moves)
+
+
+class Comparison:
+    """The gradient of one field beside its difference quotients, with shorter steps where these disagree."""
+
+    def __init__(self, probe: Probe, name: str, bar: np.ndarray, steps: np.ndarray, tolerance: float):
+        self.probe, self.name, self.steps, self.tolerance = probe, name, steps, tolerance
+        value = probe.value(name)
+        found = _quotients(probe, name, steps, np.arange(value.size))
+        self.where = np.flatnonzero(~np.all(np.isnan(found.numeric), axis=1))  # entries that can be compared
+        spare = np.full((len(self.where), len(SHORTER)), np.nan)
+        self.found = Quotients(*(np.hstack([x[self.where], spare]) for x in found.arrays()))
+        self.analytic = bar.ravel()[self.where]
+        # A change by its own size that moves nothing beyond this has no influence, whatever the last digits say.
+        self.floor = probe.residual / _sizes(value, name in probe.params).ravel()[self.where]
+        # the longest step that was not refused: the least rounding
+        longest = np.argmax(~np.isnan(self.found.numeric), axis=1)
+        rows = np.arange(len(self.where))
+        self.long, self.long_rounding = (np.abs(x)[rows, longest] for x in (self.found.numeric, self.found.rounding))
+        self.examined = np.zeros(len(self.where), dtype=bool)
+        self.sides: dict[int, Sides] = {}
+
+    def judge(self) -> bool:
+        """Finds largest, error and numeric; False if the field has no influence."""
+        self._examine(self._hidden_zeros())
+        idle = np.all(np.abs(self.analytic) <= self.floor)
+        if idle and np.all(self.long <= np.fmax(self.floor, self.long_rounding)) and not self.sides:
+            return False
+        while True:
+            # at a kink, quotients may be those of a jump, which no gradient is to be measured by
+            slopes = [abs(slope) for sides in self.sides.values() for slope in sides.slopes]
+            smooth = [x for k, x in enumerate(self.long) if k not in self.sides]
+            self.largest = float(max([np.max(np.abs(self.analytic)), *slopes, *smooth]))
+            self.error, self.numeric = _errors(
+                self.found, self._meeting(), self.analytic, self.largest, self.floor, self.tolerance, self.probe.small
+            )
+            suspects = ~(self.error <= self.tolerance) & ~self.examined
+            if not np.any(suspects):
+                break
+            self._examine(suspects)
+        self.accepted = [k for k in self.sides if self._at_kink(k)]
+        return True
+
+    def _hidden_zeros(self) -> np.ndarray:
+        """Zeros that central differences of a kink may confirm, although the slopes of both sides are not zero."""
+        last = len(self.steps) - 1 - np.argmax(~np.isnan(self.found.moves[:, len(self.steps) - 1 :: -1]), axis=1)
+        rows = np.arange(len(self.where))
+        ahead, behind, moves = (x[rows, last] for x in (self.found.ahead, self.found.behind, self.found.moves))
+        nearer = np.fmin(np.abs(ahead), np.abs(behind))
+        plain = np.isfinite(ahead + behind) & (nearer > CERTAIN * self.probe.noise / moves)
+        return plain & (np.abs(self.analytic) <= self.probe.small * nearer)
+
+    def _examine(self, entries: np.ndarray) -> None:
+        """Adds shorter steps for these entries, and looks for kinks."""
+        which = np.flatnonzero(entries)
+        if not len(which):
+            return
+        shorter = _quotients(self.probe, self.name, self.steps[-1] * np.array(SHORTER), self.where[which])
+        for mine, new in zip(self.found.arrays(), shorter.arrays(), strict=True):
+            mine[which, len(self.steps) :] = new
+        self.examined[which] = True
+        for k in which:
+            sides = _sides(*(x[k] for x in self.found.arrays()), self.probe.noise)
+            if sides is not None:
+                self.sides[int(k)] = sides
+
+    def _meeting(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What both sides converge to, how far they are apart, and rounding; of entries that were examined.
+
+        Where only the second derivative has a kink, central differences are of first order, and this of second.
+        """
+        found = self.found
+        ahead, behind, rounding = (
+            _limits(x, found.rounding, found.moves)[i]
+            for x, i in ((found.ahead, 0), (found.behind, 0), (found.ahead, 1))
+        )
+        ready = self.examined[:, None]
+        return tuple(np.where(ready, x, np.nan) for x in ((ahead + behind) / 2, np.abs(ahead - behind), rounding))
+
+    def _at_kink(self, k: int) -> bool:
+        """Whether the pullback may be what it is, at a kink; sets the error and the difference to be shown."""
+        sides, analytic = self.sides[k], self.analytic[k]
+        slack = max(self.tolerance * self.largest, self.floor[k]) + sides.uncertainty
+        low, high = min(sides.slopes), max(sides.slopes)
+        nearest = min(sides.slopes, key=lambda slope: abs(slope - analytic))
+        zero = abs(analytic) <= self.probe.small * min(abs(low), abs(high)) and min(abs(low), abs(high)) > slack
+        outside = max(low - analytic, analytic - high, 0.0)
+        if outside <= slack and not zero:
+            self.error[k], self.numeric[k] = outside / self.largest, nearest
+            return True
+        if not self.error[k] > self.tolerance:  # central differences agree by symmetry only
+            self.error[k], self.numeric[k] = abs(nearest - analytic) / self.largest, nearest
+        return False
 
 
 def _row(probe: Probe, name: str, bar: np.ndarray, steps: np.ndarray, tolerance: float) -> Row:
-    found, analytic = _quotients(probe, name, steps), bar.ravel()
-    compared = ~np.all(np.isnan(found.numeric), axis=1)
-    skipped = int(np.sum(~compared))
-    about: dict[str, Any] = {"field": name, "entries": int(np.sum(compared)), "skipped": skipped}
+    compared = Comparison(probe, name, bar, steps, tolerance)
+    skipped = bar.size - len(compared.where)
+    about: dict[str, Any] = {"field": name, "entries": len(compared.where), "skipped": skipped}
     nothing = {"worst": "", "index": (), "analytic": 0.0, "numeric": 0.0, "error": 0.0, "largest": 0.0}
-    if not np.any(compared):
-        return Row(**about, status=SKIPPED if skipped else NO_INFLUENCE, **nothing, slope=np.nan, kink=False)
-    where = np.flatnonzero(compared)
-    analytic = analytic[where]
-    found = Quotients(*(x[where] for x in (found.numeric, found.rounding, found.ahead, found.behind)))
-    long = np.argmax(~np.isnan(found.numeric), axis=1)  # the longest step that was not refused: the least rounding
-    rows = np.arange(len(where))
-    # A change by its own size that moves nothing beyond rounding: no influence, whatever the last digits say.
-    floor = probe.rounding / _sizes(probe.value(name), name in probe.params).ravel()[where]
-    numeric = np.abs(found.numeric[rows, long])
-    if np.all(np.abs(analytic) <= floor) and np.all(numeric <= np.fmax(floor, found.rounding[rows, long])):
-        return Row(**about, status=NO_INFLUENCE, **nothing, slope=np.nan, kink=False)
+    if not len(compared.where) or not compared.judge():
+        idle = SKIPPED if skipped and not len(compared.where) else NO_INFLUENCE
+        return Row(**about, status=idle, **nothing, slope=np.nan, kink=False)
 
-    largest = max(np.max(np.abs(analytic)), np.max(numeric))
-    error, best = _errors(found, analytic, largest, tolerance)
-    worst = int(np.argmax(error))
-    index = tuple(int(i) for i in np.unravel_index(where[worst], bar.shape))
-    wrong = not error[worst] <= tolerance
+    error, accepted, found = compared.error, compared.accepted, compared.found
+    plain = np.ones(len(error), dtype=bool)
+    plain[accepted] = False
+    if not np.all(error[plain] <= tolerance):
+        status, worst = WRONG, int(np.argmax(np.where(plain, error, -np.inf)))
+    elif accepted:
+        status, worst = KINK, max(accepted, key=lambda k: compared.sides[k].apart)
+    else:
+        status, worst = AGREES, int(np.argmax(error))
+    index = tuple(int(i) for i in np.unravel_index(compared.where[worst], bar.shape))
+    sides = compared.sides.get(worst)
+    gap = np.abs(found.numeric - compared.analytic[:, None])[plain, : len(steps)]
     return Row(
         **about,
-        status=WRONG if wrong else AGREES,
+        status=status,
         worst=probe.name_of(name, index),
         index=index,
-        analytic=float(analytic[worst]),
-        numeric=float(found.numeric[worst, best[worst]]),
+        analytic=float(compared.analytic[worst]),
+        numeric=float(compared.numeric[worst]),
         error=float(error[worst]),
-        largest=float(largest),
-        slope=_slope(np.abs(found.numeric - analytic[:, None]), found.rounding, steps),
-        kink=wrong and _has_kink(found, analytic, worst, tolerance * largest),
+        largest=compared.largest,
+        slope=_slope(gap, found.rounding[plain, : len(steps)], steps),
+        kink=sides is not None,
+        sides=None if sides is None else (sides.behind, sides.ahead),
     )
 
 
-def _errors(found: Quotients, analytic: np.ndarray, largest: float, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """The error of each entry at its best step size, and which that is."""
-    gap = np.abs(found.numeric - analytic[:, None])
+def _errors(
+    found: Quotients,
+    meeting: tuple[np.ndarray, np.ndarray, np.ndarray],
+    analytic: np.ndarray,
+    largest: float,
+    floor: np.ndarray,
+    tolerance: float,
+    small: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The error of each entry at its best step size, and the difference quotient that it belongs to."""
+    meet, apart, meet_rounding = meeting
+    meet = np.where(apart <= tolerance * largest, meet, np.nan)
+    values = np.hstack([found.numeric, meet])
+    rounding = np.hstack([found.rounding, meet_rounding])
+    gap = np.abs(values - analytic[:, None])
     gap[np.isnan(gap)] = np.inf
-    rounding = np.where(np.isnan(found.rounding), np.inf, found.rounding)
+    rounding[np.isnan(rounding)] = np.inf
     sharp = rounding <= tolerance * largest
     # A step size whose rounding hides the tolerance counts only where every one does, less what rounding explains.
     explained = np.where(np.isinf(gap), np.inf, np.maximum(gap - np.where(np.isinf(rounding), 0, rounding), 0))
     judged = np.where(np.any(sharp, axis=1, keepdims=True), np.where(sharp, gap, np.inf), explained)
     best = np.argmin(judged, axis=1)
-    error = judged[np.arange(len(gap)), best] / largest
+    rows = np.arange(len(gap))
+    error = judged[rows, best] / np.maximum(largest, floor / tolerance if tolerance > 0 else 0.0)
 
     # An entry that is small beside the largest may still be plainly wrong against its own size.
-    for k in np.flatnonzero(np.isfinite(gap).sum(axis=1) >= 2):
-        sure = np.flatnonzero(np.abs(found.numeric[k]) > CERTAIN * rounding[k])
+    count = found.numeric.shape[1]
+    plain = np.maximum(CERTAIN * rounding[:, :count], np.maximum(small * largest, CERTAIN * floor)[:, None])
+    for k in np.flatnonzero(np.isfinite(gap[:, :count]).sum(axis=1) >= 2):
+        sure = np.flatnonzero(np.abs(found.numeric[k]) > plain[k])
         for i, j in zip(sure[:-1], sure[1:], strict=True):
             a, b = found.numeric[k, i], found.numeric[k, j]
-            if abs(a - b) <= SAME * abs(b) and gap[k, j] > GROSS * abs(b):
-                error[k] = max(error[k], gap[k, j] / max(abs(b), abs(analytic[k])))
-                best[k] = j
-    return error, best
+            if abs(a - b) > SAME * abs(b) or gap[k, j] <= GROSS * abs(b):
+                continue
+            # Long steps may agree with each other beyond a kink; what a shorter one says, if it is sure, counts more.
+            shorter = slice(j + 1, count)
+            if np.any((CERTAIN * rounding[k, shorter] <= abs(b)) & (gap[k, shorter] <= SAME * abs(b))):
+                continue
+            error[k] = max(error[k], gap[k, j] / max(abs(b), abs(analytic[k])))
+            best[k] = j
+    return error, values[rows, best]
 
 
 def _slope(gap: np.ndarray, rounding: np.ndarray, steps: np.ndarray) -> float:
@@ -487,12 +652,73 @@ def _slope(gap: np.ndarray, rounding: np.ndarray, steps: np.ndarray) -> float:
     return float(np.polyfit(np.log(steps[shown]), np.log(gap[entry, shown]), 1)[0])
 
 
-def _has_kink(found: Quotients, analytic: np.ndarray, entry: int, small: float) -> bool:
-    """Whether differences from the two sides disagree and one of them agrees with the pullback."""
-    usable = np.flatnonzero(np.isfinite(found.ahead[entry]) & np.isfinite(found.behind[entry]))
-    if not len(usable):
-        return False
-    middle = usable[len(usable) // 2]  # short enough to see one side's derivative, long enough to be above rounding
-    ahead, behind = found.ahead[entry, middle], found.behind[entry, middle]
-    apart = abs(ahead - behind)
-    return bool(apart > small and min(abs(ahead - analytic[entry]), abs(behind - analytic[entry])) < 0.05 * apart)
+# --- kinks ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Slopes of the two sides of a kink, None for one on which the step jumps."""
+
+    behind: float | None
+    ahead: float | None
+    uncertainty: float
+
+    @property
+    def slopes(self) -> list[float]:
+        return [slope for slope in (self.behind, self.ahead) if slope is not None]
+
+    @property
+    def apart(self) -> float:
+        return float("inf") if len(self.slopes) == 1 else abs(self.ahead - self.behind)
+
+
+def _limits(quotient: np.ndarray, error: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One-sided quotients (..., steps) without their first-order error, and what an error in them does to that."""
+    long, short = moves[..., :-1], moves[..., 1:]
+    weight = long / (long - short)
+    limit = weight * quotient[..., 1:] + (1 - weight) * quotient[..., :-1]
+    return limit, weight * error[..., 1:] + (weight - 1) * error[..., :-1]
+
+
+def _sides(_, rounding, ahead, behind, moves, noise: float) -> Sides | None:
+    """The slopes of both sides, if these are a kink's: each settles as steps get shorter, and they differ clearly.
+
+    Of a smooth step, however curved, both settle on the same, at least at the shortest steps that rounding leaves.
+    Where one side's change does not vanish with the step, the point is on the edge of a jump.
+    """
+    usable = np.isfinite(ahead) & np.isfinite(behind) & np.isfinite(rounding)
+    if np.sum(usable) < 3:
+        return None
+    rounding, ahead, behind, moves = (x[usable] for x in (rounding, ahead, behind, moves))
+    error = rounding + noise / moves
+    (a, limit_error), (b, _) = _limits(ahead, error, moves), _limits(behind, error, moves)
+    a_jumps, b_jumps = (_jumps(x * moves, error * moves) for x in (ahead, behind))
+    if a_jumps and b_jumps:
+        return None  # an isolated point
+    if a_jumps or b_jumps:
+        steady = b if a_jumps else a
+        unsettled = np.abs(np.diff(steady))
+        # the shortest steps say most, unless rounding does: then the first that no shorter one betters
+        best = len(steady) - 1 - int(np.argmin((unsettled + limit_error[1:])[::-1]))
+        uncertainty = float(unsettled[best - 1] + limit_error[best])
+        slope = float(steady[best])
+        return Sides(slope, None, uncertainty) if a_jumps else Sides(None, slope, uncertainty)
+    apart = np.abs(a - b)
+    sure = np.flatnonzero(apart > 2 * CLEAR * limit_error)
+    if not len(sure) or sure[-1] == 0:
+        return None
+    at = int(sure[-1])
+    unsettled = float(max(abs(a[at] - a[at - 1]), abs(b[at] - b[at - 1])))
+    if unsettled > SETTLED * apart[at]:
+        return None
+    # shorter steps are rough, but must not say otherwise
+    if np.any(np.abs(apart[at:] - apart[at]) > 2 * limit_error[at:] + SETTLED * apart[at]):
+        return None
+    uncertainty = unsettled + float(_limits(ahead, rounding, moves)[1][at])
+    return Sides(float(b[at]), float(a[at]), uncertainty)
+
+
+def _jumps(change: np.ndarray, error: np.ndarray) -> bool:
+    """Whether a change stays as the step gets shorter."""
+    last = change[-1]
+    return bool(abs(last) > CERTAIN * error[-1] and np.all(np.abs(change[-3:] - last) <= SETTLED * abs(last)))

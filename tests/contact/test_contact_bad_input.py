@@ -1,0 +1,286 @@
+"""Shapes, parameters and settings that cannot be, and those that hardly can: an error that names them, or a finite answer."""
+
+import numpy as np
+import pytest
+from scenes import scene
+
+import pullback as pb
+
+MODELS = {"convex": pb.ContactConvex(), "impulse": pb.ContactImpulse(), "compliant": pb.ContactCompliant()}
+each_model = pytest.mark.parametrize("model", MODELS)
+FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
+BALL = '<body name="ball"><freejoint/><geom name="ball" size="0.1" mass="1"/></body>'
+HINGE = '<body pos="3 0 1"><joint name="hip" axis="0 1 0" range="-30 30" frictionloss="0.1"/><geom name="leg" size="0.1"/></body>'
+
+
+def simulate(model: str, xml: str, q=None, v=None, *, steps: int = 3, dtype: str = "float64"):
+    """States and gradients, all finite."""
+    system = pb.Articulated(pb.load(xml), MODELS[model], dtype=dtype)
+    run = pb.rollout(system, system.state(q, v), steps=steps)
+    bars = run.pullback(q_bar=np.ones(run.q.shape), v_bar=np.ones(run.v.shape))
+    for array in (run.q, run.v, bars.state.q, bars.state.v, *bars.params.values()):
+        assert np.all(np.isfinite(array))
+    return run, bars
+
+
+# shapes
+
+NO_SIZE = {
+    "sphere": 'size="0"',
+    "capsule": 'type="capsule" size="0.1 0"',
+    "ellipsoid": 'type="ellipsoid" size="0.1 0.1 0"',
+    "cylinder": 'type="cylinder" size="0 0.1"',
+    "box": 'type="box" size="0.1 0 0.1"',
+    "negative": 'size="-0.1"',
+    "missing": 'type="box" size="0.1"',
+    "nan": 'size="nan"',
+}
+
+
+@pytest.mark.parametrize("kind", NO_SIZE)
+def test_shapes_without_size_are_named(kind):
+    xml = scene(FLOOR + f'<body><freejoint/><geom name="thing" {NO_SIZE[kind]}/></body>')
+    with pytest.raises(pb.PullbackError, match="(?i)size|nan"):
+        pb.load(xml)
+
+
+@each_model
+@pytest.mark.parametrize(
+    ("name", "where", "value", "message"),
+    [
+        ("geom_size", (1, 0), 0.0, "'geom_size' of 'ball'.*positive"),
+        ("geom_size", (1, 0), -0.1, "'geom_size' of 'ball'.*positive"),
+        ("geom_size", (1, 0), np.nan, "geom_size.*not finite"),
+        ("geom_size", (1, 0), np.inf, "geom_size.*not finite"),
+        ("friction", (1, 0), -0.5, "'friction' of 'ball'.*negative"),
+        ("friction", (2, 2), np.nan, "friction.*not finite"),
+        ("geom_quat", (1, slice(None)), 0.0, "'geom_quat' of 'ball'.*no direction"),
+        ("geom_pos", (0, 1), np.nan, "geom_pos.*not finite"),
+        ("joint_range", (1, 0), 5.0, "'joint_range' of 'hip'.*lower limit first"),
+        ("frictionloss", 6, -1.0, "'frictionloss'.*negative"),
+        ("frictionloss", 6, np.nan, "frictionloss.*not finite"),
+    ],
+)
+def test_bad_parameters_are_named(model, name, where, value, message):
+    system = pb.Articulated(pb.load(scene(FLOOR + BALL + HINGE)), MODELS[model], worlds=2)
+    bad = np.array(system.params[name])
+    bad[where] = value
+    each = np.stack([system.params[name], bad])
+    for given in (bad, each):
+        with pytest.raises(pb.PullbackError, match=message) as error:
+            system.step(system.state(), None, {name: given})
+        if given is each:
+            assert "world 1" in str(error.value) or "[1" in str(error.value) or "1," in str(error.value), error.value
+        with pytest.raises(pb.PullbackError, match=message):
+            system.params[name] = given
+
+
+@each_model
+@pytest.mark.parametrize("name", ["geom_size", "geom_pos", "geom_quat", "friction", "joint_range", "frictionloss"])
+def test_parameters_of_another_shape_are_named(model, name):
+    system = pb.Articulated(pb.load(scene(FLOOR + BALL + HINGE)), MODELS[model], worlds=2)
+    value = np.array(system.params[name])
+    for bad in (value[:-1], np.stack([value] * 3), value[..., None], np.zeros(0), "large", None, [[1.0], [2.0, 3.0]]):
+        with pytest.raises(pb.PullbackError, match=name):
+            system.params[name] = bad
+    np.testing.assert_array_equal(system.params[name], value)
+
+
+def test_unknown_parameters_are_named():
+    system = pb.Articulated(pb.load(scene(FLOOR + BALL)), pb.ContactImpulse())
+    with pytest.raises(pb.PullbackError, match="there is no parameter 'solref'"):
+        system.step(system.state(), None, {"solref": np.ones((2, 2))})
+    with pytest.raises(pb.PullbackError, match="there is no parameter 'restitution'"):
+        other = pb.Articulated(pb.load(scene(FLOOR + BALL)), pb.ContactCompliant())
+        other.params["restitution"] = [1.0, 1.0]
+
+
+def test_restitution_above_one():
+    with pytest.raises(pb.PullbackError, match="restitution of ContactImpulse.*between 0 and 1"):
+        pb.ContactImpulse(restitution=1.01)
+    system = pb.Articulated(pb.load(scene(FLOOR + BALL)), pb.ContactImpulse())
+    with pytest.raises(pb.PullbackError, match="'restitution' of 'ball'.*between 0 and 1"):
+        system.params["restitution"] = [0.5, 1.01]
+
+
+# meshes
+
+
+def mesh(vertex: str, face: str = "", inertia: str = "") -> str:
+    asset = f'<asset><mesh name="m" vertex="{vertex}" {f"face={chr(34)}{face}{chr(34)}" if face else ""} {inertia}/></asset>'
+    return scene(FLOOR + '<body name="b"><freejoint/><geom name="thing" type="mesh" mesh="m" mass="1"/></body>', rest=asset)
+
+
+FLAT = "0 0 0  1 0 0  0 1 0  1 1 0"
+BAD_MESHES = {
+    "a point": "0 0 0  0 0 0  0 0 0  0 0 0",
+    "two points": "0 0 0  1 0 0",
+    "a line": "0 0 0  1 0 0  2 0 0  3 0 0",
+    "flat": FLAT,
+    "almost flat": "0 0 0  1 0 0  0 1 0  1 1 1e-14",
+}
+
+
+@each_model
+@pytest.mark.parametrize("kind", BAD_MESHES)
+def test_degenerate_meshes(model, kind):
+    """MuJoCo's compiler refuses most of them. What it takes is simulated, or refused by name."""
+    try:
+        simulate(model, mesh(BAD_MESHES[kind]), [0, 0, 0.001, 1, 0, 0, 0])
+    except pb.PullbackError as error:
+        assert any(word in str(error) for word in ("mesh", "thing", "Element name")), error
+
+
+CUBE = "0 0 0  1 0 0  0 1 0  1 1 0  0 0 1  1 0 1  0 1 1  1 1 1"
+ODD_MESHES = {
+    # three triangles that share an edge, and one that hangs on a corner
+    "not a manifold": ("0 0 0  1 0 0  0 1 0  0 0 1  0 -1 0.5", "0 1 2  0 1 3  0 1 4  1 2 3"),
+    "a hole": (CUBE, "0 1 2  1 3 2  0 4 5  0 5 1"),
+    "inside out": (CUBE, "0 2 1  1 2 3  4 5 6  5 7 6  0 1 4  1 5 4  2 6 3  3 6 7  0 4 2  2 4 6  1 3 5  3 7 5"),
+    "doubled": (CUBE + "  " + CUBE, ""),
+    "a sliver": ("0 0 0  1 0 0  0 1 0  1 1 1e-5", ""),
+    "tiny": ("0 0 0  1e-4 0 0  0 1e-4 0  0 0 1e-4", ""),
+}
+
+
+@each_model
+@pytest.mark.parametrize("kind", ODD_MESHES)
+def test_odd_meshes(model, kind):
+    """What counts is the convex hull: it is simulated, or the mesh is refused by name."""
+    vertex, face = ODD_MESHES[kind]
+    for inertia in ("", 'inertia="convex"', 'inertia="shell"'):
+        try:
+            simulate(model, mesh(vertex, face, inertia), [0, 0, 0.1, 0.9, 0.1, 0.3, 0.2], [0, 0, -1, 1, 2, 3])
+        except pb.PullbackError as error:
+            assert any(word in str(error) for word in ("mesh", "thing", "Element name")), error
+
+
+HFIELD = """<mujoco><asset><hfield name="hills" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
+  <geom name="hills" type="hfield" hfield="hills"/><body pos="0 0 2"><freejoint/><geom size="0.1"/></body>
+  </worldbody></mujoco>"""
+
+
+@each_model
+def test_height_fields_are_named(model):
+    with pytest.raises(pb.PullbackError, match="geom 'hills' is a hfield.*contact=None"):
+        pb.Articulated(pb.load(HFIELD), MODELS[model])
+
+
+# states
+
+DEEP = {
+    "a ball below the floor": (FLOOR + BALL, [0, 0, -5.0, 1, 0, 0, 0]),
+    "a box half in": (FLOOR + '<body><freejoint/><geom type="box" size="0.1 0.2 0.3"/></body>', [0, 0, 0.0, 0.9, 0.3, 0.1, 0]),
+    "concentric balls": (BALL + BALL.replace("ball", "other"), [0, 0, 0, 1, 0, 0, 0] * 2),
+    "concentric boxes": (
+        '<body><freejoint/><geom type="box" size="0.1 0.1 0.1"/></body>' * 2,
+        [0, 0, 0, 1, 0, 0, 0] * 2,
+    ),
+    "a capsule on the axis of another": (
+        '<body><freejoint/><geom type="capsule" size="0.1 0.3"/></body>' * 2,
+        [0, 0, 0, 1, 0, 0, 0, 0, 0, 0.1, 1, 0, 0, 0],
+    ),
+    "a ball in a box": (BALL + '<body><freejoint/><geom type="box" size="1 1 1"/></body>', [0, 0, 0, 1, 0, 0, 0] * 2),
+}
+
+
+@each_model
+@pytest.mark.parametrize("kind", DEEP)
+def test_deep_penetration_is_finite(model, kind):
+    world, q = DEEP[kind]
+    run, _ = simulate(model, scene(world), q)
+    assert np.abs(run.q).max() < 1e3
+
+
+@each_model
+def test_states_that_are_not_finite(model):
+    system = pb.Articulated(pb.load(scene(FLOOR + BALL)), MODELS[model])
+    for bad in (np.nan, np.inf):
+        with pytest.raises(pb.PullbackError, match="q.*finite"):
+            system.step(system.state([0, 0, bad, 1, 0, 0, 0]))
+        with pytest.raises(pb.PullbackError, match="v.*finite"):
+            system.step(system.state(None, [0, 0, bad, 0, 0, 0]))
+    with pytest.raises(pb.PullbackError, match="world 0 at step 0"):
+        system.step(system.state(None, [0, 0, -1e200, 0, 0, 0]))
+
+
+# room
+
+ROW = "".join(f'<body pos="{i} 0 1"><freejoint/><geom name="b{i}" size="0.1" mass="1"/></body>' for i in range(3))
+
+
+@each_model
+def test_too_many_contacts_name_world_and_step(model):
+    """The second world's balls start lower; its third ball is one too many."""
+    contact = type(MODELS[model])(max_contacts=2)
+    m = pb.load(scene(f"{FLOOR}{ROW}", timestep=0.01))
+    system = pb.Articulated(m, contact, worlds=3)
+    q = np.tile(m.q0, (3, 1))
+    q[:, [2, 9, 16]] = [2.0, 2.0, 2.0], [0.1, 0.15, 0.2], [0.1, 2.0, 0.1]
+    name = type(contact).__name__
+    with pytest.raises(pb.PullbackError, match=rf"world 1 at step \d+ than the 2 there.*{name}\(max_contacts"):
+        pb.rollout(system, system.state(q), steps=60)
+
+
+@each_model
+def test_no_room_at_all(model):
+    system = pb.Articulated(pb.load(scene(FLOOR + BALL)), type(MODELS[model])(max_contacts=0))
+    apart = system.state([0, 0, 1, 1, 0, 0, 0])
+    assert np.all(np.isfinite(system.step(apart).v))
+    bars = system.pullback(apart, None, pb.State(np.ones((1, 7)), np.ones((1, 6))))
+    assert np.all(np.isfinite(bars.state.q))
+    with pytest.raises(pb.PullbackError, match="world 0 at step 0 than the 0 there is room for"):
+        system.step(system.state([0, 0, 0.09, 1, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("contact", ["unknown", "convex", "ContactConvex", 3, True, pb.ContactConvex, object()])
+def test_unknown_contact_models(contact):
+    with pytest.raises(pb.PullbackError, match="contact.*is not known.*'model'.*ContactConvex"):
+        pb.Articulated(pb.load(scene(FLOOR + BALL)), contact)
+
+
+def test_settings_are_keywords_and_fixed():
+    with pytest.raises(TypeError):
+        pb.ContactImpulse(10)
+    with pytest.raises(TypeError):
+        pb.ContactConvex(sweeps=10)
+    with pytest.raises(AttributeError):
+        pb.ContactImpulse().sweeps = 3
+
+
+# what is hard to solve
+
+
+def stack(light: float, heavy: float) -> tuple[str, list]:
+    """A heavy ball on a light one on the floor."""
+    body = '<body><freejoint/><geom size="0.1" mass="{}"/></body>'
+    q = [0, 0, 0.1 - 1e-4, 1, 0, 0, 0, 0, 0, 0.3 - 2e-4, 1, 0, 0, 0]
+    return scene(FLOOR + body.format(light) + body.format(heavy)), q
+
+
+@each_model
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("masses", [(1e-6, 1e6), (1e6, 1e-6), (1e-6, 1e-6), (1e6, 1e6)])
+def test_extreme_masses(model, masses, dtype):
+    """Solved, or refused: never an answer that is not finite."""
+    xml, q = stack(*masses)
+    try:
+        simulate(model, xml, q, dtype=dtype)
+    except pb.PullbackError as error:
+        assert "world 0 at step" in str(error), error
+        assert dtype == "float32" or model == "convex", error
+
+
+@each_model
+def test_extreme_stiffness(model):
+    """A light chain on a heavy floor, with limits that fight each other."""
+    world = FLOOR + """<body pos="0 0 0.1"><joint axis="0 1 0" range="0 0.001"/><joint axis="1 0 0" range="0 0.001"/>
+      <geom type="capsule" fromto="0 0 0 0.3 0 -0.09" size="0.02" mass="1e-3"/>
+      <body pos="0.3 0 -0.09"><joint type="ball" range="0 0.001"/>
+        <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" mass="1e3"/></body></body>"""
+    m = pb.load(scene(world))
+    q = m.q0 + 0.1
+    try:
+        simulate(model, scene(world), q, 10 * np.ones(5))
+    except pb.PullbackError as error:
+        assert "world 0 at step" in str(error), error

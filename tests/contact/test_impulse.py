@@ -1,0 +1,573 @@
+"""Motion under impulses, against closed forms: bounces, sliding, sticking, momentum, limits, and what the sweeps reach."""
+
+import mujoco
+import numpy as np
+import pytest
+from scenes import gymnasium_robot, limits, scene
+
+import pullback as pb
+
+G = 9.81
+FLOOR = '<geom name="floor" type="plane" size="9 9 1" friction="{}"/>'
+# With a margin, corners that lift by rounding are still contacts in the next step, and what rests does not rattle.
+STEADY = FLOOR.replace("<geom", '<geom margin="0.001"')
+EXACT = {"cfm": 0.0}  # no softness, so that closed forms hold to rounding
+
+
+def impulse(world: str, *, option: str = "", rest: str = "", default: str = "", timestep=0.004, worlds=1, **settings):
+    xml = scene(world, option=option, rest=rest, default=default, timestep=timestep)
+    return pb.Articulated(pb.load(xml), contact=pb.ContactImpulse(**settings), worlds=worlds)
+
+
+def run(system, q, v=None, *, steps: int, control=None) -> pb.rollout:
+    """A rollout from given coordinates; nothing pulls back here, but all states are kept."""
+    controls = np.tile(np.zeros(system.nu) if control is None else control, (steps, system.worlds, 1))
+    return pb.rollout(system, system.state(q, v), controls)
+
+
+# two bodies
+
+
+def balls(*, masses=(1.0, 1.0), radii=(0.1, 0.1), geom: str = "", **settings) -> pb.Articulated:
+    """Free balls in empty space."""
+    body = '<body><freejoint/><geom size="{}" mass="{}" {}/></body>'
+    world = "".join(body.format(r, m, geom) for r, m in zip(radii, masses, strict=True))
+    return impulse(world, option='gravity="0 0 0"', **settings)
+
+
+def apart(*places) -> np.ndarray:
+    """Coordinates of free bodies that are not turned."""
+    return np.concatenate([[*x, 1, 0, 0, 0] for x in places])
+
+
+def head_on() -> tuple[pb.Articulated, pb.State]:
+    system = balls(restitution=1.0, **EXACT)
+    return system, system.state(apart((0, 0, 0), (0.2, 0, 0)), [1.0, 0, 0, 0, 0, 0, -0.5, 0, 0, 0, 0, 0])
+
+
+def test_equal_balls_swap_their_velocities():
+    system, state = head_on()
+    after = system.step(state).v[0]
+    np.testing.assert_allclose(after[[0, 6]], [-0.5, 1.0], rtol=1e-14)
+    np.testing.assert_allclose(np.delete(after, [0, 6]), 0, atol=1e-14)
+
+
+def test_the_jacobian_of_a_swap_is_a_swap():
+    system, state = head_on()
+    swap = [[0, 1], [1, 0]]
+    A, _ = system.linearize(state)
+    np.testing.assert_allclose(A[0][np.ix_([12, 18], [12, 18])], swap, atol=1e-14)
+    # by the pullback of a rollout: the balls are far apart again after the first step
+    motion = pb.rollout(system, state, steps=5)
+    np.testing.assert_allclose(motion.v[-1, 0, [0, 6]], [-0.5, 1.0], rtol=1e-14)
+    for row, x in enumerate((0, 6)):
+        bar = np.zeros((1, 12))
+        bar[0, x] = 1
+        np.testing.assert_allclose(motion.pullback(v_bar=bar).state.v[0, [0, 6]], swap[row], atol=1e-14)
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("masses", [(1.0, 3.0), (1e-3, 50.0)])
+def test_unequal_balls(restitution, masses):
+    """Newton's law of restitution, in closed form, and the Jacobian of it."""
+    system = balls(masses=masses, restitution=restitution, **EXACT)
+    state = system.state(apart((0, 0, 0), (0.2, 0, 0)), [2.0, 0, 0, 0, 0, 0, -1.0, 0, 0, 0, 0, 0])
+    m1, m2 = masses
+    total = m1 + m2
+    e = restitution
+    jacobian = np.array([[m1 - e * m2, (1 + e) * m2], [(1 + e) * m1, m2 - e * m1]]) / total
+    np.testing.assert_allclose(system.step(state).v[0, [0, 6]], jacobian @ [2.0, -1.0], rtol=1e-12, atol=1e-13)
+    A, _ = system.linearize(state)
+    np.testing.assert_allclose(A[0][np.ix_([12, 18], [12, 18])], jacobian, atol=1e-13)
+
+
+SHAPES = {
+    "balls": ('size="0.1"', 'size="0.13"'),
+    "boxes": ('type="box" size="0.1 0.08 0.09"', 'type="box" size="0.07 0.12 0.1"'),
+    "a box and a ball": ('type="box" size="0.1 0.08 0.09"', 'size="0.1"'),
+    "rods": ('type="capsule" size="0.05 0.1"', 'type="cylinder" size="0.06 0.08"'),
+}
+
+
+def spatial_momentum(m, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Linear momentum and the moment of it about the origin, without spin; free bodies with their centre at the origin."""
+    places, speeds = q.reshape(-1, 7)[:, :3], v.reshape(-1, 6)[:, :3]
+    mass = m.body_mass[1:, None]
+    return (mass * speeds).sum(axis=0), (mass * np.cross(places, speeds)).sum(axis=0)
+
+
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("sweeps", [1, 50])
+def test_momentum_is_kept(shapes, sweeps):
+    """To rounding, however far the sweeps have come, with friction and restitution."""
+    masses = (0.7, 2.3)
+    bodies = (f'<body><freejoint/><geom {s} mass="{m}"/></body>' for s, m in zip(shapes, masses, strict=True))
+    system = impulse("".join(bodies), option='gravity="0 0 0"', sweeps=sweeps, restitution=0.4, worlds=8)
+    rng = np.random.default_rng(1)
+    q, v = np.zeros((8, 14)), rng.normal(size=(8, 12))
+    turns = rng.normal(size=(8, 2, 4))
+    turns /= np.linalg.norm(turns, axis=-1, keepdims=True)
+    q[:, 3:7], q[:, 10:] = turns[:, 0], turns[:, 1]
+    direction = rng.normal(size=(8, 3))
+    q[:, 7:10] = 0.17 * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+    v[:, 6:9] -= 5 * q[:, 7:10] / 0.17  # towards each other
+    state = system.state(q, v)
+    after = system.step(state)
+    free = pb.Articulated(system.model, contact=None, worlds=8)
+    assert np.any(np.abs(after.v - free.step(state).v).max(axis=1) > 0.1)  # they met
+    for world in range(8):
+        before, _ = spatial_momentum(system.model.mujoco, q[world], v[world])
+        behind, _ = spatial_momentum(system.model.mujoco, after.q[world], after.v[world])
+        np.testing.assert_allclose(behind, before, rtol=0, atol=1e-12)
+
+
+def test_the_moment_of_momentum_of_balls_is_kept():
+    masses, radii = (0.7, 2.3), (0.1, 0.13)
+    system = balls(masses=masses, radii=radii, restitution=0.5)
+    direction = np.array([0.6, 0.48, 0.64])
+    q = apart((0, 0, 0), 0.229 * direction)
+    v = np.array([1.0, -0.5, 2, 3, 1, -2, -2, -1, 0.3, 1, 5, 2])
+    after = system.step(system.state(q, v))
+    assert np.abs(after.v[0] - v).max() > 0.1
+
+    def total(q, v):
+        spin = sum(0.4 * m * r * r * v[6 * i + 3 : 6 * i + 6] for i, (m, r) in enumerate(zip(masses, radii, strict=True)))
+        return spatial_momentum(system.model.mujoco, q, v)[1] + spin
+
+    # the angular velocity of a ball is stored in its own frame: turn it back
+    turned = np.array(after.v[0])
+    for i in range(2):
+        w, *u = after.q[0, 7 * i + 3 : 7 * i + 7]
+        x = turned[6 * i + 3 : 6 * i + 6]
+        turned[6 * i + 3 : 6 * i + 6] = x + 2 * np.cross(u, np.cross(u, x) + w * x)
+    np.testing.assert_allclose(total(after.q[0], turned), total(q, v), rtol=0, atol=1e-12)
+
+
+# a ball and a floor
+
+BALL = '<body name="ball"><freejoint/><geom name="ball" size="0.1" mass="{}"/></body>'
+SLIPPERY = (FLOOR.format(0) + BALL.format(2)).replace("<geom", '<geom condim="1"')
+
+
+@pytest.mark.parametrize("restitution", [0.0, 0.5, 0.9, 1.0])
+def test_a_bounce(restitution):
+    system = impulse(SLIPPERY, restitution=restitution, **EXACT)
+    state = system.state(apart((0, 0, 0.1)), [0.3, 0, -2.0, 0, 0, 0])
+    np.testing.assert_allclose(system.step(state).v[0], [0.3, 0, 2 * restitution, 0, 0, 0], atol=1e-13)
+    A, _ = system.linearize(state)
+    np.testing.assert_allclose(A[0, 8, 8], -restitution, atol=1e-13)
+
+
+def test_the_larger_restitution_counts():
+    system = impulse(SLIPPERY, **EXACT)
+    for floor, ball, counts in ((0.2, 0.6, 0.6), (0.7, 0.1, 0.7)):
+        state = system.state(apart((0, 0, 0.1)), [0, 0, -2.0, 0, 0, 0])
+        after = system.step(state, None, {"restitution": np.array([floor, ball])})
+        np.testing.assert_allclose(after.v[0, 2], 2 * counts, rtol=1e-12)
+        bars = system.pullback(state, None, pb.State(None, [[0, 0, 1.0, 0, 0, 0]]), {"restitution": [floor, ball]})
+        np.testing.assert_allclose(bars.params.restitution, [2.0 * (floor > ball), 2.0 * (ball > floor)], atol=1e-12)
+
+
+def test_slow_bodies_do_not_bounce():
+    system = impulse(SLIPPERY, restitution=0.8, rest_speed=0.5, **EXACT)
+    for speed, after in ((0.6, 0.48), (0.4, 0.0)):
+        state = system.state(apart((0, 0, 0.1)), [0, 0, -speed, 0, 0, 0])
+        np.testing.assert_allclose(system.step(state).v[0, 2], after, atol=1e-13)
+
+
+@pytest.mark.parametrize("timestep", [0.004, 0.001])
+def test_a_ball_jumps_back_to_e2_of_its_height(timestep):
+    system = impulse(SLIPPERY, restitution=0.7, timestep=timestep, **EXACT)
+    height = run(system, apart((0, 0, 1.1)), steps=int(0.8 / timestep)).q[:, 0, 2] - 0.1
+    landed = int(np.argmax(height < 0))
+    speed = np.sqrt(2 * G)
+    assert abs(height[landed:].max() - 0.49) < 2 * speed * timestep
+
+
+def test_apart_but_within_the_margin_the_gap_closes():
+    """A contact that is not there yet does not stop a body before it touches."""
+    system = impulse(SLIPPERY.replace('name="floor"', 'margin="0.05"'), restitution=0.9, **EXACT)
+    after = system.step(system.state(apart((0, 0, 0.11)), [0, 0, -10.0, 0, 0, 0]))
+    np.testing.assert_allclose(after.q[0, 2], 0.1, rtol=1e-12)
+    slow = system.step(system.state(apart((0, 0, 0.14)), [0, 0, -1.0, 0, 0, 0]))
+    np.testing.assert_allclose(slow.v[0, 2], -1 - 0.004 * G, rtol=1e-12)
+
+
+def test_depth_is_undone_by_a_share_in_a_step():
+    system = impulse(SLIPPERY, option='gravity="0 0 0"', erp=0.25, **EXACT)
+    state = system.state(apart((0, 0, 0.09)))
+    after = system.step(state)
+    np.testing.assert_allclose(0.1 - after.q[0, 2], 0.01 * 0.75, rtol=1e-9)
+    np.testing.assert_allclose(after.v[0, 2], 0.25 * 0.01 / 0.004, rtol=1e-9)
+
+
+def test_softness_gives_way():
+    """At rest, erp / h · depth is the softness times the impulse of the weight in a step."""
+    system = impulse(SLIPPERY, cfm=1e-2, erp=0.2)
+    depth = 0.1 - run(system, apart((0, 0, 0.1)), steps=400).q[-1, 0, 2]
+    np.testing.assert_allclose(depth, 1e-2 * 2 * G * 0.004 * 0.004 / 0.2, rtol=1e-6)
+
+
+# friction
+
+# Wrong: the unbounded impulse was taken from the 2×2 block of a contact's tangents and then shortened to the bound. Where
+# that block is no multiple of one, as at the corner of a box, friction was then not opposite to sliding: a block slid
+# below its friction angle, and sideways.
+skewed = pytest.mark.xfail(strict=True, reason="friction is not opposite to sliding where the tangents' block is skewed")
+BLOCK = '<body name="block"><freejoint/><geom name="block" type="box" size="0.1 0.1 0.02" mass="1.5" friction="{}"/></body>'
+
+
+def slide(mu: float, speed: float, angle: float, timestep: float = 0.004, **settings) -> np.ndarray:
+    """Path of a block that slides to rest, (steps + 1, 2)."""
+    system = impulse(STEADY.format(mu) + BLOCK.format(mu), timestep=timestep, **settings)
+    v = np.array([speed * np.cos(angle), speed * np.sin(angle), 0, 0, 0, 0])
+    motion = run(system, apart((0, 0, 0.02)), v, steps=int(1.5 * speed / (mu * G) / timestep))
+    assert np.abs(motion.v[-1, 0]).max() < 1e-5  # at rest
+    return motion.q[:, 0, :2]
+
+
+@skewed
+@pytest.mark.parametrize(("mu", "speed"), [(0.5, 1.0), (0.2, 0.7), (1.0, 2.0)])
+def test_stopping_distance(mu, speed):
+    exact = speed**2 / (2 * mu * G)
+    errors = [abs(np.linalg.norm(slide(mu, speed, 0.0, h)[-1]) - exact) for h in (0.004, 0.002)]
+    assert errors[0] < speed * 0.004 and errors[1] < speed * 0.002
+    assert errors[1] < 0.6 * errors[0]
+
+
+@skewed
+def test_friction_is_the_same_in_every_direction():
+    straight = np.linalg.norm(slide(0.4, 1.0, 0.0), axis=1)
+    for angle in np.radians([20, 45, 70, 110, 225]):
+        path = slide(0.4, 1.0, angle)
+        np.testing.assert_allclose(np.linalg.norm(path, axis=1), straight, atol=1e-5)
+        np.testing.assert_allclose(path[-1] / straight[-1], [np.cos(angle), np.sin(angle)], atol=1e-4)
+
+
+def on_slope(angle: float, mu: float, **settings):
+    """A block on a floor with gravity that leans by an angle, so that nothing but gravity is turned."""
+    gravity = f'gravity="{G * np.sin(angle)} 0 {-G * np.cos(angle)}"'
+    return impulse(STEADY.format(mu) + BLOCK.format(mu), option=gravity, **settings)
+
+
+@skewed
+@pytest.mark.parametrize("mu", [0.3, 0.8])
+def test_a_slope_below_and_above_the_friction_angle(mu):
+    limit = np.arctan(mu)
+    held = run(on_slope(limit - 0.02, mu, sweeps=200), apart((0, 0, 0.02)), steps=400)
+    assert np.abs(held.q[-1, 0, :2] - held.q[100, 0, :2]).max() < 1e-7
+    angle = limit + 0.05
+    slid = run(on_slope(angle, mu), apart((0, 0, 0.02)), steps=400)
+    exact = G * (np.sin(angle) - mu * np.cos(angle)) * 0.004 * 400
+    np.testing.assert_allclose(slid.v[-1, 0, 0], exact, rtol=0.01)
+
+
+@skewed
+def test_a_turned_floor_is_a_turned_gravity():
+    """The slope itself leans: its contacts' frames are not the world's axes."""
+    angle, mu = 0.5, 0.4
+    world = FLOOR.format(mu).replace("<geom", f'<geom euler="0 {np.degrees(angle)} 20"') + BLOCK.format(mu)
+    system = impulse(world)
+    R = np.zeros(9)
+    mujoco.mju_quat2Mat(R, system.model.mujoco.geom_quat[0])
+    normal = R.reshape(3, 3)[:, 2]
+    q = [*(0.02 * normal), *system.model.mujoco.geom_quat[0]]
+    motion = run(system, q, steps=200)
+    down = np.array([0, 0, -1]) + normal * normal[2]
+    slope = np.arccos(normal[2])
+    exact = G * (np.sin(slope) - mu * np.cos(slope)) * 0.004 * 200
+    np.testing.assert_allclose(motion.v[-1, 0, :3], exact * down / np.linalg.norm(down), rtol=0.02, atol=0.01 * exact)
+
+
+def test_a_rolling_ball():
+    """Started without spin, a ball slides until it rolls at 5/7 of its speed, whatever the friction."""
+    mu = 0.3
+    system = impulse(FLOOR.format(mu) + BALL.format(1).replace("<geom", f'<geom friction="{mu}"'))
+    motion = run(system, apart((0, 0, 0.1)), [1.0, 0, 0, 0, 0, 0], steps=200)
+    np.testing.assert_allclose(motion.v[-1, 0, 0], 5 / 7, rtol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(motion.v[-1, 0, 3:]) * 0.1, 5 / 7, rtol=1e-3)
+
+
+def test_without_friction_a_block_goes_on():
+    for friction, condim in (("0", 3), ("1", 1)):
+        world = (FLOOR + BLOCK).replace("{}", friction).replace("<geom", f'<geom condim="{condim}"')
+        motion = run(impulse(world), apart((0, 0, 0.02)), [1.0, 0.5, 0, 0, 0, 0], steps=200)
+        # 1e-5 is the least coefficient there is, as in MuJoCo
+        np.testing.assert_allclose(motion.v[-1, 0, :2], [1.0, 0.5], atol=1e-4)
+
+
+# joints
+
+
+def test_limits_hold():
+    """A hinge, a slide, a ball joint and a hinge, swinging into their limits under their weight and random kicks."""
+    system = pb.Articulated(pb.load(limits('damping="0.05" armature="0.01"', timestep=0.002)), pb.ContactImpulse())
+    rng = np.random.default_rng(0)
+    motion = run(system, None, rng.normal(size=6), steps=1500)
+    q = motion.q[:, 0]
+    angle = 2 * np.arctan2(np.linalg.norm(q[:, 3:6], axis=1), np.abs(q[:, 2]))
+    ranges = system.model.mujoco.jnt_range
+    slack = 0.01  # what a joint may sink in, in a step at these speeds
+    for values, (low, high) in zip((q[:, 0], q[:, 1], angle, q[:, 6]), ranges, strict=True):
+        assert values.min() > low - slack and values.max() < high + slack
+        assert values.max() > high - 1e-3 or values.min() < low + 1e-3  # the limit was reached
+    assert np.abs(motion.v[-1]).max() < 0.05  # and it comes to rest there
+    assert np.abs(motion.q[-1] - motion.q[-200]).max() < 1e-2
+
+
+PENDULUM = """<body><joint {}/><geom size="0.05" pos="0.5 0 0" mass="2" contype="0" conaffinity="0"/></body>"""
+
+
+@pytest.mark.parametrize(
+    "joint",
+    ['axis="0 1 0" range="-30 20"', 'type="slide" axis="0 0 -1" range="-0.2 0.1"', 'type="ball" range="0 35"'],
+    ids=["hinge", "slide", "ball"],
+)
+def test_a_joint_rests_on_its_limit(joint):
+    system = impulse(PENDULUM.format(joint), timestep=0.002)
+    motion = run(system, None, steps=1000)
+    q = motion.q[-1, 0]
+    value = 2 * np.arctan2(np.linalg.norm(q[1:]), q[0]) if len(q) == 4 else q[0]
+    np.testing.assert_allclose(value, system.model.mujoco.jnt_range[0, 1], atol=1e-5)
+    assert np.abs(motion.v[-1]).max() < 1e-6
+
+
+def lossy(loss: float, **settings) -> pb.Articulated:
+    world = f'<body><joint name="j" axis="0 0 1" frictionloss="{loss}"/><geom size="0.1" pos="0.5 0 0" mass="2"/></body>'
+    return impulse(world, rest='<actuator><motor joint="j"/></actuator>', **settings)
+
+
+def test_friction_loss_holds_and_brakes():
+    system = lossy(1.5, **EXACT)
+    inertia = 2 * (0.25 + 0.4 * 0.01)
+    for torque in (0.5, -1.49):
+        held = run(system, [0.3], steps=50, control=[torque])
+        assert np.abs(held.v).max() < 1e-15 and np.all(held.q == 0.3)
+    for torque, sign in ((2.0, 1), (-3.0, -1)):
+        moved = run(system, [0.3], steps=50, control=[torque])
+        exact = sign * (abs(torque) - 1.5) / inertia * 0.004 * 50
+        np.testing.assert_allclose(moved.v[-1, 0, 0], exact, rtol=1e-10)
+    # braked without a motor: a constant deceleration, then rest
+    braked = run(system, [0.0], [1.0], steps=200).v[:, 0, 0]
+    steps = np.arange(201)
+    np.testing.assert_allclose(braked, np.maximum(0, 1 - 1.5 / inertia * 0.004 * steps), atol=1e-12)
+
+
+def test_friction_loss_in_a_chain_with_contacts():
+    """All rows are solved together: a leg whose joint is held by its friction loss carries the weight of a body."""
+    world = """<geom type="plane" size="1 1 1"/><body><joint type="slide" axis="0 0 1"/><joint type="slide" axis="1 0 0"/>
+      <joint type="slide" axis="0 1 0"/><geom size="0.05" mass="3"/>
+      <body><joint axis="0 1 0" frictionloss="{}"/><geom type="capsule" fromto="0 0 0 0.2 0 -0.3" size="0.03" mass="0.1"/>
+      </body></body>"""
+    height = {}
+    for loss in (20.0, 1.0):
+        system = impulse(world.format(loss))
+        motion = run(system, [0.33, 0, 0, 0.0], steps=100)
+        height[loss] = motion.q[-1, 0, 0]
+    assert height[20.0] > 0.329 and height[1.0] < 0.31
+
+
+# robots
+
+
+LEG = """<body pos="{x} {y} 0"><joint name="hip{n}" axis="1 0 0"/><joint name="thigh{n}" axis="0 1 0"/>
+  <geom type="capsule" fromto="0 0 0 {dx} {dy} -0.15" size="0.03" mass="0.3" contype="0"/>
+  <body pos="{dx} {dy} -0.15"><joint name="knee{n}" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.15" size="0.03" mass="0.2" contype="0"/></body></body>"""
+
+
+def table(*, floor: str = STEADY, **settings) -> pb.Articulated:
+    """A robot on four legs of three joints, which servos hold."""
+    corners = enumerate(((1, 1), (1, -1), (-1, 1), (-1, -1)))
+    legs = "".join(LEG.format(n=n, x=0.2 * i, y=0.15 * j, dx=0.05 * i, dy=0.05 * j) for n, (i, j) in corners)
+    trunk = '<geom type="box" size="0.2 0.15 0.05" mass="5" contype="0"/>'
+    world = f'{floor.format(1)}<body pos="0 0 0.33"><freejoint/>{trunk}{legs}</body>'
+    servo = "".join(f'<position joint="{j}{n}" kp="200"/>' for n in range(4) for j in ("hip", "thigh", "knee"))
+    default = '<joint damping="0.5" armature="0.01"/>'
+    return impulse(world, rest=f"<actuator>{servo}</actuator>", default=default, timestep=0.002, **settings)
+
+
+@pytest.mark.parametrize(("sweeps", "drift"), [(50, 1e-5), (200, 1e-9)])
+def test_a_robot_at_rest_does_not_drift(sweeps, drift):
+    system = table(sweeps=sweeps)
+    motion = run(system, None, steps=2000)
+    assert 0.32 < motion.q[-1, 0, 2] < 0.33  # it stands
+    assert np.abs(motion.v[-500:]).max() < drift
+    assert np.abs(motion.q[-1] - motion.q[-1000]).max() < drift
+
+
+def test_without_a_margin_enough_sweeps_are_needed():
+    motion = run(table(floor=FLOOR, sweeps=200), None, steps=2000)
+    assert np.abs(motion.v[-500:]).max() < 1e-9
+
+
+def test_an_ant_falls_and_lies():
+    text = gymnasium_robot("ant").read_text().replace('integrator="RK4"', 'integrator="Euler"')
+    assert "RK4" not in text
+    system = pb.Articulated(pb.load(text), pb.ContactImpulse())
+    motion = pb.rollout(system, system.state(), steps=400)
+    assert np.all(np.isfinite(motion.q)) and 0.05 < motion.q[-1, 0, 2] < 0.7
+
+
+# sweeps
+
+
+SPACING = 0.2 - 1e-12  # touching, whichever way rounding goes
+
+
+def pile(count: int = 6, **settings) -> pb.Articulated:
+    """Balls on top of each other without friction."""
+    body = '<body><freejoint/><geom size="0.1" mass="1" condim="1"/></body>'
+    return impulse(FLOOR.format(0).replace("<geom", '<geom condim="1"') + body * count, erp=0.0, **settings)
+
+
+def pile_state(system: pb.Articulated) -> pb.State:
+    count = system.nv // 6
+    return system.state(apart(*((0, 0, 0.1 + SPACING * i) for i in range(count))))
+
+
+def test_more_sweeps_come_nearer():
+    """The answer of a pile at rest is known: nothing moves, and every contact carries what lies on it."""
+    left = []
+    for sweeps in (2, 5, 20, 100, 800):
+        system = pile(sweeps=sweeps, **EXACT)
+        left.append(np.abs(system.step(pile_state(system)).v).max())
+    assert all(later < earlier for earlier, later in zip(left[:-1], left[1:], strict=True))
+    assert left[0] > 1e-3 and left[-1] < 1e-10
+
+
+def complementarity(before: np.ndarray, after: np.ndarray, h: float = 0.004) -> float:
+    """How far the velocities of a pile are from λ ≥ 0, w ≥ 0, λ w = 0, in units of velocity."""
+    change = after - before + G * h  # from impulses, by mass
+    carried = np.cumsum(change[::-1])[::-1]  # impulse of the contact below each ball
+    parting = np.diff(after, prepend=0.0)
+    return float(np.abs(np.minimum(carried, parting)).max())
+
+
+def test_complementarity_is_approached():
+    """A ball falls onto a pile: some contacts open, others push."""
+    rng = np.random.default_rng(2)
+    before = rng.normal(size=6)
+    residuals = []
+    for sweeps in (2, 10, 50, 1000):
+        system = pile(sweeps=sweeps, **EXACT)
+        state = pile_state(system)
+        v = np.zeros((1, 36))
+        v[0, 2::6] = before
+        after = system.step(pb.State(state.q, v)).v[0, 2::6]
+        residuals.append(complementarity(before, after))
+    assert all(later < 0.9 * earlier for earlier, later in zip(residuals[:-1], residuals[1:], strict=True))
+    assert residuals[-1] < 1e-12
+
+
+@skewed
+def test_sliding_agrees_with_the_convex_model():
+    """Two models of the same block: the soft one creeps in a little, but both brake by friction times weight."""
+    world = FLOOR.format(0.4) + BLOCK.format(0.4)
+    model = pb.load(scene(world, option='cone="elliptic" impratio="100"', timestep=0.001))
+    final = []
+    for contact in (pb.ContactImpulse(), pb.ContactConvex()):
+        system = pb.Articulated(model, contact)
+        settled = run(system, apart((0, 0, 0.02)), steps=200)
+        v = settled.v[-1, 0] + [1.0, 0.3, 0, 0, 0, 0]
+        final.append(run(system, settled.q[-1, 0], v, steps=150).v[-1, 0, :2])
+    np.testing.assert_allclose(final[0], final[1], rtol=0.06)
+
+
+def test_one_sweep_works():
+    system = impulse(FLOOR.format(0.5) + BALL.format(1), sweeps=1)
+    motion = run(system, apart((0, 0, 0.1)), [1.0, 0, 0, 0, 0, 0], steps=100)
+    np.testing.assert_allclose(motion.q[-1, 0, 2], 0.1, atol=1e-5)
+    bars = motion.pullback(q_bar=np.ones((1, 7)))
+    assert np.all(np.isfinite(bars.state.v)) and np.abs(bars.state.v).max() > 0
+
+
+# mechanisms that cannot move in every direction
+
+FEW_JOINTS = {
+    "a slide": ('<joint type="slide" axis="0 0 1"/>', [0.1], [-1.0]),
+    "a plane": ('<joint type="slide" axis="0 0 1"/><joint type="slide" axis="1 0 0"/>', [0.1, 0], [-1.0, 0.5]),
+    "a leg": ('<joint axis="0 1 0" pos="0 0 1"/>', [0.0], [0.5]),
+}
+
+
+# Wrong: the 2×2 block of a contact's tangents is singular where nothing can slide in some direction, and dividing by its
+# determinant gave NaN. Planar robots could not be simulated.
+@pytest.mark.xfail(strict=True, reason="tangent_inverse divides by a determinant that is zero")
+@pytest.mark.parametrize("kind", FEW_JOINTS)
+def test_contacts_of_mechanisms_with_few_joints(kind):
+    joints, q, v = FEW_JOINTS[kind]
+    system = impulse(FLOOR.format(0.5) + f'<body>{joints}<geom size="0.1" mass="1" pos="0 0 {0.1 * (kind == "a leg")}"/></body>')
+    q = np.array(q) - (1e-3 if kind != "a leg" else 0)
+    state = system.state(q, v)
+    after = system.step(state)
+    assert np.all(np.isfinite(after.v))
+    report = pb.check_system(system, state, steps=(1e-5, 1e-6), names=("q", "v", "mass", "friction"))
+    assert report["v"].largest > 0
+
+
+# Wrong: the chain of a joint's row was read from the nonzeros of the factor's row, where an ancestor is missing whose
+# coupling with that joint happens to be zero, although others between them couple it.
+@pytest.mark.parametrize("kind", ["hinge", "ball"])
+def test_limits_where_a_coupling_is_exactly_zero(kind):
+    point = '<geom size="0.1" mass="1" {} contype="0" conaffinity="0"/>'
+    rod = '<geom type="capsule" fromto="0 0 0 1 0 0" size="0.1" mass="1" contype="0" conaffinity="0"/>'
+    if kind == "hinge":
+        world = f"""<body><joint type="slide" axis="1 0 0"/>{point.format("")}
+          <body><joint type="slide" axis="1 0 1"/>{point.format("")}
+          <body><joint axis="0 1 0" range="-30 -1"/>{point.format('pos="1 0 0"')}</body></body></body>"""
+        q, v, nudge = [0.0, 0, 0], [0, 0, 1.0], [0, 0, 1e-9]
+    else:
+        world = f"""<body><joint axis="0 1 0"/>{rod}<body pos="1 0 0"><joint type="ball" range="0 30"/>{rod}</body></body>"""
+        q, v, nudge = [0, np.cos(0.4), 0, np.sin(0.4), 0], [0, 0, 2.0, 0], [0, 0, 0, 0, 1e-9]
+    system = impulse(world)
+    exactly, nearly = (system.step(system.state(np.add(q, x), v)).v for x in (np.zeros(len(q)), nudge))
+    np.testing.assert_allclose(exactly, nearly, atol=1e-5)
+
+
+# what is refused
+
+
+def test_runge_kutta_is_refused():
+    model = pb.load(scene(FLOOR.format(1) + BALL.format(1), option='integrator="RK4"'))
+    with pytest.raises(pb.PullbackError, match="ContactImpulse.*Runge-Kutta.*implicitfast"):
+        pb.Articulated(model, pb.ContactImpulse())
+
+
+@pytest.mark.parametrize("condim", [4, 6])
+def test_torsional_and_rolling_friction_are_refused(condim):
+    model = pb.load(scene(FLOOR.format(1).replace("<geom", f'<geom condim="{condim}"') + BALL.format(1)))
+    with pytest.raises(pb.PullbackError, match="condim 4 and 6.*ContactImpulse.*ContactConvex"):
+        pb.Articulated(model, pb.ContactImpulse())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sweeps": 0},
+        {"sweeps": 1.5},
+        {"sweeps": True},
+        {"erp": -0.1},
+        {"erp": 1.1},
+        {"cfm": -1e-9},
+        {"restitution": 1.5},
+        {"restitution": np.nan},
+        {"restitution": "much"},
+        {"rest_speed": -1.0},
+        {"max_contacts": -1},
+        {"max_contacts": 2.0},
+    ],
+    ids=str,
+)
+def test_bad_settings_are_named(settings):
+    with pytest.raises(pb.PullbackError, match=next(iter(settings))):
+        pb.ContactImpulse(**settings)
+
+
+def test_settings_are_where_parameters_start():
+    system = impulse(FLOOR.format(1) + BALL.format(1), erp=0.3, cfm=1e-5, restitution=0.25)
+    assert system.params.erp == 0.3 and system.params.cfm == 1e-5
+    np.testing.assert_array_equal(system.params.restitution, [0.25, 0.25])
+    for name, value in (("erp", 1.5), ("cfm", -1.0), ("restitution", [0.5, 2.0])):
+        with pytest.raises(pb.PullbackError, match=name):
+            system.params[name] = value

@@ -1,0 +1,206 @@
+"""Gradients through impulses, against central differences: of the sweeps as they were computed, converged or not."""
+
+import gradients as at
+import numpy as np
+import pytest
+from gradients import BODIES, SHAPES, STATE, check
+from scenes import scene
+
+import pullback as pb
+
+SOLVER = ("erp", "cfm")
+
+
+def impulse(**settings) -> pb.ContactImpulse:
+    """Restitution is not at its bound, zero, and bodies sink in by more than finite differences move them."""
+    return pb.ContactImpulse(**{"restitution": 0.3, "cfm": 0.05, "erp": 0.1, **settings})
+
+
+def impulses_of(system, state, control) -> np.ndarray:
+    """How much of the next velocity is due to impulses."""
+    free = pb.Articulated(system.model, contact=None, worlds=system.worlds)
+    return system.step(state, control).v - free.step(state, control).v
+
+
+# free bodies
+
+
+@pytest.mark.parametrize("sweeps", [1, 5, 50])
+def test_at_rest(sweeps):
+    system, state, control = at.at_rest(impulse(sweeps=sweeps))
+    if sweeps == 50:
+        assert np.abs(state.v[0, 12:]).max() < 0.02  # the box; the ball rolls
+    assert np.abs(impulses_of(system, state, control)).max() > 0.01
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, "mass", "com", "gravity"))
+
+
+@pytest.mark.parametrize("sweeps", [1, 5, 50])
+def test_sticking(sweeps):
+    system, state, control = at.pushed(impulse(sweeps=sweeps))
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, *BODIES))
+
+
+@pytest.mark.parametrize("sweeps", [1, 5, 50])
+@pytest.mark.parametrize("condim", [1, 3])
+def test_sliding(sweeps, condim):
+    geom = f'condim="{condim}"'
+    system, state, control = at.sliding(impulse(sweeps=sweeps), geom=geom, floor=geom)
+    report = check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, *BODIES))
+    assert (report["friction"].largest > 0) == (condim == 3)
+
+
+def test_parting():
+    """Faster than what undoes the depth: contacts are there, without an impulse."""
+    system, state, control = at.parting(impulse(), floor='margin="0.001"')
+    check(system, state, control, matter=(*STATE, "control", "mass", "com", "inertia"))
+
+
+def test_bouncing():
+    system, state, control = at.sliding(impulse(restitution=0.7))
+    down = pb.State(state.q, state.v + np.tile([5, 0, -1.0, 0, 0, 0], 3))
+    report = check(system, down, control, matter=(*STATE, "control", *SHAPES, "restitution", "friction", *BODIES))
+    assert report["restitution"].largest > 0.1
+
+
+def test_in_the_margin():
+    system, state, control = at.in_the_margin(impulse())
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, "cfm", "friction", *BODIES), idle=("erp",))
+
+
+@pytest.mark.parametrize("sweeps", [1, 5, 50])
+def test_many_contacts_at_once(sweeps):
+    system, state, control = at.pile(impulse(sweeps=sweeps))
+    check(system, state, control, matter=(*STATE, *SHAPES, *SOLVER, "friction", "mass", "com", "inertia"))
+
+
+def test_both_sides_of_touching_down():
+    """Just above the floor nothing matters but the fall; just below, the contact does."""
+    xml = scene('<geom type="plane" size="1 1 1"/><body><freejoint/><geom size="0.1" mass="1"/></body>')
+    system = at.uneven(pb.Articulated(pb.load(xml), impulse()))
+    for height, touches in ((0.1 + 1e-3, False), (0.1 - 1e-3, True)):
+        state = system.state([0, 0, height, 1, 0, 0, 0], [9.0, 0.1, -1, 1, 2, 3])
+        report = check(system, state, matter=STATE)
+        assert (report["friction"].largest > 0) == touches
+
+
+# robots
+
+
+def test_arms_that_touch():
+    place = at.arms(impulse())
+    check(*place, matter=(*STATE, *SHAPES, *SOLVER, *BODIES, "body_pos", "body_quat", "joint_pos", "joint_axis"))
+
+
+@pytest.mark.parametrize("sweeps", [1, 50])
+def test_a_robot_that_touches_itself(sweeps):
+    system, state, control = at.self_contact(impulse(sweeps=sweeps))
+    pairs = at.touching_bodies(system, state)
+    assert any(0 in pair for pair in pairs) and any(0 not in pair for pair in pairs), pairs
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, *BODIES, "friction", "body_quat"))
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
+def test_servos_that_feel_velocity(integrator):
+    """The matrix that impulses see has the implicit damping in it: gains and biases matter to it."""
+    system, state, control = at.servoed(impulse(), integrator)
+    assert np.abs(impulses_of(system, state, control)).max() > 0.01
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, *BODIES, "gain", "bias", "gear", "friction"))
+
+
+def test_free_bodies_under_implicitfast():
+    system, state, control = at.sliding(impulse(), option='integrator="implicitfast"')
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, "friction", *BODIES))
+
+
+def test_in_a_fluid():
+    system, state, control = at.sliding(impulse(), option='density="200" viscosity="1" wind="1 0.5 0"')
+    fluid = ("fluid_density", "fluid_viscosity", "fluid_box", "wind")
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, *BODIES, "friction", *fluid))
+
+
+def test_explicit_pairs():
+    system, state, control = at.explicit_pairs(impulse())
+    check(system, state, control, matter=(*STATE, *SHAPES, "pair_friction", "restitution", "mass", "armature"))
+
+
+# joints
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
+@pytest.mark.parametrize("joint", ["", 'margin="0.05"'], ids=["plain", "margin"])
+def test_limits(joint, integrator):
+    for speed in (0.0, 0.3):
+        system, state, control = at.at_limits(impulse(), joint, speed, f'integrator="{integrator}"')
+        check(system, state, control, matter=(*STATE, "joint_range", *SOLVER, *BODIES))
+        rng = np.random.default_rng(1)
+        bars = system.pullback(state, None, pb.State(np.zeros((4, 7)), rng.normal(size=(4, 6))))
+        assert np.all(np.any(bars.params.joint_range != 0, axis=1))  # each joint's limit pushed in some world
+
+
+def test_limits_that_are_not_reached_yet():
+    """Within the margin, moving in: the gap closes at most."""
+    system, state, control = at.at_limits(impulse(), 'margin="0.05"', 0.0)
+    q = np.array(state.q)
+    q[:, 0], q[:, 1], q[:, 6] = 0.5, 0.09, 0.25
+    v = np.tile([9.0, 9, 0.3, 0.2, 0.1, 9], (4, 1))
+    check(system, pb.State(q, v), control, matter=(*STATE, "joint_range", *BODIES))
+
+
+def test_friction_loss_held_and_slipping():
+    held = at.with_losses(impulse(), 90.0, 0.01 * np.ones(6))
+    check(*held, matter=(*STATE, "cfm"), idle=("frictionloss",))
+    slipping = at.with_losses(impulse(), 0.3, np.array([1.0, -1, 2, 1, -1, 2]))
+    report = check(*slipping, matter=(*STATE, "frictionloss", *BODIES))
+    assert report["frictionloss"].entries == 6
+
+
+@pytest.mark.parametrize("sweeps", [1, 5])
+def test_few_sweeps_of_joints(sweeps):
+    check(*at.at_limits(impulse(sweeps=sweeps), 'frictionloss="0.2"'), matter=(*STATE, "joint_range", *SOLVER, *BODIES))
+
+
+# Wrong: the gradient divides by the angle of a ball joint, which is zero in its home pose.
+def test_a_ball_joint_in_its_home_pose_within_the_margin():
+    world = """<body><joint type="ball" range="0 1" margin="0.05"/><geom size="0.1" pos="0.3 0 0" contype="0"/></body>"""
+    system = pb.Articulated(pb.load(scene(world)), impulse())
+    state = system.state()
+    assert np.all(np.isfinite(system.step(state).v))
+    bars = system.pullback(state, None, pb.State(np.ones((1, 4)), np.ones((1, 3))))
+    assert np.all(np.isfinite(bars.state.q)) and np.all(np.isfinite(bars.state.v))
+
+
+# worlds and rollouts
+
+
+def test_a_parameter_a_world():
+    names = ("friction", "geom_size", "geom_pos", "mass", "erp", "cfm", "restitution")
+    at.assert_a_parameter_a_world(impulse(), names)
+
+
+def test_a_rollout():
+    system, state, control = at.sliding(impulse())
+    check(system, state, control, rollout_steps=6, matter=(*STATE, "control", *SHAPES, "friction", *BODIES))
+
+
+def test_checkpoints_do_not_change_a_bit():
+    at.assert_checkpoints_change_nothing(impulse(sweeps=20))
+
+
+def test_runs_are_the_same_bit_for_bit():
+    at.assert_deterministic(impulse(sweeps=20))
+
+
+def test_worlds_do_not_know_of_each_other():
+    at.assert_worlds_apart(impulse(sweeps=20))
+
+
+def test_without_parameters_the_other_gradients_are_the_same_bits():
+    at.assert_params_are_optional(impulse(sweeps=20))
+
+
+def test_linearize_is_the_pullback_of_unit_cotangents():
+    at.assert_linearize_is_the_pullback(at.sliding(impulse()))
+
+
+def test_single_precision_agrees_with_double():
+    at.assert_single_precision_is_near(impulse(sweeps=20), 0.02)
