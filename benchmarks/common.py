@@ -130,12 +130,16 @@ def table(figures: Iterable[Figure]) -> str:
     return "\n".join(lines)
 
 
+Question = Callable[[bool], Iterable[Figure]]
+
+
 def main(
-    figures: Callable[[bool], Iterable[Figure]], argv: list[str] | None = None, *, description: str | None = None
+    figures: Question | Mapping[str, Question], argv: list[str] | None = None, *, description: str | None = None
 ) -> list[Figure]:
     """The command line of a benchmark file: `figures(quick)` yields the figures; they are printed and written.
 
-    A missed target is a result, not a failure of the benchmark: the exit code stays 0 and the misses are counted.
+    Several questions, by name, are answered in turn; `--only NAME` chooses among them. A missed target is a result, not
+    a failure of the benchmark: the exit code stays 0 and the misses are counted.
     """
     if description is None:
         description = sys.modules["__main__"].__doc__
@@ -144,11 +148,21 @@ def main(
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as a JSON list to FILE")
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller sizes, to see that it runs")
+    questions = figures if isinstance(figures, Mapping) else {"": figures}
+    if len(questions) > 1:
+        names = ", ".join(questions)
+        parser.add_argument("--only", metavar="NAME", nargs="+", choices=list(questions), help=f"some of {names}")
     arguments = parser.parse_args(argv)
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
         parser.error(f"--json: no such folder: {arguments.json.absolute().parent}")  # now, not after the measurements
 
-    results = list(figures(arguments.quick))
+    results = []
+    for name, question in questions.items():
+        if name in (getattr(arguments, "only", None) or questions):
+            start = time.perf_counter()
+            results += question(arguments.quick)
+            if name:
+                print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     print(table(results))
     misses = [f for f in results if not f.ok]
     demands = sum(1 for f in results if f.must)
@@ -292,6 +306,14 @@ def _pin(cores: set[int]):
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(ProcessLookupError):  # a thread may end while we look
             os.sched_setaffinity(int(task), cores)
+
+
+def version(package: str, name: str) -> str:
+    """The name of a peer with its version, if it is installed."""
+    try:
+        return f"{name} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return name
 
 
 def machine() -> dict:

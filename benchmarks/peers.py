@@ -1,7 +1,8 @@
 """The peers, on the same robot and the same work: MuJoCo's C stepping, Pinocchio, MJX and Newton.
 
 Every function raises `Absent` with the reason where a peer is not installed or cannot take the robot; a benchmark
-lists it as absent and never guesses. Robots are taken without constraints: contacts, limits, friction loss, equalities.
+lists it as absent and never guesses. Robots are taken without constraints (contacts, limits, friction loss,
+equalities), unless a function is asked for contacts.
 
 The gradient peers differentiate one and the same function. The controls `(steps, nu)` go through a rollout to
 
@@ -57,16 +58,17 @@ class Steps:
     how: str
 
 
-def mujoco_steps(mj_model, q0, v0, controls, *, repeats: int = 5) -> Steps:
-    """The faster of MuJoCo's two ways to step without Python in between, on one thread, without constraints.
+def mujoco_steps(mj_model, q0, v0, controls, *, repeats: int = 5, contacts: bool = False) -> Steps:
+    """The faster of MuJoCo's two ways to step without Python in between, on one thread.
 
     `q0 (nq,)`, `v0 (nv,)`, `controls (T, nu)`: one world, through `mujoco.rollout` or through `mj_step(nstep=T)`. The
     latter holds the mean control, since only `rollout` takes one a step. With a world axis, `q0 (worlds, nq)`,
     `v0 (worlds, nv)`, `controls (T, worlds, nu)`, there is only `rollout`. `seconds_a_step` is for one world.
+    With `contacts` the model is taken as it is, constraints, solver and all.
     """
     mujoco = _import("mujoco")
     rollout = _import("mujoco.rollout")
-    model = unconstrained(mj_model)
+    model = mj_model if contacts else unconstrained(mj_model)
     data = mujoco.MjData(model)
     q0, v0, controls = (np.asarray(x, dtype=np.float64) for x in (q0, v0, controls))
     single = q0.ndim == 1
@@ -283,12 +285,13 @@ def pinocchio_model(mj_model, *, free_flyer: bool = False) -> Pinocchio:
 # MJX
 
 
-def mjx_gradient(mj_model, steps: int, *, worlds: int | None = None) -> tuple[Callable, float]:
+def mjx_gradient(mj_model, steps: int, *, worlds: int | None = None, contacts: bool = False) -> tuple[Callable, float]:
     """`(f, compile_seconds)`; `f(q0, v0, controls)` gives `(loss, d loss / d controls)` by reverse mode on the CPU.
 
     `q0 (nq,)`, `v0 (nv,)`, `controls (steps, nu)`; with `worlds`, `q0 (worlds, nq)`, `v0 (worlds, nv)`, `controls
     (steps, worlds, nu)`, and the losses are `(worlds,)`. In float64, which is switched on for the whole process.
-    Results are JAX arrays: call `f(...)[1].block_until_ready()` when timing.
+    Results are JAX arrays: call `f(...)[1].block_until_ready()` when timing. With `contacts` constraints stay on, and
+    the solver takes one iteration: more are a loop of unknown length, which JAX cannot differentiate backwards.
     """
     mujoco = _import("mujoco")
     jax = _import("jax")
@@ -297,7 +300,10 @@ def mjx_gradient(mj_model, steps: int, *, worlds: int | None = None) -> tuple[Ca
     jnp = jax.numpy
 
     start = time.perf_counter()
-    model = unconstrained(mj_model)
+    model = copy.copy(mj_model) if contacts else unconstrained(mj_model)
+    if contacts:
+        model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+        model.opt.iterations, model.opt.ls_iterations = 1, 4
     if not np.any(model.dof_damping):
         # MJX would factorise M a second time for damping that is not there; MuJoCo's C code skips it by itself.
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
@@ -338,7 +344,9 @@ def mjx_gradient(mj_model, steps: int, *, worlds: int | None = None) -> tuple[Ca
 # Newton
 
 
-def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) -> tuple[Callable, float]:
+def newton_gradient(
+    mjcf_xml: str, steps: int, *, solver_a_step: bool = True, contacts: bool = False, contacts_at_most: int = 16
+) -> tuple[Callable, float]:
     """`(f, set_up_seconds)`; `f(q0, v0, controls)` gives `(loss, d loss / d controls)` through `SolverFeatherstone`.
 
     One world, CPU, float32 (Newton has no other), `wp.Tape`. `q0 (nq,)`, `v0 (nv,)` in MuJoCo's coordinates; `controls
@@ -348,6 +356,9 @@ def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) ->
 
     The solver keeps its mass matrix and factor in itself and overwrites them every step, while the tape needs those of
     each step. One solver for the whole rollout therefore gives a wrong gradient; `solver_a_step` gives each its own.
+
+    With `contacts` they are found anew in every step, and act as springs that are explicit: with the stiffness, damping
+    and friction that Newton sets by default a foot of 0.3 kg blows up at this timestep, so softer ones are taken.
 
     `set_up_seconds` includes the first gradient, and with it what Warp compiles. That is all of it only where Warp's
     kernel cache is empty (point WARP_CACHE_PATH at an empty folder before Python starts).
@@ -362,10 +373,17 @@ def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) ->
     try:
         builder = newton.ModelBuilder()
         builder.add_mjcf(mjcf_xml)
-        # Constraints off: Newton's limits are springs. Contacts are off because none are passed to `step`.
+        # Constraints off: Newton's limits are springs. Contacts are off if none are passed to `step`.
         builder.joint_limit_ke = [0.0] * len(builder.joint_limit_ke)
         builder.joint_limit_kd = [0.0] * len(builder.joint_limit_kd)
+        if contacts:
+            shapes = len(builder.shape_material_ke)
+            builder.shape_material_ke = [2e4] * shapes  # [N/m]
+            builder.shape_material_kd = [50.0] * shapes  # [N·s/m]
+            builder.shape_material_kf = [20.0] * shapes  # [N·s/m]
         model = builder.finalize(device="cpu", requires_grad=True)
+        if contacts:
+            model.rigid_contact_max = contacts_at_most  # by default it works through a thousand
     except Exception as error:
         raise Absent(f"Newton cannot take this model: {type(error).__name__}: {error}") from error
     joints = _newton_joints(newton, model, mj_model)
@@ -377,6 +395,8 @@ def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) ->
     solvers = [
         newton.solvers.SolverFeatherstone(model, angular_damping=0.0) for _ in range(steps if solver_a_step else 1)
     ]
+    pipeline = newton.CollisionPipeline(model) if contacts else None
+    touching = [pipeline.contacts() if contacts else None for _ in range(steps)]
     home, _ = joints(mj_model.qpos0, np.zeros(mj_model.nv))
     home = wp.array(home, dtype=float, device="cpu")
     rows = wp.array(rows, dtype=int, device="cpu")
@@ -390,9 +410,13 @@ def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) ->
         states[0].joint_qd.assign(v)
         inputs.assign(np.asarray(controls, dtype=np.float32))
         loss.zero_()
+        if contacts:  # which are found from the poses of bodies
+            newton.eval_fk(model, states[0].joint_q, states[0].joint_qd, states[0])
         tape = wp.Tape()
         with tape:
             for t in range(steps):
+                if contacts:
+                    pipeline.collide(states[t], touching[t])
                 wp.launch(
                     drive,
                     dim=mj_model.nu,
@@ -400,7 +424,7 @@ def newton_gradient(mjcf_xml: str, steps: int, *, solver_a_step: bool = True) ->
                     outputs=[forces[t].joint_f],
                     device="cpu",
                 )
-                solvers[t % len(solvers)].step(states[t], states[t + 1], forces[t], None, dt)
+                solvers[t % len(solvers)].step(states[t], states[t + 1], forces[t], touching[t], dt)
             last = states[-1]
             wp.launch(distance, mj_model.nq, inputs=[last.joint_q, home], outputs=[loss], device="cpu")
             wp.launch(square, mj_model.nv, inputs=[last.joint_qd], outputs=[loss], device="cpu")

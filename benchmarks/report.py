@@ -15,7 +15,12 @@ from pathlib import Path
 from common import machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-TITLES = {"dynamics": "Articulated bodies, one core, float64", "gpu": "On a GPU"}
+TITLES = {
+    "dynamics": "Articulated bodies, one core, float64",
+    "contact": "Contacts, one core, float64",
+    "gpu": "On a GPU",
+    "gpu_contact": "Contacts on a GPU",
+}
 
 
 def number(value) -> str:

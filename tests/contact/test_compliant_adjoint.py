@@ -97,10 +97,10 @@ def at_depth(system: pb.Articulated, depth: float) -> pb.State:
     return system.state([0, 0, 0.1 - depth, 1, 0, 0, 0], [0.5, 0.1, -0.3, 1, 2, 3])
 
 
-@pytest.mark.parametrize("depth", [-1.5, -0.9, -0.5, 0.0, 0.5, 0.9, 1.5])
+@pytest.mark.parametrize("depth", [-1.5, -0.7, -0.3, 0.0, 0.3, 0.7, 1.5])
 def test_both_sides_of_touching_down(depth):
     system = falling()
-    report = check(system, at_depth(system, depth * WIDTH), matter=STATE)
+    report = check(system, at_depth(system, depth * WIDTH), tolerance=1e-6, matter=STATE)
     assert (report["friction"].largest > 0) == (depth > -1)
     assert (report["contact_stiffness"].largest > 0) == (depth > -1)
 
@@ -125,7 +125,7 @@ def test_the_gradient_has_no_jump(integrator):
 
 
 def test_differences_across_touching_down_agree():
-    """Central differences that reach over the edge of the force come to the gradient there, if not as fast as elsewhere."""
+    """Central differences that reach over the edge of the force come to the gradient there, if not as fast."""
     system = falling()
     state = at_depth(system, -WIDTH)
     bar = pb.State(np.zeros((1, 7)), np.arange(1.0, 7.0)[None])
@@ -179,7 +179,7 @@ def test_explicit_pairs():
 def test_stiff_surfaces():
     """Forces at the end of the step: 1e7 N/m and a timestep of 4 ms."""
     system, state, control = at.sliding(compliant(contact_stiffness=1e7))
-    check(system, state, control, matter=(*STATE, "control", *SHAPES, *SURFACE, *BODIES))
+    check(system, state, control, tolerance=1e-6, matter=(*STATE, "control", *SHAPES, *SURFACE, *BODIES))
 
 
 # joints
@@ -212,9 +212,11 @@ def test_friction_loss_held_and_slipping(integrator):
         assert report["frictionloss"].entries == 6
 
 
-# Wrong: the gradient divides by the angle of a ball joint, which is zero in its home pose.
+# Was wrong: the gradient divided by the angle of a ball joint, which is zero in its home pose: NaN, and no error.
 def test_a_ball_joint_in_its_home_pose_within_the_margin():
-    world = """<body><joint type="ball" range="0 1" margin="0.05"/><geom size="0.1" pos="0.3 0 0" contype="0"/></body>"""
+    world = (
+        """<body><joint type="ball" range="0 1" margin="0.05"/><geom size="0.1" pos="0.3 0 0" contype="0"/></body>"""
+    )
     system = pb.Articulated(pb.load(scene(world)), compliant())
     state = system.state()
     assert np.all(np.isfinite(system.step(state).v))

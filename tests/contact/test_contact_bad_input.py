@@ -1,4 +1,4 @@
-"""Shapes, parameters and settings that cannot be, and those that hardly can: an error that names them, or a finite answer."""
+"""Shapes, parameters and settings that cannot be, or hardly: an error that names them, or a finite answer."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ MODELS = {"convex": pb.ContactConvex(), "impulse": pb.ContactImpulse(), "complia
 each_model = pytest.mark.parametrize("model", MODELS)
 FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
 BALL = '<body name="ball"><freejoint/><geom name="ball" size="0.1" mass="1"/></body>'
-HINGE = '<body pos="3 0 1"><joint name="hip" axis="0 1 0" range="-30 30" frictionloss="0.1"/><geom name="leg" size="0.1"/></body>'
+HINGE = """<body pos="3 0 1"><joint name="hip" axis="0 1 0" range="-30 30" frictionloss="0.1"/>
+  <geom name="leg" size="0.1"/></body>"""
 
 
 def simulate(model: str, xml: str, q=None, v=None, *, steps: int = 3, dtype: str = "float64"):
@@ -107,8 +108,11 @@ def test_restitution_above_one():
 
 
 def mesh(vertex: str, face: str = "", inertia: str = "") -> str:
-    asset = f'<asset><mesh name="m" vertex="{vertex}" {f"face={chr(34)}{face}{chr(34)}" if face else ""} {inertia}/></asset>'
-    return scene(FLOOR + '<body name="b"><freejoint/><geom name="thing" type="mesh" mesh="m" mass="1"/></body>', rest=asset)
+    faces = f'face="{face}"' if face else ""
+    asset = f'<asset><mesh name="m" vertex="{vertex}" {faces} {inertia}/></asset>'
+    return scene(
+        FLOOR + '<body name="b"><freejoint/><geom name="thing" type="mesh" mesh="m" mass="1"/></body>', rest=asset
+    )
 
 
 FLAT = "0 0 0  1 0 0  0 1 0  1 1 0"
@@ -170,7 +174,10 @@ def test_height_fields_are_named(model):
 
 DEEP = {
     "a ball below the floor": (FLOOR + BALL, [0, 0, -5.0, 1, 0, 0, 0]),
-    "a box half in": (FLOOR + '<body><freejoint/><geom type="box" size="0.1 0.2 0.3"/></body>', [0, 0, 0.0, 0.9, 0.3, 0.1, 0]),
+    "a box half in": (
+        FLOOR + '<body><freejoint/><geom type="box" size="0.1 0.2 0.3"/></body>',
+        [0, 0, 0.0, 0.9, 0.3, 0.1, 0],
+    ),
     "concentric balls": (BALL + BALL.replace("ball", "other"), [0, 0, 0, 1, 0, 0, 0] * 2),
     "concentric boxes": (
         '<body><freejoint/><geom type="box" size="0.1 0.1 0.1"/></body>' * 2,
@@ -274,10 +281,13 @@ def test_extreme_masses(model, masses, dtype):
 @each_model
 def test_extreme_stiffness(model):
     """A light chain on a heavy floor, with limits that fight each other."""
-    world = FLOOR + """<body pos="0 0 0.1"><joint axis="0 1 0" range="0 0.001"/><joint axis="1 0 0" range="0 0.001"/>
+    world = (
+        FLOOR
+        + """<body pos="0 0 0.1"><joint axis="0 1 0" range="0 0.001"/><joint axis="1 0 0" range="0 0.001"/>
       <geom type="capsule" fromto="0 0 0 0.3 0 -0.09" size="0.02" mass="1e-3"/>
       <body pos="0.3 0 -0.09"><joint type="ball" range="0 0.001"/>
         <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" mass="1e3"/></body></body>"""
+    )
     m = pb.load(scene(world))
     q = m.q0 + 0.1
     try:

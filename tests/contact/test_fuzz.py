@@ -1,4 +1,4 @@
-"""Whatever the shapes, poses, speeds and masses: a step is finite and has a finite gradient, or raises PullbackError."""
+"""Whatever the shapes, poses, speeds and masses: a step and its gradient are finite, or there is a PullbackError."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,8 @@ def case(kinds, sizes, masses, placement: str, speed: float, seed: int):
     """A model of two bodies, or of one and a plane, and a state of it."""
     rng = np.random.default_rng(seed)
     geoms, assets = zip(
-        *(shape(k, s, rng, f"g{i}", m) for i, (k, s, m) in enumerate(zip(kinds, sizes, masses, strict=True))), strict=True
+        *(shape(k, s, rng, f"g{i}", m) for i, (k, s, m) in enumerate(zip(kinds, sizes, masses, strict=True))),
+        strict=True,
     )
     world, q = "", []
     for i, (kind, geom) in enumerate(zip(kinds, geoms, strict=True)):
@@ -96,15 +97,18 @@ def test_two_shapes(model, kinds, sizes, masses, placement, speed, seed):
 
 
 @each_model
-@given(kinds=st.lists(st.sampled_from(KINDS[1:]), min_size=3, max_size=5), placement=st.sampled_from(PLACEMENTS), seed=seeds)
+@given(
+    kinds=st.lists(st.sampled_from(KINDS[1:]), min_size=3, max_size=5),
+    placement=st.sampled_from(PLACEMENTS),
+    seed=seeds,
+)
 @settings(max_examples=25)
 def test_several_shapes_of_ordinary_size(model, kinds, placement, seed):
     rng = np.random.default_rng(seed)
     sizes = rng.uniform(0.05, 0.2, len(kinds))
     xml, q, v, rng = case(kinds, sizes, rng.uniform(0.1, 10, len(kinds)), placement, 1.0, seed)
     xml = xml.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1"/>')
-    # nothing here is extreme: it is simulated
-    assert assert_finite_or_refused(model, xml, q, v, rng, steps=3)
+    assert_finite_or_refused(model, xml, q, v, rng, steps=3)
 
 
 JOINTS = ("hinge", "slide", "ball", "free")
@@ -122,14 +126,37 @@ def test_robots_with_limits_and_losses(model, joints, seed):
         spec = f'type="{kind}" range="{low} {rng.uniform(1, 30)}" frictionloss="{rng.choice([0, 0.1, 10])}"'
         axis = " ".join(map(str, rng.normal(size=3)))
         world += f'<body name="b{i}" pos="{0.2 * (i > 0)} 0 {0.05 * (i == 0)}"><joint {spec} axis="{axis}"/>'
-        world += f'<geom type="capsule" fromto="0 0 0 0.2 0 0" size="{rng.uniform(0.01, 0.1)}" mass="{10 ** rng.uniform(-2, 2)}"/>'
+        size, mass = rng.uniform(0.01, 0.1), 10 ** rng.uniform(-2, 2)
+        world += f'<geom type="capsule" fromto="0 0 0 0.2 0 0" size="{size}" mass="{mass}"/>'
     xml = scene(world + "</body>" * len(joints))
     m = pb.load(xml)
     q = m.q0 + rng.normal(size=m.nq)
-    try:
-        assert_finite_or_refused(model, xml, q, 10 * rng.normal(size=m.nv), rng)
-    except AssertionError:
-        raise
+    assert_finite_or_refused(model, xml, q, 10 * rng.normal(size=m.nv), rng)
 
 
 # --- what was found, kept --------------------------------------------------------------------------------
+
+
+def ordinary(kinds, placement: str, seed: int):
+    """As above: nothing about it is extreme, so that it must be simulated."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.uniform(0.05, 0.2, len(kinds))
+    xml, q, v, rng = case(kinds, sizes, rng.uniform(0.1, 10, len(kinds)), placement, 1.0, seed)
+    return xml.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1"/>'), q, v, rng
+
+
+# Wrong: of a body that falls freely, forces sideways are rounding, and their balance against each other was asked for:
+# "could not be found to the accuracy that a gradient needs".
+@pytest.mark.xfail(strict=True, reason="the residual of degrees of freedom on which hardly any force acts is rounding")
+@pytest.mark.parametrize(
+    ("kinds", "placement", "seed"),
+    [
+        (["sphere"] * 3, "anywhere", 2),
+        (["mesh", "sphere", "cylinder"], "anywhere", 67),
+        (["capsule", "ellipsoid", "box"], "aligned", 103),
+        (["sphere"] * 3, "aligned", 115),
+        (["box"] * 3, "aligned", 180),
+    ],
+)
+def test_bodies_without_contact_beside_others_that_have(kinds, placement, seed):
+    assert assert_finite_or_refused("convex", *ordinary(kinds, placement, seed), steps=3)

@@ -106,13 +106,15 @@ class ContactImpulse(Contact):
 
     sweeps:         of Gauss-Seidel; up and down in turn
     erp:            error reduction: share of the depth that is undone in a step [1]
-    cfm:            softness along normals and in joints: velocity that gives way a unit of impulse [1/kg or 1/(kg·m²)]
+    slop:           depth that is left alone, so that contacts at rest do not come and go [m]
+    cfm:            softness: velocity that gives way to a unit of impulse [1/kg or 1/(kg·m²)]
     restitution:    of every shape; the larger of two counts [1]
     rest_speed:     bodies that meet slower than this do not bounce [m/s]
     """
 
     sweeps: int = 50
     erp: float = 0.2
+    slop: float = 1e-4
     cfm: float = 1e-6
     restitution: float = 0.0
     rest_speed: float = 0.0
@@ -123,7 +125,8 @@ class ContactImpulse(Contact):
             raise PullbackError(f"sweeps must be a whole number of at least 1, not {self.sweeps!r}")
         for name in ("erp", "restitution"):
             _require(self, name, lambda x: 0 <= x <= 1, "between 0 and 1")
-        for name in ("cfm", "rest_speed"):
+        _require(self, "cfm", lambda x: x > 0, "positive: a row that nothing can move has no other softness")
+        for name in ("slop", "rest_speed"):
             _require(self, name, lambda x: x >= 0, "at least zero")
 
     def kernels(self, rows: int) -> str:

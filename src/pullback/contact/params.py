@@ -60,6 +60,8 @@ def contact_parameters(scene: Scene, contact: Contact) -> dict[str, Entry]:
         if len(scene.geoms):
             table["restitution"] = ("1", ("geom",), np.full(m.ngeom, contact.restitution))
         table["erp"] = ("1", (), np.asarray(contact.erp))
+        if len(scene.geoms):
+            table["slop"] = ("m", (), np.asarray(contact.slop))
         table["cfm"] = ("1/kg or 1/(kg·m²)", (), np.asarray(contact.cfm))
     return table
 
@@ -71,7 +73,7 @@ STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
 LAW = {
     **{"smoothing": (0, 0), "slip_speed": (0, 1)},
     **{"limit_smoothing": (1, 0), "joint_slip_speed": (1, 1)},
-    **{"erp": (0, 0), "cfm": (0, 1)},
+    **{"erp": (0, 0), "cfm": (0, 1), "slop": (1, 0)},
 }
 # Entries of the kernels' ``bounce`` (a shape) and of ``limit_solref`` (a limit) in other models than MuJoCo's.
 BOUNCE = {"contact_stiffness": 0, "contact_dissipation": 1, "restitution": 0}
@@ -82,12 +84,10 @@ def check_contact_parameter(scene: Scene, name: str, array: np.ndarray) -> tuple
     """Where a value is impossible, (..., item), and why."""
     if name in ("friction", "pair_friction"):
         return np.any(array < 0, axis=-1), "must not be negative"
-    if name in ("frictionloss", "contact_dissipation", "limit_dissipation"):
+    if name in ("slop", "frictionloss", "contact_dissipation", "limit_dissipation"):
         return array < 0, "must not be negative"
     if name in ("erp", "restitution"):
         return (array < 0) | (array > 1), "must be between 0 and 1"
-    if name == "cfm":
-        return array < 0, "must not be negative"
     if name in ("contact_stiffness", "limit_stiffness", *LAW):
         return array <= 0, "must be positive"
     if name == "geom_size":

@@ -64,6 +64,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
+    shapes.one_contact = int(bool(m.opt.disableflags & (1 << 19)))  # the flag "multiccd"
     shapes.sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     shapes.elliptic = int(m.opt.cone == 1)
     shapes.impratio = m.opt.impratio
@@ -91,7 +92,7 @@ def contact_room(
         **dict.fromkeys(
             ("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv
         ),
-        **dict.fromkeys(("y_end", "y_end_bar"), nv),
+        **dict.fromkeys(("u_start", "y_end", "y_end_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone
         of_rows |= dict.fromkeys(("B", "B_bar", "b_bar", "block_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)

@@ -976,8 +976,9 @@ def convex_pair(
         _w, vertex1, vertex2 = difference(mesh, s1, s2, n, s1.first, s2.first)
         face1, normal1 = face_ahead(mesh, s1, n, vertex1)
         face2, normal2 = face_ahead(mesh, s2, -n, vertex2)
-        near1 = face1 >= 0 and wp.dot(normal1, n) > FACING
-        near2 = face2 >= 0 and wp.dot(normal2, n) < -FACING
+        several = shapes.one_contact == 0
+        near1 = several and face1 >= 0 and wp.dot(normal1, n) > FACING
+        near2 = several and face2 >= 0 and wp.dot(normal2, n) < -FACING
         before = c.count[0, slot]
         if near1 and near2 and wp.dot(normal1, normal2) < -FACING:
             face_on_face(c, slot, pair, reach, x1, mesh, True, s2, face2, normal2, s1, face1, normal1)

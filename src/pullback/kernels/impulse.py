@@ -5,8 +5,9 @@ friction loss change it to v* + M⁻¹ Jᵀ λ, such that along a normal
 
     λ ≥ 0,   J v' + softness λ ≥ target,   and one of the two is an equality,
 
-and friction, within its bound |λ_t| ≤ μ λ_n, brings the sliding velocity to zero. The sweeps end after a fixed number,
-converged or not; what is differentiated is what was computed, sweep by sweep (Qiao et al. 2021, supplement A).
+and friction, within its bound |λ_t| ≤ μ λ_n, brings the sliding velocity, but for softness, to zero. The sweeps end
+after a fixed number, converged or not; what is differentiated is what was computed, sweep by sweep (Qiao et al. 2021,
+supplement A).
 
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, J M⁻¹ Jᵀ = Bᵀ B. The sweeps keep y = B λ, so
 that a row costs as much as its chain is long, and no matrix over all contacts is stored. All that is made of B are
@@ -28,12 +29,18 @@ from .materials import mixed_friction, mixed_friction_adjoint
 from .rows import (
     NO_ANGLE,
     Rows,
+    add_contact_force,
+    add_curvature,
+    add_joint_curvature,
     add_joint_row,
+    add_joint_row_force,
     composite_bodies,
     contact_count,
     contact_jacobian,
     contact_motion,
     factorise,
+    factorise_rows,
+    find_columns,
     has_rows,
     joint_row_motion,
     joint_row_size,
@@ -41,12 +48,33 @@ from .rows import (
     limit_distance,
     push_pair,
     sides,
+    solve_factored,
     start_matrix,
 )
 from .scalar import mat33, mat66, real, sym66, vec3, vec4, vec6
 from .shapes import Contacts, Shapes
 from .spatial import ang, inertia_matrix, lin, log_jacobian_transposed, pack, quat_log, sym66_mul
 from .tree import Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
+
+# How stiff rows are for the first guess, against their inverse weight [1]: stiff enough to be near, soft enough for
+# single precision.
+START_STIFFNESS = wp.constant(real(1e3))
+
+
+@wp.func
+def only_normal(x: real):
+    result = vecr()
+    result[0] = x
+    return result
+
+
+@wp.func
+def only_tangents(x: real, y: real):
+    result = vecr()
+    result[1] = x
+    result[2] = y
+    return result
+
 
 # --- whitening -------------------------------------------------------------------------------------
 
@@ -108,6 +136,16 @@ def joint_chain(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
 
 
 @wp.func
+def mass_factor(m: Tree, s: Workspace, r: Rows, slot: int):
+    """r.H: the factors of the mass matrix with what is implicit."""
+    start_matrix(m, r, slot)  # also clears what contacts coupled
+    for d in range(m.nv):
+        at = d * m.nv + d
+        r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
+    factorise_rows(m.columns, m.columns_count, r.H, m.nv, slot)
+
+
+@wp.func
 def whiten(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
     """x := D^(-1/2) L^(-T) x"""
     for back in range(m.nv):
@@ -134,16 +172,22 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
 
 
 @wp.func
+def bounces(x: real, speed: real, restitution: real, rest_speed: real, h: real):
+    """Whether surfaces meet within the step, fast enough to part again."""
+    return restitution > real(0.0) and speed < -rest_speed and x + h * speed < real(0.0)
+
+
+@wp.func
 def aim(x: real, speed: real, restitution: real, erp: real, rest_speed: real, h: real):
     """Velocity along the normal that is aimed at.
 
-    Apart, at most what closes the gap; in contact, what undoes the share ``erp`` of the depth in a step, or the bounce.
+    Apart, at most what closes the gap x; in contact, what undoes the share ``erp`` of the depth in a step; or a bounce.
     """
     target = -x / h
     if x <= real(0.0):
-        target = -erp * x / h
-        if speed < -rest_speed:
-            target = wp.max(target, -restitution * speed)
+        target *= erp
+    if bounces(x, speed, restitution, rest_speed, h):
+        target = wp.max(target, -restitution * speed)
     return target
 
 
@@ -154,14 +198,16 @@ def aim_adjoint(x: real, speed: real, restitution: real, erp: real, rest_speed: 
     speed_bar = real(0.0)
     restitution_bar = real(0.0)
     erp_bar = real(0.0)
+    target = -x / h
     if x <= real(0.0):
-        if speed < -rest_speed and -restitution * speed > -erp * x / h:
-            x_bar = real(0.0)
-            speed_bar = -restitution * bar
-            restitution_bar = -speed * bar
-        else:
-            x_bar = -erp * bar / h
-            erp_bar = -x * bar / h
+        target *= erp
+        x_bar = -erp * bar / h
+        erp_bar = -x * bar / h
+    if bounces(x, speed, restitution, rest_speed, h) and -restitution * speed > target:
+        x_bar = real(0.0)
+        erp_bar = real(0.0)
+        speed_bar = -restitution * bar
+        restitution_bar = -speed * bar
     return x_bar, speed_bar, restitution_bar, erp_bar
 
 
@@ -191,16 +237,16 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
     """Jacobians and b of everything that may exert an impulse. s.a are the accelerations without."""
     law = p.law[world, 0]
     h = m.timestep
+    r.coupled[0, slot] = 0
     for k in range(contact_count(c, slot)):
         contact_jacobian(m, g, s, c, r, k, slot)
         pair = c.pair[k, slot]
         v = contact_motion(m, r, s.v, k, slot)
         b = v + h * contact_motion(m, r, s.a, k, slot)
-        x = c.dist[k, slot]
+        x = c.dist[k, slot] + p.law[world, 1][0]  # a little depth stays, so that contacts at rest do not come and go
         b[0] = b[0] - aim(x, v[0], restitution(p, g, pair, world), law[0], law[2], h)
         r.z_free[k, slot] = b
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
-        r.force[k, slot] = vecr()
     r.joint_rows[0, slot] = 0
     for k in range(g.loss_dof.shape[0]):
         dof = g.loss_dof[k]
@@ -216,8 +262,97 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
                 add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J, real(0.0), real(0.0), real(0.0))
                 b_limit = joint_row_motion(m, g, r, s.v, row, slot) + h * joint_row_motion(m, g, r, s.a, row, slot)
                 r.joint_z_free[row, slot] = b_limit - aim(distance, real(0.0), real(0.0), law[0], law[2], h)
+
+
+# --- where the sweeps start ------------------------------------------------------------------------
+#
+# If everything stuck, and softly, impulses would be λ = -D (b + J u), where u solves (M + Jᵀ D J) u = -Jᵀ D b. For what
+# rests this is nearly the answer, which sweeps alone would take long to spread through a stack. D is a constant of each
+# row, high against its inverse weight.
+
+
+@wp.func
+def start_stiffness(g: Shapes, c: Contacts, k: int, slot: int):
+    """D of a contact's rows."""
+    pair = c.pair[k, slot]
+    D = START_STIFFNESS / g.pair_tran[pair]
+    result = only_normal(D)
+    if g.pair_dim[pair] > 1:
+        result = vecr(D, D, D)
+    return result
+
+
+@wp.func
+def joint_start_stiffness(g: Shapes, r: Rows, k: int, slot: int):
+    source = r.joint_source[k, slot]
+    weight = real(1.0)
+    if source < 0:
+        weight = g.loss_weight[-1 - source]
+    else:
+        weight = g.limit_weight[source / 2]
+    return START_STIFFNESS / weight
+
+
+@wp.func
+def sticking_matrix(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """r.H = M + Jᵀ D J, factorised."""
+    find_columns(m, c, r, slot)
+    start_matrix(m, r, slot)
+    for d in range(m.nv):
+        at = d * m.nv + d
+        r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
+    for k in range(contact_count(c, slot)):
+        add_curvature(m, r, r.H, wp.diag(start_stiffness(g, c, k, slot)), k, slot)
     for k in range(r.joint_rows[0, slot]):
-        r.joint_force[k, slot] = real(0.0)
+        add_joint_curvature(m, g, r, joint_start_stiffness(g, r, k, slot), k, slot)
+    factorise(m, r, slot)
+
+
+@wp.func
+def start_impulses(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """r.force and r.joint_force; r.u_start is u."""
+    sticking_matrix(m, g, s, c, r, slot)
+    for d in range(m.nv):
+        r.u_start[d, slot] = real(0.0)
+    for k in range(contact_count(c, slot)):
+        push = -wp.cw_mul(start_stiffness(g, c, k, slot), r.z_free[k, slot])
+        add_contact_force(m, r, r.u_start, push, k, slot)
+    for k in range(r.joint_rows[0, slot]):
+        row_push = -joint_start_stiffness(g, r, k, slot) * r.joint_z_free[k, slot]
+        add_joint_row_force(m, g, r, r.u_start, row_push, k, slot)
+    solve_factored(m, r, r.u_start, slot)
+    for k in range(contact_count(c, slot)):
+        left = r.z_free[k, slot] + contact_motion(m, r, r.u_start, k, slot)
+        r.force[k, slot] = -wp.cw_mul(start_stiffness(g, c, k, slot), left)
+    for k in range(r.joint_rows[0, slot]):
+        row_left = r.joint_z_free[k, slot] + joint_row_motion(m, g, r, r.u_start, k, slot)
+        r.joint_force[k, slot] = -joint_start_stiffness(g, r, k, slot) * row_left
+
+
+@wp.func
+def start_impulses_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """From the cotangents of the first impulses (r.z, r.joint_z) to b_bar; r.w becomes ν = H⁻¹ Jᵀ p.
+
+    With p = -D λ_bar and s = p - D J ν: b_bar gets s, J_bar gets s u + λ ν (see ``add_start``), M gets -ν u.
+    """
+    for d in range(m.nv):
+        r.w[d, slot] = real(0.0)
+    for k in range(contact_count(c, slot)):
+        add_contact_force(m, r, r.w, -wp.cw_mul(start_stiffness(g, c, k, slot), r.z[k, slot]), k, slot)
+    for k in range(r.joint_rows[0, slot]):
+        row_push = -joint_start_stiffness(g, r, k, slot) * r.joint_z[k, slot]
+        add_joint_row_force(m, g, r, r.w, row_push, k, slot)
+    solve_factored(m, r, r.w, slot)
+    for k in range(contact_count(c, slot)):
+        share = r.z[k, slot] + contact_motion(m, r, r.w, k, slot)
+        share = -wp.cw_mul(start_stiffness(g, c, k, slot), share)
+        r.z[k, slot] = share
+        r.b_bar[k, slot] = r.b_bar[k, slot] + share
+    for k in range(r.joint_rows[0, slot]):
+        row_share = r.joint_z[k, slot] + joint_row_motion(m, g, r, r.w, k, slot)
+        row_share = -joint_start_stiffness(g, r, k, slot) * row_share
+        r.joint_z[k, slot] = row_share
+        r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] + row_share
 
 
 # --- sweeps ----------------------------------------------------------------------------------------
@@ -240,21 +375,6 @@ def add_contact_impulse(m: Tree, r: Rows, change: vecr, k: int, slot: int):
 
 
 @wp.func
-def only_normal(x: real):
-    result = vecr()
-    result[0] = x
-    return result
-
-
-@wp.func
-def only_tangents(x: real, y: real):
-    result = vecr()
-    result[1] = x
-    result[2] = y
-    return result
-
-
-@wp.func
 def normal_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
     """The normal impulse that would do, were it not bounded."""
     old = r.force[k, slot][0]
@@ -262,19 +382,21 @@ def normal_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
 
 
 @wp.func
-def tangent_inverse(r: Rows, x: real, y: real, k: int, slot: int):
-    """The 2×2 block of a contact's tangents, solved for (x, y)."""
+def tangent_inverse(r: Rows, softness: real, x: real, y: real, k: int, slot: int):
+    """The 2×2 block of a contact's tangents, solved for (x, y). It may be singular, as in a plane, but for softness."""
     G = r.z_step[k, slot]
     cross = r.stiffness[k, slot]
-    determinant = G[1] * G[2] - cross * cross
-    return (G[2] * x - cross * y) / determinant, (G[1] * y - cross * x) / determinant
+    first = G[1] + softness
+    second = G[2] + softness
+    determinant = (G[1] * G[2] - cross * cross) + softness * (G[1] + second)
+    return (second * x - cross * y) / determinant, (first * y - cross * x) / determinant
 
 
 @wp.func
-def tangent_wish(r: Rows, residual: vecr, k: int, slot: int):
-    b = r.z_free[k, slot]
+def tangent_wish(r: Rows, softness: real, residual: vecr, k: int, slot: int):
     old = r.force[k, slot]
-    x, y = tangent_inverse(r, b[1] + residual[1], b[2] + residual[2], k, slot)
+    miss = r.z_free[k, slot] + residual + softness * old
+    x, y = tangent_inverse(r, softness, miss[1], miss[2], k, slot)
     return old[1] - x, old[2] - y
 
 
@@ -286,7 +408,7 @@ def update_contact(m: Tree, g: Shapes, c: Contacts, r: Rows, softness: real, k: 
     new[0] = wp.max(real(0.0), normal_wish(r, softness, residual[0], k, slot))
     add_contact_impulse(m, r, only_normal(new[0] - old[0]), k, slot)
     if g.pair_dim[c.pair[k, slot]] > 1:
-        x, y = tangent_wish(r, contact_residual(m, r, k, slot), k, slot)
+        x, y = tangent_wish(r, softness, contact_residual(m, r, k, slot), k, slot)
         bound = r.friction[k, slot][1] * new[0]
         length = wp.sqrt(x * x + y * y)
         if length > bound:
@@ -350,11 +472,8 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
-        r.coupled[0, slot] = 0  # impulses need the mass matrix alone
-        start_matrix(m, r, slot)
-        for d in range(m.nv):
-            r.H[d * m.nv + d, slot] = r.H[d * m.nv + d, slot] + s.diagonal[d, slot]
-        factorise(m, r, slot)
+        start_impulses(m, g, s, c, r, slot)
+        mass_factor(m, s, r, slot)
         contacts = contact_count(c, slot)
         joints = r.joint_rows[0, slot]
         for k in range(contacts):
@@ -362,6 +481,10 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         for k in range(joints):
             joint_chain(m, g, r, k, slot)
         softness = p.law[world, 0][1]
+        for k in range(contacts):
+            add_contact_impulse(m, r, r.force[k, slot], k, slot)
+        for k in range(joints):
+            add_joint_impulse(m, r, r.joint_force[k, slot], k, slot)
         for sweep in range(g.sweeps):
             for k in range(contacts):
                 r.history[sweep * c.pair.shape[0] + k, slot] = r.force[k, slot]
@@ -438,7 +561,7 @@ def update_contact_adjoint(
         change = only_tangents(new[1] - old[1], new[2] - old[2])
         change_bar = contact_step_adjoint(m, r, change, k, slot)
         r.force[k, slot] = old
-        x, y = tangent_wish(r, contact_residual(m, r, k, slot), k, slot)
+        x, y = tangent_wish(r, softness, contact_residual(m, r, k, slot), k, slot)
         x_bar = bar[1] + change_bar[1]
         y_bar = bar[2] + change_bar[2]
         old_bar[1] = -change_bar[1]
@@ -458,9 +581,10 @@ def update_contact_adjoint(
                 friction_bar = vecr()
                 friction_bar[1] = new[0] * bound_bar
                 mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
-        gx, gy = tangent_inverse(r, x_bar, y_bar, k, slot)
-        old_bar[1] = old_bar[1] + x_bar
-        old_bar[2] = old_bar[2] + y_bar
+        gx, gy = tangent_inverse(r, softness, x_bar, y_bar, k, slot)
+        old_bar[1] = old_bar[1] + x_bar - softness * gx
+        old_bar[2] = old_bar[2] + y_bar - softness * gy
+        softness_bar = -gx * x - gy * y
         b_bar[1] = b_bar[1] - gx
         b_bar[2] = b_bar[2] - gy
         # wish - old = -(block)⁻¹ residual
@@ -480,7 +604,7 @@ def update_contact_adjoint(
         old_bar[0] = old_bar[0] + wish_bar - softness * g_n
         b_bar[0] = b_bar[0] - g_n
         block[0] = block[0] - g_n * (wish - old[0])
-        softness_bar = -g_n * wish
+        softness_bar -= g_n * wish
         residual_adjoint(m, r, only_normal(-g_n), k, slot)
     r.z[k, slot] = old_bar
     r.b_bar[k, slot] = b_bar
@@ -584,6 +708,27 @@ def sweeps_adjoint(
             else:
                 old = r.history[sweep * c.pair.shape[0] + k - joints, slot]
                 update_contact_adjoint(m, g, p, p_bar, c, r, old, k - joints, world, slot, wants_params)
+    # the first impulses, which y began with
+    for k in range(contacts):
+        start_bar = r.z[k, slot]
+        first_force = r.force[k, slot]
+        for i in range(r.chain_length[k, slot]):
+            at = k * m.nv + i
+            y_bar = r.gradient[r.chain[at, slot], slot]
+            start_bar += y_bar * r.B[at, slot]
+            r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * first_force
+        r.z[k, slot] = start_bar
+    for k in range(joints):
+        row_bar = r.joint_z[k, slot]
+        for i in range(r.joint_length[k, slot]):
+            at = k * m.nv + i
+            y_bar_row = r.gradient[r.joint_chain[at, slot], slot]
+            row_bar += y_bar_row * r.joint_B[at, slot]
+            r.joint_B_bar[at, slot] = r.joint_B_bar[at, slot] + y_bar_row * r.joint_force[k, slot]
+        r.joint_z[k, slot] = row_bar
+    sticking_matrix(m, g, s, c, r, slot)
+    start_impulses_adjoint(m, g, s, c, r, slot)
+    mass_factor(m, s, r, slot)
     two = real(2.0)
     for k in range(contacts):
         block = r.block_bar[k, slot]
@@ -714,11 +859,23 @@ def rows_adjoint(
     for k in range(contacts):
         add_products(m, r, k, slot)
         jacobian_bar(m, r, k, slot)
+        for i in range(r.chain_length[k, slot]):
+            at = k * m.nv + i
+            d = r.chain[at, slot]
+            r.B_bar[at, slot] = r.B_bar[at, slot] + r.u_start[d, slot] * r.z[k, slot] + r.w[d, slot] * r.force[k, slot]
         contact_jacobian_adjoint(m, s, c, r, k, slot)
     for k in range(joints):
         add_joint_products(m, r, k, slot)
         ball_limit_jacobian_adjoint(m, g, s, r, k, slot)
     mass_bar(m, r, slot)
+    for e in range(m.nv):
+        d = int(e)
+        while d >= 0:
+            at = e * m.nv + d
+            r.M[at, slot] = r.M[at, slot] - real(0.5) * (
+                r.w[d, slot] * r.u_start[e, slot] + r.w[e, slot] * r.u_start[d, slot]
+            )
+            d = m.dof_parent[d]
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] + r.M[d * m.nv + d, slot]
     composite_bodies_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
@@ -767,6 +924,10 @@ def ball_limit_jacobian_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, k: in
         for j in range(i + 1, length):
             total -= r.H[d * m.nv + r.joint_chain[first + j, slot], slot] * r.joint_B_bar[first + j, slot]
         r.joint_B_bar[first + i, slot] = total
+    for i in range(length):
+        d = r.joint_chain[first + i, slot]
+        start_bar = r.joint_z[k, slot] * r.u_start[d, slot] + r.joint_force[k, slot] * r.w[d, slot]
+        r.joint_B_bar[first + i, slot] = r.joint_B_bar[first + i, slot] + start_bar
     if joint_row_size(m, r, g, k, slot) == 3:
         J_bar = vec3(r.joint_B_bar[first + 2, slot], r.joint_B_bar[first + 1, slot], r.joint_B_bar[first, slot])
         ball_axis_adjoint(m, g, s, r, J_bar, k, slot)
@@ -910,6 +1071,7 @@ def aims_adjoint(
     law = p.law[world, 0]
     h = m.timestep
     law_bar = vec3()
+    slop_bar = real(0.0)
     for i in range(m.body_parent.shape[0]):
         s.G_bar[i, slot] = vec6()
     for k in range(contact_count(c, slot)):
@@ -922,8 +1084,11 @@ def aims_adjoint(
         Jv = contact_motion(m, r, s.v, k, slot)
         Ja = contact_motion(m, r, s.a, k, slot)
         e = restitution(p, g, pair, world)
-        dist_bar, speed_bar, e_bar, erp_bar = aim_adjoint(c.dist[k, slot], Jv[0], e, law[0], law[2], h, -b_bar[0])
+        dist_bar, speed_bar, e_bar, erp_bar = aim_adjoint(
+            c.dist[k, slot] + p.law[world, 1][0], Jv[0], e, law[0], law[2], h, -b_bar[0]
+        )
         law_bar += vec3(erp_bar, real(0.0), real(0.0))
+        slop_bar += dist_bar
         if wants_params == 1:
             restitution_adjoint(p, p_bar, g, pair, e_bar, world)
         v_force = b_bar[0] * n + b_bar[1] * t1 + b_bar[2] * t2
@@ -963,3 +1128,4 @@ def aims_adjoint(
             limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
     if wants_params == 1:
         p_bar.law[world, 0] = p_bar.law[world, 0] + law_bar
+        p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(slop_bar, real(0.0), real(0.0))

@@ -76,6 +76,7 @@ class Rows:
     B_bar: wp.array2d(dtype=vecr)
     b_bar: wp.array2d(dtype=vecr)
     block_bar: wp.array2d(dtype=vec4)
+    u_start: wp.array2d(dtype=real)
     y_end: wp.array2d(dtype=real)
     y_end_bar: wp.array2d(dtype=real)
     pos_bar: wp.array2d(dtype=vec3)

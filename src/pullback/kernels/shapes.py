@@ -99,6 +99,7 @@ class Shapes:
     fence: wp.array(dtype=real)  # half of the largest margin among a shape's pairs
     pair_of: wp.array2d(dtype=int)  # the pair of two shapes that are no planes, or -1
     plane_pairs: int  # pairs with a plane come first
+    one_contact: int  # 1: pairs without a collider of their own make one contact, even flat on flat
 
     pair_first: wp.array(dtype=int)  # a pair: shape 1 and shape 2, of which shape 1 has the lower type
     pair_second: wp.array(dtype=int)

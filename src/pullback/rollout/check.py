@@ -111,9 +111,7 @@ class Report:
         table.insert(1, "-" * len(table[0]))
         notes = [f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}"]
         if any(row.status == KINK for row in self.rows):
-            notes.append(
-                "kink: the slopes for smaller | larger values differ, and the pullback is one of them or between"
-            )
+            notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
         return "\n".join(line.rstrip() for line in [*table, *notes])
 
 
@@ -181,7 +179,7 @@ def check_system(
     """
     if rollout_steps < 1:
         raise PullbackError(f"rollout_steps must be at least 1, not {rollout_steps}")
-    steps = np.sort(
+    steps = np.unique(
         np.asarray(STEPS[_precision_of_differences(system)] if steps is None else tuple(steps), dtype=float)
     )[::-1]
     if not len(steps) or not np.all(steps > 0):
@@ -529,7 +527,7 @@ class Comparison:
             mine[which, len(self.steps) :] = new
         self.examined[which] = True
         for k in which:
-            sides = _sides(*(x[k] for x in self.found.arrays()), self.probe.noise)
+            sides = _sides(self.found, k, self.probe.noise)
             if sides is not None:
                 self.sides[int(k)] = sides
 
@@ -539,23 +537,23 @@ class Comparison:
         Where only the second derivative has a kink, central differences are of first order, and this of second.
         """
         found = self.found
-        ahead, behind, rounding = (
-            _limits(x, found.rounding, found.moves)[i]
-            for x, i in ((found.ahead, 0), (found.behind, 0), (found.ahead, 1))
-        )
+        ahead, rounding = _limits(found.ahead, found.rounding, found.moves)
+        behind, _ = _limits(found.behind, found.rounding, found.moves)
         ready = self.examined[:, None]
         return tuple(np.where(ready, x, np.nan) for x in ((ahead + behind) / 2, np.abs(ahead - behind), rounding))
 
     def _at_kink(self, k: int) -> bool:
         """Whether the pullback may be what it is, at a kink; sets the error and the difference to be shown."""
         sides, analytic = self.sides[k], self.analytic[k]
-        slack = max(self.tolerance * self.largest, self.floor[k]) + sides.uncertainty
         low, high = min(sides.slopes), max(sides.slopes)
+        # what is not known of the slopes is little beside how they differ, or beside the one there is
+        slack = max(self.tolerance * self.largest, self.floor[k])
+        slack += min(sides.uncertainty, SETTLED * (high - low if low < high else abs(low)))
         nearest = min(sides.slopes, key=lambda slope: abs(slope - analytic))
         zero = abs(analytic) <= self.probe.small * min(abs(low), abs(high)) and min(abs(low), abs(high)) > slack
         outside = max(low - analytic, analytic - high, 0.0)
         if outside <= slack and not zero:
-            self.error[k], self.numeric[k] = outside / self.largest, nearest
+            self.error[k], self.numeric[k] = outside / self.largest if outside else 0.0, nearest
             return True
         if not self.error[k] > self.tolerance:  # central differences agree by symmetry only
             self.error[k], self.numeric[k] = abs(nearest - analytic) / self.largest, nearest
@@ -625,9 +623,9 @@ def _errors(
 
     # An entry that is small beside the largest may still be plainly wrong against its own size.
     count = found.numeric.shape[1]
-    plain = np.maximum(CERTAIN * rounding[:, :count], np.maximum(small * largest, CERTAIN * floor)[:, None])
+    least = np.maximum(CERTAIN * rounding[:, :count], np.maximum(small * largest, CERTAIN * floor)[:, None])
     for k in np.flatnonzero(np.isfinite(gap[:, :count]).sum(axis=1) >= 2):
-        sure = np.flatnonzero(np.abs(found.numeric[k]) > plain[k])
+        sure = np.flatnonzero(np.abs(found.numeric[k]) > least[k])
         for i, j in zip(sure[:-1], sure[1:], strict=True):
             a, b = found.numeric[k, i], found.numeric[k, j]
             if abs(a - b) > SAME * abs(b) or gap[k, j] <= GROSS * abs(b):
@@ -680,42 +678,47 @@ def _limits(quotient: np.ndarray, error: np.ndarray, moves: np.ndarray) -> tuple
     return limit, weight * error[..., 1:] + (weight - 1) * error[..., :-1]
 
 
-def _sides(_, rounding, ahead, behind, moves, noise: float) -> Sides | None:
+def _sides(found: Quotients, entry: int, noise: float) -> Sides | None:
     """The slopes of both sides, if these are a kink's: each settles as steps get shorter, and they differ clearly.
 
     Of a smooth step, however curved, both settle on the same, at least at the shortest steps that rounding leaves.
     Where one side's change does not vanish with the step, the point is on the edge of a jump.
     """
+    _, rounding, ahead, behind, moves = (x[entry] for x in found.arrays())
     usable = np.isfinite(ahead) & np.isfinite(behind) & np.isfinite(rounding)
     if np.sum(usable) < 3:
         return None
     rounding, ahead, behind, moves = (x[usable] for x in (rounding, ahead, behind, moves))
     error = rounding + noise / moves
-    (a, limit_error), (b, _) = _limits(ahead, error, moves), _limits(behind, error, moves)
+    a, limit_error = _limits(ahead, error, moves)
+    b, _ = _limits(behind, error, moves)
     a_jumps, b_jumps = (_jumps(x * moves, error * moves) for x in (ahead, behind))
     if a_jumps and b_jumps:
         return None  # an isolated point
     if a_jumps or b_jumps:
         steady = b if a_jumps else a
-        unsettled = np.abs(np.diff(steady))
-        # the shortest steps say most, unless rounding does: then the first that no shorter one betters
-        best = len(steady) - 1 - int(np.argmin((unsettled + limit_error[1:])[::-1]))
-        uncertainty = float(unsettled[best - 1] + limit_error[best])
-        slope = float(steady[best])
+        doubt = np.abs(np.diff(steady)) + limit_error[1:]
+        best = int(np.argmin(doubt))
+        slope, uncertainty = float(steady[best + 1]), float(doubt[best])
         return Sides(slope, None, uncertainty) if a_jumps else Sides(None, slope, uncertainty)
+
     apart = np.abs(a - b)
     sure = np.flatnonzero(apart > 2 * CLEAR * limit_error)
-    if not len(sure) or sure[-1] == 0:
+    if not len(sure):
         return None
-    at = int(sure[-1])
-    unsettled = float(max(abs(a[at] - a[at - 1]), abs(b[at] - b[at - 1])))
-    if unsettled > SETTLED * apart[at]:
+    last = int(sure[-1])  # a kink some way off is seen by longer steps only
+    near = SETTLED * apart[last]
+    settled = np.maximum(np.abs(np.diff(a)), np.abs(np.diff(b)))
+    if last == 0 or settled[last - 1] > near:
         return None
-    # shorter steps are rough, but must not say otherwise
-    if np.any(np.abs(apart[at:] - apart[at]) > 2 * limit_error[at:] + SETTLED * apart[at]):
+    # still shorter steps are rough, but must not say otherwise
+    if np.any(np.abs(apart[last:] - apart[last]) > 2 * limit_error[last:] + near):
         return None
-    uncertainty = unsettled + float(_limits(ahead, rounding, moves)[1][at])
-    return Sides(float(b[at]), float(a[at]), uncertainty)
+    # of the limits that the last one confirms, that which is known best
+    same = np.maximum(np.abs(a - a[last]), np.abs(b - b[last]))[1:] <= near
+    doubt = np.where(same, settled + limit_error[1:], np.inf)
+    best = int(np.argmin(doubt))
+    return Sides(float(b[best + 1]), float(a[best + 1]), float(doubt[best]))
 
 
 def _jumps(change: np.ndarray, error: np.ndarray) -> bool:
