@@ -29,8 +29,8 @@ LINES = [
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}
 KERNELS = [
     *("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
-    *("shapes", "support", "features", "narrow", "narrow_box", "convex_pairs", "collide"),
-    *("flavour", "rows", "law", "materials", "convex", "impulse", "compliant", "constrained"),
+    *("shapes", "support", "features", "narrow", "narrow_box", "convex_pairs", "flavour", "collide"),
+    *("rows", "law", "materials", "convex", "compliant", "constrained", "impulse", "composites", "impulse_adjoint"),
 ]
 
 

@@ -188,11 +188,14 @@ def test_a_ball_jumps_back_to_e2_of_its_height(timestep):
 
 def test_apart_but_within_the_margin_the_gap_closes():
     """A contact that is not there yet does not stop a body before it touches."""
-    system = impulse(SLIPPERY.replace('name="floor"', 'margin="0.05"'), restitution=0.9, **EXACT)
+    system = impulse(SLIPPERY.replace('name="floor"', 'margin="0.05"'), **EXACT)
     after = system.step(system.state(apart((0, 0, 0.11)), [0, 0, -10.0, 0, 0, 0]))
     np.testing.assert_allclose(after.q[0, 2], 0.1, rtol=1e-12)
     slow = system.step(system.state(apart((0, 0, 0.14)), [0, 0, -1.0, 0, 0, 0]))
     np.testing.assert_allclose(slow.v[0, 2], -1 - 0.004 * G, rtol=1e-12)
+    # what meets within the step bounces in it
+    springy = system.step(system.state(apart((0, 0, 0.11)), [0, 0, -10.0, 0, 0, 0]), None, {"restitution": [0.9, 0.9]})
+    np.testing.assert_allclose(springy.v[0, 2], 9.0, rtol=1e-12)
 
 
 def test_depth_is_undone_by_a_share_in_a_step():
@@ -404,7 +407,7 @@ def table(*, floor: str = STEADY, **settings) -> pb.Articulated:
     return impulse(world, rest=f"<actuator>{servo}</actuator>", default=default, timestep=0.002, **settings)
 
 
-@pytest.mark.parametrize(("sweeps", "drift"), [(50, 1e-5), (200, 1e-9)])
+@pytest.mark.parametrize(("sweeps", "drift"), [(50, 1e-5), (200, 1e-7)])
 def test_a_robot_at_rest_does_not_drift(sweeps, drift):
     system = table(sweeps=sweeps)
     motion = run(system, None, steps=2000)
@@ -415,7 +418,7 @@ def test_a_robot_at_rest_does_not_drift(sweeps, drift):
 
 def test_without_a_margin_enough_sweeps_are_needed():
     motion = run(table(floor=FLOOR, sweeps=200), None, steps=2000)
-    assert np.abs(motion.v[-500:]).max() < 1e-9
+    assert np.abs(motion.v[-500:]).max() < 1e-7
 
 
 def test_an_ant_falls_and_lies():

@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 from pullback.core.system import Bars, Named
 from pullback.model.robots import ROBOTS
-from pullback.rollout.check import AGREES, NO_INFLUENCE, WRONG, WrongGradient
+from pullback.rollout.check import AGREES, KINK, NO_INFLUENCE, SKIPPED, WRONG, WrongGradient
 
 
 def robot(name, **options):
@@ -184,8 +184,19 @@ def test_missing_or_misshapen_cotangents():
 
 
 def test_control_at_its_limit_is_called_a_kink():
-    with pytest.raises(WrongGradient, match=r"'control' is wrong at actuator 'slide'.*may have a kink"):
-        pb.check_system(robot("cartpole"), control=[[10.0]])
+    row = pb.check_system(robot("cartpole"), control=[[10.0]])["control"]
+    assert (row.status, row.worst, row.kink) == (KINK, "actuator 'slide'", True)
+    inside, outside = row.sides
+    assert outside == 0 and abs(inside - row.analytic) < 1e-9 * abs(inside)
+    for factor in (-1.0, 1.01):
+
+        def scale(bars, factor=factor):
+            bars.control[...] *= factor
+
+        with pytest.raises(
+            WrongGradient, match=r"'control' is wrong at actuator 'slide'.*has a kink here, with slopes"
+        ):
+            pb.check_system(Altered(robot("cartpole"), scale), control=[[10.0]])
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -229,7 +240,7 @@ class Stuck(Oscillator):
 
 def test_entry_that_cannot_be_moved_is_counted_as_skipped():
     row = pb.check_system(Stuck(), POINT)["damping"]
-    assert (row.status, row.entries, row.skipped) == ("skipped", 0, 1)
+    assert (row.status, row.entries, row.skipped) == (SKIPPED, 0, 1)
 
 
 @pytest.mark.parametrize("every", [1, 3])
@@ -260,6 +271,256 @@ def test_rollout_of_a_hand_written_system(every):
         np.testing.assert_allclose(np.sum(getattr(grads.state, field)), slope, rtol=1e-8)
     slope = (loss(params={"damping": 0.3 + 1e-5}) - loss(params={"damping": 0.3 - 1e-5})) / 2e-5
     np.testing.assert_allclose(grads.params["damping"], slope, rtol=1e-8)
+
+
+# kinks, jumps, noise, and entries of different size
+
+
+class Place(NamedTuple):
+    x: Any
+
+
+class Curve(pb.System):
+    """x goes on by the sum of the values of a function at the entries of a parameter; its gradient is a claim."""
+
+    worlds, nu, dtype, device = 1, 0, "float64", "cpu"
+
+    def __init__(self, function, at, gradient):
+        self.function, self.params = function, {"a": np.array(at, dtype=float)}
+        self.gradient = np.broadcast_to(np.array(gradient, dtype=float), self.params["a"].shape)
+
+    def step(self, state, control, params=None):
+        a = {**self.params, **(params or {})}["a"]
+        return Place(state.x + np.sum(self.function(a)))
+
+    def pullback(self, state, control, next_bar, params=None):
+        return Bars(Place(next_bar.x), None, Named(a=np.sum(next_bar.x) * self.gradient))
+
+    def check(self, **options):
+        """The row of the parameter, passed or not."""
+        try:
+            return pb.check_system(self, Place(np.full((1, 1), 0.7)), **options)["a"]
+        except WrongGradient as wrong:
+            return wrong.report["a"]
+
+
+def bent(below, above, at=1.0, curved=0.3):
+    """Of slopes ``below`` and ``above`` a kink."""
+    return lambda a: np.where(a < at, below, above) * (a - at) + curved * (a - at) ** 2
+
+
+def slopes_of(row):
+    """Of both sides, without the cotangent that they have in the row."""
+    scale = np.random.default_rng(0).standard_normal()
+    return [side if side is None else side / scale for side in row.sides]
+
+
+def test_long_steps_beyond_a_kink_do_not_overrule_short_ones():
+    # long steps see (1 + 3) / 2, and agree on it to a percent
+    for distance in (2e-4, -2e-4):
+        right = 1 if distance > 0 else 3
+        function = bent(1, 3, 1 + distance)
+        assert Curve(function, [1.0], right).check().status == AGREES
+        for wrong in (0, 2, 4 - right, 1.001 * right):
+            assert Curve(function, [1.0], wrong).check().status == WRONG, wrong
+
+
+def test_zero_is_right_before_a_kink_and_wrong_after_it():
+    for distance in (3e-3, 1e-5, 1e-7):
+        assert Curve(bent(0, 3, 1 + distance, 0), [1.0], 0).check().status in (AGREES, KINK)
+        assert Curve(bent(0, 3, 1 - distance, 0), [1.0], 0).check(steps=(1e-2, 1e-3, 1e-7)).status == WRONG
+
+
+def test_slopes_of_a_kink():
+    for below, above in ((1, 3), (-2, 1), (0, -1), (1e-3, 2e-3)):
+        function = bent(below, above)
+        for claim in (below, above, below + 0.3 * (above - below)):
+            row = Curve(function, [1.0], claim).check()
+            assert row.status == KINK and row.kink and row.slope_text == "kink", (below, above, claim)
+            np.testing.assert_allclose(slopes_of(row), (below, above), rtol=1e-6, atol=1e-9)
+            assert row.error < 1e-6
+        span = above - below
+        for claim in (below - 0.01 * span, above + 0.01 * span, -3 * above, 5 * above):
+            row = Curve(function, [1.0], claim).check()
+            assert row.status == WRONG and row.kink, (below, above, claim)
+
+
+def test_kinks_are_reported_and_do_not_hide_other_entries():
+    report = pb.check_system(Curve(bent(1, 3), [1.0, 1.5], [1, 3.3]), Place(np.full((1, 1), 0.7)))
+    assert report.passed and report["a"].status == KINK and report["a"].index == (0,)
+    lines = str(report).splitlines()
+    assert any("<-- kink" in line and " | " in line for line in lines) and lines[-1].startswith("kink: ")
+    row = Curve(bent(1, 3), [1.0, 1.5], [1, 3.301]).check()
+    assert row.status == WRONG and row.index == (1,) and not row.kink
+
+
+@pytest.mark.parametrize(("below", "above"), [(-1, 1), (-1, 2), (0.5, 2)])
+def test_zero_is_no_slope_of_a_kink_that_has_none(below, above):
+    """Also where central differences are zero, by symmetry."""
+    for curved in (0.0, 0.3):
+        row = Curve(bent(below, above, curved=curved), [1.0], 0).check()
+        assert row.status == WRONG and row.kink
+    # a smooth minimum, however sharp, is none
+    for sharp in (1.0, 1e4):
+        assert Curve(lambda a, sharp=sharp: sharp * (a - 1) ** 2, [1.0], 0).check().status in (AGREES, NO_INFLUENCE)
+
+
+def test_edge_of_a_jump():
+    def step_up(a):
+        return np.where(a > 1, 2.0, 0.0) + 0.5 * a + a**2
+
+    def step_down(a):
+        return np.where(a >= 1, 2.0, 0.0) + 0.5 * a + a**2
+
+    for steps in (None, (1e-5, 1e-6)):
+        for function, sides in ((step_up, [2.5, None]), (step_down, [None, 2.5])):
+            row = Curve(function, [1.0, 0.3], [2.5, 1.1]).check(steps=steps)
+            assert row.status == KINK and row.index == (0,) and "jump" in row.sides_text
+            assert [None if x is None else round(x, 5) for x in slopes_of(row)] == sides
+            for wrong in (0.0, 2.51, -2.5, 100.0):
+                assert Curve(function, [1.0, 0.3], [wrong, 1.1]).check(steps=steps).status == WRONG
+            # the quotients of the jump are large, and no measure for the other entry
+            assert Curve(function, [1.0, 0.3], [2.5, 1.1001]).check(steps=steps).status == WRONG
+    isolated = Curve(lambda a: np.where(a == 1, 2.0, 0.0) + a, [1.0], 1.0)
+    assert isolated.check().status == WRONG
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-2, 1e-4, 1e-6, 1e-7])
+def test_sharp_bends_that_are_smooth_are_no_kinks(width):
+    """A slope that goes from 1 to 3 over a width, which the shortest steps resolve."""
+
+    def function(a):
+        return 2 * a + width * np.logaddexp((a - 1) / width, -(a - 1) / width)
+
+    for at in (1.0, 1 + 0.3 * width):
+        right = 2 + np.tanh((at - 1) / width)
+        assert Curve(function, [at], right).check(tolerance=1e-4).status == AGREES
+        for wrong in (right + 0.01, right - 0.3, 0.0):
+            row = Curve(function, [at], wrong).check(tolerance=1e-4)
+            assert row.status == WRONG and not row.kink, (at, wrong)
+
+
+def test_kink_of_the_second_derivative_is_none():
+    # central differences have an error of first order in the step
+    function = lambda a: 0.4 * a + np.where(a > 1, 2000.0, 0.0) * (a - 1) ** 2  # noqa: E731
+    assert Curve(function, [1.0], 0.4).check().status == AGREES
+    for wrong in (0.401, 0.0, -0.4):
+        assert Curve(function, [1.0], wrong).check().status == WRONG
+
+
+def test_residuals_are_no_gradients():
+    """A solver's residual changes with what is varied, by next to nothing, and so does what the pullback makes of it."""
+    slopes = np.array([[30.0, 2e-13], [1e-12, -0.02]])
+    claim = np.array([[30.0, -4e-12], [1e-16, -0.02]])
+    row = Curve(lambda a: slopes * a, np.ones((2, 2)), claim).check()
+    assert row.status == AGREES and row.error < 1e-9
+    assert Curve(lambda a: slopes * a / 1e15, np.ones((2, 2)), 0.8 * slopes / 1e15).check().status == NO_INFLUENCE
+    # what is above that is judged by its own size
+    slopes[0, 1], claim[0, 1] = 1e-6, 0.0
+    row = Curve(lambda a: slopes * a, np.ones((2, 2)), claim).check()
+    assert row.status == WRONG and row.index == (0, 1)
+
+
+def test_entries_are_moved_by_their_own_size():
+    at = np.array([[0.9, 0.95, 1e-3, 0.5, 2.0]])
+    right = np.where(at == 1e-3, 1.2e2 * np.cos(at / 1e-3), np.cos(at))
+    function = lambda a: np.where(np.abs(a) < 0.1, 0.12 * np.sin(a / 1e-3), np.sin(a))  # noqa: E731
+    row = Curve(function, at, right).check()
+    assert row.status == AGREES and abs(row.slope - 2) < 0.1
+    right[0, 2] *= 1 + 1e-5
+    row = Curve(function, at, right).check()
+    assert row.status == WRONG and row.index == (0, 2)
+    # zeros, and what rounding leaves of them, are moved by the size of their vector
+    seen = []
+    Curve(lambda a: (seen.append(a.copy()), np.sin(a))[1], [[1.0, 0.0, 1e-17]], np.cos([[1.0, 0.0, 0.0]])).check()
+    assert all(np.abs(np.array(seen)[:, 0, k]).max() == 0.03 for k in (1, 2))
+
+
+# the same with contacts
+
+
+def resting(joint=""):
+    """A box that has come to rest on a plane."""
+    system = pb.Articulated(
+        pb.load(f"""<mujoco><option timestep="0.004"/><worldbody><geom type="plane" size="5 5 1"/>
+        <body pos="0 0 0.1"><joint type="free" {joint}/><geom type="box" size="0.1 0.12 0.1"/></body>
+        </worldbody></mujoco>""")
+    )
+    return system, pb.rollout(system, system.state(), np.zeros((600, 1, 0)), checkpoint_every=600).final
+
+
+def altered_row(system, name, index, change, state, **options):
+    def alter(bars):
+        bar = getattr(bars.state, name) if name in ("q", "v") else bars.params[name]
+        bar[index] = change(bar[index])
+
+    try:
+        return pb.check_system(Altered(system, alter), state, names=(name,), **options)[name]
+    except WrongGradient as wrong:
+        return wrong.report[name]
+
+
+def test_box_at_rest():
+    system, state = resting()
+    report = pb.check_system(system, state)
+    # entries of both shapes are the same, and the larger counts
+    assert {row.field for row in report.rows if row.status == KINK} == {"friction"}
+    assert report["armature"].status == NO_INFLUENCE
+    for name, index in {
+        "q": (0, 2),
+        "geom_size": (1, 2),
+        "solimp": (0, 2),
+        "solref": (1, 0),
+        "friction": (0, 0),
+    }.items():
+        for change in (lambda x: 0 * x, lambda x: -x, lambda x: 2.5 * x):
+            row = altered_row(system, name, index, change, state)
+            if row.status != WRONG:  # a slope from one side is no error
+                assert name == "friction" and row.status == KINK and row.analytic == 0 and row.sides[0] == 0
+            else:
+                assert row.index == index
+
+
+BALL = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="1 1 1"/>
+  <body><freejoint/><geom size="0.1" mass="1" friction="1.3"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(("height", "kinks"), [
+    (0.1, {"q", "geom_pos", "geom_size", "solref"}),  # touches exactly
+    (0.1 - 1e-5, {"solref"}),  # of which the time constant is that of two steps
+    (0.1 - 1e-3, {"solref"}),  # deep by the width of the impedance, where only its second derivative has a kink
+    (0.1 + 1e-5, set()),
+])  # fmt: skip
+def test_ball_that_just_touches(height, kinks):
+    system = pb.Articulated(pb.load(BALL))
+    state = system.state([0, 0, height, 1, 0, 0, 0], [0.3, 0.1, -0.2, 1, 2, 3])
+    report = pb.check_system(system, state)
+    assert {row.field for row in report.rows if row.status == KINK} == kinks
+    for name, index in {"q": (0, 2), "geom_size": (1, 0), "geom_pos": (1, 2), "solref": (1, 0)}.items():
+        if report[name].largest == 0 or report[name].analytic == 0:
+            continue
+        for change in (lambda x: -x, lambda x: 1.001 * x):
+            row = altered_row(system, name, index, change, state)
+            assert row.status == WRONG and row.index == index, name
+        if name != "solref":
+            assert altered_row(system, name, index, lambda x: 0 * x, state).status == WRONG
+
+
+LIMITED = """<mujoco><option timestep="0.004"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
+  <body><joint name="hip" axis="0 1 0" range="-20 30" frictionloss="0.3" damping="0.02"/>
+    <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/></body></worldbody></mujoco>"""
+
+
+def test_hinge_at_its_limit():
+    system = pb.Articulated(pb.load(LIMITED))
+    limit = system.params["joint_range"][0, 1]
+    for offset, kinks in ((0.0, {"q", "joint_range"}), (1e-5, set()), (-1e-5, set()), (0.03, set())):
+        state = system.state([limit + offset], [0.2])
+        report = pb.check_system(system, state)
+        assert {row.field for row in report.rows if row.status == KINK} == kinks
+        for change in (lambda x: 0 * x, lambda x: -x, lambda x: 1.001 * x):
+            assert altered_row(system, "q", (0, 0), change, state).status == WRONG
+    assert altered_row(system, "joint_range", (0, 1), lambda x: x + 0.1, system.state([limit])).status == WRONG
 
 
 def test_bad_arguments():

@@ -10,7 +10,7 @@ from .constrained import constrained_solve, constraints_adjoint, push_contact_fo
 from .flavour import COMPLIANT, CONVEX, IMPULSE
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
 from .gyroscopic import gyroscopic_adjoint, gyroscopic_solve
-from .impulse import aims_adjoint, rows_adjoint, sweeps_adjoint
+from .impulse_adjoint import aims_adjoint, rows_adjoint, sweeps_adjoint
 from .rows import Rows, has_rows
 from .scalar import real, vec3, vec4
 from .shapes import Contacts, Shapes
