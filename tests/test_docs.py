@@ -1,4 +1,4 @@
-"""Every Python block of the README and of the design page runs as printed, one after the other."""
+"""Every Python block of the README and of two pages of docs/ runs as printed, one after the other."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/design.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/design.md", "docs/choose-a-contact-model.md"])
 def test_python_blocks_run_as_printed(page, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("jax")

@@ -48,22 +48,22 @@ def head_on() -> tuple[pb.Articulated, pb.State]:
 def test_equal_balls_swap_their_velocities():
     system, state = head_on()
     after = system.step(state).v[0]
-    np.testing.assert_allclose(after[[0, 6]], [-0.5, 1.0], rtol=1e-14)
-    np.testing.assert_allclose(np.delete(after, [0, 6]), 0, atol=1e-14)
+    np.testing.assert_allclose(after[[0, 6]], [-0.5, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(np.delete(after, [0, 6]), 0, atol=1e-12)
 
 
 def test_the_jacobian_of_a_swap_is_a_swap():
     system, state = head_on()
     swap = [[0, 1], [1, 0]]
     A, _ = system.linearize(state)
-    np.testing.assert_allclose(A[0][np.ix_([12, 18], [12, 18])], swap, atol=1e-14)
+    np.testing.assert_allclose(A[0][np.ix_([12, 18], [12, 18])], swap, atol=1e-12)
     # by the pullback of a rollout: the balls are far apart again after the first step
     motion = pb.rollout(system, state, steps=5)
-    np.testing.assert_allclose(motion.v[-1, 0, [0, 6]], [-0.5, 1.0], rtol=1e-14)
+    np.testing.assert_allclose(motion.v[-1, 0, [0, 6]], [-0.5, 1.0], rtol=1e-12)
     for row, x in enumerate((0, 6)):
         bar = np.zeros((1, 12))
         bar[0, x] = 1
-        np.testing.assert_allclose(motion.pullback(v_bar=bar).state.v[0, [0, 6]], swap[row], atol=1e-14)
+        np.testing.assert_allclose(motion.pullback(v_bar=bar).state.v[0, [0, 6]], swap[row], atol=1e-12)
 
 
 @pytest.mark.parametrize("restitution", [0.0, 0.3, 1.0])
@@ -224,12 +224,8 @@ def test_a_little_depth_is_left_alone():
 
 # friction
 
-# Wrong: the impulse without its bound was taken from the 2×2 block of a contact's tangents and then shortened to the
-# bound. Where that block is no multiple of one, as at the corner of a box, friction was then not opposite to sliding: a
-# block slid below its friction angle, and sideways.
-skewed = pytest.mark.xfail(
-    strict=True, reason="friction is not opposite to sliding where the tangents' block is skewed"
-)
+# The bound shortens the impulse of both tangents; where these two do not weigh the same, as at the corner of a box,
+# friction must still be opposite to sliding. It was not, once: blocks slid below their friction angle, and sideways.
 BLOCK = (
     '<body name="block"><freejoint/><geom name="block" type="box" size="0.1 0.1 0.02" mass="1.5" friction="{}"/></body>'
 )
@@ -244,7 +240,6 @@ def slide(mu: float, speed: float, angle: float, timestep: float = 0.004, **sett
     return motion.q[:, 0, :2]
 
 
-@skewed
 @pytest.mark.parametrize(("mu", "speed"), [(0.5, 1.0), (0.2, 0.7), (1.0, 2.0)])
 def test_stopping_distance(mu, speed):
     exact = speed**2 / (2 * mu * G)
@@ -253,7 +248,6 @@ def test_stopping_distance(mu, speed):
     assert errors[1] < 0.6 * errors[0]
 
 
-@skewed
 def test_friction_is_the_same_in_every_direction():
     straight = np.linalg.norm(slide(0.4, 1.0, 0.0), axis=1)
     for angle in np.radians([20, 45, 70, 110, 225]):
@@ -268,7 +262,6 @@ def on_slope(angle: float, mu: float, **settings):
     return impulse(STEADY.format(mu) + BLOCK.format(mu), option=gravity, **settings)
 
 
-@skewed
 @pytest.mark.parametrize("mu", [0.3, 0.8])
 def test_a_slope_below_and_above_the_friction_angle(mu):
     limit = np.arctan(mu)
@@ -280,7 +273,6 @@ def test_a_slope_below_and_above_the_friction_angle(mu):
     np.testing.assert_allclose(slid.v[-1, 0, 0], exact, rtol=0.01)
 
 
-@skewed
 def test_a_turned_floor_is_a_turned_gravity():
     """The slope itself leans: its contacts' frames are not the world's axes."""
     angle, mu = 0.5, 0.4
@@ -480,7 +472,6 @@ def test_complementarity_is_approached():
     assert residuals[-1] < 1e-12
 
 
-@skewed
 def test_sliding_agrees_with_the_convex_model():
     """Two models of the same block: the soft one creeps in a little, but both brake by friction times weight."""
     world = FLOOR.format(0.4) + BLOCK.format(0.4)

@@ -193,9 +193,7 @@ def test_control_at_its_limit_is_called_a_kink():
         def scale(bars, factor=factor):
             bars.control[...] *= factor
 
-        with pytest.raises(
-            WrongGradient, match=r"'control' is wrong at actuator 'slide'.*has a kink here, with slopes"
-        ):
+        with pytest.raises(WrongGradient, match=r"'control' is wrong at actuator 'slide'.*has a kink here, with"):
             pb.check_system(Altered(robot("cartpole"), scale), control=[[10.0]])
 
 
@@ -296,10 +294,10 @@ class Curve(pb.System):
     def pullback(self, state, control, next_bar, params=None):
         return Bars(Place(next_bar.x), None, Named(a=np.sum(next_bar.x) * self.gradient))
 
-    def check(self, **options):
+    def check(self, x=0.7, **options):
         """The row of the parameter, passed or not."""
         try:
-            return pb.check_system(self, Place(np.full((1, 1), 0.7)), **options)["a"]
+            return pb.check_system(self, Place(np.full((1, 1), x)), **options)["a"]
         except WrongGradient as wrong:
             return wrong.report["a"]
 
@@ -319,7 +317,7 @@ def test_long_steps_beyond_a_kink_do_not_overrule_short_ones():
     # long steps see (1 + 3) / 2, and agree on it to a percent
     for distance in (2e-4, -2e-4):
         right = 1 if distance > 0 else 3
-        function = bent(1, 3, 1 + distance)
+        function = bent(1, 3, 1 + distance, curved=0)
         assert Curve(function, [1.0], right).check().status == AGREES
         for wrong in (0, 2, 4 - right, 1.001 * right):
             assert Curve(function, [1.0], wrong).check().status == WRONG, wrong
@@ -381,8 +379,6 @@ def test_edge_of_a_jump():
                 assert Curve(function, [1.0, 0.3], [wrong, 1.1]).check(steps=steps).status == WRONG
             # the quotients of the jump are large, and no measure for the other entry
             assert Curve(function, [1.0, 0.3], [2.5, 1.1001]).check(steps=steps).status == WRONG
-    isolated = Curve(lambda a: np.where(a == 1, 2.0, 0.0) + a, [1.0], 1.0)
-    assert isolated.check().status == WRONG
 
 
 @pytest.mark.parametrize("width", [1.0, 1e-2, 1e-4, 1e-6, 1e-7])
@@ -404,27 +400,36 @@ def test_kink_of_the_second_derivative_is_none():
     # central differences have an error of first order in the step
     function = lambda a: 0.4 * a + np.where(a > 1, 2000.0, 0.0) * (a - 1) ** 2  # noqa: E731
     assert Curve(function, [1.0], 0.4).check().status == AGREES
-    for wrong in (0.401, 0.0, -0.4):
+    for wrong in (0.40002, 0.42, 0.0, -0.4):
         assert Curve(function, [1.0], wrong).check().status == WRONG
 
 
 def test_residuals_are_no_gradients():
-    """A solver's residual changes with what is varied, by next to nothing, and so does what the pullback makes of it."""
+    """A solver's residual changes with what is varied, by next to nothing, and the pullback of it is no better."""
+    ones = np.ones((2, 2))
     slopes = np.array([[30.0, 2e-13], [1e-12, -0.02]])
     claim = np.array([[30.0, -4e-12], [1e-16, -0.02]])
-    row = Curve(lambda a: slopes * a, np.ones((2, 2)), claim).check()
-    assert row.status == AGREES and row.error < 1e-9
-    assert Curve(lambda a: slopes * a / 1e15, np.ones((2, 2)), 0.8 * slopes / 1e15).check().status == NO_INFLUENCE
+    for x in (0.7, -np.sum(slopes)):  # then forces cancel: the next x is zero, but not more exact for that
+        row = Curve(lambda a: slopes * a, ones, claim).check(x)
+        assert row.status == AGREES and row.error < 1e-9
+    for x in (0.7, 0.0):
+        assert Curve(lambda a: 1e-15 * (slopes * (a - 1)), ones, 0.8e-15 * slopes).check(x).status == NO_INFLUENCE
     # what is above that is judged by its own size
     slopes[0, 1], claim[0, 1] = 1e-6, 0.0
-    row = Curve(lambda a: slopes * a, np.ones((2, 2)), claim).check()
+    row = Curve(lambda a: slopes * a, ones, claim).check()
     assert row.status == WRONG and row.index == (0, 1)
 
 
+def test_rounding_does_not_explain_an_error_that_it_is_smaller_than():
+    # beside a state of a million, no step size shows a slope of 1e-4 to the tolerance
+    for factor, status in ((1.0, AGREES), (1.001, WRONG), (0.9, WRONG)):
+        assert Curve(lambda a: 1e-4 * np.sin(a), [1.0], factor * 1e-4 * np.cos(1.0)).check(1e3).status == status
+
+
 def test_entries_are_moved_by_their_own_size():
-    at = np.array([[0.9, 0.95, 1e-3, 0.5, 2.0]])
-    right = np.where(at == 1e-3, 1.2e2 * np.cos(at / 1e-3), np.cos(at))
-    function = lambda a: np.where(np.abs(a) < 0.1, 0.12 * np.sin(a / 1e-3), np.sin(a))  # noqa: E731
+    at = np.array([[0.9, 0.95, 3e-4, 0.5, 2.0]])
+    right = np.where(at < 0.1, 400 * np.cos(at / 3e-4), np.cos(at))
+    function = lambda a: np.where(np.abs(a) < 0.1, 0.12 * np.sin(a / 3e-4), np.sin(a))  # noqa: E731
     row = Curve(function, at, right).check()
     assert row.status == AGREES and abs(row.slope - 2) < 0.1
     right[0, 2] *= 1 + 1e-5
@@ -433,7 +438,7 @@ def test_entries_are_moved_by_their_own_size():
     # zeros, and what rounding leaves of them, are moved by the size of their vector
     seen = []
     Curve(lambda a: (seen.append(a.copy()), np.sin(a))[1], [[1.0, 0.0, 1e-17]], np.cos([[1.0, 0.0, 0.0]])).check()
-    assert all(np.abs(np.array(seen)[:, 0, k]).max() == 0.03 for k in (1, 2))
+    np.testing.assert_allclose(np.abs(seen).max(axis=(0, 1)), [1.03, 0.03, 0.03])
 
 
 # the same with contacts
@@ -466,13 +471,8 @@ def test_box_at_rest():
     # entries of both shapes are the same, and the larger counts
     assert {row.field for row in report.rows if row.status == KINK} == {"friction"}
     assert report["armature"].status == NO_INFLUENCE
-    for name, index in {
-        "q": (0, 2),
-        "geom_size": (1, 2),
-        "solimp": (0, 2),
-        "solref": (1, 0),
-        "friction": (0, 0),
-    }.items():
+    entries = {"q": (0, 2), "geom_size": (1, 2), "solimp": (0, 2), "solref": (1, 0), "friction": (0, 0)}
+    for name, index in entries.items():
         for change in (lambda x: 0 * x, lambda x: -x, lambda x: 2.5 * x):
             row = altered_row(system, name, index, change, state)
             if row.status != WRONG:  # a slope from one side is no error
@@ -506,13 +506,25 @@ def test_ball_that_just_touches(height, kinks):
             assert altered_row(system, name, index, lambda x: 0 * x, state).status == WRONG
 
 
-LIMITED = """<mujoco><option timestep="0.004"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
-  <body><joint name="hip" axis="0 1 0" range="-20 30" frictionloss="0.3" damping="0.02"/>
-    <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/></body></worldbody></mujoco>"""
+LIMITED = """<mujoco><option timestep="0.004"/><default><geom contype="0" conaffinity="0"/>
+  <joint axis="0 1 0" range="-20 30" frictionloss="0.3" damping="0.02"/></default><worldbody>
+  <body><joint name="hip"/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/>{}</body></worldbody></mujoco>"""
+SHANK = '<body pos="0.3 0 0"><joint name="knee"/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/></body>'
+
+
+def test_leg_that_long_steps_would_make_slip():
+    """Armature by much is another regime of the friction loss; differences of two such steps agree with each other."""
+    system = pb.Articulated(pb.load(LIMITED.format(SHANK)))
+    for q, seed in (((-0.05, -0.12), 37), ((-0.05, 0.005), 49), ((-0.12, 0.19), 55)):
+        state = system.state(q)
+        assert pb.check_system(system, state, seed=seed)["armature"].status == AGREES
+        for change in (lambda x: 1.15 * x, lambda x: 0 * x, lambda x: 1.0001 * x):
+            row = altered_row(system, "armature", (1,), change, state, seed=seed)
+            assert row.status == WRONG and row.index == (1,)
 
 
 def test_hinge_at_its_limit():
-    system = pb.Articulated(pb.load(LIMITED))
+    system = pb.Articulated(pb.load(LIMITED.format("")))
     limit = system.params["joint_range"][0, 1]
     for offset, kinks in ((0.0, {"q", "joint_range"}), (1e-5, set()), (-1e-5, set()), (0.03, set())):
         state = system.state([limit + offset], [0.2])

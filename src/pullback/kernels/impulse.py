@@ -80,7 +80,6 @@ def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
     first = k * m.nv
     length = r.chain_length[k, slot]
     G = vecr()
-    cross = real(0.0)
     for i in range(length):
         d = r.chain[first + i, slot]
         column = r.J[first + i, slot]
@@ -95,9 +94,7 @@ def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
         column = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B[first + i, slot]
         r.B[first + i, slot] = column
         G += wp.cw_mul(column, column)
-        cross += column[1] * column[2]
     r.z_step[k, slot] = G
-    r.stiffness[k, slot] = cross
 
 
 @wp.func
@@ -316,22 +313,21 @@ def normal_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
 
 
 @wp.func
-def tangent_inverse(r: Rows, softness: real, x: real, y: real, k: int, slot: int):
-    """The 2×2 block of a contact's tangents, solved for (x, y). It may be singular, as in a plane, but for softness."""
+def tangent_weight(r: Rows, softness: real, k: int, slot: int):
+    """How far the tangents' impulses go for a unit of sliding velocity.
+
+    The same in both directions, so that where they are shortened to their bound friction is opposite to sliding; and no
+    more than the larger eigenvalue of the tangents' block allows.
+    """
     G = r.z_step[k, slot]
-    cross = r.stiffness[k, slot]
-    first = G[1] + softness
-    second = G[2] + softness
-    determinant = (G[1] * G[2] - cross * cross) + softness * (G[1] + second)
-    return (second * x - cross * y) / determinant, (first * y - cross * x) / determinant
+    return real(1.0) / (G[1] + G[2] + softness)
 
 
 @wp.func
 def tangent_wish(r: Rows, softness: real, residual: vecr, k: int, slot: int):
     old = r.force[k, slot]
-    miss = r.z_free[k, slot] + residual + softness * old
-    x, y = tangent_inverse(r, softness, miss[1], miss[2], k, slot)
-    return old[1] - x, old[2] - y
+    miss = tangent_weight(r, softness, k, slot) * (r.z_free[k, slot] + residual + softness * old)
+    return old[1] - miss[1], old[2] - miss[2]
 
 
 @wp.func

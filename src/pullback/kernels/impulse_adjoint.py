@@ -1,7 +1,7 @@
 """The sweeps of ``impulse.py`` backwards, and from there to everything that its rows are made of.
 
 Cotangents: of y in r.gradient, of λ in r.z and r.joint_z, of b in r.b_bar and r.joint_b_bar, of B in r.B_bar and
-r.joint_B_bar, of the diagonal blocks of Bᵀ B in r.block_bar (normal; the two tangents and their product).
+r.joint_B_bar, of the squared lengths G in r.G_bar.
 """
 
 import warp as wp
@@ -23,7 +23,7 @@ from .impulse import (
     restitution,
     start_stiffness,
     sticking_matrix,
-    tangent_inverse,
+    tangent_weight,
     tangent_wish,
     turn,
     whiten,
@@ -43,7 +43,7 @@ from .rows import (
     push_pair,
     solve_factored,
 )
-from .scalar import real, vec3, vec4, vec6
+from .scalar import real, vec3, vec6
 from .shapes import Contacts, Shapes
 from .spatial import ang, lin, log_jacobian_transposed, pack, quat_log
 from .tree import Params, Tree, Workspace, add_vec3, read_quat, read_vec3
@@ -156,7 +156,7 @@ def update_contact_adjoint(
     bar = r.z[k, slot]
     old_bar = vecr()
     softness_bar = real(0.0)
-    block = r.block_bar[k, slot]
+    G_bar = r.G_bar[k, slot]
     b_bar = r.b_bar[k, slot]
     if g.pair_dim[c.pair[k, slot]] > 1:
         change = only_tangents(new[1] - old[1], new[2] - old[2])
@@ -182,16 +182,18 @@ def update_contact_adjoint(
                 friction_bar = vecr()
                 friction_bar[1] = new[0] * bound_bar
                 mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
-        gx, gy = tangent_inverse(r, softness, x_bar, y_bar, k, slot)
+        weight_t = tangent_weight(r, softness, k, slot)
+        gx = weight_t * x_bar
+        gy = weight_t * y_bar
         old_bar[1] = old_bar[1] + x_bar - softness * gx
         old_bar[2] = old_bar[2] + y_bar - softness * gy
         softness_bar = -gx * x - gy * y
         b_bar[1] = b_bar[1] - gx
         b_bar[2] = b_bar[2] - gy
-        # wish - old = -(block)⁻¹ residual
-        block[1] = block[1] - gx * (x - old[1])
-        block[2] = block[2] - gy * (y - old[2])
-        block[3] = block[3] - gx * (y - old[2]) - gy * (x - old[1])
+        # both lengths count in the weight
+        length_bar = -gx * (x - old[1]) - gy * (y - old[2])
+        G_bar[1] = G_bar[1] + length_bar
+        G_bar[2] = G_bar[2] + length_bar
         residual_adjoint(m, r, only_tangents(-gx, -gy), k, slot)
     change_n = only_normal(new[0] - old[0])
     change_n_bar = contact_step_adjoint(m, r, change_n, k, slot)
@@ -204,12 +206,12 @@ def update_contact_adjoint(
         g_n = wish_bar * weight
         old_bar[0] = old_bar[0] + wish_bar - softness * g_n
         b_bar[0] = b_bar[0] - g_n
-        block[0] = block[0] - g_n * (wish - old[0])
+        G_bar[0] = G_bar[0] - g_n * (wish - old[0])
         softness_bar -= g_n * wish
         residual_adjoint(m, r, only_normal(-g_n), k, slot)
     r.z[k, slot] = old_bar
     r.b_bar[k, slot] = b_bar
-    r.block_bar[k, slot] = block
+    r.G_bar[k, slot] = G_bar
     if wants_params == 1:
         p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
 
@@ -253,12 +255,12 @@ def update_joint_adjoint(
         g_bar = wish_bar / (r.joint_stiffness[k, slot] + softness)
         old_bar += wish_bar - softness * g_bar
         r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] - g_bar
-        block_bar = -g_bar * (wish - old)
+        G_row_bar = -g_bar * (wish - old)
         for i in range(r.joint_length[k, slot]):
             d = r.joint_chain[first + i, slot]
             B = r.joint_B[first + i, slot]
             r.joint_B_bar[first + i, slot] = (
-                r.joint_B_bar[first + i, slot] - g_bar * r.step[d, slot] + real(2.0) * block_bar * B
+                r.joint_B_bar[first + i, slot] - g_bar * r.step[d, slot] + real(2.0) * G_row_bar * B
             )
             r.gradient[d, slot] = r.gradient[d, slot] - g_bar * B
         if wants_params == 1:
@@ -291,7 +293,7 @@ def sweeps_adjoint(
     for k in range(contacts):
         r.z[k, slot] = vecr()
         r.b_bar[k, slot] = vecr()
-        r.block_bar[k, slot] = vec4()
+        r.G_bar[k, slot] = vecr()
         for i in range(r.chain_length[k, slot]):
             r.B_bar[k * m.nv + i, slot] = vecr()
     for k in range(joints):
@@ -332,12 +334,12 @@ def sweeps_adjoint(
     mass_factor(m, s, r, slot)
     two = real(2.0)
     for k in range(contacts):
-        block = r.block_bar[k, slot]
+        G_bar = r.G_bar[k, slot]
         for i in range(r.chain_length[k, slot]):
             at = k * m.nv + i
             B = r.B[at, slot]
             r.B_bar[at, slot] = r.B_bar[at, slot] + vecr(
-                two * block[0] * B[0], two * block[1] * B[1] + block[3] * B[2], two * block[2] * B[2] + block[3] * B[1]
+                two * G_bar[0] * B[0], two * G_bar[1] * B[1], two * G_bar[2] * B[2]
             )
             d = r.chain[at, slot]
             s.a_bar[d, slot] = s.a_bar[d, slot] + m.timestep * wp.dot(r.J[at, slot], r.b_bar[k, slot])

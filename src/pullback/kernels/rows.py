@@ -9,7 +9,7 @@ import warp as wp
 
 from .features import contact_frame
 from .flavour import IMPULSE, ROWS, matr, vecr
-from .scalar import real, vec3, vec4, vec6
+from .scalar import real, vec3, vec6
 from .shapes import Contacts, Shapes
 from .spatial import ang, inertia_matrix, inertia_mul, lin, log_jacobian_transposed, pack, quat_log, sym66_mul
 from .sweeps import accelerations
@@ -75,7 +75,7 @@ class Rows:
     joint_B: wp.array2d(dtype=real)
     B_bar: wp.array2d(dtype=vecr)
     b_bar: wp.array2d(dtype=vecr)
-    block_bar: wp.array2d(dtype=vec4)
+    G_bar: wp.array2d(dtype=vecr)
     u_start: wp.array2d(dtype=real)
     y_end: wp.array2d(dtype=real)
     y_end_bar: wp.array2d(dtype=real)

@@ -31,7 +31,7 @@ RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
 # An entry this small beside the largest of its gradient is not judged by itself. [1]
 SMALL = {"float64": 1e-9, "float32": 1e-4}
 # Where central differences disagree, shorter steps and each side alone are tried. Relative to the shortest step. [1]
-SHORTER = (0.1, 0.01)
+SHORTER = (0.1, 0.01, 0.001)
 # A limit has been reached where shorter steps change it by less, against the difference of the two sides. [1]
 SETTLED = 0.05
 # Perturbed copies of the whole System that are stepped at once, a power of two. [worlds]
@@ -484,6 +484,8 @@ class Comparison:
         longest = np.argmax(~np.isnan(self.found.numeric), axis=1)
         rows = np.arange(len(self.where))
         self.long, self.long_rounding = (np.abs(x)[rows, longest] for x in (self.found.numeric, self.found.rounding))
+        # what every step size agrees on: long ones may reach beyond a kink
+        self.least = np.min(np.where(np.isnan(self.found.numeric), np.inf, np.abs(self.found.numeric)), axis=1)
         self.examined = np.zeros(len(self.where), dtype=bool)
         self.sides: dict[int, Sides] = {}
 
@@ -496,7 +498,7 @@ class Comparison:
         while True:
             # at a kink, quotients may be those of a jump, which no gradient is to be measured by
             slopes = [abs(slope) for sides in self.sides.values() for slope in sides.slopes]
-            smooth = [x for k, x in enumerate(self.long) if k not in self.sides]
+            smooth = [x for k, x in enumerate(self.least) if k not in self.sides]
             self.largest = float(max([np.max(np.abs(self.analytic)), *slopes, *smooth]))
             self.error, self.numeric = _errors(
                 self.found, self._meeting(), self.analytic, self.largest, self.floor, self.tolerance, self.probe.small
@@ -614,12 +616,16 @@ def _errors(
     gap[np.isnan(gap)] = np.inf
     rounding[np.isnan(rounding)] = np.inf
     sharp = rounding <= tolerance * largest
-    # A step size whose rounding hides the tolerance counts only where every one does, less what rounding explains.
-    explained = np.where(np.isinf(gap), np.inf, np.maximum(gap - np.where(np.isinf(rounding), 0, rounding), 0))
-    judged = np.where(np.any(sharp, axis=1, keepdims=True), np.where(sharp, gap, np.inf), explained)
-    best = np.argmin(judged, axis=1)
+    # A step size whose rounding hides the tolerance counts only where no other agrees, less what rounding explains;
+    # of these the one that says most, or the worst of them would explain everything.
     rows = np.arange(len(gap))
-    error = judged[rows, best] / np.maximum(largest, floor / tolerance if tolerance > 0 else 0.0)
+    best = np.argmin(np.where(sharp, gap, np.inf), axis=1)
+    agrees = sharp[rows, best] & (gap[rows, best] <= tolerance * largest)
+    best = np.where(agrees, best, np.argmin(gap + rounding, axis=1))
+    explained = np.where(sharp | np.isinf(rounding), 0.0, rounding)
+    judged = np.maximum(gap - explained, 0.0)
+    measure = np.maximum(largest, floor / tolerance if tolerance > 0 else 0.0)
+    error = judged[rows, best] / np.maximum(measure, np.finfo(float).tiny)
 
     # An entry that is small beside the largest may still be plainly wrong against its own size.
     count = found.numeric.shape[1]
