@@ -50,7 +50,8 @@ class ContactCompliant(Contact):
     Depth beyond the surface is resisted by stiffness · depth · (1 - dissipation · speed of parting), at least zero;
     sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Joint limits are springs of the same kind.
     All of it has two continuous derivatives. Forces are taken at the end of the step to first order, which keeps stiff
-    surfaces stable, and may hold a body back in the one step in which it parts. What is given here is where ``system.params`` starts, under the same names.
+    surfaces stable, and may hold a body back in the one step in which it parts. What is given here is where
+    ``system.params`` starts, under the same names.
 
     contact_stiffness:   [N/m] of every surface; two in contact act in series. None: the weight of everything that
                          moves, on a single contact, sinks in by a millimetre.
