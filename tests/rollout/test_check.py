@@ -421,7 +421,7 @@ def test_residuals_are_no_gradients():
 
 
 def test_rounding_does_not_explain_an_error_that_it_is_smaller_than():
-    # beside a state of a million, no step size shows a slope of 1e-4 to the tolerance
+    # beside a state of a thousand, no step size shows a slope of 1e-4 to the tolerance
     for factor, status in ((1.0, AGREES), (1.001, WRONG), (0.9, WRONG)):
         assert Curve(lambda a: 1e-4 * np.sin(a), [1.0], factor * 1e-4 * np.cos(1.0)).check(1e3).status == status
 

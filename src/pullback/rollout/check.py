@@ -616,14 +616,14 @@ def _errors(
     gap[np.isnan(gap)] = np.inf
     rounding[np.isnan(rounding)] = np.inf
     sharp = rounding <= tolerance * largest
-    # A step size whose rounding hides the tolerance counts only where no other agrees, less what rounding explains;
-    # of these the one that says most, or the worst of them would explain everything.
-    rows = np.arange(len(gap))
-    best = np.argmin(np.where(sharp, gap, np.inf), axis=1)
-    agrees = sharp[rows, best] & (gap[rows, best] <= tolerance * largest)
-    best = np.where(agrees, best, np.argmin(gap + rounding, axis=1))
+    # Step sizes whose rounding hides the tolerance: where no other agrees, they count less what rounding explains. But
+    # it must be smaller than the error that the others show, or there would always be one that explains everything.
+    trusted = rounding <= np.maximum(tolerance * largest, np.min(rounding, axis=1, keepdims=True))
+    shown = np.min(np.where(trusted, gap, np.inf), axis=1, keepdims=True)
     explained = np.where(sharp | np.isinf(rounding), 0.0, rounding)
-    judged = np.maximum(gap - explained, 0.0)
+    judged = np.where(trusted | (rounding < shown), np.maximum(gap - explained, 0.0), np.inf)
+    best = np.argmin(judged, axis=1)
+    rows = np.arange(len(gap))
     measure = np.maximum(largest, floor / tolerance if tolerance > 0 else 0.0)
     error = judged[rows, best] / np.maximum(measure, np.finfo(float).tiny)
 
