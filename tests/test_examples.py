@@ -12,6 +12,7 @@ SAYS = {
     "01_first_gradient.py": r"d angle / d mass of pole: +-0\.3003 rad/kg",
     "02_swing_up.py": r"success: the pole stands",
     "03_identify_mass.py": r"success: every mass is within 5 %",
+    "04_slide_a_box.py": r"success: within 2 cm and 0\.02 rad of the target",
 }
 WRITES = {"02_swing_up.py": ("out/swing_up/loss.png", "out/swing_up/replay.html")}
 

@@ -44,7 +44,11 @@ DROPS = {  # name: contact model, attributes of the shapes, colour
     "ContactConvex\nsolref 0.05 0.3": (pb.ContactConvex(), BOUNCY, BLUE),
     "ContactImpulse\nrestitution 0.5": (pb.ContactImpulse(restitution=0.5), 'condim="1"', ORANGE),
     "ContactCompliant\n10 kN/m, smoothing 0.1 mm": (pb.ContactCompliant(**STIFF), 'condim="1"', GREEN),
-    "ContactConvex\nthe same, solimp from 0": (pb.ContactConvex(), BOUNCY + ' solimp="0 0.95 0.05 0.5 1"', PURPLE),
+    "ContactConvex\nsolref 0.05 0.3, solimp from 0": (
+        pb.ContactConvex(),
+        BOUNCY + ' solimp="0 0.95 0.05 0.5 1"',
+        PURPLE,
+    ),
     "ContactCompliant\n10 kN/m, smoothing 1 cm": (pb.ContactCompliant(**STIFF, smoothing=1e-2), 'condim="1"', RED),
 }
 

@@ -461,8 +461,9 @@ def _quotients(probe: Probe, name: str, steps: np.ndarray, entries: np.ndarray) 
     rounding = np.fmax(up_rounding, down_rounding) / moves
     for side, once in ((1.0, up), (-1.0, down)):  # second-order differences from one side, where the other is refused
         missing = np.isnan(numeric) & ~np.isnan(once)
-        twice, _ = changes(2 * side, missing)
+        twice, twice_rounding = changes(2 * side, missing)
         numeric = np.where(missing, side * (4 * once - twice) / (2 * moves), numeric)
+        rounding = np.where(missing, 2 * rounding + twice_rounding / (2 * moves), rounding)
     rounding = np.where(np.isnan(numeric), np.nan, rounding)
     return Quotients(numeric, rounding, up / moves, -down / moves, moves)
 
