@@ -60,22 +60,10 @@ setup: $(VENV)/.ready-test
 demo: $(VENV)/.ready-demo
 	$(PY) examples/02_swing_up.py
 
-# Two test workers that need the same kernel would both compile it: compile all of them first, one process a precision.
-define COMPILE_KERNELS
-import pkgutil, sys
-import warp as wp
-wp.config.log_level = wp.LOG_ERROR
-from pullback import kernels
-for found in pkgutil.iter_modules(kernels.__path__):
-    module = wp.get_module(kernels.specialise(sys.argv[1], found.name).__name__)
-    if module.kernels:
-        wp.load_module(module, device="cpu")
-endef
-export COMPILE_KERNELS
-
+# Two test workers that need the same kernel would both compile it.
 kernels: $(VENV)/.ready-test
 	@echo "Compiling kernels (cached from the second time on) ..."
-	@$(PY) -c "$$COMPILE_KERNELS" float32 & first=$$!; $(PY) -c "$$COMPILE_KERNELS" float64 && wait $$first
+	@$(PY) tests/compile_kernels.py
 
 test: $(VENV)/.ready-test kernels
 	$(PY) -m ruff check .

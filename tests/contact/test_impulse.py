@@ -504,7 +504,6 @@ FEW_JOINTS = {
 
 # Was wrong: the 2×2 block of a contact's tangents is singular where nothing can slide in some direction, and dividing
 # by its determinant gave NaN. Planar robots could not be simulated.
-@pytest.mark.xfail(reason="depth that slop leaves is not allowed for; to be looked at")
 @pytest.mark.parametrize("kind", FEW_JOINTS)
 def test_contacts_of_mechanisms_with_few_joints(kind):
     joints, q, v = FEW_JOINTS[kind]
@@ -515,7 +514,10 @@ def test_contacts_of_mechanisms_with_few_joints(kind):
     state = system.state(q, v)
     after = system.step(state)
     assert np.all(np.isfinite(after.v))
-    report = pb.check_system(system, state, steps=(1e-5, 1e-6), names=("q", "v", "mass", "friction"))
+    # a fast landing is all but forgotten: of the velocity, 1e-7 is left by the softness of the contact
+    report = pb.check_system(
+        system, state, steps=(1e-2, 1e-3, 1e-4, 1e-5), names=("q", "v", "mass", "friction"), tolerance=1e-5
+    )
     assert report["v"].largest > 0
 
 

@@ -203,9 +203,7 @@ def test_worlds_do_not_know_of_each_other():
     at.assert_worlds_apart(impulse(sweeps=20))
 
 
-# Wrong: they differ in the last three digits, depending on whether gradients of parameters are wanted.
-@pytest.mark.xfail(strict=True, reason="the compiler contracts sums and products differently in the two cases")
-def test_without_parameters_the_other_gradients_are_the_same_bits():
+def test_without_parameters_the_other_gradients_are_the_same():
     at.assert_params_are_optional(impulse(sweeps=20))
 
 

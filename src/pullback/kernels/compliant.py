@@ -287,7 +287,7 @@ def contact_law_adjoint(
         slip_bar = -c_bar * c_t * law[1] / speed2
         if wants_params == 1:
             friction_bar = vecr()
-            friction_bar[1] = c_bar * c_t / friction[1]
+            friction_bar[1] = c_bar * now * drag(real(1.0), Jv[1] * Jv[1] + Jv[2] * Jv[2], law[1])
             mixed_friction_adjoint(p, p_bar, g, pair, friction_bar, world)
     depth_bar, speed_bar, k_bar, d_bar, smoothing_bar = spring_force_adjoint(
         depth, Jv[0], stiffness, dissipation, law[0], h, u[0], Ja[0], now_bar
