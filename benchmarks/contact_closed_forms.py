@@ -79,7 +79,7 @@ def head_on(h: float) -> dict[str, float]:
     """Two balls of one mass meet head-on and swap velocities."""
     world = BALL.format("left", "1 0 0", RADIUS, 1.3) + BALL.format("right", "1 0 0", RADIUS, 1.3)
     model = pb.load(scene(world, timestep=h, gravity=(0, 0, 0)))
-    system = pb.Articulated(model, contact=pb.ContactImpulse(restitution=1.0, cfm=0.0), worlds=PHASES)
+    system = pb.Articulated(model, contact=pb.ContactImpulse(restitution=1.0, cfm=1e-12, slop=0.0), worlds=PHASES)
     v = np.tile([1.0, -0.5], (PHASES, 1))
     gap = 0.3 + 0.05 * np.linspace(0, 1, PHASES, endpoint=False)
     q = np.stack([-RADIUS - gap / 2, RADIUS + gap / 2], axis=1)
@@ -107,7 +107,7 @@ def bounce(h: float) -> dict[str, float]:
     """A ball falls on the floor and rises to e² of the height; how high it would rise follows from its energy."""
     model = pb.load(scene(BALL.format("ball", "0 0 1", RADIUS, 1.0) + FLOOR, timestep=h))
     e = 0.6
-    system = pb.Articulated(model, contact=pb.ContactImpulse(restitution=e, cfm=0.0), worlds=PHASES)
+    system = pb.Articulated(model, contact=pb.ContactImpulse(restitution=e, cfm=1e-12, slop=0.0), worlds=PHASES)
     system.params["restitution"] = np.full((PHASES, model.mujoco.ngeom), e)  # a gradient for each world
     drop = 0.5 + 0.05 * np.linspace(0, 1, PHASES, endpoint=False)
     run = final(system, RADIUS + drop[:, None], np.zeros((PHASES, 1)), 0.6)

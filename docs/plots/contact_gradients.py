@@ -100,7 +100,11 @@ def smaller_steps(folder: Path) -> None:
     axes.set_xlabel("timestep [ms]")
     axes.set_ylabel("pullback less trend, root mean square [m/m]")
     axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    save(figure, folder / "smaller_steps.png", "Smaller steps help only where force does not jump at touch-down")
+    save(
+        figure,
+        folder / "smaller_steps.png",
+        "Smaller steps help where force does not jump, or jumps on time",
+    )
 
 
 # --- pushing and lifting a block: the force grows for half a second, and stays for another ----------------------------

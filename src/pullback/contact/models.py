@@ -118,7 +118,7 @@ class ContactImpulse(Contact):
     slop: float = 1e-4
     cfm: float = 1e-6
     restitution: float = 0.0
-    rest_speed: float = 0.0
+    rest_speed: float = 0.01
 
     def __post_init__(self):
         super().__post_init__()

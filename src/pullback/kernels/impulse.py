@@ -9,6 +9,10 @@ and friction, within its bound |λ_t| ≤ μ λ_n, brings the sliding velocity, 
 after a fixed number, converged or not; what is differentiated is what was computed, sweep by sweep (Qiao et al. 2021,
 supplement A).
 
+A bounce happens when surfaces touch, somewhere in the step, and not at its start: an impulse λ that acts at the time
+t moves the body for h - t only. Velocities do not know, but the positions are those of v' - (t / h) M⁻¹ Jᵀ λ. Without
+this a ball that falls from a little higher would rise by as much higher, whatever its restitution.
+
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, J M⁻¹ Jᵀ = Bᵀ B. The sweeps keep y = B λ, so
 that a row costs as much as its chain is long, and no matrix over all contacts is stored. All that is made of B are
 products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no derivative of the factors: it is
@@ -19,6 +23,8 @@ the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the row
     b       J v* - target                                                r.z_free, r.joint_z_free
     λ       impulses                                                     r.force, r.joint_force
     G       squared lengths of the columns of B, by row                  r.z_step, r.joint_stiffness
+    X       products of the normal's column with those of a contact      r.cross
+    t / h   when bouncing surfaces touch, in steps                       r.moment
 """
 
 import warp as wp
@@ -63,23 +69,16 @@ def only_normal(x: real):
     return result
 
 
-@wp.func
-def only_tangents(x: real, y: real):
-    result = vecr()
-    result[1] = x
-    result[2] = y
-    return result
-
-
 # --- whitening -------------------------------------------------------------------------------------
 
 
 @wp.func
 def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
-    """B of contact k along its chain, and G."""
+    """B of contact k along its chain, G and X."""
     first = k * m.nv
     length = r.chain_length[k, slot]
     G = vecr()
+    X = vecr()
     for i in range(length):
         d = r.chain[first + i, slot]
         column = r.J[first + i, slot]
@@ -94,7 +93,9 @@ def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
         column = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B[first + i, slot]
         r.B[first + i, slot] = column
         G += wp.cw_mul(column, column)
+        X += column[0] * column
     r.z_step[k, slot] = G
+    r.cross[k, slot] = X
 
 
 @wp.func
@@ -164,23 +165,48 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
 
 
 @wp.func
-def bounces(x: real, speed: real, restitution: real, rest_speed: real, h: real):
-    """Whether surfaces meet within the step, fast enough to part again."""
-    return restitution > real(0.0) and speed < -rest_speed and x + h * speed < real(0.0)
+def rest_aim(x: real, erp: real, h: real):
+    """Velocity along the normal: apart, at most what closes the gap x; else what undoes a share of the depth."""
+    return wp.where(x > real(0.0), -x / h, -erp * x / h)
 
 
 @wp.func
-def aim(x: real, speed: real, restitution: real, erp: real, rest_speed: real, h: real):
-    """Velocity along the normal that is aimed at.
+def touching(x: real, free: real, h: real):
+    """When surfaces touch that are x apart and move at the velocity ``free`` < 0, in steps from now.
 
-    Apart, at most what closes the gap x; in contact, what undoes the share ``erp`` of the depth in a step; or a bounce.
+    If they overlap they did so before, but not longer ago than a step.
     """
-    target = -x / h
-    if x <= real(0.0):
-        target *= erp
-    if bounces(x, speed, restitution, rest_speed, h):
-        target = wp.max(target, -restitution * speed)
-    return target
+    return wp.max(-x / (h * free), real(-1.0))
+
+
+@wp.func
+def bounce_speed(moment: real, speed: real, free: real, restitution: real):
+    """Velocity at the end of the step: what is left of that of touching, and what forces do in the rest of the step."""
+    after = (real(1.0) - moment) * (free - speed)
+    return -restitution * (free - after) + after
+
+
+@wp.func
+def bounces(x: real, speed: real, free: real, restitution: real, erp: real, rest_speed: real, h: real):
+    """Whether surfaces meet within the step, fast enough to part again."""
+    result = bool(False)
+    if restitution > real(0.0) and speed < -rest_speed and free < real(0.0) and x + h * free < real(0.0):
+        result = bounce_speed(touching(x, free, h), speed, free, restitution) > rest_aim(x, erp, h)
+    return result
+
+
+@wp.func
+def aim(x: real, speed: real, free: real, restitution: real, erp: real, rest_speed: real, h: real):
+    """Velocity along the normal that is aimed at, and the moment of a bounce.
+
+    ``speed`` is the velocity now, and ``free`` what it would be at the end of the step without impulses.
+    """
+    target = rest_aim(x, erp, h)
+    moment = real(0.0)
+    if bounces(x, speed, free, restitution, erp, rest_speed, h):
+        moment = touching(x, free, h)
+        target = bounce_speed(moment, speed, free, restitution)
+    return target, moment
 
 
 @wp.func
@@ -201,7 +227,9 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         v = contact_motion(m, r, s.v, k, slot)
         b = v + h * contact_motion(m, r, s.a, k, slot)
         x = c.dist[k, slot] + p.law[world, 1][0]  # a little depth stays, so that contacts at rest do not come and go
-        b[0] = b[0] - aim(x, v[0], restitution(p, g, pair, world), law[0], law[2], h)
+        target, moment = aim(x, v[0], b[0], restitution(p, g, pair, world), law[0], law[2], h)
+        b[0] = b[0] - target
+        r.moment[k, slot] = moment
         r.z_free[k, slot] = b
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
     r.joint_rows[0, slot] = 0
@@ -218,7 +246,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
                 row = r.joint_rows[0, slot]
                 add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J, real(0.0), real(0.0), real(0.0))
                 b_limit = joint_row_motion(m, g, r, s.v, row, slot) + h * joint_row_motion(m, g, r, s.a, row, slot)
-                r.joint_z_free[row, slot] = b_limit - aim(distance, real(0.0), real(0.0), law[0], law[2], h)
+                r.joint_z_free[row, slot] = b_limit - rest_aim(distance, law[0], h)
 
 
 # --- where the sweeps start ------------------------------------------------------------------------
@@ -332,13 +360,14 @@ def tangent_wish(r: Rows, softness: real, residual: vecr, k: int, slot: int):
 
 @wp.func
 def update_contact(m: Tree, g: Shapes, c: Contacts, r: Rows, softness: real, k: int, slot: int):
+    """First the normal's impulse, then, with what that does to sliding, the tangents'."""
     residual = contact_residual(m, r, k, slot)
     old = r.force[k, slot]
     new = old
     new[0] = wp.max(real(0.0), normal_wish(r, softness, residual[0], k, slot))
-    add_contact_impulse(m, r, only_normal(new[0] - old[0]), k, slot)
     if g.pair_dim[c.pair[k, slot]] > 1:
-        x, y = tangent_wish(r, softness, contact_residual(m, r, k, slot), k, slot)
+        residual += (new[0] - old[0]) * r.cross[k, slot]
+        x, y = tangent_wish(r, softness, residual, k, slot)
         bound = r.friction[k, slot][1] * new[0]
         length = wp.sqrt(x * x + y * y)
         if length > bound:
@@ -346,7 +375,7 @@ def update_contact(m: Tree, g: Shapes, c: Contacts, r: Rows, softness: real, k: 
             y *= bound / length
         new[1] = x
         new[2] = y
-        add_contact_impulse(m, r, only_tangents(x - old[1], y - old[2]), k, slot)
+    add_contact_impulse(m, r, new - old, k, slot)
     r.force[k, slot] = new
 
 
@@ -394,11 +423,31 @@ def turn(sweep: int, i: int, count: int):
 
 
 @wp.func
+def bounce_shift(m: Tree, c: Contacts, r: Rows, slot: int):
+    """r.shift = -M⁻¹ Jᵀ λ · moment, by which positions move at another velocity; r.y_shift is it whitened."""
+    for d in range(m.nv):
+        r.y_shift[d, slot] = real(0.0)
+    some = bool(False)
+    for k in range(contact_count(c, slot)):
+        if r.moment[k, slot] != real(0.0):
+            some = True
+            for i in range(r.chain_length[k, slot]):
+                d = r.chain[k * m.nv + i, slot]
+                late = r.moment[k, slot] * wp.dot(r.B[k * m.nv + i, slot], r.force[k, slot])
+                r.y_shift[d, slot] = r.y_shift[d, slot] - late
+    if some:
+        for d in range(m.nv):
+            r.shift[d, slot] = r.y_shift[d, slot]
+        whiten_transposed(m, r, r.shift, slot)
+
+
+@wp.func
 def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """Adds to s.a what impulses change of the velocity, divided by the timestep; r.kept_a is s.a without."""
     for d in range(m.nv):
         r.kept_a[d, slot] = s.a[d, slot]
         r.step[d, slot] = real(0.0)
+        r.shift[d, slot] = real(0.0)
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
@@ -431,3 +480,4 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         whiten_transposed(m, r, r.w, slot)
         for d in range(m.nv):
             s.a[d, slot] = s.a[d, slot] + r.w[d, slot] / m.timestep
+        bounce_shift(m, c, r, slot)

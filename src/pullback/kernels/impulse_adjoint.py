@@ -1,7 +1,7 @@
 """The sweeps of ``impulse.py`` backwards, and from there to everything that its rows are made of.
 
 Cotangents: of y in r.gradient, of λ in r.z and r.joint_z, of b in r.b_bar and r.joint_b_bar, of B in r.B_bar and
-r.joint_B_bar, of the squared lengths G in r.G_bar.
+r.joint_B_bar, of the squared lengths G in r.G_bar, of distances in r.dist_bar and of J v alone in r.speed_bar.
 """
 
 import warp as wp
@@ -11,7 +11,6 @@ from .composites import composite_bodies_adjoint
 from .flavour import vecr
 from .impulse import (
     bounces,
-    contact_residual,
     is_loss,
     joint_residual,
     joint_start_stiffness,
@@ -19,12 +18,12 @@ from .impulse import (
     mass_factor,
     normal_wish,
     only_normal,
-    only_tangents,
     restitution,
     start_stiffness,
     sticking_matrix,
     tangent_weight,
     tangent_wish,
+    touching,
     turn,
     whiten,
 )
@@ -50,23 +49,28 @@ from .tree import Params, Tree, Workspace, add_vec3, read_quat, read_vec3
 
 
 @wp.func
-def aim_adjoint(x: real, speed: real, restitution: real, erp: real, rest_speed: real, h: real, bar: real):
-    """Cotangents of x, speed, restitution and erp in bar · target."""
-    x_bar = -bar / h
-    speed_bar = real(0.0)
-    restitution_bar = real(0.0)
-    erp_bar = real(0.0)
-    target = -x / h
-    if x <= real(0.0):
-        target *= erp
-        x_bar = -erp * bar / h
-        erp_bar = -x * bar / h
-    if bounces(x, speed, restitution, rest_speed, h) and -restitution * speed > target:
-        x_bar = real(0.0)
-        erp_bar = real(0.0)
-        speed_bar = -restitution * bar
-        restitution_bar = -speed * bar
-    return x_bar, speed_bar, restitution_bar, erp_bar
+def rest_aim_adjoint(x: real, erp: real, h: real, bar: real):
+    """Cotangents of x and erp in bar · target."""
+    apart = x > real(0.0)
+    return wp.where(apart, -bar / h, -erp * bar / h), wp.where(apart, real(0.0), -x * bar / h)
+
+
+@wp.func
+def bounce_adjoint(x: real, speed: real, free: real, restitution: real, h: real, bar: real, moment_bar: real):
+    """Cotangents of x, speed, free and restitution in bar · target + moment_bar · moment."""
+    one = real(1.0)
+    moment = touching(x, free, h)
+    after_bar = (one + restitution) * bar
+    free_bar = -restitution * bar + (one - moment) * after_bar
+    speed_bar = -(one - moment) * after_bar
+    after = (one - moment) * (free - speed)
+    restitution_bar = -(free - after) * bar
+    x_bar = real(0.0)
+    if moment > -one:
+        rate_bar = (moment_bar - after_bar * (free - speed)) / (h * free)
+        x_bar = -rate_bar
+        free_bar += rate_bar * x / free
+    return x_bar, speed_bar, free_bar, restitution_bar
 
 
 @wp.func
@@ -112,28 +116,29 @@ def start_impulses_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Row
 
 @wp.func
 def contact_step_adjoint(m: Tree, r: Rows, change: vecr, k: int, slot: int):
-    """Reverses y' = y + B change: y goes back, B_bar is added to. Returns the cotangent of the change."""
+    """Takes y' = y + B change back to y. Returns the cotangent of the change, and the residual B y."""
     change_bar = vecr()
+    residual = vecr()
     for i in range(r.chain_length[k, slot]):
         at = k * m.nv + i
         d = r.chain[at, slot]
         B = r.B[at, slot]
-        y_bar = r.gradient[d, slot]
         y = r.step[d, slot] - wp.dot(B, change)
         r.step[d, slot] = y
-        change_bar += y_bar * B
-        r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * change
-    return change_bar
+        change_bar += r.gradient[d, slot] * B
+        residual += y * B
+    return change_bar, residual
 
 
 @wp.func
-def residual_adjoint(m: Tree, r: Rows, residual_bar: vecr, k: int, slot: int):
-    """Reverses residual = B y."""
+def columns_adjoint(m: Tree, r: Rows, change: vecr, residual_bar: vecr, k: int, slot: int):
+    """Reverses residual = B y and y' = y + B change: adds to the cotangents of B and of y."""
     for i in range(r.chain_length[k, slot]):
         at = k * m.nv + i
         d = r.chain[at, slot]
-        r.B_bar[at, slot] = r.B_bar[at, slot] + r.step[d, slot] * residual_bar
-        r.gradient[d, slot] = r.gradient[d, slot] + wp.dot(r.B[at, slot], residual_bar)
+        y_bar = r.gradient[d, slot]
+        r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * change + r.step[d, slot] * residual_bar
+        r.gradient[d, slot] = y_bar + wp.dot(r.B[at, slot], residual_bar)
 
 
 @wp.func
@@ -153,20 +158,18 @@ def update_contact_adjoint(
     """r.force goes from after the update back to ``old``; r.z is its cotangent."""
     softness = p.law[world, 0][1]
     new = r.force[k, slot]
-    bar = r.z[k, slot]
-    old_bar = vecr()
+    r.force[k, slot] = old
+    change_bar, residual = contact_step_adjoint(m, r, new - old, k, slot)
+    bar = r.z[k, slot] + change_bar
+    old_bar = -change_bar
+    residual_bar = vecr()
     softness_bar = real(0.0)
     G_bar = r.G_bar[k, slot]
-    b_bar = r.b_bar[k, slot]
     if g.pair_dim[c.pair[k, slot]] > 1:
-        change = only_tangents(new[1] - old[1], new[2] - old[2])
-        change_bar = contact_step_adjoint(m, r, change, k, slot)
-        r.force[k, slot] = old
-        x, y = tangent_wish(r, softness, contact_residual(m, r, k, slot), k, slot)
-        x_bar = bar[1] + change_bar[1]
-        y_bar = bar[2] + change_bar[2]
-        old_bar[1] = -change_bar[1]
-        old_bar[2] = -change_bar[2]
+        pressed = new[0] - old[0]
+        x, y = tangent_wish(r, softness, residual + pressed * r.cross[k, slot], k, slot)
+        x_bar = bar[1]
+        y_bar = bar[2]
         mu = r.friction[k, slot][1]
         bound = mu * new[0]
         length = wp.sqrt(x * x + y * y)
@@ -188,29 +191,26 @@ def update_contact_adjoint(
         old_bar[1] = old_bar[1] + x_bar - softness * gx
         old_bar[2] = old_bar[2] + y_bar - softness * gy
         softness_bar = -gx * x - gy * y
-        b_bar[1] = b_bar[1] - gx
-        b_bar[2] = b_bar[2] - gy
         # both lengths count in the weight
         length_bar = -gx * (x - old[1]) - gy * (y - old[2])
         G_bar[1] = G_bar[1] + length_bar
         G_bar[2] = G_bar[2] + length_bar
-        residual_adjoint(m, r, only_tangents(-gx, -gy), k, slot)
-    change_n = only_normal(new[0] - old[0])
-    change_n_bar = contact_step_adjoint(m, r, change_n, k, slot)
-    r.force[k, slot] = old
-    wish = normal_wish(r, softness, contact_residual(m, r, k, slot)[0], k, slot)
-    wish_bar = bar[0] + change_n_bar[0]
-    old_bar[0] = -change_n_bar[0]
+        residual_bar[1] = -gx
+        residual_bar[2] = -gy
+        pressed_bar = wp.dot(residual_bar, r.cross[k, slot])
+        bar[0] = bar[0] + pressed_bar
+        old_bar[0] = old_bar[0] - pressed_bar
+        r.cross_bar[k, slot] = r.cross_bar[k, slot] + pressed * residual_bar
+    wish = normal_wish(r, softness, residual[0], k, slot)
     if wish > real(0.0):
-        weight = real(1.0) / (r.z_step[k, slot][0] + softness)
-        g_n = wish_bar * weight
-        old_bar[0] = old_bar[0] + wish_bar - softness * g_n
-        b_bar[0] = b_bar[0] - g_n
+        g_n = bar[0] / (r.z_step[k, slot][0] + softness)
+        old_bar[0] = old_bar[0] + bar[0] - softness * g_n
         G_bar[0] = G_bar[0] - g_n * (wish - old[0])
         softness_bar -= g_n * wish
-        residual_adjoint(m, r, only_normal(-g_n), k, slot)
+        residual_bar[0] = -g_n
+    columns_adjoint(m, r, new - old, residual_bar, k, slot)
     r.z[k, slot] = old_bar
-    r.b_bar[k, slot] = b_bar
+    r.b_bar[k, slot] = r.b_bar[k, slot] + residual_bar
     r.G_bar[k, slot] = G_bar
     if wants_params == 1:
         p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
@@ -269,6 +269,47 @@ def update_joint_adjoint(
 
 
 @wp.func
+def aims_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From b_bar, that of J v* - target, to those of J v*, in its place, of J v, of the distance and of parameters."""
+    law = p.law[world, 0]
+    slop = p.law[world, 1][0]
+    h = m.timestep
+    for k in range(contact_count(c, slot)):
+        pair = c.pair[k, slot]
+        e = restitution(p, g, pair, world)
+        x = c.dist[k, slot] + slop
+        bar = -r.b_bar[k, slot][0]
+        speed = contact_motion(m, r, s.v, k, slot)[0]
+        free = speed + h * contact_motion(m, r, r.kept_a, k, slot)[0]
+        x_bar = real(0.0)
+        erp_bar = real(0.0)
+        speed_bar = real(0.0)
+        if bounces(x, speed, free, e, law[0], law[2], h):
+            x_bar, speed_bar, free_bar, e_bar = bounce_adjoint(x, speed, free, e, h, bar, r.moment_bar[k, slot])
+            r.b_bar[k, slot] = r.b_bar[k, slot] + only_normal(free_bar)
+            if wants_params == 1:
+                restitution_adjoint(p, p_bar, g, pair, e_bar, world)
+        else:
+            x_bar, erp_bar = rest_aim_adjoint(x, law[0], h, bar)
+        r.dist_bar[k, slot] = x_bar
+        r.speed_bar[k, slot] = speed_bar
+        if wants_params == 1:
+            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
+            p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(x_bar, real(0.0), real(0.0))
+
+
+@wp.func
 def sweeps_adjoint(
     m: Tree,
     g: Shapes,
@@ -290,12 +331,20 @@ def sweeps_adjoint(
     for d in range(m.nv):
         r.y_end[d, slot] = r.step[d, slot]
         r.y_end_bar[d, slot] = r.gradient[d, slot]
+    whiten(m, r, r.shift_bar, slot)
     for k in range(contacts):
-        r.z[k, slot] = vecr()
+        # positions: λ acts on them from the moment on
+        moved = vecr()
+        for i in range(r.chain_length[k, slot]):
+            at = k * m.nv + i
+            late_bar = r.shift_bar[r.chain[at, slot], slot]
+            moved -= late_bar * r.B[at, slot]
+            r.B_bar[at, slot] = -late_bar * r.moment[k, slot] * r.force[k, slot]
+        r.moment_bar[k, slot] = wp.dot(moved, r.force[k, slot])
+        r.z[k, slot] = r.moment[k, slot] * moved
         r.b_bar[k, slot] = vecr()
         r.G_bar[k, slot] = vecr()
-        for i in range(r.chain_length[k, slot]):
-            r.B_bar[k * m.nv + i, slot] = vecr()
+        r.cross_bar[k, slot] = vecr()
     for k in range(joints):
         r.joint_z[k, slot] = real(0.0)
         r.joint_b_bar[k, slot] = real(0.0)
@@ -332,15 +381,16 @@ def sweeps_adjoint(
     sticking_matrix(m, g, s, c, r, slot)
     start_impulses_adjoint(m, g, s, c, r, slot)
     mass_factor(m, s, r, slot)
+    aims_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
     two = real(2.0)
     for k in range(contacts):
         G_bar = r.G_bar[k, slot]
+        cross_bar = r.cross_bar[k, slot]
         for i in range(r.chain_length[k, slot]):
             at = k * m.nv + i
             B = r.B[at, slot]
-            r.B_bar[at, slot] = r.B_bar[at, slot] + vecr(
-                two * G_bar[0] * B[0], two * G_bar[1] * B[1], two * G_bar[2] * B[2]
-            )
+            B_bar = two * wp.cw_mul(G_bar, B) + B[0] * cross_bar + only_normal(wp.dot(cross_bar, B))
+            r.B_bar[at, slot] = r.B_bar[at, slot] + B_bar
             d = r.chain[at, slot]
             s.a_bar[d, slot] = s.a_bar[d, slot] + m.timestep * wp.dot(r.J[at, slot], r.b_bar[k, slot])
     for k in range(joints):
@@ -452,12 +502,14 @@ def rows_adjoint(
     """
     contacts = contact_count(c, slot)
     joints = r.joint_rows[0, slot]
-    # The change of velocity is made like a row: c = W a_bar / h is its B, and y its cotangent.
+    # The change of velocity is made like a row: c = W a_bar / h is its B, and y its cotangent. So is the shift.
     for d in range(m.nv):
         s.S_bar[d, slot] = vec6()
         above = int(d)
         while above >= 0:
-            r.M[d * m.nv + above, slot] = real(0.5) * r.y_end[above, slot] * r.y_end_bar[d, slot]
+            r.M[d * m.nv + above, slot] = real(0.5) * (
+                r.y_end[above, slot] * r.y_end_bar[d, slot] + r.y_shift[above, slot] * r.shift_bar[d, slot]
+            )
             above = m.dof_parent[above]
     for k in range(contacts):
         add_products(m, r, k, slot)
@@ -549,7 +601,7 @@ def ball_axis_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, J_bar: vec3, k:
 
 
 @wp.func
-def aims_adjoint(
+def approach_adjoint(
     m: Tree,
     g: Shapes,
     p: Params,
@@ -561,11 +613,11 @@ def aims_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """Adds the cotangents of Σ b_bar · (J v + h J a - target) to V_bar, G_bar, W, q_bar and parameters; s.a is free."""
-    law = p.law[world, 0]
+    """Adds cotangents of Σ b_bar · (J v + h J a) + speed_bar J v + dist_bar distance to V_bar, G_bar, W, q_bar, p_bar.
+
+    s.a is free.
+    """
     h = m.timestep
-    law_bar = vec3()
-    slop_bar = real(0.0)
     for i in range(m.body_parent.shape[0]):
         s.G_bar[i, slot] = vec6()
     for k in range(contact_count(c, slot)):
@@ -577,14 +629,8 @@ def aims_adjoint(
         pos = c.pos[k, slot]
         Jv = contact_motion(m, r, s.v, k, slot)
         Ja = contact_motion(m, r, s.a, k, slot)
-        e = restitution(p, g, pair, world)
-        dist_bar, speed_bar, e_bar, erp_bar = aim_adjoint(
-            c.dist[k, slot] + p.law[world, 1][0], Jv[0], e, law[0], law[2], h, -b_bar[0]
-        )
-        law_bar += vec3(erp_bar, real(0.0), real(0.0))
-        slop_bar += dist_bar
-        if wants_params == 1:
-            restitution_adjoint(p, p_bar, g, pair, e_bar, world)
+        speed_bar = r.speed_bar[k, slot]
+        dist_bar = r.dist_bar[k, slot]
         v_force = b_bar[0] * n + b_bar[1] * t1 + b_bar[2] * t2
         a_force = h * v_force
         v_force += speed_bar * n
@@ -616,10 +662,9 @@ def aims_adjoint(
                 ball_axis_adjoint(
                     m, g, s, r, row_bar * (read_vec3(s.v, d, slot) + h * read_vec3(s.a, d, slot)), k, slot
                 )
+            erp = p.law[world, 0][0]
             distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
-            x_bar, _speed, _e, erp_bar_limit = aim_adjoint(distance, real(0.0), real(0.0), law[0], law[2], h, -row_bar)
-            law_bar += vec3(erp_bar_limit, real(0.0), real(0.0))
+            x_bar, erp_bar = rest_aim_adjoint(distance, erp, h, -row_bar)
             limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
-    if wants_params == 1:
-        p_bar.law[world, 0] = p_bar.law[world, 0] + law_bar
-        p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(slop_bar, real(0.0), real(0.0))
+            if wants_params == 1:
+                p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))

@@ -205,7 +205,12 @@ def step(
     else:
         for d in range(m.nv):
             s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
-        advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+        if IMPULSE:
+            for d in range(m.nv):
+                s.stage_v[d, slot] = s.v[d, slot] + r.shift[d, slot]
+            advance(m, s, s.q_start, s.stage_v, 0, m.timestep, slot)
+        else:
+            advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
     if status == HEALTHY and not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
         status = NOT_FINITE
     return status

@@ -10,7 +10,7 @@ from .constrained import constrained_solve, constraints_adjoint, push_contact_fo
 from .flavour import COMPLIANT, CONVEX, IMPULSE
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
 from .gyroscopic import gyroscopic_adjoint, gyroscopic_solve
-from .impulse_adjoint import aims_adjoint, rows_adjoint, sweeps_adjoint
+from .impulse_adjoint import approach_adjoint, rows_adjoint, sweeps_adjoint
 from .rows import Rows, has_rows
 from .scalar import real, vec3, vec4
 from .shapes import Contacts, Shapes
@@ -106,7 +106,7 @@ def accelerate_adjoint(
         if IMPULSE:
             if has_rows(c, r, slot):
                 rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-                aims_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
                 with_G = 1
                 with_S = 1
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
@@ -173,7 +173,7 @@ def step_adjoint(
             leave_stage(m, s, stage, slot)
         else:
             if visit == last:
-                leave_step_adjoint(m, s, slot)
+                leave_step_adjoint(m, s, r, slot)
             for d in range(m.nv):
                 s.q_bar[d, slot] = real(0.0)
                 s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
@@ -212,7 +212,7 @@ def rotation_rates_adjoint(m: Tree, s: Workspace, stage: int, slot: int):
 
 
 @wp.func
-def leave_step_adjoint(m: Tree, s: Workspace, slot: int):
+def leave_step_adjoint(m: Tree, s: Workspace, r: Rows, slot: int):
     """From the cotangents after the step, those of its start and of its stages' velocities and accelerations."""
     h = m.timestep
     if m.integrator == RK4:
@@ -232,7 +232,16 @@ def leave_step_adjoint(m: Tree, s: Workspace, slot: int):
         # v' = v + h a, q' = q ⊕ h v'
         for d in range(m.nv):
             s.stage_v[d, slot] = s.v[d, slot] + h * s.a[d, slot]
-        advance_adjoint(m, s.stage_v, 0, h, s.q_bar, s.v_bar, slot)
+        if IMPULSE:
+            # q' = q ⊕ h (v' + shift)
+            for d in range(m.nv):
+                s.stage_v[d, slot] = s.stage_v[d, slot] + r.shift[d, slot]
+                r.shift_bar[d, slot] = real(0.0)
+            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, r.shift_bar, slot)
+            for d in range(m.nv):
+                s.v_bar[d, slot] = s.v_bar[d, slot] + r.shift_bar[d, slot]
+        else:
+            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, s.v_bar, slot)
         for d in range(m.nv):
             s.q_start_bar[d, slot] = s.q_bar[d, slot]
             s.v_start_bar[d, slot] = s.v_bar[d, slot]
