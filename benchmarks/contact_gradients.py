@@ -52,7 +52,7 @@ def situations() -> dict[str, tuple[str, np.ndarray, np.ndarray]]:
         "rest": (flat, box(2e-3, 0.0), still),
         "sticking": (tilted, box(2e-3), still),
         "sliding": (flat, box(2e-3), slides),
-        "separating": (flat, box(1e-4), leaves),
+        "separating": (flat, box(3e-4), leaves),
         "many contacts": _pile(),
         "joint limits": _limits(),
     }

@@ -30,7 +30,8 @@ LINE = {package: number for number, packages in enumerate(LINES) for package in 
 KERNELS = [
     *("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
     *("shapes", "support", "features", "narrow", "narrow_box", "convex_pairs", "flavour", "collide"),
-    *("rows", "law", "materials", "convex", "compliant", "constrained", "impulse", "composites", "impulse_adjoint"),
+    *("rows", "law", "materials", "convex", "compliant", "constrained", "impulse"),
+    *("impulse_adjoint", "composites", "impulse_rows_adjoint"),
 ]
 
 

@@ -22,7 +22,7 @@ from pullback.cli.common import (
 from pullback.core.errors import PullbackError
 from pullback.dynamics import Articulated
 from pullback.rollout import Report, WrongGradient, check_system
-from pullback.rollout.check import NO_INFLUENCE
+from pullback.rollout.check import KINK, NO_INFLUENCE
 
 ABOUT = """\
 Compares the gradients of a step, and of a short rollout, with central differences at several step sizes: for every
@@ -96,10 +96,12 @@ def _show(args, reports: dict[int, Report]) -> None:
         if not report.passed:
             print(f"{what}: WRONG: {WrongGradient(report)}")
         elif row is not None:
-            idle = sum(other.status == NO_INFLUENCE for other in report.rows)
+            idle, kinks = (sum(other.status == status for other in report.rows) for status in (NO_INFLUENCE, KINK))
             print(
                 f"{what}: all {len(report.rows) - idle} gradients agree; the worst is {row.field!r} at {row.worst}, "
-                f"error {row.error:.1e}, slope {row.slope_text}" + (f"; {idle} without influence here" if idle else "")
+                f"error {row.error:.1e}, slope {row.slope_text}"
+                + (f"; {kinks} at a kink, where the slopes of the two sides differ" if kinks else "")
+                + (f"; {idle} without influence here" if idle else "")
             )
 
 

@@ -11,8 +11,8 @@ precision. Warp sees several modules, compiles only those that are launched, and
 
 Inside this directory a module imports only from those above it:
 scalar, spatial, tree, forces, sweeps, gyroscopic; shapes, support, features, narrow, narrow_box, convex_pairs; flavour,
-collide, rows, law, materials, convex, compliant, constrained, impulse, composites, impulse_adjoint; then the kernels
-(step, step_adjoint, algorithms, report).
+collide, rows, law, materials, convex, compliant, constrained, impulse, impulse_adjoint, composites,
+impulse_rows_adjoint; then the kernels (step, step_adjoint, algorithms, report).
 """
 
 import functools

@@ -10,7 +10,8 @@ from .constrained import constrained_solve, constraints_adjoint, push_contact_fo
 from .flavour import COMPLIANT, CONVEX, IMPULSE
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
 from .gyroscopic import gyroscopic_adjoint, gyroscopic_solve
-from .impulse_adjoint import approach_adjoint, rows_adjoint, sweeps_adjoint
+from .impulse_adjoint import sweeps_adjoint
+from .impulse_rows_adjoint import approach_adjoint, rows_adjoint
 from .rows import Rows, has_rows
 from .scalar import real, vec3, vec4
 from .shapes import Contacts, Shapes
