@@ -1,0 +1,76 @@
+"""CMA-ES, for comparison: it needs no gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.plan.methods import Memory, Method
+
+
+@dataclass(frozen=True)
+class CMA(Method):
+    """Covariance matrix adaptation (Hansen), from the package ``cma``. One iteration evaluates a whole population.
+
+    spread:      standard deviation of the first population, in the units of the variables
+    population:  points an iteration; None for 4 + 3 ln n
+    """
+
+    spread: float = 0.1
+    population: int | None = None
+    _running: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    wants_gradients = False
+
+    def begin(self, x, low, high, seed):
+        # What was told, in order, is enough to get back to here: the package draws the same points again.
+        told = np.zeros((0, self._size(x)))
+        return {"x": x, "start": x, "low": low, "high": high, "seed": np.array(seed), "told": told}
+
+    def _size(self, x: np.ndarray) -> int:
+        return self.population or 4 + int(3 * np.log(len(x)))
+
+    def ask(self, memory):
+        return self._strategy(memory)[1]
+
+    def tell(self, memory, losses, gradients):
+        strategy, points = self._strategy(memory)
+        strategy.tell(list(points), list(self._ranked(losses)))
+        memory = {**memory, "told": np.concatenate([memory["told"], losses[None]]), "x": strategy.result.xbest}
+        self._running["now"] = (len(memory["told"]), strategy, self._draw(strategy))
+        return memory
+
+    def _strategy(self, memory: Memory):
+        """The package's state that belongs to a memory: the running one, or told everything anew."""
+        count = len(memory["told"])
+        if "now" in self._running and self._running["now"][0] == count:
+            return self._running["now"][1:]
+        try:
+            import cma
+        except ImportError:
+            raise PullbackError("CMA-ES needs the package cma: pip install 'pullback[plan]'") from None
+        bounds = [[None if np.isinf(b) else float(b) for b in memory[name]] for name in ("low", "high")]
+        options = {
+            "seed": int(memory["seed"]) + 1, "popsize": self._size(memory["x"]), "bounds": bounds, "verbose": -9,
+            "tolfun": 0, "tolx": 0, "tolstagnation": 10**9,
+        }  # fmt: skip
+        strategy = cma.CMAEvolutionStrategy(np.array(memory["start"]), self.spread, options)
+        points = self._draw(strategy)
+        for losses in memory["told"]:
+            strategy.tell(list(points), list(self._ranked(losses)))
+            points = self._draw(strategy)
+        self._running["now"] = (count, strategy, points)
+        return strategy, points
+
+    @staticmethod
+    def _draw(strategy) -> np.ndarray:
+        return np.array(strategy.ask())
+
+    @staticmethod
+    def _ranked(losses: np.ndarray) -> np.ndarray:
+        """Only the order counts; what could not be evaluated comes last."""
+        finite = np.isfinite(losses)
+        worst = losses[finite].max() if np.any(finite) else 0.0
+        return np.where(finite, losses, worst + 1 + abs(worst))

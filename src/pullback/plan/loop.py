@@ -1,0 +1,177 @@
+"""The loop around a method: evaluate, tell, remember, until it is good enough."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.plan.methods import Memory, Method
+
+# At most this much work is done again after a kill. [s]
+SAVE_AFTER = 1.0
+
+REACHED, SPENT, STALLED = "target reached", "iterations spent", "no progress"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), what people ask for."""
+
+    losses: np.ndarray
+    gradients: np.ndarray | None
+    figures: np.ndarray
+
+
+Problem = Callable[[np.ndarray, bool], Found]  # (points (k, n), wants_gradients) -> Found
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a minimisation is. Rows of the histories are iterations; of a population, the best point counts.
+
+    x:            the best point so far, by its loss (n,)
+    losses:       (iterations,)
+    figures:      (iterations,) of the same points
+    evaluations:  points looked at
+    seconds:      spent, without what was lost by a kill
+    stopped:      why, or "" while it goes on
+    """
+
+    x: np.ndarray
+    losses: np.ndarray
+    figures: np.ndarray
+    evaluations: int
+    seconds: float
+    stopped: str = ""
+
+    @property
+    def iterations(self) -> int:
+        return len(self.losses)
+
+    @property
+    def best(self) -> int:
+        """The iteration with the smallest loss."""
+        return int(np.argmin(np.where(np.isfinite(self.losses), self.losses, np.inf)))
+
+
+def minimise(
+    problem: Problem,
+    x: np.ndarray,
+    method: Method,
+    *,
+    iterations: int,
+    target: float | None = None,
+    low: np.ndarray | float = -np.inf,
+    high: np.ndarray | float = np.inf,
+    patience: int | None = None,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Minimises the losses of ``problem`` from the first guess x (n,).
+
+    target:      stops when a figure is at most this
+    low, high:   bounds of the variables
+    patience:    stops after so many iterations without a smaller loss
+    checkpoint:  a file to go on from if it exists, written about once a second
+    watch:       called after every iteration
+    """
+    x = np.array(x, dtype=float)
+    low, high = (np.broadcast_to(np.asarray(bound, dtype=float), x.shape).copy() for bound in (low, high))
+    if x.ndim != 1 or not len(x) or not np.all(np.isfinite(x)):
+        raise PullbackError(f"the first guess must be a vector of finite numbers, not one of shape {x.shape}")
+    if np.any(low > high):
+        raise PullbackError(f"the bounds of variable {int(np.argmax(low > high))} exclude each other")
+    nothing = np.zeros(0)
+    progress = Progress(np.clip(x, low, high), nothing, nothing, 0, 0.0)
+    memory = None
+    if checkpoint is not None and Path(checkpoint).exists():
+        progress, memory = load_checkpoint(Path(checkpoint), x, method)
+        progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))  # more may be asked for
+    if memory is None:
+        memory = method.begin(progress.x, low, high, seed)
+    saved = time.monotonic()
+    while not progress.stopped:
+        began = time.perf_counter()
+        found = problem(method.ask(memory), method.wants_gradients)
+        progress = _advanced(progress, method.ask(memory), found)
+        memory = method.tell(memory, found.losses, found.gradients)
+        progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
+        progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))
+        if checkpoint is not None and (progress.stopped or time.monotonic() - saved > SAVE_AFTER):
+            save_checkpoint(Path(checkpoint), progress, memory, method)
+            saved = time.monotonic()
+        if watch is not None:
+            watch(progress)
+    return progress
+
+
+def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
+    ranked = np.where(np.isfinite(found.losses), found.losses, np.inf)
+    best = int(np.argmin(ranked))
+    better = not len(progress.losses) or ranked[best] < np.min(
+        np.where(np.isfinite(progress.losses), progress.losses, np.inf)
+    )
+    return Progress(
+        points[best].copy() if better else progress.x,
+        np.append(progress.losses, found.losses[best]),
+        np.append(progress.figures, found.figures[best]),
+        progress.evaluations + len(points),
+        progress.seconds,
+    )
+
+
+def _why_stop(progress: Progress, iterations: int, target: float | None, patience: int | None) -> str:
+    # of a point that is also the best by its loss: what is returned must be what reached the target
+    if target is not None and progress.best == progress.iterations - 1 and progress.figures[-1] <= target:
+        return REACHED
+    if progress.iterations >= iterations:
+        return SPENT
+    if patience is not None and progress.iterations - 1 - progress.best >= patience:
+        return STALLED
+    return ""
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Method) -> None:
+    """Writes beside the file and then puts it in its place, so that a kill leaves the old one or the new one."""
+    fields = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
+    held = {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as file:
+            np.savez(file, method=np.array(repr(method)), **fields, **held)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+
+
+def load_checkpoint(path: Path, x: np.ndarray, method: Method) -> tuple[Progress, Memory]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            data = {name: file[name] for name in file.files}
+        if str(data.pop("method")) != repr(method) or data["memory_x"].shape != x.shape:
+            raise PullbackError(f"{str(path)!r} belongs to another method or problem: delete it, or use another folder")
+        told = {name.removeprefix("progress_"): value for name, value in data.items() if name.startswith("progress_")}
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: {error}") from error
+    progress = Progress(
+        told["x"],
+        told["losses"],
+        told["figures"],
+        int(told["evaluations"]),
+        float(told["seconds"]),
+        str(told["stopped"]),
+    )
+    memory = {name.removeprefix("memory_"): value for name, value in data.items() if name.startswith("memory_")}
+    return progress, memory

@@ -1,0 +1,169 @@
+"""What a task may look for: the controls of a motion, or parameters of the System."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.core.system import Bars, System
+
+
+class Variables(ABC):
+    """A vector (n,) that stands for something in a motion. Points are several of them, (k, n): one a world."""
+
+    steps: int  # of the motion
+
+    @abstractmethod
+    def begin(self, system: System) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The first guess and the bounds, (n,) each."""
+
+    @abstractmethod
+    def decode(self, system: System, points: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Controls (steps, k, nu), and parameters by name, a set a world."""
+
+    @abstractmethod
+    def pull(self, system: System, points: np.ndarray, bars: Bars) -> np.ndarray:
+        """Cotangents (k, n) of the points from those of controls and parameters."""
+
+    wants_params = False
+
+
+@dataclass(frozen=True)
+class Controls(Variables):
+    """The controls, held for a few steps each.
+
+    steps:   of the motion
+    hold:    steps for which a control stays the same
+    scale:   what a variable of one stands for, (nu,) or one number, in the units of the controls; None for half of the
+             range of each control, or 1 where it has none. Gradient methods move all variables by like amounts.
+    start:   the first guess, (nu,) or (ceil(steps / hold), nu), in the units of the controls
+    """
+
+    steps: int
+    hold: int = 1
+    scale: np.ndarray | float | None = None
+    start: np.ndarray | float = 0.0
+
+    def __post_init__(self):
+        for name in ("steps", "hold"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise PullbackError(f"{name} of Controls must be a whole number of at least 1, not {value!r}")
+
+    @property
+    def knots(self) -> int:
+        return -(-self.steps // self.hold)
+
+    def _limits(self, system: System) -> tuple[np.ndarray, np.ndarray]:
+        model = getattr(system, "model", None)
+        if not hasattr(model, "control_limited"):
+            return np.full(system.nu, -np.inf), np.full(system.nu, np.inf)
+        return tuple(np.where(model.control_limited[:, None], model.control_range, (-np.inf, np.inf)).T)
+
+    def _scale(self, system: System) -> np.ndarray:
+        if self.scale is not None:
+            return np.broadcast_to(np.asarray(self.scale, dtype=float), system.nu)
+        low, high = self._limits(system)
+        return np.where(np.isfinite(high - low), (high - low) / 2, 1.0)
+
+    def begin(self, system):
+        scale = self._scale(system)
+        try:
+            first = np.broadcast_to(np.asarray(self.start, dtype=float), (self.knots, system.nu)) / scale
+        except ValueError:
+            shape = np.shape(self.start)
+            raise PullbackError(
+                f"start of Controls has shape {shape}, but ({system.nu},) or ({self.knots}, {system.nu}) is needed"
+            ) from None
+        low, high = (np.tile(limit / scale, (self.knots, 1)) for limit in self._limits(system))
+        return tuple(np.array(x).ravel() for x in (first, low, high))
+
+    def decode(self, system, points):
+        knots = points.reshape(len(points), self.knots, system.nu) * self._scale(system)
+        controls = np.repeat(knots.transpose(1, 0, 2), self.hold, axis=0)[: self.steps]
+        return np.ascontiguousarray(controls, dtype=system.dtype), {}
+
+    def pull(self, system, points, bars):
+        bar = np.asarray(bars.control, dtype=float)
+        padded = np.zeros((self.knots * self.hold, *bar.shape[1:]))
+        padded[: self.steps] = bar
+        knots = padded.reshape(self.knots, self.hold, *bar.shape[1:]).sum(axis=1)
+        return (knots.transpose(1, 0, 2) * self._scale(system)).reshape(len(points), -1)
+
+
+@dataclass(frozen=True)
+class Parameters(Variables):
+    """Entries of the System's parameters; variables are the logarithms of positive ones, so that steps are in per cent.
+
+    steps:     of the motion
+    entries:   by name of the parameter, a mask or an index of the entries that are looked for; ``...`` for all. All entries
+               that one mask chooses together are one variable if the name is in ``tied``.
+    start:     first guesses by name; those of the System if there are none
+    controls:  of the motion (steps, nu); zero if None
+    tied:      names whose entries have the same value
+    linear:    names whose variables are the entries themselves and not their logarithms
+    """
+
+    steps: int
+    entries: Mapping[str, object]
+    start: Mapping[str, object] = field(default_factory=dict)
+    controls: np.ndarray | None = None
+    tied: tuple[str, ...] = ()
+    linear: tuple[str, ...] = ()
+
+    wants_params = True
+
+    def _mask(self, system: System, name: str) -> np.ndarray:
+        if name not in system.params:
+            raise PullbackError(f"there is no parameter {name!r} to look for; there are {', '.join(system.params)}")
+        mask = np.zeros(system.params[name].shape, dtype=bool)
+        mask[self.entries[name]] = True
+        return mask
+
+    def _base(self, system: System, name: str) -> np.ndarray:
+        base = np.array(system.params[name], dtype=float)
+        if name in self.start:
+            mask = self._mask(system, name)
+            base[mask] = np.broadcast_to(np.asarray(self.start[name], dtype=float), base.shape)[mask]
+        return base
+
+    def begin(self, system):
+        first = []
+        for name in self.entries:
+            values = self._base(system, name)[self._mask(system, name)]
+            if name not in self.linear and not np.all(values > 0):
+                raise PullbackError(f"{name!r} is not positive everywhere: name it in linear=(...)")
+            values = values if name in self.linear else np.log(values)
+            first.append(values[:1] if name in self.tied else values)
+        x = np.concatenate(first)
+        return x, np.full(x.shape, -np.inf), np.full(x.shape, np.inf)
+
+    def _parts(self, system: System, points: np.ndarray):
+        """Name, mask and variables (k, count or 1) of each parameter."""
+        at = 0
+        for name in self.entries:
+            mask = self._mask(system, name)
+            count = 1 if name in self.tied else int(mask.sum())
+            yield name, mask, points[:, at : at + count], slice(at, at + count)
+            at += count
+
+    def decode(self, system, points):
+        params = {}
+        for name, mask, x, _ in self._parts(system, points):
+            value = np.repeat(self._base(system, name)[None], len(points), axis=0)
+            value[:, mask] = x if name in self.linear else np.exp(x)
+            params[name] = value
+        controls = np.zeros((self.steps, system.nu)) if self.controls is None else np.asarray(self.controls)
+        return np.ascontiguousarray(np.repeat(controls[:, None], len(points), axis=1), dtype=system.dtype), params
+
+    def pull(self, system, points, bars):
+        result = np.zeros(points.shape)
+        for name, mask, x, where in self._parts(system, points):
+            bar = np.asarray(bars.params[name], dtype=float)[:, mask]
+            bar = bar if name in self.linear else bar * np.exp(x)
+            result[:, where] = bar.sum(axis=1, keepdims=True) if name in self.tied else bar
+        return result
