@@ -40,23 +40,31 @@ class Controls(Variables):
     hold:    steps for which a control stays the same
     scale:   what a variable of one stands for, (nu,) or one number, in the units of the controls; None for half of the
              range of each control, or 1 where it has none. Gradient methods move all variables by like amounts.
-    start:   the first guess, (nu,) or (ceil(steps / hold), nu), in the units of the controls
+    start:   the first guess, (nu,) or (knots, nu), in the units of the controls
+    until:   the step from which on controls are zero; None for the last
     """
 
     steps: int
     hold: int = 1
     scale: np.ndarray | float | None = None
     start: np.ndarray | float = 0.0
+    until: int | None = None
 
     def __post_init__(self):
-        for name in ("steps", "hold"):
+        for name in ("steps", "hold", "until"):
             value = getattr(self, name)
+            if name == "until" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise PullbackError(f"{name} of Controls must be a whole number of at least 1, not {value!r}")
 
     @property
+    def _driven(self) -> int:
+        return self.steps if self.until is None else min(self.until, self.steps)
+
+    @property
     def knots(self) -> int:
-        return -(-self.steps // self.hold)
+        return -(-self._driven // self.hold)
 
     def _limits(self, system: System) -> tuple[np.ndarray, np.ndarray]:
         model = getattr(system, "model", None)
@@ -84,13 +92,14 @@ class Controls(Variables):
 
     def decode(self, system, points):
         knots = points.reshape(len(points), self.knots, system.nu) * self._scale(system)
-        controls = np.repeat(knots.transpose(1, 0, 2), self.hold, axis=0)[: self.steps]
-        return np.ascontiguousarray(controls, dtype=system.dtype), {}
+        controls = np.zeros((self.steps, len(points), system.nu), dtype=system.dtype)
+        controls[: self._driven] = np.repeat(knots.transpose(1, 0, 2), self.hold, axis=0)[: self._driven]
+        return controls, {}
 
     def pull(self, system, points, bars):
         bar = np.asarray(bars.control, dtype=float)
         padded = np.zeros((self.knots * self.hold, *bar.shape[1:]))
-        padded[: self.steps] = bar
+        padded[: self._driven] = bar[: self._driven]
         knots = padded.reshape(self.knots, self.hold, *bar.shape[1:]).sum(axis=1)
         return (knots.transpose(1, 0, 2) * self._scale(system)).reshape(len(points), -1)
 
@@ -100,12 +109,12 @@ class Parameters(Variables):
     """Entries of the System's parameters; variables are the logarithms of positive ones, so that steps are in per cent.
 
     steps:     of the motion
-    entries:   by name of the parameter, a mask or an index of the entries that are looked for; ``...`` for all. All entries
-               that one mask chooses together are one variable if the name is in ``tied``.
+    entries:   by name of the parameter, a mask or an index of the entries that are looked for; ``...`` for all
     start:     first guesses by name; those of the System if there are none
     controls:  of the motion (steps, nu); zero if None
-    tied:      names whose entries have the same value
+    tied:      names whose entries all have the same value: one variable
     linear:    names whose variables are the entries themselves and not their logarithms
+    low, high: bounds of the variables
     """
 
     steps: int
@@ -114,6 +123,8 @@ class Parameters(Variables):
     controls: np.ndarray | None = None
     tied: tuple[str, ...] = ()
     linear: tuple[str, ...] = ()
+    low: float = -np.inf
+    high: float = np.inf
 
     wants_params = True
 
@@ -140,7 +151,7 @@ class Parameters(Variables):
             values = values if name in self.linear else np.log(values)
             first.append(values[:1] if name in self.tied else values)
         x = np.concatenate(first)
-        return x, np.full(x.shape, -np.inf), np.full(x.shape, np.inf)
+        return x, np.full(x.shape, self.low), np.full(x.shape, self.high)
 
     def _parts(self, system: System, points: np.ndarray):
         """Name, mask and variables (k, count or 1) of each parameter."""

@@ -1,0 +1,135 @@
+"""Tasks: what they look for, their gradients, and that they are solved as they say."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.plan import REACHED, minimise
+from pullback.tasks import TASKS, Camera, Controls, Loss, Parameters, Task
+
+PENDULUM = """<mujoco><option timestep="0.01"/><worldbody>
+  <body><joint name="one" axis="0 1 0" damping="0.1"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.5" mass="1"/>
+    <body pos="0 0 -0.5"><joint name="two" axis="0 1 0" damping="0.2"/>
+      <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4" mass="0.7"/></body></body></worldbody>
+  <actuator><motor joint="one" ctrlrange="-4 2"/><motor joint="two"/></actuator></mujoco>"""
+
+
+def task(find, **changes) -> Task:
+    system = pb.Articulated(pb.load(PENDULUM, ignore=()), contact=None)
+
+    def loss(run) -> Loss:
+        away = run.q - np.array([0.5, -0.3])
+        return Loss((away**2).sum(axis=(0, 2)) / 2, {"q_bar": away})
+
+    about = {"name": "reach", "about": "two angles", "unit": "rad", "target": 0.05, "camera": Camera((0, -2, 0))}
+    figure = lambda run: np.abs(run.q[-1] - [0.5, -0.3]).max(axis=1)  # noqa: E731
+    start = system.state([0.4, 0.9], [1.0, -2.0])
+    return Task(**{**about, "system": system, "start": start, "find": find, "loss": loss, "figure": figure, **changes})
+
+
+def assert_gradient(of: Task, points: np.ndarray) -> None:
+    found = of(points, True)
+    for k, x in enumerate(points):
+        for i in range(len(x)):
+            move = 1e-5 * np.eye(len(x))[i]
+            up, down = (of((x + s * move)[None], False).losses[0] for s in (1, -1))
+            np.testing.assert_allclose(found.gradients[k, i], (up - down) / 2e-5, rtol=1e-6, atol=1e-8)
+    assert np.abs(found.gradients).min() > 1e-6
+
+
+@pytest.mark.parametrize("until", [None, 13])
+def test_gradients_of_controls(until):
+    """Knots that do not divide the motion, several worlds at once, every variable."""
+    of = task(Controls(23, hold=5, scale=[3.0, 0.7], until=until))
+    x, low, high = of.begin()
+    assert len(x) == 2 * (5 if until is None else 3)
+    np.testing.assert_allclose([low[0], high[0], low[1]], [-4 / 3, 2 / 3, -np.inf])
+    assert_gradient(of, np.random.default_rng(0).uniform(-0.3, 0.3, (3, len(x))))
+
+
+def test_controls_start_where_they_are_told():
+    of = task(Controls(20, hold=10, start=[1.0, -0.5]))
+    x, _, _ = of.begin()
+    np.testing.assert_allclose(of.run(x).controls, np.tile([1.0, -0.5], (20, 1, 1)))
+    np.testing.assert_allclose(x[:2], [1 / 3, -0.5])  # the first has a range of 6 N·m
+
+
+def test_gradients_of_parameters():
+    """Positive ones by their logarithm, some tied to each other, some as they are."""
+    entries = {"mass": [1, 2], "damping": ..., "com": ([1, 2], 2)}
+    controls = np.random.default_rng(1).normal(size=(20, 2))
+    find = Parameters(20, entries, start={"mass": 0.8}, tied=("damping",), linear=("com",), controls=controls)
+    of = task(find)
+    with pytest.raises(pb.PullbackError, match="'stiffness' is not positive"):
+        task(Parameters(20, {"stiffness": ...})).begin()
+    x, _, _ = of.begin()
+    assert len(x) == 2 + 1 + 2
+    np.testing.assert_allclose(np.exp(x[:2]), 0.8)
+    assert_gradient(of, x + np.random.default_rng(0).uniform(-0.1, 0.1, (2, len(x))))
+
+
+def test_a_motion_that_cannot_be_simulated_does_not_spoil_the_others():
+    of = task(Controls(20, hold=20))
+    found = of(np.array([[0.1, 0.2], [0.0, 1e300]]), True)
+    alone = of(np.array([[0.1, 0.2]]), True)
+    assert np.isinf(found.losses[1]) and np.isinf(found.figures[1])
+    np.testing.assert_array_equal(found.losses[0], alone.losses[0])
+    np.testing.assert_array_equal(found.gradients[0], alone.gradients[0])
+
+
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: Controls(0), "steps"),
+        (lambda: Controls(5, hold=2.5), "hold"),
+        (lambda: task(Controls(5, start=[1, 2, 3])).begin(), r"\(3,\)"),
+        (lambda: task(Parameters(5, {"weight": ...})).begin(), "no parameter 'weight'"),
+        (lambda: task(Controls(5), system=pb.Articulated(pb.load(PENDULUM), contact=None, worlds=2)), "one world"),
+    ],
+)
+def test_bad_input(make, match):
+    with pytest.raises(pb.PullbackError, match=match):
+        make()
+
+
+# the tasks themselves
+
+STEPS = {"throw": 20, "golf": 50, "racecar": 10}  # gradient steps at most
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_solved_in_as_many_steps_as_promised(name):
+    of = TASKS[name]()
+    x, low, high = of.begin()
+    first = of(x[None], False)
+    assert first.figures[0] > 5 * of.target  # not solved by doing nothing
+    found = minimise(of, x, of.method, iterations=STEPS[name], target=of.target, low=low, high=high)
+    assert found.stopped == REACHED
+    assert of.figure(of.run(found.x))[0] <= of.target  # what is handed out does it
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_gradients_of_the_tasks(name):
+    """Along random directions, at the start and on the way."""
+    of = TASKS[name]()
+    x, low, high = of.begin()
+    way = minimise(of, x, of.method, iterations=4, low=low, high=high).x
+    rng = np.random.default_rng(0)
+    for point in (x, way):
+        direction = rng.normal(size=len(x))
+        direction /= np.linalg.norm(direction)
+        slope = float(of(point[None], True).gradients[0] @ direction)
+        errors = []
+        for step in (1e-5, 1e-6, 1e-7):
+            pair = of(np.stack([point + step * direction, point - step * direction]), False).losses
+            errors.append(abs((pair[0] - pair[1]) / (2 * step) - slope))
+        assert abs(slope) > 1e-6 and min(errors) < 1e-4 * abs(slope)
+
+
+def test_the_road_of_the_racecar():
+    """Brakes on: v² / 2 μ g is the way it slides."""
+    of = TASKS["racecar"]()
+    x, low, high = of.begin()
+    found = minimise(of, x, of.method, iterations=20, target=1e-5, low=low, high=high)
+    np.testing.assert_allclose(found.x[0], 1 / (2 * 9.81 * 0.8), rtol=0.01)
