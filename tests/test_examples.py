@@ -13,6 +13,7 @@ SAYS = {
     "02_swing_up.py": r"success: the pole stands",
     "03_identify_mass.py": r"success: every mass is within 5 %",
     "04_slide_a_box.py": r"success: within 2 cm and 0\.02 rad of the target",
+    "05_my_task.py": r"success: target reached after \d+ motions: cart at 0\.\d+ m",
 }
 WRITES = {"02_swing_up.py": ("out/swing_up/loss.png", "out/swing_up/replay.html")}
 

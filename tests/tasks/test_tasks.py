@@ -19,8 +19,9 @@ def task(find, **changes) -> Task:
     system = pb.Articulated(pb.load(PENDULUM, ignore=()), contact=None)
 
     def loss(run) -> Loss:
-        away = run.q - np.array([0.5, -0.3])
-        return Loss((away**2).sum(axis=(0, 2)) / 2, {"q_bar": away})
+        away, controls = run.q - np.array([0.5, -0.3]), run.controls
+        values = (away**2).sum(axis=(0, 2)) / 2 + 0.1 * (controls**2).sum(axis=(0, 2))
+        return Loss(values, {"q_bar": away}, 0.2 * controls)
 
     about = {"name": "reach", "about": "two angles", "unit": "rad", "target": 0.05, "camera": Camera((0, -2, 0))}
     figure = lambda run: np.abs(run.q[-1] - [0.5, -0.3]).max(axis=1)  # noqa: E731

@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import check, simulate
+from pullback.cli import check, optimize, simulate, tasks
 from pullback.cli.common import Parser, one_line
 from pullback.core.errors import PullbackError
 from pullback.version import __version__
 
-VERBS = (simulate, check)
+VERBS = (tasks, optimize, simulate, check)
 
 __all__ = ["main"]
 

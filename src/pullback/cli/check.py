@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pullback.cli.common import (
     add_common,
+    add_robot,
     compiling_note,
     make_system,
     positive,
@@ -35,6 +36,7 @@ Exit code 0: all agree. 1: a gradient is wrong. 2: bad input.
 
 def add(verbs) -> None:
     parser = verbs.add_parser("check", help="compare a robot's gradients with finite differences", description=ABOUT)
+    add_robot(parser)
     add_common(parser, out="also write the report as DIR/check.json")
     parser.add_argument("--steps", type=whole(2), default=10, metavar="N", help="of the short rollout (default 10)")
     parser.add_argument("--tolerance", type=positive, metavar="X", help="of the error, against the largest entry")

@@ -81,14 +81,19 @@ def whole(least: int):
 
 
 def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
-    """The robot, and the options every command has."""
+    """The options every command has."""
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of all that is random (default 0)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help=out)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_robot(parser: argparse.ArgumentParser) -> None:
+    """A robot, and how it is read."""
     parser.add_argument(
         "robot", metavar="ROBOT", help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
     )
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of all that is random (default 0)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="default float64")
-    parser.add_argument("--out", type=Path, metavar="DIR", help=out)
     parser.add_argument(
         "--ignore",
         action="append",
@@ -104,7 +109,6 @@ def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
         help="contacts, limits and friction loss as in the file (default), or none",
     )
     parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def read_robot(args) -> Model:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from pullback.cli.common import (
     PROGRESS_AFTER,
     add_common,
+    add_robot,
     compiling_note,
     make_system,
     positive,
@@ -46,6 +47,7 @@ Simulates a robot and writes DIR/motion.npz (q, v, controls, dt) and DIR/motion.
 
 def add(verbs) -> None:
     parser = verbs.add_parser("simulate", help="simulate a robot and write a replay", description=ABOUT)
+    add_robot(parser)
     add_common(parser, out="where to write (default out/ROBOT)")
     parser.add_argument("--seconds", type=positive, default=2.0, metavar="S", help="how long (default 2)")
     parser.add_argument(

@@ -51,9 +51,9 @@ def club_and_ball() -> str:
     return document(root)
 
 
-def golf() -> Task:
+def golf(device: str = "cpu") -> Task:
     model = load(club_and_ball())
-    system = Articulated(model, ContactImpulse(restitution=0.5))
+    system = Articulated(model, ContactImpulse(restitution=0.5), device=device)
     steps = round(SECONDS / model.timestep)
     q = np.array(model.home.q)
     q[0] = -1.3  # drawn back [rad]

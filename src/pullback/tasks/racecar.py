@@ -50,9 +50,9 @@ def car() -> str:
     return document(root)
 
 
-def racecar() -> Task:
+def racecar(device: str = "cpu") -> Task:
     model = load(car())
-    system = Articulated(model, ContactImpulse())
+    system = Articulated(model, ContactImpulse(), device=device)
     steps = round(SECONDS / model.timestep)
     v = np.zeros(model.nv)
     v[0] = SPEED

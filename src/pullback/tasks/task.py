@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.plan import LBFGS, Found, Method
@@ -20,10 +21,12 @@ class Loss(NamedTuple):
     """A loss (worlds,) and its cotangents by field of the state, e.g. ``Loss(values, {"q_bar": ..., "v_bar": ...})``.
 
     Cotangents have the shapes that ``run.pullback`` takes: (steps + 1, worlds, n), or (worlds, n) for the last state.
+    A loss that depends on the controls themselves, on effort say, also gives that cotangent (steps, worlds, nu).
     """
 
     values: np.ndarray
     bars: Mapping[str, Any]
+    controls_bar: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -92,24 +95,26 @@ class Task:
         """Losses, gradients and figures of points (k, n): what :func:`pullback.plan.minimise` asks for."""
         try:
             run = self.run(points)
-        except PullbackError as error:
-            return self._one_by_one(points, wants_gradients, error)
-        values, bars = self.loss(run)
+        except PullbackError:
+            return self._one_by_one(points, wants_gradients)
+        values, bars, controls_bar = self.loss(run)
         gradients = None
         if wants_gradients:
             pulled = run.pullback(**bars, wants_params=self.find.wants_params)
+            if controls_bar is not None:
+                pulled = replace(pulled, control=to_numpy(pulled.control) + controls_bar)
             gradients = self.find.pull(run.system, points, pulled)
         return Found(np.asarray(values, dtype=float), gradients, np.asarray(self.figure(run), dtype=float))
 
-    def _one_by_one(self, points: np.ndarray, wants_gradients: bool, error: PullbackError) -> Found:
+    def _one_by_one(self, points: np.ndarray, wants_gradients: bool) -> Found:
         """One motion that cannot be simulated must not spoil the others."""
         if len(points) == 1:
             nothing = np.full(points.shape, np.nan)
             return Found(np.full(1, np.inf), nothing if wants_gradients else None, np.full(1, np.inf))
         parts = [self(point[None], wants_gradients) for point in points]
         gradients = np.concatenate([part.gradients for part in parts]) if wants_gradients else None
-        return Found(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("losses",)), gradients,
-                     np.concatenate([part.figures for part in parts]))  # fmt: skip
+        losses, figures = (np.concatenate([getattr(part, name) for part in parts]) for name in ("losses", "figures"))
+        return Found(losses, gradients, figures)
 
     def with_start(self, start) -> Task:
         """The same task from another state."""

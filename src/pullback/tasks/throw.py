@@ -79,10 +79,10 @@ def arm_and_ball() -> str:
     return document(root)
 
 
-def throw() -> Task:
+def throw(device: str = "cpu") -> Task:
     model = load(arm_and_ball())
     # Smooth over 2 mm: the ball leaves six beads, one after the other, and each is a kink for a harder surface.
-    system = Articulated(model, ContactCompliant(contact_stiffness=5e3, smoothing=2e-3))
+    system = Articulated(model, ContactCompliant(contact_stiffness=5e3, smoothing=2e-3), device=device)
 
     def flight(run) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The step before each ball lands, or the last; place and velocity there, and the time it still falls [s]."""

@@ -1,0 +1,111 @@
+"""``pullback tasks`` and ``pullback optimize``: files, exit codes, going on after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pullback.cli import main
+from pullback.tasks import TASKS
+
+MY_TASK = Path(__file__).parents[2] / "examples" / "05_my_task.py"
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tasks_are_listed(capsys):
+    assert main(["tasks"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(TASKS)
+    assert main(["tasks", "--json"]) == 0
+    assert [task["name"] for task in json.loads(capsys.readouterr().out)] == list(TASKS)
+
+
+def test_a_task_of_ones_own(folder, capsys):
+    assert main(["optimize", str(MY_TASK)]) == 0
+    out = capsys.readouterr().out
+    assert "solved: 0.00" in out and "target reached" in out
+    result = np.load("out/crane/result.npz", allow_pickle=False)
+    assert result["q"].shape == (len(result["controls"]) + 1, 1, 2)
+    assert result["losses"][-1] == result["losses"].min() and abs(result["q"][-1, 0, 0] - 0.5) <= 0.01
+    assert json.loads((folder / "out/crane/result.json").read_text())["solved"] is True
+    assert b"<html" in (folder / "out/crane/replay.html").read_bytes().lower()
+    assert (folder / "out/crane/loss.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("method", ["adam", "sgd", "cma", "lbfgs"])
+def test_methods(folder, capsys, method):
+    """Two iterations are not enough for any: exit code 1, and the result is written all the same."""
+    if method == "cma":
+        pytest.importorskip("cma")
+    assert main(["optimize", str(MY_TASK), "--method", method, "--iterations", "2", "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["iterations"] == 2 and not summary["solved"] and summary["method"].lower().startswith(method)
+    assert (folder / f"out/crane-{method}/result.npz").exists()
+
+
+def test_it_goes_on_where_it_was(folder, capsys):
+    command = ["optimize", str(MY_TASK), "--method", "adam", "--json"]
+    assert main([*command, "--iterations", "12"]) == 1
+    whole = json.loads(capsys.readouterr().out)
+    again = [*command, "--out", "parts", "--iterations"]
+    assert main([*again, "5"]) == main([*again, "12"]) == 1
+    output = capsys.readouterr()
+    assert "going on from parts/state.npz" in output.err
+    parts = json.loads(output.out[output.out.index("}") + 1 :])
+    assert parts["loss"] == whole["loss"] and parts["iterations"] == 12
+    assert main([*again, "3", "--fresh"]) == 1
+    assert json.loads(capsys.readouterr().out)["iterations"] == 3
+
+
+def test_killed_and_given_again(folder):
+    """The result is the one of an unbroken run, to the last bit."""
+    arguments = ["--method", "adam", "--iterations", "3000", "--all", "--json"]
+    command = [sys.executable, "-m", "pullback.cli", "optimize", str(MY_TASK), *arguments]
+    subprocess.run([*command, "--out", "whole"], capture_output=True, check=False)
+    for wait in (0.3, 0.9):
+        worker = subprocess.Popen([*command, "--out", "parts"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not Path("parts").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(wait)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+    subprocess.run([*command, "--out", "parts"], capture_output=True, check=False)
+    whole, parts = (np.load(f"{name}/result.npz") for name in ("whole", "parts"))
+    np.testing.assert_array_equal(parts["losses"], whole["losses"])
+    np.testing.assert_array_equal(parts["x"], whole["x"])
+    assert len(parts["losses"]) == 3000
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("x = 1", "needs a function task()"),
+        ("def task(): return 3", "needs a function task()"),
+        ("def task(): return 1 / 0", "ZeroDivisionError"),
+        ("import pullback as pb\ndef task(): pb.load('nothing.xml')", "nothing.xml"),
+    ],
+)
+def test_files_that_hold_no_task(folder, capsys, text, words):
+    (folder / "mine.py").write_text(text)
+    assert main(["optimize", "mine.py"]) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1 and err.startswith("pullback: ")
+
+
+@pytest.mark.parametrize("name, words", [("juggle", "there is no task 'juggle'"), ("gone.py", "no file 'gone.py'")])
+def test_tasks_that_are_not_there(folder, capsys, name, words):
+    assert main(["optimize", name]) == 2
+    assert words in capsys.readouterr().err
