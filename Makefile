@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 .PHONY: help setup demo test bench lint kernels clean
 
 help:
-	@echo "make demo    swing up a cart-pole by gradient descent; writes out/swing_up/"
+	@echo "make demo    throw a ball at a target by gradients; writes out/throw/"
 	@echo "make test    ruff and all tests"
 	@echo "make bench   benchmarks/dynamics.py, against the peers it names"
 	@echo "make lint    ruff check and ruff format --check"
@@ -58,7 +58,7 @@ setup: $(VENV)/.ready-test
 # ---- what it is for ----
 
 demo: $(VENV)/.ready-demo
-	$(PY) examples/02_swing_up.py
+	$(PY) -m pullback.cli optimize throw --fresh
 
 # Two test workers that need the same kernel would both compile it.
 kernels: $(VENV)/.ready-test
