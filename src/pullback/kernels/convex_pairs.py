@@ -28,6 +28,7 @@ import warp as wp
 from .scalar import mat33, real, vec3
 from .shapes import (
     CIRCLE,
+    CIRCLE_CUT,
     CUT,
     CYLINDER,
     ELLIPSOID_SHAPE,
@@ -35,7 +36,6 @@ from .shapes import (
     LINE,
     PLANE,
     POINT,
-    RIM,
     SPHERE,
     Contacts,
     Feature,
@@ -742,16 +742,16 @@ def add_on_face(
 @wp.func(inline=False)
 def side_plane(mesh: Mesh, s: Convex, face: int, normal: vec3, k: int, count: int):
     """Side k of the prism over a face: a point of it, its outward normal and pin."""
-    p, _edge, pin = face_corner(mesh, s, face, k)
-    q, _edge2, pin2 = face_corner(mesh, s, face, (k + 1) % count)
+    p, pin = face_corner(mesh, s, face, k)
+    q, pin2 = face_corner(mesh, s, face, (k + 1) % count)
     return p, unit(wp.cross(q - p, normal)), real(0.5) * (pin + pin2)
 
 
 @wp.func
 def face_pin(mesh: Mesh, s: Convex, face: int):
     """What the pins of opposite corners of a face have in common."""
-    _p, _edge, pin = face_corner(mesh, s, face, 0)
-    _p2, _edge2, pin2 = face_corner(mesh, s, face, 2)
+    _p, pin = face_corner(mesh, s, face, 0)
+    _p2, pin2 = face_corner(mesh, s, face, corner_count(mesh, s, face) / 2)
     return real(0.5) * (pin + pin2)
 
 
@@ -807,7 +807,8 @@ def edge_on_face(
                     _p, side, pin = side_plane(mesh, s, face, normal, k, count)
                     mine.edge = side
                     mine.pin = pin
-                    yours = feature(CUT, direction, real(0.5) * (pin_a + pin_b))
+                    kind = wp.where(other.kind == CYLINDER, CIRCLE_CUT, CUT)
+                    yours = feature(kind, direction, real(0.5) * (pin_a + pin_b))
                 point = a + t * (b - a)
                 height = wp.dot(point - o, normal)
                 add_on_face(
@@ -863,11 +864,11 @@ def face_on_face(
     corners = corner_count(mesh, other, other_face)
     some = wp.min(corners, MOST_CORNERS / 2)
     for i in range(some):
-        p, _edge, _pin = face_corner(mesh, other, other_face, i * corners / some)
+        p, _pin = face_corner(mesh, other, other_face, i * corners / some)
         corner[i] = p
         bound[i] = i
     n = int(some)
-    origin, _edge0, _pin0 = face_corner(mesh, s, face, 0)
+    origin, _pin0 = face_corner(mesh, s, face, 0)
     same = FLUSH * wp.sqrt(wp.dot(corner[1] - corner[0], corner[1] - corner[0]))
     for k in range(sides):
         o, side, _pin = side_plane(mesh, s, face, normal, k, sides)
@@ -901,15 +902,12 @@ def face_on_face(
         mine = feature(PLANE, vec3(), face_pin(mesh, s, face))
         yours = feature(POINT, vec3(), vec3())
         if before >= 0 and after >= 0:
-            _p, edge, pin = face_corner(mesh, other, other_face, after * corners / some)
+            _p, pin = face_corner(mesh, other, other_face, after * corners / some)
             yours.pin = pin
-            if other.kind == CYLINDER:
-                yours.kind = RIM
-                yours.edge = edge
         elif before >= 0 or after >= 0:
             e = wp.max(before, after)
-            p, _ep, pin_p = face_corner(mesh, other, other_face, e * corners / some)
-            q, _eq, pin_q = face_corner(mesh, other, other_face, ((e + 1) % some) * corners / some)
+            p, pin_p = face_corner(mesh, other, other_face, e * corners / some)
+            q, pin_q = face_corner(mesh, other, other_face, ((e + 1) % some) * corners / some)
             _o, side, pin = side_plane(mesh, s, face, normal, -1 - wp.min(before, after), sides)
             mine.edge = side
             mine.pin = pin
@@ -919,7 +917,7 @@ def face_on_face(
             k = -1 - after
             if (k + 1) % sides == -1 - before:
                 k = -1 - before
-            _o, _edge, pin = face_corner(mesh, s, face, k)
+            _o, pin = face_corner(mesh, s, face, k)
             mine.pin = pin
             yours = feature(FACE, other_normal, face_pin(mesh, other, other_face))
         height = wp.dot(corner[i] - origin, normal)
