@@ -345,12 +345,13 @@ def check_features(types, shapes, contact, hull, tol=1e-7):
             match kind:
                 case 0 if shape == MESH:
                     assert np.linalg.norm(hull["vertex"] - core, axis=1).min() < tol, where
-                case 0 if shape == CAPSULE and pin[2] == 0:  # some place on the axis, which is fixed
+                case 10 | 11:  # a place on the axis
                     assert np.abs(core[:2]).max() < tol and abs(core[2]) < size[1], where
                 case 0:
                     np.testing.assert_allclose(core, fixed, atol=tol, err_msg=str(where))
-                case 1:
+                case 1 | 12:
                     assert abs(edge @ n) < tol, where
+                    assert np.count_nonzero(pin) == {BOX: 2}.get(shape, 0) + (kind == 12), where
                     apart = core - fixed
                     assert abs(apart @ normal) < tol, where
                     if types != (BOX, BOX):  # whose edges may pass by each other
