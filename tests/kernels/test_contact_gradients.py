@@ -212,3 +212,18 @@ def test_contacts_move_as_features_say(kernels, types, kind):
         steady = sure
     assert steady.mean() > 0.97
     assert error[steady].max() < 1e-8
+
+
+# Was wrong: of a polygon whose lowest corner and the one farthest from it are neighbours, one was taken twice, and
+# rounding decided which.
+@pytest.mark.parametrize("types", [(CYLINDER, CYLINDER), (CYLINDER, BOX), (CYLINDER, MESH), (BOX, MESH)], ids=name_of)
+def test_no_contact_is_found_twice(kernels, types):
+    contacts, _ = kernels
+    hulls = Oracle(types, ("cube", "hull")).hulls()
+    a = contacts(types, *poses(types, hulls, 400, "lying"), hulls)
+    several = 0
+    for count, pos in zip(a["count"], a["pos"], strict=True):
+        apart = np.linalg.norm(pos[:count, None] - pos[None, :count], axis=2) + np.eye(count)
+        assert count == 0 or apart.min() > 1e-9
+        several += count > 2
+    assert several > 10

@@ -819,7 +819,8 @@ def edge_on_face(
 @wp.func
 def spread_out(corner: wp.array(dtype=vec3), n: int, normal: vec3, same: real):
     """Numbers of four corners of a polygon, if it has more: the lowest, the one farthest from it, and the farthest on
-    either side of the line between these."""
+    either side of the line between these. Where there is none on one side, the corner that adds most to the triangle of
+    the other three; corners in one place are named again."""
     keep = wp.vec4i(0, 1, 2, 3)
     if n > 4:
         a = int(0)
@@ -834,13 +835,31 @@ def spread_out(corner: wp.array(dtype=vec3), n: int, normal: vec3, same: real):
                 far = wp.dot(r, r)
                 c = i
         across = wp.cross(normal, corner[c] - corner[a])
+        slack = same * wp.sqrt(far)
         b = int(a)
         d = int(a)
         for i in range(n):
-            if wp.dot(corner[i] - corner[b], across) > same * same:
+            if wp.dot(corner[i] - corner[b], across) > slack:
                 b = i
-            if wp.dot(corner[i] - corner[d], across) < -same * same:
+            if wp.dot(corner[i] - corner[d], across) < -slack:
                 d = i
+        if b == a or d == a:
+            tip = b + d - a  # the one that is not a
+            turn = wp.where(b == a, real(-1.0), real(1.0))
+            beyond_a = turn * wp.cross(corner[a] - corner[tip], normal)
+            beyond_c = turn * wp.cross(corner[tip] - corner[c], normal)
+            fourth = int(a)
+            most = slack
+            for i in range(n):
+                r = corner[i] - corner[tip]
+                gain = wp.max(wp.dot(r, beyond_a), wp.dot(r, beyond_c))
+                if gain > most + slack:
+                    most = gain
+                    fourth = i
+            if b == a:
+                b = fourth
+            else:
+                d = fourth
         keep = wp.vec4i(a, b, c, d)
     return keep
 
@@ -897,6 +916,9 @@ def face_on_face(
     count = wp.min(n, 4)
     for j in range(count):
         i = keep[j]
+        fresh = bool(True)
+        for earlier in range(j):
+            fresh = fresh and keep[earlier] != i
         before = bound[(i + n - 1) % n]
         after = bound[i]
         mine = feature(PLANE, vec3(), face_pin(mesh, s, face))
@@ -921,7 +943,8 @@ def face_on_face(
             mine.pin = pin
             yours = feature(FACE, other_normal, face_pin(mesh, other, other_face))
         height = wp.dot(corner[i] - origin, normal)
-        add_on_face(c, slot, pair, reach, x1, normal, swapped, height, real(0.0), corner[i], mine, yours)
+        if fresh:
+            add_on_face(c, slot, pair, reach, x1, normal, swapped, height, real(0.0), corner[i], mine, yours)
 
 
 @wp.func
