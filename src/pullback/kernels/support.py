@@ -1,4 +1,4 @@
-"""Convex shapes, as the general solver of ``convex_pairs`` sees them: how far they reach in a direction, and which
+"""Convex shapes, as the general solver of ``convex_gap`` sees them: how far they reach in a direction, and which
 features they show there.
 
 A shape is its *core*, inflated by a radius: spheres and capsules are a point and a segment, all other shapes are their
