@@ -18,10 +18,11 @@ FEATURES = ("feature1", "feature2")
 shapes = specialise("float64", "shapes")
 
 
-def compile_both():
+def compile_both(precision: str):
     """Functions that collide a batch of pairs, and that pull cotangents of contacts back."""
-    collide, scalar = specialise("float64_compliant", "collide"), specialise("float64", "scalar")
+    collide, scalar = specialise(f"{precision}_compliant", "collide"), specialise(precision, "scalar")
     real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
+    shapes = specialise(precision, "shapes")
     Contacts, Shapes, Feature = shapes.Contacts, shapes.Shapes, shapes.Feature
     collide_flat_or_curved, pair_adjoint = collide.collide_flat_or_curved, collide.pair_adjoint
 
@@ -64,6 +65,8 @@ def compile_both():
         size_bar[1, i] = z2
 
     def array(values, dtype):
+        values = np.asarray(values)
+        values = values.astype(precision) if values.dtype.kind == "f" else values
         return wp.array(np.ascontiguousarray(values), dtype=dtype, device="cpu")
 
     def contacts(types, x, R, size, reach, hulls):
@@ -86,7 +89,8 @@ def compile_both():
         """(contacts, 18): moments about pos and forces, of either shape; sizes of either."""
         n = len(dist)
         both = np.empty((2, n), dtype=Feature.numpy_dtype())  # np.stack would drop the padding
-        both[0], both[1] = features
+        for name in ("kind", "edge", "pin"):
+            both[name] = np.stack([f[name] for f in features])
         outputs = [wp.zeros((2, n), dtype=t, device="cpu") for t in (vec6, vec3)]
         inputs = [
             array(v, t)
@@ -104,7 +108,12 @@ def compile_both():
 
 @pytest.fixture(scope="module")
 def kernels():
-    return compile_both()
+    return compile_both("float64")
+
+
+@pytest.fixture(scope="module")
+def single():
+    return compile_both("float32")
 
 
 # Right angles between the axes of two shapes.
@@ -212,6 +221,24 @@ def test_contacts_move_as_features_say(kernels, types, kind):
         steady = sure
     assert steady.mean() > 0.97
     assert error[steady].max() < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["lying", "deep", "apart"])
+@pytest.mark.parametrize("types", [(CAPSULE, BOX), (BOX, BOX), (CYLINDER, CYLINDER), (CYLINDER, BOX)], ids=name_of)
+def test_single_precision(kernels, single, types, kind):
+    """Of the same contacts. Where lines are nearly parallel, or a point nearly on a line, little is certain."""
+    hulls = Oracle(types).hulls()
+    x, R, size, reach = poses(types, hulls, 300, kind)
+    a = kernels[0](types, x, R, size, reach, hulls)
+    i, k = np.nonzero(np.arange(MOST)[None] < a["count"][:, None])
+    rng = np.random.default_rng(7)
+    found = [a[name][i, k] for name in ("pos", "normal", "dist")]
+    bars = [rng.normal(size=v.shape) for v in found]
+    features = [a[f][i, k] for f in FEATURES]
+    exact, rough = (f(types, x[:, i], R[:, i], size[:, i], features, *found, *bars) for _, f in (kernels, single))
+    assert np.all(np.isfinite(rough))
+    error = abs(rough - exact).max(axis=1) / abs(exact).max(axis=1)
+    assert np.median(error) < 1e-6 and np.mean(error < 1e-3) > 0.98
 
 
 # Was wrong: of a polygon whose lowest corner and the one farthest from it are neighbours, one was taken twice, and
