@@ -9,6 +9,7 @@ from gradients import BODIES, SHAPES, STATE
 from scenes import scene
 
 import pullback as pb
+from pullback.rollout.check import KINK
 
 # Forces bend over a fraction of a millimetre: differences are near only with steps that are shorter still. The long
 # ones are for parameters whose gradients are little more than rounding.
@@ -136,6 +137,38 @@ def test_differences_across_touching_down_agree():
 
     errors = [abs((value(-WIDTH - h) - value(-WIDTH + h)) / (2 * h) - exact) for h in (1e-4, 1e-5)]
     assert errors[1] < 0.15 * errors[0]
+
+
+# Pairs of bodies, one on the other: lying or standing, and half over an edge. Flat faces are not quite parallel.
+ON_EACH_OTHER = """
+  <body pos="0 0 0.2"><freejoint/><geom type="box" size="0.2 0.15 0.1" pos="0.01 0 0" friction="0.5"/></body>
+  <body pos="0.15 0.02 0.349" euler="1 89 20"><freejoint/><geom type="cylinder" size="0.05 0.1" friction="0.6"/></body>
+  <body pos="1 0 0.2"><freejoint/><geom type="box" size="0.2 0.15 0.1" pos="0.01 0 0" friction="0.5"/></body>
+  <body pos="1.18 0.02 0.349" euler="1 1 20"><freejoint/><geom type="cylinder" size="0.08 0.05" friction="0.6"/></body>
+  <body pos="2 0 0.2"><freejoint/><geom type="cylinder" size="0.2 0.1" pos="0.01 0 0" friction="0.5"/></body>
+  <body pos="2.18 0.02 0.349" euler="1 0.6 20"><freejoint/><geom type="cylinder" size="0.1 0.05" friction="0.6"/></body>
+  <body pos="3 0 0.2"><freejoint/><geom type="cylinder" size="0.2 0.1" pos="0.01 0 0" friction="0.5"/></body>
+  <body pos="3.13 0.02 0.349" euler="1 89 20"><freejoint/><geom type="capsule" size="0.05 0.1" friction="0.6"/></body>
+  <body pos="4 0 0.2"><freejoint/><geom type="box" size="0.2 0.15 0.1" pos="0.01 0 0" friction="0.5"/></body>
+  <body pos="4.02 0.02 0.348" euler="1 89.6 20"><freejoint/><geom type="capsule" size="0.05 0.3" friction="0.6"/></body>
+  <body pos="5 0 0.2"><freejoint/><geom type="mesh" mesh="block" pos="0.01 0 0" friction="0.5"/></body>
+  <body pos="5.18 0.02 0.349" euler="1 1 20"><freejoint/><geom type="cylinder" size="0.08 0.05" friction="0.6"/></body>
+"""
+BLOCK = " ".join(f"{x} {y} {z}" for x in (-0.2, 0.2) for y in (-0.15, 0.15) for z in (-0.1, 0.1))
+
+
+# Was wrong: points of cylinders and capsules that are clipped, or chosen by another contact.
+def test_bodies_on_each_other():
+    block = f'<asset><mesh name="block" vertex="{BLOCK}"/></asset>'
+    xml = scene(ON_EACH_OTHER, rest=block)
+    system = at.uneven(pb.Articulated(pb.load(xml), compliant()))
+    state = system.state(None, 0.1 * np.random.default_rng(0).normal(size=system.nv))
+    report = check(system, state, matter=(*STATE, *SHAPES, *SURFACE), names=(*STATE, *SHAPES, *SURFACE))
+    assert all(row.status != KINK for row in report.rows)
+    # each of them is pushed, and grows
+    bars = system.pullback(state, None, pb.State(np.zeros((1, system.nq)), np.ones((1, system.nv))))
+    sizes = np.any(bars.params.geom_size != 0, axis=-1)
+    assert np.sum(sizes) == 11 and np.all(np.any(bars.params.geom_pos != 0, axis=-1))
 
 
 # robots

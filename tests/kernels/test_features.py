@@ -17,29 +17,30 @@ from pullback.kernels import specialise
 
 shapes = specialise("float64", "shapes")
 POINT, LINE, PLANE, CIRCLE, ELLIPSOID = shapes.POINT, shapes.LINE, shapes.PLANE, shapes.CIRCLE, shapes.ELLIPSOID
-CUT, FACE, LEFT, RIGHT, RIM = shapes.CUT, shapes.FACE, shapes.CIRCLE_LEFT, shapes.CIRCLE_RIGHT, shapes.RIM
+CUT, FACE, LEFT, RIGHT = shapes.CUT, shapes.FACE, shapes.CIRCLE_LEFT, shapes.CIRCLE_RIGHT
+CIRCLE_CUT = shapes.CIRCLE_CUT
 PLANE_SHAPE, SPHERE, CAPSULE, BOX = shapes.PLANE_SHAPE, shapes.SPHERE, shapes.CAPSULE, shapes.BOX
 ELLIPSOID_SHAPE, CYLINDER, MESH = shapes.ELLIPSOID_SHAPE, shapes.CYLINDER, shapes.MESH
 
 OWNERS = {
-    POINT: (SPHERE, CAPSULE, BOX, MESH),
+    POINT: (SPHERE, CAPSULE, CYLINDER, BOX, MESH),
     LINE: (CAPSULE, CYLINDER, BOX, MESH),
     PLANE: (PLANE_SHAPE, CYLINDER, BOX, MESH),
     CIRCLE: (CYLINDER,),
     LEFT: (CYLINDER,),
     RIGHT: (CYLINDER,),
-    RIM: (CYLINDER,),
     ELLIPSOID: (ELLIPSOID_SHAPE,),
-    CUT: (CAPSULE, BOX, MESH),
-    FACE: (BOX, MESH),
+    CUT: (CAPSULE, CYLINDER, BOX, MESH),
+    CIRCLE_CUT: (CYLINDER,),
+    FACE: (CYLINDER, BOX, MESH),
 }
-FREE = (POINT, LINE, CIRCLE, ELLIPSOID, RIM)
-ON_PLANE = (POINT, LINE, PLANE, CIRCLE, LEFT, RIGHT, ELLIPSOID, RIM, CUT, FACE)
+FREE = (POINT, LINE, CIRCLE, ELLIPSOID)
+ON_PLANE = (POINT, LINE, PLANE, CIRCLE, LEFT, RIGHT, ELLIPSOID, CUT, CIRCLE_CUT, FACE)
 PAIRS = [(a, b) for a in FREE for b in FREE]
 PAIRS += [(PLANE, b) for b in ON_PLANE] + [(b, PLANE) for b in ON_PLANE if b != PLANE]
 NAMES = {
     **{POINT: "point", LINE: "line", PLANE: "plane", CIRCLE: "circle", ELLIPSOID: "ellipsoid", CUT: "cut"},
-    **{FACE: "face", LEFT: "left", RIGHT: "right", RIM: "rim"},
+    **{FACE: "face", LEFT: "left", RIGHT: "right", CIRCLE_CUT: "circle cut"},
 }
 
 
@@ -68,11 +69,8 @@ class Side:
         """A point of the core, in the world."""
         growth = self.size - self.made
         if self.shape != BOX:
-            growth = np.stack([0 * growth[..., 0], 0 * growth[..., 0], growth[..., 1]], axis=-1)
-        local = self.place + self.pin * growth
-        if self.kind == RIM:
-            local = local + self.size[..., :1] * self.edge
-        return self.c + turn(self.R, local)
+            growth = np.stack([growth[..., 0], growth[..., 0], growth[..., 1]], axis=-1)
+        return self.c + turn(self.R, self.place + self.pin * growth)
 
 
 def turn(R: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -170,15 +168,15 @@ def meet(x: np.ndarray, e: np.ndarray, y: np.ndarray, s: np.ndarray) -> np.ndarr
 def touch_plane(base: Side, tip: Side):
     """Position, outward normal of the base, and distance."""
     n, y, x = turn(base.R, base.face), base.core, tip.core
-    if tip.kind in (CIRCLE, LEFT, RIGHT):
+    if tip.kind in (CIRCLE, LEFT, RIGHT, CIRCLE_CUT):
         a = turn(tip.R, tip.edge)
         out = unit(-n - dot(-n, a)[:, None] * a)
-        third = {CIRCLE: 0.0, LEFT: 2 * np.pi / 3, RIGHT: -2 * np.pi / 3}[tip.kind]
+        third = {LEFT: 2 * np.pi / 3, RIGHT: -2 * np.pi / 3}.get(tip.kind, 0.0)
         x = x + tip.size[:, :1] * turn(rotation(third * a), out)
     if tip.kind == ELLIPSOID:
         local = tip.size**2 * turn(np.swapaxes(tip.R, -1, -2), -n)
         x = x + turn(tip.R, local) / np.sqrt(-dot(n, turn(tip.R, local)))[:, None]
-    if tip.kind == CUT:
+    if tip.kind in (CUT, CIRCLE_CUT):
         x = meet(x, turn(tip.R, tip.edge), y, turn(base.R, base.edge))
     if tip.kind == FACE:
         x = meet(y, n, x, turn(tip.R, tip.edge))
@@ -243,6 +241,11 @@ def signs(rng: np.random.Generator, *axes: int) -> np.ndarray:
     return pin
 
 
+def on_rim(rng: np.random.Generator) -> np.ndarray:
+    """Pin of a place on the rim of a cylinder."""
+    return np.array([*unit(rng.normal(size=2)), rng.choice([-1.0, 1.0])])
+
+
 def random_size(rng: np.random.Generator, shape: int) -> np.ndarray:
     size = rng.uniform(0.2, 0.6, size=3)
     return size if shape != MESH else 0 * size
@@ -256,7 +259,7 @@ def random_side(rng, shape: int, kind: int, partner: int, outward: np.ndarray, x
     R = axes_with(rng, 0, unit(rng.normal(size=3)))
     k = int(rng.integers(3)) if shape in (BOX, MESH) else 2
     if kind == POINT:
-        pin = {CAPSULE: signs(rng, 2), BOX: signs(rng, 0, 1, 2)}.get(shape, pin)
+        pin = {CAPSULE: signs(rng, 2), CYLINDER: on_rim(rng), BOX: signs(rng, 0, 1, 2)}.get(shape, pin)
     elif kind == LINE:
         R = axes_with(rng, k, unit(np.cross(outward, rng.normal(size=3))))
         edge = np.eye(3)[k] * rng.choice([-1.0, 1.0])
@@ -270,13 +273,19 @@ def random_side(rng, shape: int, kind: int, partner: int, outward: np.ndarray, x
         edge = np.eye(3)[along]
         if shape == MESH:  # a side that leans
             edge = unit(edge + 0.3 * face)
-        offset = {CUT: 0.4 * R[:, k - 1], FACE: 0 * outward}.get(partner, np.cross(outward, rng.normal(size=3)))
-        if shape == CYLINDER:
-            pin = np.array([0.0, 0.0, 1.0])
+        cut = partner in (CUT, CIRCLE_CUT)
+        offset = np.zeros(3) if partner == FACE else np.cross(outward, rng.normal(size=3))
+        if cut:
+            offset = 0.4 * R[:, k - 1]
+        if shape == CYLINDER:  # a chord of the rim is a little nearer than its ends
+            pin = np.array([0.98 if cut else 0.0, 0.0, 1.0])
+            pin = on_rim(rng) if partner == FACE else pin
         if shape == BOX:
-            pin = signs(rng, *{CUT: (k, along), FACE: (0, 1, 2)}.get(partner, (k,)))
+            pin = signs(rng, *({0, 1, 2} if partner == FACE else {k, along} if cut else {k}))
     elif kind == CUT:
         edge = np.eye(3)[k]
+        if shape == CYLINDER:  # a chord of the rim
+            edge, pin = np.array([0.0, 1.0, 0.0]), signs(rng, 0, 2) * [0.98, 0.0, 1.0]
         offset = rng.uniform(-0.5, 0.5) * R @ edge
         if shape == BOX:
             pin = signs(rng, *({0, 1, 2} - {k}))
@@ -284,7 +293,7 @@ def random_side(rng, shape: int, kind: int, partner: int, outward: np.ndarray, x
         R = axes_with(rng, k, unit(outward + 0.5 * rng.normal(size=3)))
         edge = np.eye(3)[k]
         offset = np.cross(R @ edge, rng.normal(size=3))
-        if shape == BOX:
+        if shape in (CYLINDER, BOX):
             pin = signs(rng, k)
     elif kind == ELLIPSOID:
         place = np.zeros(3)
@@ -294,11 +303,11 @@ def random_side(rng, shape: int, kind: int, partner: int, outward: np.ndarray, x
         pin = signs(rng, 2)
         edge = pin if rng.random() < 0.5 else -pin
         axis = R @ edge
-        if kind == RIM:
-            edge = np.array([*unit(rng.normal(size=2)), 0.0])
-        else:
-            third = {CIRCLE: 0.0, LEFT: 2 * np.pi / 3, RIGHT: -2 * np.pi / 3}[kind]
-            offset = size[0] * rotation(third * axis) @ unit(outward - (outward @ axis) * axis)
+        third = {LEFT: 2 * np.pi / 3, RIGHT: -2 * np.pi / 3}.get(kind, 0.0)
+        offset = size[0] * rotation(third * axis) @ unit(outward - (outward @ axis) * axis)
+        if kind == CIRCLE_CUT:
+            pin = np.zeros(3)
+            offset = offset + rng.uniform(-0.5, 0.5) * axis
     if kind in (LINE, PLANE) and partner == PLANE:  # a point fixed to it
         offset = np.zeros(3)
     side = Side(shape, kind, np.zeros(3), R, size, edge, pin, place, size, face)
@@ -319,7 +328,7 @@ def random_contact(rng: np.random.Generator, kind1: int, kind2: int, owner1: int
     s2 = random_side(rng, owner2, kind2, kind1, -normal, pos + (dist / 2 + probe[1]) * normal, sizes[1])
     # A leaning side plane passes through the pierced point, not through the one below it.
     for base, tip, n in ((s1, s2, normal), (s2, s1, -normal)):
-        if base.kind == PLANE and tip.kind == CUT:
+        if base.kind == PLANE and tip.kind in (CUT, CIRCLE_CUT):
             s = base.R @ base.edge
             way = np.cross(n, np.cross(s, n))
             base.c = base.c + way * (s @ (span * n)) / (s @ way)
@@ -569,7 +578,7 @@ def test_a_rim_that_is_upright_up_to_rounding(double):
     c = replace(DEGENERATE["an upright cylinder"], along=0)
     out = np.array([0.6, -0.8, 0.0])
     tilted = replace(c, normal=-unit(c.s2.R @ (1e-14 * out - [0.0, 0.0, 1.0])))
-    fixed = replace(tilted, s2=replace(c.s2, kind=RIM, edge=out))
+    fixed = replace(tilted, s2=replace(c.s2, kind=POINT, pin=c.s2.pin + out))
     bars = np.random.default_rng(1).normal(size=(1, 13))
     np.testing.assert_allclose(double([tilted], bars), double([fixed], bars), atol=0.2)
 

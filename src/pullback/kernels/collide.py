@@ -18,9 +18,25 @@ from .narrow import (
     sphere_cylinder,
     sphere_sphere,
 )
-from .narrow_box import box_box, capsule_box
+from .narrow_box import box_box, capsule_box, edge_end_adjoint, place_adjoint
 from .scalar import mat33, real, vec3, vec4, vec6
-from .shapes import BOX, CAPSULE, CYLINDER, ELLIPSOID_SHAPE, MESH, PLANE_SHAPE, SPHERE, Contacts, Shapes
+from .shapes import (
+    BOX,
+    CAPSULE,
+    CYLINDER,
+    EDGE_END,
+    ELLIPSOID_SHAPE,
+    LINE,
+    MESH,
+    NEXT_PLACE,
+    PLACE,
+    PLANE_SHAPE,
+    SPHERE,
+    Contacts,
+    Feature,
+    Shapes,
+    feature,
+)
 from .spatial import ang, lin, pack, quat_matrix, quat_mul, quat_rotate
 from .tree import Params, Workspace
 
@@ -229,6 +245,49 @@ def detect(g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: i
 
 
 @wp.func
+def pair_adjoint(
+    shape1: int, x1: vec3, R1: mat33, size1: vec3, f1: Feature,
+    shape2: int, x2: vec3, R2: mat33, size2: vec3, f2: Feature,
+    pos: vec3, normal: vec3, dist: real, along: int,
+    pos_bar: vec3, dist_bar: real, n_bar: vec3, t1_bar: vec3, t2_bar: vec3,
+):  # fmt: skip
+    """``contact_adjoint``, and what features do not say of a contact: the motion of points along an edge or an axis."""
+    g1 = f1
+    g2 = f2
+    rest_bar = pos_bar
+    passing = bool(False)
+    if ALL_SHAPES:
+        passing = f1.kind == EDGE_END or f2.kind == EDGE_END
+        if passing:
+            g1 = feature(LINE, f1.edge, f1.pin)
+            g2 = feature(LINE, f2.edge, f2.pin)
+            rest_bar = vec3()
+    bar1, bar2, size1_bar, size2_bar = contact_adjoint(
+        shape1, R1, size1, g1, shape2, R2, size2, g2,
+        pos, normal, dist, along, rest_bar, dist_bar, n_bar, t1_bar, t2_bar,
+    )  # fmt: skip
+    if ALL_SHAPES:
+        if passing:
+            more1, more2, grow1, grow2 = edge_end_adjoint(
+                x1, R1, size1, f1, x2, R2, size2, f2, pos, normal, dist, pos_bar, dist_bar
+            )  # fmt: skip
+            bar1 += more1
+            bar2 += more2
+            size1_bar += grow1
+            size2_bar += grow2
+        if f1.kind == PLACE or f1.kind == NEXT_PLACE:
+            along_axis = wp.dot(lin(bar1), vec3(R1[0, 2], R1[1, 2], R1[2, 2]))
+            more, grow1, grow2 = place_adjoint(
+                x1, R1, size1, x2, R2, size2, pos, f1.kind == NEXT_PLACE, along_axis
+            )  # fmt: skip
+            bar1 += more
+            bar2 -= more
+            size1_bar += grow1
+            size2_bar += grow2
+    return bar1, bar2, size1_bar, size2_bar
+
+
+@wp.func
 def shape_adjoint(
     p: Params,
     p_bar: Params,
@@ -274,12 +333,14 @@ def geometry_adjoint(
     pair = c.pair[k, slot]
     i = g.pair_first[pair]
     j = g.pair_second[pair]
-    bar1, bar2, size1_bar, size2_bar = contact_adjoint(
+    bar1, bar2, size1_bar, size2_bar = pair_adjoint(
         g.kind[i],
+        c.x[i, slot],
         c.R[i, slot],
         p.shape_size[world, i],
         c.feature1[k, slot],
         g.kind[j],
+        c.x[j, slot],
         c.R[j, slot],
         p.shape_size[world, j],
         c.feature2[k, slot],

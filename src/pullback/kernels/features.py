@@ -21,9 +21,9 @@ K is (radius + dist/2) plus the second derivative C of the support function of t
 along a LINE, infinite all over a PLANE: it is the inverse in this formula that is written for each base. A CIRCLE is
 the ellipsoid that has no height.
 
-Clipped points (CUT, FACE) and those of a rim that are not its lowest (CIRCLE_LEFT, CIRCLE_RIGHT) have a PLANE as their
-base, which the normal is fixed to. A PLANE does not say where across it a LINE or another PLANE touches it: the point
-then is fixed to the tip.
+Clipped points (CUT, CIRCLE_CUT, FACE) and those of a rim that are not its lowest (CIRCLE_LEFT, CIRCLE_RIGHT) have a
+PLANE as their base, which the normal is fixed to. A PLANE does not say where across it a LINE or another PLANE touches
+it: the point then is fixed to the tip.
 """
 
 import math
@@ -34,6 +34,7 @@ from .scalar import mat33, real, vec3, vec6
 from .shapes import (
     BOX,
     CIRCLE,
+    CIRCLE_CUT,
     CIRCLE_LEFT,
     CIRCLE_RIGHT,
     CUT,
@@ -41,7 +42,6 @@ from .shapes import (
     FACE,
     LINE,
     PLANE,
-    RIM,
     Feature,
     inflation,
 )
@@ -111,7 +111,8 @@ def firmness(kind: int):
 
 @wp.func
 def is_curved(kind: int):
-    return kind == CIRCLE or kind == ELLIPSOID or kind == CIRCLE_LEFT or kind == CIRCLE_RIGHT
+    around = kind == CIRCLE or kind == CIRCLE_LEFT or kind == CIRCLE_RIGHT or kind == CIRCLE_CUT
+    return around or kind == ELLIPSOID
 
 
 @wp.func
@@ -139,7 +140,7 @@ def pole(R: mat33, axes: vec3, outward: vec3):
     tangent plane from the centre).
 
     The normal of a rim may be along its axis, up to rounding. Which point of it is farthest out is chance then; it is
-    fixed to the rim, as a RIM is: the inverse, by which it would slide when the normal turns, is put to zero.
+    fixed to the rim, as a POINT is: the inverse, by which it would slide when the normal turns, is put to zero.
     """
     y = wp.cw_mul(axes, wp.transpose(R) * outward)
     height = wp.sqrt(wp.dot(y, y))
@@ -173,9 +174,7 @@ def size_adjoint(shape: int, R: mat33, size: vec3, f: Feature, outward: vec3, fo
     """Cotangent of a shape's sizes, from the force on its core and that on a surface which grows outwards from it."""
     local = wp.transpose(R) * force
     swell = press * inflation(shape, f, vec3(real(1.0), real(0.0), real(0.0)))  # 1 or 0, of this size
-    if f.kind == RIM:
-        swell = wp.dot(f.edge, force)
-    result = vec3(swell, f.pin[2] * local[2], real(0.0))
+    result = vec3(swell + f.pin[0] * local[0] + f.pin[1] * local[1], f.pin[2] * local[2], real(0.0))
     if shape == BOX:
         result = wp.cw_mul(f.pin, local)
     if is_curved(f.kind):
@@ -241,7 +240,7 @@ def tip_share(
 
     if f1.kind == PLANE:
         # A line of one shape pierces a plane of the other: the plane takes of the force what the line cannot.
-        if f2.kind == CUT:
+        if f2.kind == CUT or f2.kind == CIRCLE_CUT:
             force -= quotient(wp.dot(f2.edge, force), wp.dot(f2.edge, f1.edge), one) * f1.edge
         if f2.kind == FACE:
             force = quotient(wp.dot(normal, force), wp.dot(normal, f2.edge), one) * f2.edge

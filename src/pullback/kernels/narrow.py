@@ -22,7 +22,6 @@ from .shapes import (
     LINE,
     PLANE,
     POINT,
-    RIM,
     Contacts,
     Feature,
     Mesh,
@@ -236,8 +235,8 @@ def plane_cylinder(
                 on_rim = turn * sideways - real(0.5) * out
             f = feature(kind, axis, pinned(sign))
             if upright:
-                f.kind = RIM
-                f.edge = on_rim
+                out2 = wp.transpose(R2) * on_rim
+                f = feature(POINT, vec3(), vec3(out2[0], out2[1], sign))
             point = x2 + sign * side * cap + radius * on_rim
             add_on_plane(c, slot, pair, reach, x1, normal, point, real(0.0), 0, f)
 

@@ -5,9 +5,24 @@ Which contacts there are, and in which order, is what MuJoCo finds.
 
 import warp as wp
 
+from .features import quotient
 from .narrow import SMALLEST_LENGTH, axis_z, column, pinned, point_and_box
-from .scalar import mat33, real, vec3
-from .shapes import CUT, FACE, LINE, PLANE, POINT, Contacts, add_contact, feature
+from .scalar import mat33, real, vec3, vec6
+from .shapes import (
+    CUT,
+    EDGE_END,
+    FACE,
+    LINE,
+    NEXT_PLACE,
+    PLACE,
+    PLANE,
+    POINT,
+    Contacts,
+    Feature,
+    add_contact,
+    feature,
+)
+from .spatial import lin, pack
 
 SINGLE = real is wp.float32
 
@@ -52,30 +67,33 @@ def beyond(x: real, limit: real):
 # --- capsule and box -------------------------------------------------------------------------------
 
 
-@wp.func
-def capsule_box(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    """The point of the capsule's axis that is closest to the box, and, if the capsule lies along a face or an edge, one
-    more: where the axis, going on from there, ends or leaves the box behind.
+# A place on a capsule's axis is at + t axis, all in the axes of the box; its end -1 is at t = -half, its end 1 at
+# t = half. ``size`` is that of the box.
 
-    All in the axes of the box. A place on the axis is at + t axis; its end -1 is at t = -half, its end 1 at t = half.
-    """
-    at = wp.transpose(R2) * (x1 - x2)
-    world_axis = axis_z(R1)
-    axis = wp.transpose(R2) * world_axis
-    half = size1[1]
-    radius = size1[0]
 
-    # The closest place: of the two ends, where they are over a face or inside, and of the places nearest to the edges.
+@wp.struct
+class Place:
+    """The place on the axis that is closest to the box, and what of the box it is closest to."""
+
+    t: real
+    end: int  # -1, 1: it is that end
+    face: int  # axis of the face it is over, or -1
+    edge: int  # axis of the edge it is closest to, or -1
+    u: real  # place along this edge
+    corner: int  # bits of the signs of this edge's or this corner's coordinates
+    at_corner: bool
+
+
+@wp.func(inline=False)
+def nearest_place(at: vec3, axis: vec3, half: real, size: vec3):
+    """Of the two ends, where they are over a face or inside, and of the places nearest to the edges."""
     best = real(-1.0)
     t = real(0.0)
-    end = int(0)  # -1, 1: the closest place is that end
-    face = int(-1)  # axis of the face it is over
-    edge = int(-1)  # axis of the edge it is closest to
-    u = real(0.0)  # place along this edge
-    corner = int(0)  # bits of the signs of this edge's or this corner's coordinates
+    end = int(0)
+    face = int(-1)
+    edge = int(-1)
+    u = real(0.0)
+    corner = int(0)
     at_corner = bool(False)
     ends = int(2)
     axes = int(3)
@@ -87,7 +105,7 @@ def capsule_box(
         over = int(-1)
         square = real(0.0)
         for m in range(axes):
-            gap_m = wp.abs(p[m]) - size2[m]
+            gap_m = wp.abs(p[m]) - size[m]
             if gap_m > real(0.0):
                 outside += 1
                 over = m
@@ -103,26 +121,26 @@ def capsule_box(
         hi = wp.where(j == 2, 1, 2)
         bits = ((k & 1) << lo) + (((k >> 1) & 1) << hi)
         r = -at  # from the capsule's centre to that of the edge
-        r[lo] += sign_of(bits, lo) * size2[lo]
-        r[hi] += sign_of(bits, hi) * size2[hi]
+        r[lo] += sign_of(bits, lo) * size[lo]
+        r[hi] += sign_of(bits, hi) * size[hi]
         sine2 = axis[lo] * axis[lo] + axis[hi] * axis[hi]
-        scale = half * size2[j]
+        scale = half * size[j]
         if sine2 * scale * scale >= SMALLEST_LENGTH:  # not parallel
             tk = (axis[lo] * r[lo] + axis[hi] * r[hi]) / sine2
             uk = axis[j] * tk - r[j]
-            tip = beyond(uk, size2[j])
+            tip = beyond(uk, size[j])
             if tip != 0:
-                uk = real(tip) * size2[j]
+                uk = real(tip) * size[j]
                 tk = wp.dot(axis, r) + axis[j] * uk
             end_k = beyond(tk, half)
             if end_k != 0:
                 tk = real(end_k) * half
                 uk = axis[j] * tk - r[j]
                 # MuJoCo takes it for a corner even if this leads back into the edge.
-                again = beyond(uk, size2[j])
+                again = beyond(uk, size[j])
                 if again != 0:
                     tip = again
-                    uk = real(tip) * size2[j]
+                    uk = real(tip) * size[j]
             r[j] += uk
             r -= tk * axis
             square = wp.dot(r, r)
@@ -136,8 +154,24 @@ def capsule_box(
                 corner = bits
                 if tip > 0:
                     corner += 1 << j
+    found = Place()
+    found.t = t
+    found.end = end
+    found.face = face
+    found.edge = edge
+    found.u = u
+    found.corner = corner
+    found.at_corner = at_corner
+    return found
 
-    # Which way along the axis a second contact is, and how far it may go along each axis of the box at most.
+
+@wp.func
+def room_beyond(at: vec3, axis: vec3, size: vec3, from_place: Place):
+    """Which way along the axis a second contact is, or zero, and how far it may go along each axis of the box."""
+    axes = int(3)
+    t = from_place.t
+    edge = from_place.edge
+    corner = from_place.corner
     heading = int(0)
     for k in range(axes):
         if axis[k] > real(0.0):
@@ -145,13 +179,13 @@ def capsule_box(
     go = real(0.0)
     room = vec3()
     if edge < 0:
-        if face >= 0:
-            go = -real(end)
+        if from_place.face >= 0:
+            go = -real(from_place.end)
             p = at + t * axis
             for k in range(axes):
-                if k != face:
-                    room[k] = size2[k] - wp.sign(go * axis[k]) * p[k]
-    elif at_corner:
+                if k != from_place.face:
+                    room[k] = size[k] - wp.sign(go * axis[k]) * p[k]
+    elif from_place.at_corner:
         # Where the axis differs from the diagonal that ends in this corner: in one direction, or in all but one.
         odd = heading ^ corner
         if odd != 0 and odd != 7:
@@ -161,10 +195,10 @@ def capsule_box(
                 odd = 7 - odd
             k = odd >> 1
             if axis[k] * axis[k] > real(0.5):  # along the edge
-                room[k] = real(2.0) * size2[k]
+                room[k] = real(2.0) * size[k]
             else:  # over the face
                 go = -go
-                room = real(2.0) * size2
+                room = real(2.0) * size
                 room[k] = real(0.0)
     else:
         odd = (heading ^ corner) & (7 - (1 << edge))
@@ -174,23 +208,47 @@ def capsule_box(
             if wp.abs(axis[k]) <= wp.abs(axis[m]):
                 k = m
             go = wp.where(((odd >> k) & 1) == 1, real(1.0), real(-1.0))
-            room[k] = real(2.0) * size2[k]
-            room[edge] = size2[edge] - wp.sign(go * axis[edge]) * u
+            room[k] = real(2.0) * size[k]
+            room[edge] = size[edge] - wp.sign(go * axis[edge]) * from_place.u
+    return go, room
+
+
+@wp.func
+def next_place(axis: vec3, half: real, t: real, go: real, room: vec3):
+    """Where the axis, going on from t, ends or leaves the box behind; the axis of the box that decides this, or -1."""
+    way = half - go * t
+    cut = int(-1)
+    axes = int(3)
+    for k in range(axes):
+        if room[k] > real(0.0) and room[k] < way * wp.abs(axis[k]):
+            way = room[k] / wp.abs(axis[k])
+            cut = k
+    return t + go * way, cut
+
+
+@wp.func
+def capsule_box(
+    c: Contacts, slot: int, pair: int, reach: real,
+    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
+):  # fmt: skip
+    """The point of the capsule's axis that is closest to the box, and, if the capsule lies along a face or an edge, one
+    more: where the axis, going on from there, ends or leaves the box behind."""
+    at = wp.transpose(R2) * (x1 - x2)
+    world_axis = axis_z(R1)
+    axis = wp.transpose(R2) * world_axis
+    half = size1[1]
+    radius = size1[0]
+    first = nearest_place(at, axis, half, size2)
+    go, room = room_beyond(at, axis, size2, first)
 
     contacts = wp.where(go == real(0.0), 1, 2)
-    place = t
+    place = first.t
+    stop = first.end
     cut = int(-1)
-    stop = end
     for n in range(contacts):
         if n == 1:
-            way = half - go * t
-            stop = int(go)
-            for k in range(axes):
-                if room[k] > real(0.0) and room[k] < way * wp.abs(axis[k]):
-                    way = room[k] / wp.abs(axis[k])
-                    cut = k
-                    stop = 0
-            place = t + go * way
+            place, cut = next_place(axis, half, first.t, go, room)
+            stop = wp.where(cut < 0, int(go), 0)
 
         p = at + place * axis
         if cut >= 0 and wp.abs(wp.abs(p[cut]) - size2[cut]) < SAME_PLACE * size2[cut]:
@@ -201,33 +259,79 @@ def capsule_box(
         if kind == LINE:
             feature2.edge = column(R2, free)
         if stop == 0:
-            # Some place on the axis. Should none of the cases below apply, as when the axis runs through the box, it
-            # is fixed to the capsule: how it slides along the axis is neglected.
-            if n == 0 and edge >= 0:
+            feature1.kind = wp.where(n == 0, PLACE, NEXT_PLACE)
+            if n == 0 and first.edge >= 0:
+                # Unless the axis runs through the box, what it is closest to is what the place is closest to.
                 q = vec3()
-                for k in range(axes):
-                    q[k] = sign_of(corner, k) * size2[k]
-                q[edge] = u
+                for k in range(3):
+                    pin[k] = sign_of(first.corner, k)
+                    q[k] = pin[k] * size2[k]
+                q[first.edge] = first.u
                 gap = p + dist * direction - q
                 width = size2[0] + size2[1] + size2[2]
                 if dist > real(0.0) and wp.dot(gap, gap) < SAME_PLACE * SAME_PLACE * width * width:
                     feature1 = feature(LINE, world_axis, vec3())
-                    for k in range(axes):
-                        pin[k] = sign_of(corner, k)
                     feature2 = feature(POINT, vec3(), pin)
-                    if not at_corner:
-                        pin[edge] = real(0.0)
-                        feature2 = feature(LINE, column(R2, edge), pin)
-            elif n == 1 and kind == PLANE and pin[cut] == real(0.0):
-                side = wp.sign(go * axis[cut])
-                pin[cut] = side
-                feature1 = feature(CUT, world_axis, vec3())
-                feature2 = feature(PLANE, side * column(R2, cut), pin)
+                    if not first.at_corner:
+                        pin[first.edge] = real(0.0)
+                        feature2 = feature(LINE, column(R2, first.edge), pin)
 
         normal = R2 * direction
         dist -= radius
         pos = x1 + place * world_axis + (radius + real(0.5) * dist) * normal
         add_contact(c, slot, pair, reach, dist, pos, normal, 0, feature1, feature2)
+
+
+@wp.func(inline=False)
+def place_adjoint(
+    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3, pos: vec3, second: bool, t_bar: real
+):  # fmt: skip
+    """From the cotangent of a PLACE or NEXT_PLACE along the axis to that of the capsule's motion (moment about pos;
+    force), which is minus that of the box's, and those of both sizes."""
+    at = wp.transpose(R2) * (x1 - x2)
+    world_axis = axis_z(R1)
+    axis = wp.transpose(R2) * world_axis
+    at_bar = vec3()
+    axis_bar = vec3()
+    size1_bar = vec3()
+    size2_bar = vec3()
+    first = nearest_place(at, axis, size1[1], size2)
+    first_bar = t_bar
+    if second:
+        go, room = room_beyond(at, axis, size2, first)
+        t, k = next_place(axis, size1[1], first.t, go, room)
+        if k < 0:  # an end, should rounding have it so
+            size1_bar[1] = go * t_bar
+            first_bar = real(0.0)
+        else:
+            # first.t + go room / |axis|, where room is twice the size, or what is left of the way to a side plane.
+            room_bar = go * t_bar / wp.abs(axis[k])
+            axis_bar[k] = (first.t - t) * t_bar / axis[k]
+            if first.edge < 0 or (k == first.edge and not first.at_corner):
+                side_bar = -wp.sign(go * axis[k]) * room_bar
+                size2_bar[k] = room_bar
+                at_bar[k] = side_bar
+                axis_bar[k] += first.t * side_bar
+                first_bar = real(0.0)
+            else:
+                size2_bar[k] = real(2.0) * room_bar
+    if first.end != 0:
+        size1_bar[1] += real(first.end) * first_bar
+    elif first.edge >= 0:
+        # The place closest to an edge, across it, or to a corner: axis · r / axis², with r the way to it.
+        across = axis
+        if not first.at_corner:
+            across[first.edge] = real(0.0)
+        w = first_bar / wp.dot(across, across)
+        for k in range(3):
+            sign = sign_of(first.corner, k)
+            size2_bar[k] += w * across[k] * sign
+            if first.at_corner or k != first.edge:
+                axis_bar[k] += w * (sign * size2[k] - at[k] - real(2.0) * first.t * axis[k])
+        at_bar -= w * across
+    force = R2 * at_bar
+    moment = wp.cross(x1 - pos, force) + wp.cross(world_axis, R2 * axis_bar)
+    return pack(moment, force), size1_bar, size2_bar
 
 
 # --- two boxes -------------------------------------------------------------------------------------
@@ -367,15 +471,54 @@ def edge_edge(
                 best = square
                 w1 = q1
                 w2 = q2
+                s1[i] = real(beyond(s, (real(1.0) - SAME_PLACE) * size1[i]))
+                s2[j] = real(beyond(t, (real(1.0) - SAME_PLACE) * size2[j]))
                 pin1 = s1
                 pin2 = s2
 
     dist = wp.dot(w2 - w1, n)
     pos = x1 + R1 * (real(0.5) * (w1 + w2))
+    kind1 = wp.where(pin1[i] == real(0.0), LINE, EDGE_END)
+    kind2 = wp.where(pin2[j] == real(0.0), LINE, EDGE_END)
     add_contact(
         c, slot, pair, reach, dist, pos, R1 * n, 0,
-        feature(LINE, column(R1, i), pin1), feature(LINE, column(R2, j), pin2),
+        feature(kind1, column(R1, i), pin1), feature(kind2, column(R2, j), pin2),
     )  # fmt: skip
+
+
+@wp.func(inline=False)
+def edge_end_adjoint(
+    x1: vec3, R1: mat33, size1: vec3, f1: Feature, x2: vec3, R2: mat33, size2: vec3, f2: Feature,
+    pos: vec3, normal: vec3, dist: real, pos_bar: vec3, dist_bar: real,
+):  # fmt: skip
+    """From the cotangent of the position of a contact with an EDGE_END to those of both motions (moment about pos;
+    force) and sizes. The distance is that of the lines where they are closest, not at pos: its moment is here too.
+
+    An end is fixed to its box. The point of the other edge is the one closest to it, or an end as well.
+    """
+    half = real(0.5)
+    total = pack(vec3(), pos_bar)
+    w = x2 + R2 * wp.cw_mul(f2.pin, size2)
+    share2 = vec6()
+    if f2.kind == EDGE_END:
+        force = half * pos_bar
+        if f1.kind == LINE:
+            force += half * wp.dot(f1.edge, pos_bar) * f1.edge
+        share2 = pack(wp.cross(w - pos, force), force)
+    else:
+        w = real(2.0) * pos - x1 - R1 * wp.cw_mul(f1.pin, size1)
+        force = half * (pos_bar + wp.dot(f2.edge, pos_bar) * f2.edge)
+        share2 = total - pack(wp.cross(pos - w, force), force)
+    share1 = total - share2
+
+    # From pos, which is half-way between the two edges' points, to where the lines are closest.
+    passing = w - pos - half * dist * normal
+    side = wp.cross(normal, f1.edge)
+    offset = passing - quotient(real(2.0) * wp.dot(passing, side), wp.dot(f2.edge, side), real(1.0)) * f2.edge
+    turn = pack(dist_bar * wp.cross(offset, normal), vec3())
+    size1_bar = wp.cw_mul(f1.pin, wp.transpose(R1) * lin(share1))
+    size2_bar = wp.cw_mul(f2.pin, wp.transpose(R2) * lin(share2))
+    return share1 - turn, share2 + turn, size1_bar, size2_bar
 
 
 @wp.func

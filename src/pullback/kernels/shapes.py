@@ -12,23 +12,25 @@ thing fixed to its shape (its core), which may be inflated by a radius:
     PLANE      a plane                is that of the plane   -                 plane, face, cap of a cylinder
     CIRCLE     the rim of a cylinder  is free                unit axis         cylinder
     ELLIPSOID  a whole ellipsoid      is free                -                 ellipsoid
-    RIM        a point of a rim       is free                unit, outward     upright cylinder
 
 Where flat lies on flat, more points are made by clipping one face against the other. The one that is clipped against is
 a PLANE; its partner is one of
 
     CUT        where an edge of this shape (the axis of a capsule) pierces a side plane of the PLANE's shape: ``edge``
                is along it, and the PLANE's own ``edge`` is the unit normal of the side plane
+    CIRCLE_CUT the same for the line on a cylinder's side that passes through the CIRCLE's point; ``edge`` is the axis
     FACE       a face of this shape, met by the line that leaves a corner of the PLANE's shape along the normal:
                ``edge`` is the unit normal of the face, and the PLANE's ``pin`` that of the corner
 
 The core lies inside the surface by the radius: that of a sphere and a capsule always, that of a cylinder if the feature
-is its side, LINE or CUT, else nothing (``inflation``).
+is a LINE, else nothing (``inflation``).
 
 ``pin`` says how the core grows with the shape's sizes: its component along local axis k is the derivative, by the size
 that belongs to this axis, of the local coordinate k of the core (of the face and of the side plane, for a PLANE with
-CUT; of the corner, with FACE). Box: axis k has size k. Capsule and cylinder: axis z has size 1. Meshes have no sizes. A
-CIRCLE's radius, that of a RIM (size 0, along ``edge``) and the sizes of an ELLIPSOID are not pins.
+CUT; of the corner, with FACE). Box: axis k has size k. Capsule: axis z has size 1. Cylinder: axes x and y have size 0,
+axis z has size 1. Meshes have no sizes. A CIRCLE's radius and the sizes of an ELLIPSOID are not pins.
+
+A cylinder's cap is clipped as a polygon: its corners are POINTs with pins along their radius, its edges are CUT.
 """
 
 import warp as wp
@@ -56,7 +58,13 @@ FACE = wp.constant(6)
 # counted by the right-hand rule. The CIRCLE's own point is the one farthest along minus the normal, for shape 2.
 CIRCLE_LEFT = wp.constant(7)
 CIRCLE_RIGHT = wp.constant(8)
-RIM = wp.constant(9)
+CIRCLE_CUT = wp.constant(9)
+# Places on the axis of a capsule that slide along it: the one closest to an edge or a corner of a box that touches it,
+# and where the axis, going on from there, leaves the box behind. Points in all else; see ``narrow_box``.
+PLACE = wp.constant(10)
+NEXT_PLACE = wp.constant(11)
+# An end of a LINE: of a box's edge that the edge of another passes by, whose normal is orthogonal to both.
+EDGE_END = wp.constant(12)
 
 
 @wp.struct
@@ -161,8 +169,7 @@ def feature(kind: int, edge: vec3, pin: vec3):
 def inflation(shape: int, f: Feature, size: vec3):
     """How far the surface lies outside the core of a feature."""
     radius = real(0.0)
-    is_side = f.kind == LINE or (f.kind == CUT and f.pin[2] == real(0.0))  # a cut of a cap's edge is pinned
-    if shape == SPHERE or shape == CAPSULE or (shape == CYLINDER and is_side):
+    if shape == SPHERE or shape == CAPSULE or (shape == CYLINDER and f.kind == LINE):
         radius = size[0]
     return radius
 

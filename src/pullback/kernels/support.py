@@ -1,4 +1,4 @@
-"""Convex shapes, as the general solver of ``convex_pairs`` sees them: how far they reach in a direction, and which
+"""Convex shapes, as the general solver of ``convex_gap`` sees them: how far they reach in a direction, and which
 features they show there.
 
 A shape is its *core*, inflated by a radius: spheres and capsules are a point and a segment, all other shapes are their
@@ -389,20 +389,17 @@ def corner_count(mesh: Mesh, s: Convex, face: int):
 
 @wp.func(inline=False)
 def face_corner(mesh: Mesh, s: Convex, face: int, i: int):
-    """Corner i of a face, counted around it against the clock seen from outside, with its edge and pin.
+    """Corner i of a face, counted around it against the clock seen from outside, and its pin.
 
     The cap of a cylinder has corners too: so many points of its rim.
     """
     p = vec3()
-    edge = vec3()
     pin = vec3()
     if s.kind == CYLINDER:
         end = real(1 - 2 * face)
         angle = end * real(i) * (real(2.0) * PI / real(CAP_CORNERS))
-        edge = vec3(wp.cos(angle), wp.sin(angle), real(0.0))
-        pin[2] = end
-        p = s.size[0] * edge + s.size[1] * pin
-        edge = s.R * edge
+        pin = vec3(wp.cos(angle), wp.sin(angle), end)
+        p = wp.cw_mul(vec3(s.size[0], s.size[0], s.size[1]), pin)
     elif s.kind == BOX:
         a = face / 2
         k = i
@@ -414,7 +411,7 @@ def face_corner(mesh: Mesh, s: Convex, face: int, i: int):
         p = wp.cw_mul(s.size, pin)
     else:
         p = mesh.vertex[mesh.corner[mesh.first_corner[face] + i]]
-    return s.x + s.R * p, edge, pin
+    return s.x + s.R * p, pin
 
 
 @wp.func

@@ -30,6 +30,8 @@ CLEAR = 10.0
 RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
 # An entry this small beside the largest of its gradient is not judged by itself. [1]
 SMALL = {"float64": 1e-9, "float32": 1e-4}
+# Entries of a parameter this small are what rounding has left of zeros, whatever their unit.
+RESIDUE = 1e-12
 # Where central differences disagree, shorter steps and each side alone are tried. Relative to the shortest step. [1]
 SHORTER = (0.1, 0.01, 0.001)
 # A limit has been reached where shorter steps change it by less, against the difference of the two sides. [1]
@@ -406,7 +408,7 @@ def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
     magnitude = np.abs(value).astype(float)
     if not is_param:
         return np.maximum(1.0, magnitude)
-    nonzero = magnitude[magnitude > 0]
+    nonzero = magnitude[magnitude > RESIDUE]
     typical = np.median(nonzero) if len(nonzero) else 1.0
     if value.ndim > 1:
         magnitude = np.maximum(magnitude, magnitude.max(axis=-1, keepdims=True, initial=0.0))
