@@ -85,19 +85,19 @@ def contact_room(
     room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
     sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     of_rows = {
-        **dict.fromkeys(("joint_rows", "residual", "coupled"), 1),
+        **dict.fromkeys(("joint_rows", "residual", "coupled", "start_scale"), 1),
         **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), most * nv),
         **dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar"), joints * nv),
         **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv, "columns": nv * nv},
         **dict.fromkeys(
             ("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv
         ),
-        **dict.fromkeys(("u_start", "y_end", "y_end_bar", "y_shift", "shift", "shift_bar"), nv),
+        **dict.fromkeys(("u_start", "y_end", "y_end_bar", "late", "pushed", "late_bar", "moved_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone
         of_rows |= dict.fromkeys(("B", "B_bar", "b_bar", "G_bar", "cross", "cross_bar", "moment", "moment_bar"), 0)
         of_rows |= dict.fromkeys(("dist_bar", "speed_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)
-        of_rows |= dict.fromkeys(("y_shift", "shift", "shift_bar"), 0)
+        of_rows |= dict.fromkeys(("bounced", "late", "pushed", "late_bar", "moved_bar"), 0)
         of_rows |= dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar", "joint_b_bar", "joint_length"), 0)
     sizes = {n: of_rows.get(n, joints if n.startswith("joint_") else most) for n in rows.vars}
     return room, zeros_struct(rows, {n: (size, slots) for n, size in sizes.items()}, device)

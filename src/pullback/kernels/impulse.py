@@ -9,9 +9,10 @@ and friction, within its bound |λ_t| ≤ μ λ_n, brings the sliding velocity, 
 after a fixed number, converged or not; what is differentiated is what was computed, sweep by sweep (Qiao et al. 2021,
 supplement A).
 
-A bounce happens when surfaces touch, somewhere in the step, and not at its start: an impulse λ that acts at the time
-t moves the body for h - t only. Velocities do not know, but the positions are those of v' - (t / h) M⁻¹ Jᵀ λ. Without
-this a ball that falls from a little higher would rise by as much higher, whatever its restitution.
+A bounce happens when surfaces touch, somewhere in the step, and not at its start. Velocities do not know, but positions
+move with v* before that moment and with v' after it. Without this a ball that falls from a little higher would rise by
+as much higher, whatever its restitution. The moment is one for each tree of bodies, the mean over its contacts that
+bounce, by impulse: what answers to a blow does so when the blow comes.
 
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, J M⁻¹ Jᵀ = Bᵀ B. The sweeps keep y = B λ, so
 that a row costs as much as its chain is long, and no matrix over all contacts is stored. All that is made of B are
@@ -165,18 +166,25 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
 
 
 @wp.func
-def rest_aim(x: real, erp: real, h: real):
-    """Velocity along the normal: apart, at most what closes the gap x; else what undoes a share of the depth."""
-    return wp.where(x > real(0.0), -x / h, -erp * x / h)
+def rest_aim(x: real, slop: real, erp: real, h: real):
+    """Velocity along the normal: what undoes a share of the depth beyond ``slop``, and closes a gap, if there is one.
+
+    Bodies come to rest at the depth ``slop``, well away from the kink where surfaces touch.
+    """
+    target = -erp * (wp.min(x, real(0.0)) + slop) / h
+    if x > real(0.0):
+        target -= x / h
+    return target
 
 
 @wp.func
-def touching(x: real, free: real, h: real):
-    """When surfaces touch that are x apart and move at the velocity ``free`` < 0, in steps from now.
+def touching(x: real, speed: real, free: real, h: real):
+    """When surfaces touch that are x apart, in steps from now.
 
-    If they overlap they did so before, but not longer ago than a step.
+    They move at the velocity ``free`` < 0 from now on. If they overlap they touched before, at the velocity ``speed``,
+    but not longer ago than a step.
     """
-    return wp.max(-x / (h * free), real(-1.0))
+    return wp.where(x > real(0.0), -x / (h * free), wp.max(-x / (h * speed), real(-1.0)))
 
 
 @wp.func
@@ -187,26 +195,12 @@ def bounce_speed(moment: real, speed: real, free: real, restitution: real):
 
 
 @wp.func
-def bounces(x: real, speed: real, free: real, restitution: real, erp: real, rest_speed: real, h: real):
+def bounces(x: real, speed: real, free: real, restitution: real, law: vec3, slop: real, h: real):
     """Whether surfaces meet within the step, fast enough to part again."""
     result = bool(False)
-    if restitution > real(0.0) and speed < -rest_speed and free < real(0.0) and x + h * free < real(0.0):
-        result = bounce_speed(touching(x, free, h), speed, free, restitution) > rest_aim(x, erp, h)
+    if restitution > real(0.0) and speed < -law[2] and free < real(0.0) and x + h * free < real(0.0):
+        result = bounce_speed(touching(x, speed, free, h), speed, free, restitution) > rest_aim(x, slop, law[0], h)
     return result
-
-
-@wp.func
-def aim(x: real, speed: real, free: real, restitution: real, erp: real, rest_speed: real, h: real):
-    """Velocity along the normal that is aimed at, and the moment of a bounce.
-
-    ``speed`` is the velocity now, and ``free`` what it would be at the end of the step without impulses.
-    """
-    target = rest_aim(x, erp, h)
-    moment = real(0.0)
-    if bounces(x, speed, free, restitution, erp, rest_speed, h):
-        moment = touching(x, free, h)
-        target = bounce_speed(moment, speed, free, restitution)
-    return target, moment
 
 
 @wp.func
@@ -219,6 +213,7 @@ def restitution(p: Params, g: Shapes, pair: int, world: int):
 def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """Jacobians and b of everything that may exert an impulse. s.a are the accelerations without."""
     law = p.law[world, 0]
+    slop = p.law[world, 1][0]
     h = m.timestep
     r.coupled[0, slot] = 0
     for k in range(contact_count(c, slot)):
@@ -226,10 +221,15 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         pair = c.pair[k, slot]
         v = contact_motion(m, r, s.v, k, slot)
         b = v + h * contact_motion(m, r, s.a, k, slot)
-        x = c.dist[k, slot] + p.law[world, 1][0]  # a little depth stays, so that contacts at rest do not come and go
-        target, moment = aim(x, v[0], b[0], restitution(p, g, pair, world), law[0], law[2], h)
+        x = c.dist[k, slot]
+        e = restitution(p, g, pair, world)
+        target = rest_aim(x, slop, law[0], h)
+        r.bounced[k, slot] = 0
+        if bounces(x, v[0], b[0], e, law, slop, h):
+            r.bounced[k, slot] = 1
+            r.moment[k, slot] = touching(x, v[0], b[0], h)
+            target = bounce_speed(r.moment[k, slot], v[0], b[0], e)
         b[0] = b[0] - target
-        r.moment[k, slot] = moment
         r.z_free[k, slot] = b
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
     r.joint_rows[0, slot] = 0
@@ -246,14 +246,16 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
                 row = r.joint_rows[0, slot]
                 add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J, real(0.0), real(0.0), real(0.0))
                 b_limit = joint_row_motion(m, g, r, s.v, row, slot) + h * joint_row_motion(m, g, r, s.a, row, slot)
-                r.joint_z_free[row, slot] = b_limit - rest_aim(distance, law[0], h)
+                r.joint_z_free[row, slot] = b_limit - rest_aim(distance, real(0.0), law[0], h)
 
 
 # --- where the sweeps start ------------------------------------------------------------------------
 #
 # If everything stuck, and softly, impulses would be λ = -D (b + J u), where u solves (M + Jᵀ D J) u = -Jᵀ D b. For what
 # rests this is nearly the answer, which sweeps alone would take long to spread through a stack. D is a constant of each
-# row, high against its inverse weight.
+# row, high against its inverse weight. Where bodies part or slide it may be far off, and few sweeps could not take away
+# the energy that it begins with. So impulses that pull, or are beyond their bound, are cut off, and all are scaled down
+# to where ½ λᵀ (A + softness) λ + b·λ, which the sweeps make smaller, is least: never more than without impulses.
 
 
 @wp.func
@@ -307,11 +309,44 @@ def start_impulses(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot:
         add_joint_row_force(m, g, r, r.u_start, row_push, k, slot)
     solve_factored(m, r, r.u_start, slot)
     for k in range(contact_count(c, slot)):
-        left = r.z_free[k, slot] + contact_motion(m, r, r.u_start, k, slot)
-        r.force[k, slot] = -wp.cw_mul(start_stiffness(g, c, k, slot), left)
+        wish = start_wish(m, g, c, r, k, slot)
+        n = wp.max(wish[0], real(0.0))
+        share = friction_share(wish[1], wish[2], r.friction[k, slot][1] * n)
+        r.force[k, slot] = vecr(n, share * wish[1], share * wish[2])
     for k in range(r.joint_rows[0, slot]):
-        row_left = r.joint_z_free[k, slot] + joint_row_motion(m, g, r, r.u_start, k, slot)
-        r.joint_force[k, slot] = -joint_start_stiffness(g, r, k, slot) * row_left
+        r.joint_force[k, slot] = joint_bounded(r, joint_start_wish(m, g, r, k, slot), k, slot)
+
+
+@wp.func
+def start_wish(m: Tree, g: Shapes, c: Contacts, r: Rows, k: int, slot: int):
+    """The first impulse of contact k, were it not bounded."""
+    left = r.z_free[k, slot] + contact_motion(m, r, r.u_start, k, slot)
+    return -wp.cw_mul(start_stiffness(g, c, k, slot), left)
+
+
+@wp.func
+def joint_start_wish(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
+    left = r.joint_z_free[k, slot] + joint_row_motion(m, g, r, r.u_start, k, slot)
+    return -joint_start_stiffness(g, r, k, slot) * left
+
+
+@wp.func
+def friction_share(x: real, y: real, bound: real):
+    """By how much a tangential impulse is shortened to its bound [1]."""
+    length = wp.sqrt(x * x + y * y)
+    return wp.where(length > bound, bound / length, real(1.0))
+
+
+@wp.func
+def is_loss(r: Rows, k: int, slot: int):
+    return r.joint_source[k, slot] < 0
+
+
+@wp.func
+def joint_bounded(r: Rows, wish: real, k: int, slot: int):
+    """The impulse of a joint's row: friction loss holds with what it has, a limit only pushes."""
+    bound = r.joint_loss[k, slot]
+    return wp.where(is_loss(r, k, slot), wp.clamp(wish, -bound, bound), wp.max(wish, real(0.0)))
 
 
 # --- sweeps ----------------------------------------------------------------------------------------
@@ -368,13 +403,9 @@ def update_contact(m: Tree, g: Shapes, c: Contacts, r: Rows, softness: real, k: 
     if g.pair_dim[c.pair[k, slot]] > 1:
         residual += (new[0] - old[0]) * r.cross[k, slot]
         x, y = tangent_wish(r, softness, residual, k, slot)
-        bound = r.friction[k, slot][1] * new[0]
-        length = wp.sqrt(x * x + y * y)
-        if length > bound:
-            x *= bound / length
-            y *= bound / length
-        new[1] = x
-        new[2] = y
+        share = friction_share(x, y, r.friction[k, slot][1] * new[0])
+        new[1] = share * x
+        new[2] = share * y
     add_contact_impulse(m, r, new - old, k, slot)
     r.force[k, slot] = new
 
@@ -394,17 +425,8 @@ def joint_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
 
 
 @wp.func
-def is_loss(r: Rows, k: int, slot: int):
-    return r.joint_source[k, slot] < 0
-
-
-@wp.func
 def update_joint(m: Tree, r: Rows, softness: real, k: int, slot: int):
-    new = joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot)
-    if is_loss(r, k, slot):
-        new = wp.clamp(new, -r.joint_loss[k, slot], r.joint_loss[k, slot])
-    else:
-        new = wp.max(new, real(0.0))
+    new = joint_bounded(r, joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot), k, slot)
     add_joint_impulse(m, r, new - r.joint_force[k, slot], k, slot)
     r.joint_force[k, slot] = new
 
@@ -423,31 +445,65 @@ def turn(sweep: int, i: int, count: int):
 
 
 @wp.func
-def bounce_shift(m: Tree, c: Contacts, r: Rows, slot: int):
-    """r.shift = -M⁻¹ Jᵀ λ · moment, by which positions move at another velocity; r.y_shift is it whitened."""
-    for d in range(m.nv):
-        r.y_shift[d, slot] = real(0.0)
-    some = bool(False)
+def start_energy(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
+    """b·λ and λᵀ (A + softness) λ of the impulses as they are."""
+    linear = real(0.0)
+    square = real(0.0)
     for k in range(contact_count(c, slot)):
-        if r.moment[k, slot] != real(0.0):
-            some = True
+        linear += wp.dot(r.z_free[k, slot], r.force[k, slot])
+        square += softness * wp.dot(r.force[k, slot], r.force[k, slot])
+    for k in range(r.joint_rows[0, slot]):
+        linear += r.joint_z_free[k, slot] * r.joint_force[k, slot]
+        square += softness * r.joint_force[k, slot] * r.joint_force[k, slot]
+    for d in range(m.nv):
+        square += r.step[d, slot] * r.step[d, slot]
+    return linear, square
+
+
+@wp.func
+def scale_start(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
+    linear, square = start_energy(m, c, r, softness, slot)
+    scale = real(1.0)
+    if -linear < square:
+        scale = wp.max(-linear / square, real(0.0))
+    r.start_scale[0, slot] = scale
+    for k in range(contact_count(c, slot)):
+        r.force[k, slot] = scale * r.force[k, slot]
+    for k in range(r.joint_rows[0, slot]):
+        r.joint_force[k, slot] = scale * r.joint_force[k, slot]
+    for d in range(m.nv):
+        r.step[d, slot] = scale * r.step[d, slot]
+
+
+@wp.func
+def bounce_moments(m: Tree, c: Contacts, r: Rows, slot: int):
+    """r.late: the moment of each degree of freedom's tree; r.pushed: at its root, the sum of impulses that bounce."""
+    for d in range(m.nv):
+        r.late[d, slot] = real(0.0)
+        r.pushed[d, slot] = real(0.0)
+    for k in range(contact_count(c, slot)):
+        if r.bounced[k, slot] == 1:
+            push = r.force[k, slot][0]
             for i in range(r.chain_length[k, slot]):
                 d = r.chain[k * m.nv + i, slot]
-                late = r.moment[k, slot] * wp.dot(r.B[k * m.nv + i, slot], r.force[k, slot])
-                r.y_shift[d, slot] = r.y_shift[d, slot] - late
-    if some:
-        for d in range(m.nv):
-            r.shift[d, slot] = r.y_shift[d, slot]
-        whiten_transposed(m, r, r.shift, slot)
+                if m.dof_parent[d] < 0:
+                    r.late[d, slot] = r.late[d, slot] + push * r.moment[k, slot]
+                    r.pushed[d, slot] = r.pushed[d, slot] + push
+    for d in range(m.nv):
+        if m.dof_parent[d] >= 0:
+            r.late[d, slot] = r.late[m.dof_parent[d], slot]
+        elif r.pushed[d, slot] > real(0.0):
+            r.late[d, slot] = r.late[d, slot] / r.pushed[d, slot]
 
 
 @wp.func
 def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
-    """Adds to s.a what impulses change of the velocity, divided by the timestep; r.kept_a is s.a without."""
+    """Adds to s.a what impulses change of the velocity, r.w, divided by the timestep; r.kept_a is s.a without."""
     for d in range(m.nv):
         r.kept_a[d, slot] = s.a[d, slot]
         r.step[d, slot] = real(0.0)
-        r.shift[d, slot] = real(0.0)
+        r.w[d, slot] = real(0.0)
+        r.late[d, slot] = real(0.0)
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
@@ -464,6 +520,7 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
             add_contact_impulse(m, r, r.force[k, slot], k, slot)
         for k in range(joints):
             add_joint_impulse(m, r, r.joint_force[k, slot], k, slot)
+        scale_start(m, c, r, softness, slot)
         for sweep in range(g.sweeps):
             for k in range(contacts):
                 r.history[sweep * c.pair.shape[0] + k, slot] = r.force[k, slot]
@@ -480,4 +537,4 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         whiten_transposed(m, r, r.w, slot)
         for d in range(m.nv):
             s.a[d, slot] = s.a[d, slot] + r.w[d, slot] / m.timestep
-        bounce_shift(m, c, r, slot)
+        bounce_moments(m, c, r, slot)

@@ -8,16 +8,19 @@ import warp as wp
 
 from .flavour import vecr
 from .impulse import (
-    bounces,
+    friction_share,
     is_loss,
     joint_residual,
     joint_start_stiffness,
+    joint_start_wish,
     joint_wish,
     mass_factor,
     normal_wish,
     only_normal,
     restitution,
+    start_energy,
     start_stiffness,
+    start_wish,
     sticking_matrix,
     tangent_weight,
     tangent_wish,
@@ -42,27 +45,30 @@ from .tree import Params, Tree, Workspace
 
 
 @wp.func
-def rest_aim_adjoint(x: real, erp: real, h: real, bar: real):
-    """Cotangents of x and erp in bar · target."""
-    apart = x > real(0.0)
-    return wp.where(apart, -bar / h, -erp * bar / h), wp.where(apart, real(0.0), -x * bar / h)
+def rest_aim_adjoint(x: real, slop: real, erp: real, h: real, bar: real):
+    """Cotangents of x, slop and erp in bar · target."""
+    x_bar = wp.where(x > real(0.0), -bar / h, -erp * bar / h)
+    return x_bar, -erp * bar / h, -(wp.min(x, real(0.0)) + slop) * bar / h
 
 
 @wp.func
 def bounce_adjoint(x: real, speed: real, free: real, restitution: real, h: real, bar: real, moment_bar: real):
     """Cotangents of x, speed, free and restitution in bar · target + moment_bar · moment."""
     one = real(1.0)
-    moment = touching(x, free, h)
+    moment = touching(x, speed, free, h)
     after_bar = (one + restitution) * bar
+    after = (one - moment) * (free - speed)
     free_bar = -restitution * bar + (one - moment) * after_bar
     speed_bar = -(one - moment) * after_bar
-    after = (one - moment) * (free - speed)
     restitution_bar = -(free - after) * bar
     x_bar = real(0.0)
-    if moment > -one:
-        rate_bar = (moment_bar - after_bar * (free - speed)) / (h * free)
-        x_bar = -rate_bar
-        free_bar += rate_bar * x / free
+    whole_bar = moment_bar - after_bar * (free - speed)
+    if x > real(0.0):
+        x_bar = -whole_bar / (h * free)
+        free_bar -= x_bar * x / free
+    elif moment > -one:
+        x_bar = -whole_bar / (h * speed)
+        speed_bar -= x_bar * x / speed
     return x_bar, speed_bar, free_bar, restitution_bar
 
 
@@ -210,6 +216,20 @@ def update_contact_adjoint(
 
 
 @wp.func
+def joint_bounded_adjoint(
+    m: Tree, p_bar: Params, r: Rows, wish: real, bar: real, k: int, world: int, slot: int, wants_params: int
+):
+    """The cotangent of an impulse before it was bounded; that of the bound joins p_bar."""
+    free = wish > real(0.0)
+    if is_loss(r, k, slot):
+        free = wp.abs(wish) <= r.joint_loss[k, slot]
+        if wants_params == 1 and not free:
+            loss = -1 - r.joint_source[k, slot]
+            p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * wp.sign(wish) * bar
+    return wp.where(free, bar, real(0.0))
+
+
+@wp.func
 def update_joint_adjoint(
     m: Tree,
     g: Shapes,
@@ -237,16 +257,10 @@ def update_joint_adjoint(
     wish = joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot)
     wish_bar = r.joint_z[k, slot] + change_bar
     old_bar = -change_bar
-    free = wish > real(0.0)
-    if is_loss(r, k, slot):
-        bound = r.joint_loss[k, slot]
-        free = wp.abs(wish) <= bound
-        if wants_params == 1 and not free:
-            loss = -1 - r.joint_source[k, slot]
-            p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * wp.sign(wish) * wish_bar
-    if free:
-        g_bar = wish_bar / (r.joint_stiffness[k, slot] + softness)
-        old_bar += wish_bar - softness * g_bar
+    free_bar = joint_bounded_adjoint(m, p_bar, r, wish, wish_bar, k, world, slot, wants_params)
+    if free_bar != real(0.0):
+        g_bar = free_bar / (r.joint_stiffness[k, slot] + softness)
+        old_bar += free_bar - softness * g_bar
         r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] - g_bar
         G_row_bar = -g_bar * (wish - old)
         for i in range(r.joint_length[k, slot]):
@@ -280,26 +294,149 @@ def aims_adjoint(
     h = m.timestep
     for k in range(contact_count(c, slot)):
         pair = c.pair[k, slot]
-        e = restitution(p, g, pair, world)
-        x = c.dist[k, slot] + slop
+        x = c.dist[k, slot]
         bar = -r.b_bar[k, slot][0]
-        speed = contact_motion(m, r, s.v, k, slot)[0]
-        free = speed + h * contact_motion(m, r, r.kept_a, k, slot)[0]
-        x_bar = real(0.0)
-        erp_bar = real(0.0)
-        speed_bar = real(0.0)
-        if bounces(x, speed, free, e, law[0], law[2], h):
+        r.speed_bar[k, slot] = real(0.0)
+        if r.bounced[k, slot] == 1:
+            speed = contact_motion(m, r, s.v, k, slot)[0]
+            free = speed + h * contact_motion(m, r, r.kept_a, k, slot)[0]
+            e = restitution(p, g, pair, world)
             x_bar, speed_bar, free_bar, e_bar = bounce_adjoint(x, speed, free, e, h, bar, r.moment_bar[k, slot])
             r.b_bar[k, slot] = r.b_bar[k, slot] + only_normal(free_bar)
+            r.speed_bar[k, slot] = speed_bar
+            r.dist_bar[k, slot] = x_bar
             if wants_params == 1:
                 restitution_adjoint(p, p_bar, g, pair, e_bar, world)
         else:
-            x_bar, erp_bar = rest_aim_adjoint(x, law[0], h, bar)
-        r.dist_bar[k, slot] = x_bar
-        r.speed_bar[k, slot] = speed_bar
+            x_rest_bar, slop_bar, erp_bar = rest_aim_adjoint(x, slop, law[0], h, bar)
+            r.dist_bar[k, slot] = x_rest_bar
+            if wants_params == 1:
+                p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
+                p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(slop_bar, real(0.0), real(0.0))
+
+
+@wp.func
+def bounce_moments_adjoint(m: Tree, c: Contacts, r: Rows, slot: int):
+    """From r.moved_bar to the cotangents of moments, and of impulses, where r.z begins; r.w is what these changed."""
+    for d in range(m.nv):
+        r.late_bar[d, slot] = -r.moved_bar[d, slot] * r.w[d, slot]
+    for back in range(m.nv):
+        d = m.nv - 1 - back
+        parent = m.dof_parent[d]
+        if parent >= 0:
+            r.late_bar[parent, slot] = r.late_bar[parent, slot] + r.late_bar[d, slot]
+    for k in range(contact_count(c, slot)):
+        push_bar = real(0.0)
+        moment_bar = real(0.0)
+        if r.bounced[k, slot] == 1:
+            for i in range(r.chain_length[k, slot]):
+                root = r.chain[k * m.nv + i, slot]
+                if m.dof_parent[root] < 0 and r.pushed[root, slot] > real(0.0):
+                    share = r.late_bar[root, slot] / r.pushed[root, slot]
+                    push_bar += share * (r.moment[k, slot] - r.late[root, slot])
+                    moment_bar += share * r.force[k, slot][0]
+        r.moment_bar[k, slot] = moment_bar
+        r.z[k, slot] = only_normal(push_bar)
+
+
+@wp.func
+def scale_start_adjoint(
+    m: Tree, p: Params, p_bar: Params, c: Contacts, r: Rows, world: int, slot: int, wants_params: int
+):
+    """From the cotangents of the scaled impulses, in r.z and r.joint_z, to those before, and to b_bar and B_bar."""
+    scale = r.start_scale[0, slot]
+    scale_bar = real(0.0)
+    softness = p.law[world, 0][1]
+    inside = scale > real(0.0) and scale < real(1.0)
+    contacts = contact_count(c, slot)
+    joints = r.joint_rows[0, slot]
+    if inside:
+        for k in range(contacts):
+            r.force[k, slot] = r.force[k, slot] / scale
+            scale_bar += wp.dot(r.z[k, slot], r.force[k, slot])
+        for k in range(joints):
+            r.joint_force[k, slot] = r.joint_force[k, slot] / scale
+            scale_bar += r.joint_z[k, slot] * r.joint_force[k, slot]
+        for d in range(m.nv):
+            r.step[d, slot] = r.step[d, slot] / scale
+    linear_bar = real(0.0)
+    square_bar = real(0.0)
+    if inside:
+        _linear, square = start_energy(m, c, r, softness, slot)
+        linear_bar = -scale_bar / square
+        square_bar = -real(2.0) * scale_bar * scale / square  # of half the square
         if wants_params == 1:
-            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
-            p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(x_bar, real(0.0), real(0.0))
+            norm = real(0.0)
+            for k in range(contacts):
+                norm += wp.dot(r.force[k, slot], r.force[k, slot])
+            for k in range(joints):
+                norm += r.joint_force[k, slot] * r.joint_force[k, slot]
+            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), real(0.5) * square_bar * norm, real(0.0))
+    for k in range(contacts):
+        bar = scale * r.z[k, slot] + linear_bar * r.z_free[k, slot] + square_bar * softness * r.force[k, slot]
+        if inside:
+            r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * r.force[k, slot]
+            for i in range(r.chain_length[k, slot]):
+                at = k * m.nv + i
+                y_bar = square_bar * r.step[r.chain[at, slot], slot]
+                bar += y_bar * r.B[at, slot]
+                r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * r.force[k, slot]
+        r.z[k, slot] = bar
+    for k in range(joints):
+        row_bar = scale * r.joint_z[k, slot]
+        row_bar += linear_bar * r.joint_z_free[k, slot] + square_bar * softness * r.joint_force[k, slot]
+        if inside:
+            r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] + linear_bar * r.joint_force[k, slot]
+            for i in range(r.joint_length[k, slot]):
+                at = k * m.nv + i
+                y_row_bar = square_bar * r.step[r.joint_chain[at, slot], slot]
+                row_bar += y_row_bar * r.joint_B[at, slot]
+                r.joint_B_bar[at, slot] = r.joint_B_bar[at, slot] + y_row_bar * r.joint_force[k, slot]
+        r.joint_z[k, slot] = row_bar
+
+
+@wp.func
+def bounds_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From the cotangents of the first impulses to those before they were bounded, in r.z; these are put in r.force."""
+    for k in range(contact_count(c, slot)):
+        wish = start_wish(m, g, c, r, k, slot)
+        bar = r.z[k, slot]
+        n = wp.max(wish[0], real(0.0))
+        mu = r.friction[k, slot][1]
+        share = friction_share(wish[1], wish[2], mu * n)
+        n_bar = bar[0]
+        x_bar = share * bar[1]
+        y_bar = share * bar[2]
+        if share < real(1.0):
+            length = wp.sqrt(wish[1] * wish[1] + wish[2] * wish[2])
+            bound_bar = (bar[1] * wish[1] + bar[2] * wish[2]) / length
+            x_bar -= share * bound_bar * wish[1] / length
+            y_bar -= share * bound_bar * wish[2] / length
+            n_bar += mu * bound_bar
+            if wants_params == 1:
+                friction_bar = vecr()
+                friction_bar[1] = n * bound_bar
+                mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
+        if wish[0] <= real(0.0):
+            n_bar = real(0.0)
+        r.z[k, slot] = vecr(n_bar, x_bar, y_bar)
+        r.force[k, slot] = wish
+    for k in range(r.joint_rows[0, slot]):
+        row_wish = joint_start_wish(m, g, r, k, slot)
+        r.joint_z[k, slot] = joint_bounded_adjoint(
+            m, p_bar, r, row_wish, r.joint_z[k, slot], k, world, slot, wants_params
+        )
+        r.joint_force[k, slot] = row_wish
 
 
 @wp.func
@@ -319,22 +456,15 @@ def sweeps_adjoint(
     contacts = contact_count(c, slot)
     joints = r.joint_rows[0, slot]
     for d in range(m.nv):
-        r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep
+        r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep - r.late[d, slot] * r.moved_bar[d, slot]
+    bounce_moments_adjoint(m, c, r, slot)
     whiten(m, r, r.gradient, slot)
     for d in range(m.nv):
         r.y_end[d, slot] = r.step[d, slot]
         r.y_end_bar[d, slot] = r.gradient[d, slot]
-    whiten(m, r, r.shift_bar, slot)
     for k in range(contacts):
-        # positions: λ acts on them from the moment on
-        moved = vecr()
         for i in range(r.chain_length[k, slot]):
-            at = k * m.nv + i
-            late_bar = r.shift_bar[r.chain[at, slot], slot]
-            moved -= late_bar * r.B[at, slot]
-            r.B_bar[at, slot] = -late_bar * r.moment[k, slot] * r.force[k, slot]
-        r.moment_bar[k, slot] = wp.dot(moved, r.force[k, slot])
-        r.z[k, slot] = r.moment[k, slot] * moved
+            r.B_bar[k * m.nv + i, slot] = vecr()
         r.b_bar[k, slot] = vecr()
         r.G_bar[k, slot] = vecr()
         r.cross_bar[k, slot] = vecr()
@@ -371,6 +501,8 @@ def sweeps_adjoint(
             row_bar += y_bar_row * r.joint_B[at, slot]
             r.joint_B_bar[at, slot] = r.joint_B_bar[at, slot] + y_bar_row * r.joint_force[k, slot]
         r.joint_z[k, slot] = row_bar
+    scale_start_adjoint(m, p, p_bar, c, r, world, slot, wants_params)
+    bounds_adjoint(m, g, p, p_bar, c, r, world, slot, wants_params)
     sticking_matrix(m, g, s, c, r, slot)
     start_impulses_adjoint(m, g, s, c, r, slot)
     mass_factor(m, s, r, slot)

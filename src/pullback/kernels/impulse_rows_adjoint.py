@@ -127,14 +127,12 @@ def rows_adjoint(
     """
     contacts = contact_count(c, slot)
     joints = r.joint_rows[0, slot]
-    # The change of velocity is made like a row: c = W a_bar / h is its B, and y its cotangent. So is the shift.
+    # The change of velocity is made like a row: c = W w_bar is its B, and y its cotangent.
     for d in range(m.nv):
         s.S_bar[d, slot] = vec6()
         above = int(d)
         while above >= 0:
-            r.M[d * m.nv + above, slot] = real(0.5) * (
-                r.y_end[above, slot] * r.y_end_bar[d, slot] + r.y_shift[above, slot] * r.shift_bar[d, slot]
-            )
+            r.M[d * m.nv + above, slot] = real(0.5) * r.y_end[above, slot] * r.y_end_bar[d, slot]
             above = m.dof_parent[above]
     for k in range(contacts):
         add_products(m, r, k, slot)
@@ -289,7 +287,7 @@ def approach_adjoint(
                 )
             erp = p.law[world, 0][0]
             distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
-            x_bar, erp_bar = rest_aim_adjoint(distance, erp, h, -row_bar)
+            x_bar, _slop_bar, erp_bar = rest_aim_adjoint(distance, real(0.0), erp, h, -row_bar)
             limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
             if wants_params == 1:
                 p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))

@@ -81,10 +81,13 @@ class Rows:
     u_start: wp.array2d(dtype=real)
     y_end: wp.array2d(dtype=real)
     y_end_bar: wp.array2d(dtype=real)
-    y_shift: wp.array2d(dtype=real)
-    shift: wp.array2d(dtype=real)  # by which positions move at another velocity than that at the end of the step
-    shift_bar: wp.array2d(dtype=real)
+    start_scale: wp.array2d(dtype=real)  # one item
+    bounced: wp.array2d(dtype=int)
     moment: wp.array2d(dtype=real)
+    late: wp.array2d(dtype=real)
+    pushed: wp.array2d(dtype=real)
+    late_bar: wp.array2d(dtype=real)
+    moved_bar: wp.array2d(dtype=real)  # of the velocity that positions move with
     moment_bar: wp.array2d(dtype=real)
     dist_bar: wp.array2d(dtype=real)
     speed_bar: wp.array2d(dtype=real)

@@ -207,7 +207,7 @@ def step(
             s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
         if IMPULSE:
             for d in range(m.nv):
-                s.stage_v[d, slot] = s.v[d, slot] + r.shift[d, slot]
+                s.stage_v[d, slot] = s.v[d, slot] - r.late[d, slot] * r.w[d, slot]
             advance(m, s, s.q_start, s.stage_v, 0, m.timestep, slot)
         else:
             advance(m, s, s.q_start, s.v, 0, m.timestep, slot)

@@ -234,13 +234,13 @@ def leave_step_adjoint(m: Tree, s: Workspace, r: Rows, slot: int):
         for d in range(m.nv):
             s.stage_v[d, slot] = s.v[d, slot] + h * s.a[d, slot]
         if IMPULSE:
-            # q' = q ⊕ h (v' + shift)
+            # q' = q ⊕ h (v' - late w)
             for d in range(m.nv):
-                s.stage_v[d, slot] = s.stage_v[d, slot] + r.shift[d, slot]
-                r.shift_bar[d, slot] = real(0.0)
-            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, r.shift_bar, slot)
+                s.stage_v[d, slot] = s.stage_v[d, slot] - r.late[d, slot] * r.w[d, slot]
+                r.moved_bar[d, slot] = real(0.0)
+            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, r.moved_bar, slot)
             for d in range(m.nv):
-                s.v_bar[d, slot] = s.v_bar[d, slot] + r.shift_bar[d, slot]
+                s.v_bar[d, slot] = s.v_bar[d, slot] + r.moved_bar[d, slot]
         else:
             advance_adjoint(m, s.stage_v, 0, h, s.q_bar, s.v_bar, slot)
         for d in range(m.nv):
