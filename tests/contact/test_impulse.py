@@ -6,6 +6,7 @@ import pytest
 from scenes import gymnasium_robot, limits, scene
 
 import pullback as pb
+from pullback.dynamics import energy
 
 G = 9.81
 FLOOR = '<geom name="floor" type="plane" size="9 9 1" friction="{}"/>'
@@ -211,6 +212,52 @@ def test_the_gradient_of_a_bounce_comes_to_that_of_the_motion(margin):
         found = motion.pullback(q_bar=q_bar, v_bar=v_bar).state.q[:, 2]
         errors.append(np.abs(found - e**2).max())
     assert errors[0] < 0.05 and errors[2] < 0.35 * errors[0]
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.01])
+@pytest.mark.parametrize("light", [1.0, 0.1, 0.01])
+def test_a_body_that_is_squeezed_stays_where_it_is(light, margin):
+    """A light ball on the floor is hit from above: what the floor answers comes when the blow comes, and nothing gains.
+
+    Was wrong: the blow moved positions from its moment on and the answer from the start of the step.
+    """
+    falls = '<body pos="0 0 0.301"><joint type="slide" axis="0 0 1"/><geom name="top" size="0.1" mass="10"/></body>'
+    world = FLOOR.format(0.5) + BALL.format(light) + falls
+    system = impulse(world.replace("<geom", f'<geom margin="{margin}"'), restitution=0.5, sweeps=500)
+    motion = run(system, [*apart((0, 0, 0.1)), 0.0], [0, 0, 0, 0, 0, 0, -2.0], steps=50)
+    assert np.abs(motion.q[:, 0, 2] - 0.1).max() < 0.015
+    kinetic = 0.5 * (light * (motion.v[:, 0, :3] ** 2).sum(axis=1) + 10 * motion.v[:, 0, 6] ** 2)
+    height = light * motion.q[:, 0, 2] + 10 * (motion.q[:, 0, 7] + 0.301)
+    energy = kinetic + G * height
+    assert np.all(energy < 1.02 * energy[0])
+    assert motion.v[:, 0, 6].max() > (0.3 if light == 1 else 0)  # it did bounce
+
+
+def test_few_sweeps_make_no_energy():
+    """Was wrong: the guess that everything sticks was not bounded, and few sweeps left what they could not undo."""
+    model = pb.load(pb.robots.quadruped())
+    rng = np.random.default_rng(0)
+    worlds = 40
+    q = np.tile(model.home.q, (worlds, 1))
+    q[:, 2] += rng.uniform(0, 0.3, worlds)
+    q[:, 3:7] += 0.3 * rng.normal(size=(worlds, 4))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    v = rng.normal(size=(worlds, model.nv)) * np.r_[np.ones(6), np.full(model.nv - 6, 5.0)]
+    for sweeps in (2, 10, 50):
+        system = pb.Articulated(model, pb.ContactImpulse(sweeps=sweeps), worlds=worlds)
+        motion = pb.rollout(system, system.state(q, v), steps=150)
+        energies = [energy(system, motion.q[t], motion.v[t]).value.sum(axis=1) for t in range(0, 151, 10)]
+        assert np.max(np.max(energies, axis=0) - energies[0]) < 20  # of some 150 J; undoing depth is what gives it
+
+
+def test_bodies_at_rest_lie_away_from_kinks():
+    """Gradients there hold for moves of either sign, well beyond finite differences."""
+    for shape in ('size="0.1"', 'type="box" size="0.1 0.1 0.1"', 'type="capsule" size="0.1 0.1" euler="90 0 0"'):
+        ball = BALL.format(1).replace('size="0.1"', shape)
+        system = impulse(FLOOR.format(0.5) + ball)
+        rest = run(system, apart((0, 0, 0.1)), steps=1500).final
+        report = pb.check_system(system, rest, steps=(1e-5, 1e-6), names=("q", "v"), tolerance=1e-5)
+        assert {row.status for row in report.rows} == {"agrees"}
 
 
 def test_apart_but_within_the_margin_the_gap_closes():
