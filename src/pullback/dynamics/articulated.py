@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from pullback.contact import Contact, ContactConvex, ContactImpulse, ContactPoints, Scene
+from pullback.contact.checks import refuse_for, refuse_left_over
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -84,7 +85,7 @@ class Articulated(System):
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
-        self._scene = Scene.of(model) if contact is not None else None
+        self._scene = self._make_scene()
         self.params = Params(model, self.worlds, self._scene, contact)
         self._quaternions = [
             (int(q) + 3 * (kind == FREE), name)
@@ -111,6 +112,14 @@ class Articulated(System):
             f"Articulated(nq={self.nq}, nv={self.nv}, nu={self.nu}, worlds={self.worlds}, "
             f"dtype={self.dtype!r}, device={self.device!r})"
         )
+
+    def _make_scene(self) -> Scene | None:
+        if self.contact is None:
+            return None
+        refuse_left_over(self.model)
+        scene = Scene.of(self.model)
+        refuse_for(self.contact, scene)
+        return scene
 
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":

@@ -104,6 +104,7 @@ class Model:
     constraints: tuple[str, ...]  # contacts, joint limits and friction loss in the file, one line each
 
     mujoco: mujoco.MjModel = field(repr=False)  # the compiled file, for shapes, colours and meshes
+    ignored: tuple[str, ...] = ()  # the kinds of elements that were left out of it
 
     @property
     def nbody(self) -> int:
