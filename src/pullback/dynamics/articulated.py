@@ -25,7 +25,7 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.errors import PullbackError
-from pullback.core.system import Bars, Named, State, System
+from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane, launch
 from pullback.dynamics.linearize import linearize
@@ -448,8 +448,5 @@ class FusedBackward:
         inputs = [system._tree, self._own(start[0]), self.carry_q, own, q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
-        return Bars(
-            State(from_device(q_bar), from_device(self.carry_v)),
-            from_device(self.controls_bar),
-            params,
-        )
+        bars = Bars(State(from_device(q_bar), from_device(self.carry_v)), from_device(self.controls_bar), params)
+        return refuse_overflow(bars, system.dtype)
