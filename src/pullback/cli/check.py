@@ -29,7 +29,7 @@ from pullback.core.system import State
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model
 from pullback.rollout import Report, WrongGradient, check_system, rollout
-from pullback.rollout.check import KINK, NO_INFLUENCE, TOLERANCE
+from pullback.rollout.check import KINK, NO_INFLUENCE, SKIPPED, TOLERANCE
 
 # How hard a robot is pushed: standard deviation of what is added to each velocity. [m/s or rad/s]
 PUSH = 0.2
@@ -175,12 +175,15 @@ def _show(args, reports: dict[int, Report]) -> None:
         if not report.passed:
             print(f"{what}: WRONG: {WrongGradient(report)}")
         elif row is not None:
-            idle, kinks = (sum(other.status == status for other in report.rows) for status in (NO_INFLUENCE, KINK))
+            statuses = [other.status for other in report.rows]
+            idle, kinks, skipped = (statuses.count(status) for status in (NO_INFLUENCE, KINK, SKIPPED))
+            compared = len(statuses) - idle - skipped
             print(
-                f"{what}: all {len(report.rows) - idle} gradients agree; the worst is {row.field!r} at {row.worst}, "
+                f"{what}: all {compared} gradients agree; the worst is {row.field!r} at {row.worst}, "
                 f"error {row.error:.1e}, slope {row.slope_text}"
                 + (f"; {kinks} at a kink, where the slopes of the two sides differ" if kinks else "")
                 + (f"; {idle} without influence here" if idle else "")
+                + (f"; {skipped} skipped: no difference can be formed" if skipped else "")
             )
 
 

@@ -29,8 +29,11 @@ class Contact(ABC):
 
     def __post_init__(self):
         count = self.max_contacts
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-            raise PullbackError(f"max_contacts must be a whole number of at least 0, or None, not {count!r}")
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise PullbackError(
+                f"max_contacts must be a whole number of at least 1, or None, not {count!r}; contact=None switches "
+                "contacts off"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
