@@ -204,7 +204,22 @@ def test_check_finds_a_wrong_gradient(spring, capsys, monkeypatch):
     assert main(["check", "spring.xml", "--steps", "2"]) == 1
     text = capsys.readouterr().out
     assert "one step: WRONG: the gradient of 'stiffness' is wrong at joint 'x'" in text
-    assert "2 steps: all" in text
+    assert "2 steps: all" in text and "note:" not in text
+
+
+def test_check_finds_a_wrong_gradient_of_a_contact(spring, capsys, monkeypatch):
+    right = pb.Articulated.pullback
+
+    def wrong(self, *args, **options):
+        bars = right(self, *args, **options)
+        bars.params["geom_size"] = bars.params["geom_size"] * 1.001
+        return bars
+
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    monkeypatch.setattr(pb.Articulated, "pullback", wrong)
+    assert main(["check", "ball.xml", "--steps", "2"]) == 1
+    text = capsys.readouterr().out
+    assert "one step: WRONG: the gradient of 'geom_size' is wrong at geom 'ball'" in text and "kinks closer" in text
 
 
 def test_bad_input_is_one_line(spring, capsys):

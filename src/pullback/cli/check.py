@@ -39,6 +39,11 @@ LOOK_BACK = 500
 # their range. [1]
 NOISE, INSIDE = 0.1, 0.8
 
+# Said where gradients of contacts look wrong.
+NEAR_KINKS = """\
+note: many contacts on one body, as of flat feet, may have kinks closer than differences can step over, above all with
+--contact impulse. A gradient that is really wrong is so with another --seed, --settle and --contact too."""
+
 ABOUT = """\
 Compares the gradients of a step, and of a short rollout, with central differences at several step sizes: for every
 coordinate, velocity, control and parameter. The robot starts at a keyframe with a small random push and moves for a
@@ -96,6 +101,8 @@ def run(args) -> int:
     else:
         _show(args, reports)
         print(_contact_line(model, system, contacts))
+        if contacts and not passed:
+            print(NEAR_KINKS)
     return 0 if passed else 1
 
 
