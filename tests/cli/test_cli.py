@@ -115,6 +115,63 @@ def test_check_passes(spring, capsys):
     assert {"q", "v", "control", "mass", "stiffness"} <= {row["field"] for row in report["reports"][0]["rows"]}
 
 
+BALL = """
+<mujoco>
+  <option timestep="0.005"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1" friction="0.8"/>
+    <body name="ball" pos="0 0 0.12"><freejoint/><geom name="ball" size="0.1" mass="1"/></body>
+  </worldbody>
+  <keyframe><key name="high" qpos="0 0 5 1 0 0 0"/><key name="other" qpos="0 0 0.0999 1 0 0 0"/></keyframe>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("contact", ["model", "impulse", "compliant"])
+def test_check_touches_the_ground(spring, capsys, contact):
+    """The ball falls, rolls, and is checked where it does: its size matters, and its friction, but for Coulomb's."""
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    assert main(["check", "ball.xml", "--steps", "3", "--contact", contact, "--out", "report"]) == 0
+    text = capsys.readouterr().out
+    assert "contacts: 1 at the state that was checked" in text and "WARNING" not in text
+    report = json.loads((spring / "report/check.json").read_text(encoding="utf-8"))
+    assert report["contacts"] == 1
+    status = {row["field"]: row["status"] for row in report["reports"][1]["rows"]}
+    assert status["geom_size"] == "agrees", status
+    assert status["friction"] == ("does not matter here" if contact == "impulse" else "agrees"), status
+
+
+def test_check_says_when_nothing_touches(spring, capsys):
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    fast = ["check", "ball.xml", "--steps", "2"]
+    assert main([*fast, "--keyframe", "high"]) == 0
+    assert "contacts: WARNING: nothing touches at the state that was checked" in capsys.readouterr().out
+    assert main([*fast, "--keyframe", "other", "--settle", "0"]) == 0
+    assert "contacts: 1 at" in capsys.readouterr().out
+    assert main([*fast, "--contact", "none"]) == 0
+    assert "contacts: switched off" in capsys.readouterr().out
+    assert "there are high, other" in refused(capsys, *fast, "--keyframe", "up")
+    assert "--settle: -1 is not" in refused(capsys, *fast, "--settle", "-1")
+
+
+def test_simulate_with_a_contact_model(spring, capsys):
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    rest = {}
+    for contact in ("model", "convex", "impulse", "compliant", "none"):
+        assert main(["simulate", "ball.xml", "--seconds", "1", "--contact", contact]) == 0
+        rest[contact] = np.load("out/ball/motion.npz")["q"][-1, 0, 2]
+    assert rest["model"] == rest["convex"] and rest["none"] < -1
+    assert len({rest[contact] for contact in ("convex", "impulse", "compliant")}) == 3
+    assert all(0.09 < rest[contact] < 0.11 for contact in ("convex", "impulse", "compliant")), rest
+
+
+def test_help_states_the_default_tolerance(capsys):
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "default 1e-06 in float64, 0.02 in float32" in text and "default 0.3" in text
+
+
 def test_check_with_and_without_contacts(spring, capsys):
     """The file's limits are parameters of the System that is checked, unless they are switched off."""
     (spring / "stop.xml").write_text(STOPPED.format(dt=0.005, k=10), encoding="utf-8")
@@ -147,7 +204,22 @@ def test_check_finds_a_wrong_gradient(spring, capsys, monkeypatch):
     assert main(["check", "spring.xml", "--steps", "2"]) == 1
     text = capsys.readouterr().out
     assert "one step: WRONG: the gradient of 'stiffness' is wrong at joint 'x'" in text
-    assert "2 steps: all" in text
+    assert "2 steps: all" in text and "note:" not in text
+
+
+def test_check_finds_a_wrong_gradient_of_a_contact(spring, capsys, monkeypatch):
+    right = pb.Articulated.pullback
+
+    def wrong(self, *args, **options):
+        bars = right(self, *args, **options)
+        bars.params["geom_size"] = bars.params["geom_size"] * 1.001
+        return bars
+
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    monkeypatch.setattr(pb.Articulated, "pullback", wrong)
+    assert main(["check", "ball.xml", "--steps", "2"]) == 1
+    text = capsys.readouterr().out
+    assert "one step: WRONG: the gradient of 'geom_size' is wrong at geom 'ball'" in text and "kinks closer" in text
 
 
 def test_bad_input_is_one_line(spring, capsys):

@@ -72,6 +72,18 @@ def test_what_has_no_contacts_says_so():
     with pytest.raises(pb.PullbackError, match="no contacts"):
         system.contacts(system.state())
     run = pb.rollout(pb.Articulated(model), pb.Articulated(model).state(), steps=3)
-    for step in (-1, 3, 1.0, True):
+    for step in (-4, 3, 1.0, True):
         with pytest.raises(pb.PullbackError, match="from 0 to 2"):
             run.contacts(step)
+    with pytest.raises(pb.PullbackError, match="no steps"):
+        pb.rollout(pb.Articulated(model), pb.Articulated(model).state(), steps=0).contacts(0)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_steps_count_from_the_end_too(every):
+    system = pb.Articulated(pb.load(PILE.format(cone="elliptic")))
+    run = pb.rollout(system, system.state(), steps=5, checkpoint_every=every)
+    for step in range(5):
+        for a, b in zip(run.contacts(step), run.contacts(step - 5), strict=True):
+            np.testing.assert_array_equal(a.pos, b.pos)
+            np.testing.assert_array_equal(a.force, b.force)

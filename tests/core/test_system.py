@@ -70,6 +70,22 @@ def test_a_system_of_ones_own(every):
     assert not run.pullback(x_bar=bars, wants_params=False).params
 
 
+@pytest.mark.parametrize("every", [1, 10])
+def test_gradients_that_overflow_are_refused(every):
+    class Steep(Damped):
+        """At rest at zero, where the slope is 1; in the last world it claims to be more."""
+
+        def pullback(self, state, control, next_bar, params=None):
+            return super().pullback(state, control, Point(next_bar.x * [[1.0], [1.0], [slope]]), params)
+
+    run = pb.rollout(Steep(), Point(np.zeros((3, 1))), np.zeros((40, 3, 1)), checkpoint_every=every)
+    slope = 1e7
+    assert run.pullback(x_bar=np.ones((3, 1))).state.x[2] > 1e200  # whose square overflows
+    slope = 1e8
+    with np.errstate(all="ignore"), pytest.raises(pb.PullbackError, match="precision in world 2: x_bar is inf"):
+        run.pullback(x_bar=np.ones((3, 1)))
+
+
 @pytest.mark.parametrize("every", [1, 3])
 def test_the_plain_loop_agrees_with_the_fused_one(every):
     inner = pb.Articulated(pb.load(pb.robots.quadruped()), contact=None, worlds=2)

@@ -220,7 +220,6 @@ def bad_params(p) -> dict:
         "unknown": ("weight", 1.0, "no parameter 'weight'; there are mass"),
         "shape": ("mass", np.ones(3), r"'mass' has shape \(3,\), but \(body=4\)"),
         "worlds": ("mass", np.ones((2, 4)), r"'mass' has shape \(2, 4\), but \(worlds=3, body=4\)"),
-        "scalar": ("mass", 1.0, "'mass' has shape"),
         "nan": ("com", changed(p["com"], (2, 1), np.nan), "'com' is not finite at body 2, axis 1"),
         "infinity": ("gravity", [0, 0, -np.inf], "'gravity' is not finite at axis 2"),
         "nan in a world": ("mass", changed(per_world, (1, 2), np.nan), "'mass' is not finite at worlds 1, body 2"),
@@ -394,3 +393,28 @@ def test_a_parameter_set_as_an_attribute_is_set():
     assert not np.array_equal(system.step(system.state(q=[0.0, 0.5]), [[1.0]]).v, heavier)
     with refused("no parameter 'weight'"):
         system.params.weight = heavy
+
+
+def test_one_number_fills_a_parameter():
+    """When it is set, but not in a rollout, whose gradients have the shapes of what was given."""
+    system = pb.Articulated(pb.load(ROBOT), contact=None, worlds=WORLDS)
+    for value in (0.5, np.float32(0.5), np.array(0.5)):
+        system.params["damping"] = value
+        np.testing.assert_array_equal(system.params["damping"], np.full(system.nv, 0.5))
+    with refused("damping.*shape"):
+        pb.rollout(system, system.state(), steps=1, params={"damping": 0.5})
+    with refused("'mass' of 'base' must be positive"):
+        system.params["mass"] = -1.0
+    with refused("damping.*not finite"):
+        system.params["damping"] = np.nan
+
+
+def test_systems_models_and_runs_are_printed_in_a_line():
+    model = pb.load(ROBOT)
+    system = pb.Articulated(model, contact=None, worlds=2)
+    run = pb.rollout(system, system.state(), steps=7, checkpoint_every=3)
+    assert repr(model).startswith("Model(nq=12, nv=10, nu=2: 3 bodies, 3 joints, 3 geoms, euler with 0.002 s, ")
+    assert repr(run) == "Run(7 steps of Articulated, one state in 3 kept: q (4, 2, 12), v (4, 2, 10))"
+    keyed = pb.load(pb.robots.quadruped())
+    assert "keyframes home" in repr(keyed) and str(len(keyed.constraints)) in repr(keyed)
+    assert all(len(repr(thing)) < 200 and "\n" not in repr(thing) for thing in (model, system, run, keyed))

@@ -329,6 +329,29 @@ def test_zero_is_right_before_a_kink_and_wrong_after_it():
         assert Curve(bent(0, 3, 1 - distance, 0), [1.0], 0).check(steps=(1e-2, 1e-3, 1e-7)).status == WRONG
 
 
+class Bounded(Curve):
+    """Refuses parameters below zero."""
+
+    def step(self, state, control, params=None):
+        if np.any({**self.params, **(params or {})}["a"] < 0):
+            raise pb.PullbackError("a must not be negative")
+        return super().step(state, control, params)
+
+
+def test_a_jump_from_a_bound_has_no_slope():
+    """As restitution has: a body that bounces a little is another matter than one that does not."""
+    jump = lambda a: np.where(a > 0, 0.1 + 2 * a, 0.0)  # noqa: E731
+    row = Bounded(jump, [0.0], 0).check()
+    assert (row.status, row.entries, row.skipped) == (SKIPPED, 0, 1)
+    row = Bounded(jump, [0.0, 1.0], [0, 2]).check()
+    assert (row.status, row.entries, row.skipped) == (AGREES, 1, 1)
+    assert Bounded(jump, [0.0, 1.0], [0, 2.1]).check().status == WRONG
+    # without the jump there is a slope, and nothing else will do
+    smooth = lambda a: 2 * a + a**2  # noqa: E731
+    assert Bounded(smooth, [0.0], 2).check().status == AGREES
+    assert Bounded(smooth, [0.0], 0).check().status == WRONG
+
+
 def test_slopes_of_a_kink():
     for below, above in ((1, 3), (-2, 1), (0, -1), (1e-3, 2e-3)):
         function = bent(below, above)

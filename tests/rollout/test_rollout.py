@@ -421,3 +421,34 @@ def test_bars_that_are_not_known_or_not_given():
         run.pullback(x_bar=bars["q_bar"])
     with pytest.raises(AttributeError):
         _ = run.x
+
+
+# gradients beyond the precision
+
+HILL = """<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody>
+  <body><joint name="x" type="slide" axis="1 0 0" stiffness="-1e4"/>
+    <geom size="0.1" mass="1" contype="0" conaffinity="0"/></body>
+  </worldbody><actuator><motor joint="x"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("every", [1, 100])
+@pytest.mark.parametrize(("dtype", "steps"), [("float64", 1500), ("float32", 200)])
+def test_gradients_that_overflow_are_refused(dtype, steps, every):
+    """A body at rest on top of a steep hill stays there. How far it would go for a push is beyond all numbers."""
+    system = pb.Articulated(pb.load(HILL), worlds=3, dtype=dtype)
+    run = pb.rollout(system, system.state(), steps=steps, checkpoint_every=every)
+    assert np.all(np.isfinite(run.q))
+    q_bar = np.zeros((3, 1))
+    q_bar[1] = 1.0
+    hint = "float64'" if dtype == "float32" else "fewer steps"
+    for wants_params in (True, False):
+        with pytest.raises(pb.PullbackError, match=f"beyond the precision in world 1.*{hint}"):
+            run.pullback(q_bar=q_bar, wants_params=wants_params)
+    assert np.all(np.isfinite(run.pullback(q_bar=np.zeros((3, 1))).controls))
+
+
+def test_large_gradients_are_no_error():
+    """Numbers whose squares overflow are fine themselves."""
+    system = pb.Articulated(pb.load(HILL), dtype="float32")
+    bars = pb.rollout(system, system.state(), steps=60).pullback(q_bar=np.ones((1, 1)))
+    assert 1e20 < bars.state.q[0, 0] < np.inf

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.core.errors import GradientOverflow
 from pullback.plan import REACHED, minimise
+from pullback.rollout import Run
 from pullback.tasks import TASKS, Camera, Controls, Loss, Parameters, Task
 
 PENDULUM = """<mujoco><option timestep="0.01"/><worldbody>
@@ -77,6 +79,25 @@ def test_a_motion_that_cannot_be_simulated_does_not_spoil_the_others():
     assert np.isinf(found.losses[1]) and np.isinf(found.figures[1])
     np.testing.assert_array_equal(found.losses[0], alone.losses[0])
     np.testing.assert_array_equal(found.gradients[0], alone.gradients[0])
+
+
+def test_gradients_that_overflow_do_not_spoil_the_others(monkeypatch):
+    """A line search that steps too far is to step back, as from a motion that cannot be simulated."""
+    of = task(Controls(20, hold=20))
+    points = np.array([[0.1, 0.2], [0.3, 0.1]])
+    right = of(points, True)
+    pull = Run.pullback
+
+    def grows(self, **bars):
+        if np.any(self.controls[0, :, 1] == 0.1):
+            raise GradientOverflow("gradients grew")
+        return pull(self, **bars)
+
+    monkeypatch.setattr(Run, "pullback", grows)
+    found = of(points, True)
+    assert np.isinf(found.losses[1]) and np.all(np.isnan(found.gradients[1]))
+    np.testing.assert_allclose(found.losses[0], right.losses[0], rtol=1e-12)
+    np.testing.assert_allclose(found.gradients[0], right.gradients[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

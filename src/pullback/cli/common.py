@@ -13,9 +13,10 @@ from pathlib import Path
 import warp as wp
 from rich.console import Console
 
+from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
 from pullback.core.errors import PullbackError
 from pullback.dynamics import Articulated
-from pullback.model import Model, load
+from pullback.model import Keyframe, Model, load
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
 
@@ -23,6 +24,12 @@ from pullback.model.unsupported import KINDS
 COMPILING_AFTER = 1.0
 # Work expected to take longer than this gets a progress bar. [s]
 PROGRESS_AFTER = 2.0
+
+# What --contact may be, and what pullback.Articulated calls it.
+CONTACTS = {
+    **{"model": "model", "none": None},
+    **{"convex": ContactConvex(), "impulse": ContactImpulse(), "compliant": ContactCompliant()},
+}
 
 # How the library's hints are spelled here.
 SPELLINGS = (
@@ -65,6 +72,11 @@ def positive(text: str) -> float:
     return value
 
 
+def not_negative(text: str) -> float:
+    """An argument that is a number of at least zero."""
+    return 0.0 if text.strip() in ("0", "0.0") else positive(text)
+
+
 def whole(least: int):
     """The type of an argument that is a whole number of at least ``least``."""
 
@@ -104,10 +116,11 @@ def add_robot(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--contact",
-        choices=("model", "none"),
+        choices=CONTACTS,
         default="model",
-        help="contacts, limits and friction loss as in the file (default), or none",
+        help="contacts, limits and friction loss as in the file (default), none at all, or by this contact model",
     )
+    parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
     parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
 
 
@@ -121,10 +134,20 @@ def read_robot(args) -> Model:
     return load(Path(name), ignore=tuple(args.ignore), anywhere=args.anywhere)
 
 
+def read_keyframe(model: Model, args) -> Keyframe:
+    """The keyframe an argument speaks of, or home."""
+    name = args.keyframe
+    if name is None:
+        return model.home
+    if name not in model.keyframes:
+        known = f"there are {', '.join(model.keyframes)}" if model.keyframes else "the file has none"
+        raise PullbackError(f"there is no keyframe {name!r}; {known}")
+    return model.keyframes[name]
+
+
 def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
-    contact = None if args.contact == "none" else args.contact
     with quiet_warp():
-        return Articulated(model, contact=contact, worlds=worlds, dtype=args.dtype, device=args.device)
+        return Articulated(model, contact=CONTACTS[args.contact], worlds=worlds, dtype=args.dtype, device=args.device)
 
 
 def writable_folder(path: Path) -> Path:

@@ -18,6 +18,7 @@ from pullback.cli.common import (
     make_system,
     positive,
     progress_options,
+    read_keyframe,
     read_robot,
     whole,
     writable_folder,
@@ -56,14 +57,13 @@ def add(verbs) -> None:
         default="zero",
         help="zero (default); random inside the controls' ranges; hold: that of the keyframe",
     )
-    parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
     parser.add_argument("--worlds", type=whole(1), default=1, metavar="N", help="copies of the robot (default 1)")
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
     model = read_robot(args)
-    keyframe = _keyframe(model, args.keyframe)
+    keyframe = read_keyframe(model, args)
     steps = max(1, round(args.seconds / model.timestep))
     size = 8 * (steps + 1) * args.worlds * (model.nq + model.nv + model.nu)
     if size > LARGEST_MOTION:
@@ -104,15 +104,6 @@ def run(args) -> int:
     else:
         _show(summary)
     return 0
-
-
-def _keyframe(model: Model, name: str | None) -> Keyframe:
-    if name is None:
-        return model.home
-    if name not in model.keyframes:
-        known = f"there are {', '.join(model.keyframes)}" if model.keyframes else "the file has none"
-        raise PullbackError(f"there is no keyframe {name!r}; {known}")
-    return model.keyframes[name]
 
 
 def make_controls(model: Model, keyframe: Keyframe, args, steps: int) -> np.ndarray:

@@ -22,12 +22,18 @@ class Contact(ABC):
 
     @abstractmethod
     def kernels(self, rows: int) -> str:
-        """Which kernels, for contacts of so many rows: one of ``pullback.kernels.CONTACTS``."""
+        """Which kernels, for contacts of so many rows: one of ``pullback.kernels.CONTACTS``.
+
+        More rows than a model has are refused before, by ``contact.checks``.
+        """
 
     def __post_init__(self):
         count = self.max_contacts
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-            raise PullbackError(f"max_contacts must be a whole number of at least 0, or None, not {count!r}")
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise PullbackError(
+                f"max_contacts must be a whole number of at least 1, or None, not {count!r}; contact=None switches "
+                "contacts off"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +93,6 @@ class ContactCompliant(Contact):
             _require(self, name, lambda x: x >= 0, "at least zero")
 
     def kernels(self, rows: int) -> str:
-        if rows > 3:
-            raise PullbackError(
-                "torsional and rolling friction (condim 4 and 6) are not part of ContactCompliant: set condim to 3, or "
-                "use ContactConvex"
-            )
         return "compliant"
 
 
@@ -131,11 +132,6 @@ class ContactImpulse(Contact):
             _require(self, name, lambda x: x >= 0, "at least zero")
 
     def kernels(self, rows: int) -> str:
-        if rows > 3:
-            raise PullbackError(
-                "torsional and rolling friction (condim 4 and 6) are not part of ContactImpulse: set condim to 3, or "
-                "use ContactConvex"
-            )
         return "impulse"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from pullback.contact.checks import SOLREF, mixed_sign
 from pullback.contact.models import Contact, ContactCompliant, ContactConvex, ContactImpulse
 from pullback.contact.scene import SIZES, Scene
 from pullback.spatial import quat_bar_of_tangent
@@ -97,8 +98,9 @@ def check_contact_parameter(scene: Scene, name: str, array: np.ndarray) -> tuple
     if name == "geom_quat":
         return np.linalg.norm(array, axis=-1) < 1e-12, "has no direction: it is of zero length"
     if name in ("solref", "limit_solref", "pair_solref"):
-        mixed = (array[..., 0] > 0) != (array[..., 1] > 0)
-        return mixed, "must be two positive numbers (time constant, damping ratio) or two negative ones (-k, -b)"
+        used = {"solref": scene.geoms[scene.own_materials], "limit_solref": scene.limited}
+        items = np.arange(array.shape[-2])
+        return mixed_sign(array) & np.isin(items, used.get(name, items)), SOLREF
     if name == "joint_range":
         limited = np.isin(np.arange(array.shape[-2]), scene.limited)
         return (array[..., 0] > array[..., 1]) & limited, "must have its lower limit first"

@@ -123,6 +123,11 @@ class Scene:
         return all(a == PLANE or (a, b) in simple for a, b in kinds)
 
     @property
+    def own_materials(self) -> np.ndarray:
+        """The shapes whose own friction, solref and solimp are used in some pair, by index."""
+        return np.unique(self.pair_materials[self.pair_materials < len(self.geoms)])
+
+    @property
     def plane_pairs(self) -> int:
         return int(np.sum(self.kind[self.pair_shapes[:, 0]] == PLANE))
 

@@ -60,6 +60,17 @@ def first_not_finite(x: np.ndarray) -> tuple[int, ...] | None:
     return tuple(int(i) for i in bad[0]) if len(bad) else None
 
 
+def square_sum(x) -> float:
+    """The sum of squares, not finite if an entry is not (or if the squares overflow); on the device that x is on."""
+    if not isinstance(x, wp.array):
+        x = np.asarray(x)
+        return float(np.vdot(x, x)) if x.dtype.kind == "f" else 0.0
+    if x.device.is_cpu:
+        return square_sum(x.numpy())
+    flat = x.contiguous().flatten()
+    return float(wp.utils.array_inner(flat, flat)) if flat.size else 0.0
+
+
 def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[str, ...]) -> np.ndarray:
     """x as a contiguous NumPy array of this shape and precision, or an error that says what is wrong with it.
 

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.core.arrays import first_not_finite, square_sum, to_numpy
+from pullback.core.errors import GradientOverflow
+
 
 class Named(dict):
     """Named arrays, also reachable as attributes: ``grads.params["mass"]`` is ``grads.params.mass``."""
@@ -31,6 +34,30 @@ class Bars:
     @property
     def controls(self):
         return self.control
+
+
+def refuse_overflow(bars: Bars, dtype: str) -> Bars:
+    """Cotangents of a trajectory as they are, or an error that names the world in which one is not finite.
+
+    The motion was finite, or it would have been refused: gradients can grow where states do not.
+    """
+    # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
+    if np.isfinite(sum(square_sum(x) for x in (*bars.state, bars.control, *bars.params.values()))):
+        return bars
+    named = {f"{name}_bar": (x, 0) for name, x in zip(bars.state._fields, bars.state, strict=True)}
+    named["controls_bar"] = (bars.control, 1)
+    named |= {f"the cotangent of {name!r}": (x, None) for name, x in bars.params.items()}
+    for name, (x, axis) in named.items():
+        x = to_numpy(x)
+        bad = first_not_finite(x) if x.dtype.kind == "f" else None  # a state may hold counters too
+        if bad is not None:
+            world = "" if axis is None else f" in world {bad[axis]}"
+            raise GradientOverflow(
+                f"gradients grew beyond the precision{world}: {name} is {x[bad]} in {dtype}, although the motion is "
+                "finite. Pull back through fewer steps, or look for what makes the motion so sensitive"
+                + (", or try dtype='float64'" if dtype == "float32" else "")
+            )
+    return bars
 
 
 class System(ABC):
@@ -96,7 +123,7 @@ class SteppedBackward:
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
-        return Bars(self.carry, self.controls_bar, Named(self.params_bar))
+        return refuse_overflow(Bars(self.carry, self.controls_bar, Named(self.params_bar)), str(self.system.dtype))
 
 
 class State(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from pullback.contact import Contact, ContactConvex, ContactImpulse, ContactPoints, Scene
+from pullback.contact.checks import refuse_for, refuse_left_over
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -24,7 +25,7 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.errors import PullbackError
-from pullback.core.system import Bars, Named, State, System
+from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane, launch
 from pullback.dynamics.linearize import linearize
@@ -84,7 +85,7 @@ class Articulated(System):
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
-        self._scene = Scene.of(model) if contact is not None else None
+        self._scene = self._make_scene()
         self.params = Params(model, self.worlds, self._scene, contact)
         self._quaternions = [
             (int(q) + 3 * (kind == FREE), name)
@@ -111,6 +112,14 @@ class Articulated(System):
             f"Articulated(nq={self.nq}, nv={self.nv}, nu={self.nu}, worlds={self.worlds}, "
             f"dtype={self.dtype!r}, device={self.device!r})"
         )
+
+    def _make_scene(self) -> Scene | None:
+        if self.contact is None:
+            return None
+        refuse_left_over(self.model)
+        scene = Scene.of(self.model)
+        refuse_for(self.contact, scene)
+        return scene
 
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":
@@ -439,8 +448,5 @@ class FusedBackward:
         inputs = [system._tree, self._own(start[0]), self.carry_q, own, q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
-        return Bars(
-            State(from_device(q_bar), from_device(self.carry_v)),
-            from_device(self.controls_bar),
-            params,
-        )
+        bars = Bars(State(from_device(q_bar), from_device(self.carry_v)), from_device(self.controls_bar), params)
+        return refuse_overflow(bars, system.dtype)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
-from pullback.core.errors import PullbackError
+from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import State
 from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
 
@@ -37,12 +37,13 @@ def linearize(
     next_bar = State(coordinates_of_tangent(system.model, to_numpy(after.q), picks[:, :nv]), picks[:, nv:])
     backward = wide.backward(u[None], after, next_bar, params=held, wants_params=False)
     backward.through(State(states.q[:1], states.v[:1]), 0, 1)
-    bars = backward.finish(State(states.q[0], states.v[0]))
+    try:
+        bars = backward.finish(State(states.q[0], states.v[0]))
+    except GradientOverflow as error:  # which counts the copies of worlds
+        raise PullbackError("the linearisation is not finite; is the state?") from error
     q_bar = tangent_of_coordinates(system.model, q, to_numpy(bars.state.q))
     A = np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1).reshape(system.worlds, rows, rows)
     B = to_numpy(bars.control).reshape(system.worlds, rows, system.nu)
-    if not (np.isfinite(A).all() and np.isfinite(B).all()):
-        raise PullbackError("the linearisation is not finite; is the state?")
     return A, B
 
 

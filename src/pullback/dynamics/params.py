@@ -68,7 +68,8 @@ def parameters(model: Model, scene: Scene | None = None, contact: Contact | None
 class Params(Mapping):
     """``system.params``: read an array by name, or set one: ``system.params["mass"] = new_mass``.
 
-    Arrays are read-only; set a changed copy. One with a leading axis of size ``worlds`` gives each world its own.
+    Arrays are read-only; set a changed copy, or one number for all entries. An array with a leading axis of size
+    ``worlds`` gives each world its own.
     """
 
     def __init__(self, model: Model, worlds: int, scene: Scene | None = None, contact: Contact | None = None):
@@ -92,6 +93,10 @@ class Params(Mapping):
             self[name] = value
 
     def __setitem__(self, name: str, value) -> None:
+        shape = self._table[self._known(name)].shape
+        # Here alone: a parameter that is given to a rollout has a gradient of its own shape.
+        if shape and np.ndim(to_numbers(value, f"parameter {name!r}")) == 0:
+            value = np.full(shape, to_numbers(value, f"parameter {name!r}"))
         self._values[name] = self.check(name, value)
         self.version += 1
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import mujoco
 import numpy as np
 
-from pullback.model.unsupported import Disable, disabled, label, name_of
+from pullback.model.unsupported import Complaint, Disable, disabled, label, name_of
 
 
 def describe_constraints(m: mujoco.MjModel, *, with_tendons: bool, with_flexes: bool) -> tuple[str, ...]:
@@ -29,6 +31,21 @@ def describe_constraints(m: mujoco.MjModel, *, with_tendons: bool, with_flexes: 
     return tuple(lines)
 
 
+def left_over(m: mujoco.MjModel) -> Iterator[Complaint]:
+    """What of these lines no contact model simulates: its kind for ``ignore``, the element, what it has."""
+    if disabled(m, Disable.mjDSBL_CONSTRAINT):
+        return
+    for t in range(m.ntendon):
+        has = {
+            "a limit": bool(m.tendon_limited[t]) and not disabled(m, Disable.mjDSBL_LIMIT),
+            "friction loss": m.tendon_frictionloss[t] > 0 and not disabled(m, Disable.mjDSBL_FRICTIONLOSS),
+        }
+        if any(has.values()):
+            yield "tendon", label(m, "tendon", t), f"has {' and '.join(name for name, there in has.items() if there)}"
+    for f in () if disabled(m, Disable.mjDSBL_CONTACT) else _touching_flexes(m):
+        yield "flex", label(m, "flex", f), "may touch other shapes"
+
+
 def _range(bounds: np.ndarray) -> str:
     return f"between {bounds[0]:.4g} and {bounds[1]:.4g}"
 
@@ -40,10 +57,13 @@ def _contact_lines(m: mujoco.MjModel, with_flexes: bool) -> list[str]:
         first, second = (name_of(m, "geom", g) for g in pairs[0])
         count = "1 geom pair" if len(pairs) == 1 else f"{len(pairs)} geom pairs"
         lines.append(f"contact: {count} may touch, e.g. '{first}' and '{second}'")
-    for f in range(m.nflex) if with_flexes else ():
-        if m.flex_contype[f] or m.flex_conaffinity[f]:
-            lines.append(f"contact: {label(m, 'flex', f)} may touch other shapes")
+    for f in _touching_flexes(m) if with_flexes else ():
+        lines.append(f"contact: {label(m, 'flex', f)} may touch other shapes")
     return lines
+
+
+def _touching_flexes(m: mujoco.MjModel) -> np.ndarray:
+    return np.flatnonzero((m.flex_contype != 0) | (m.flex_conaffinity != 0))
 
 
 def touching_pairs(m: mujoco.MjModel) -> np.ndarray:

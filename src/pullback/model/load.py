@@ -83,7 +83,7 @@ def load(
       delay, PID and DC motors, actuators on tendons, sites and bodies, position servos on ball joints). They keep
       their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
-    - ``"flex"``: elasticity and edge constraints of deformable bodies; their point masses stay;
+    - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
       model; an error with ellipsoid geoms or implicitfast);
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of joint springs and dampers, the linear ones
@@ -120,7 +120,7 @@ def load(
         "constraints": describe_constraints(m, with_tendons="tendon" not in ignore, with_flexes="flex" not in ignore),
     }
     check_mass_matrix(m, fields["dof_armature"])
-    return Model(**fields, mujoco=m)
+    return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
 
 
 def compile_source(source, *, anywhere: bool, folder: str | os.PathLike | None) -> mujoco.MjModel:

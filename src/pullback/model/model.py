@@ -104,6 +104,15 @@ class Model:
     constraints: tuple[str, ...]  # contacts, joint limits and friction loss in the file, one line each
 
     mujoco: mujoco.MjModel = field(repr=False)  # the compiled file, for shapes, colours and meshes
+    ignored: tuple[str, ...] = ()  # the kinds of elements that were left out of it
+
+    def __repr__(self) -> str:
+        """Sizes, and what contact models have to do; not all the arrays."""
+        size = f"nq={self.nq}, nv={self.nv}, nu={self.nu}"
+        made_of = f"{self.nbody - 1} bodies, {self.njoint} joints, {len(self.geoms.names)} geoms"
+        time = f"{self.integrator} with {self.timestep:g} s"
+        keys = f", keyframes {', '.join(self.keyframes)}" if self.keyframes else ""
+        return f"Model({size}: {made_of}, {time}, {len(self.constraints)} constraints{keys})"
 
     @property
     def nbody(self) -> int:

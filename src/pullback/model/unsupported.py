@@ -16,7 +16,7 @@ KINDS = {
     "tendon": "springs, dampers, armature, limits and friction loss of tendons are left out",
     "actuator": "actuators that are not gain·control + bias on one joint keep their control but give no force",
     "plugin": "plugins that give forces to bodies or drive actuators are left out (the control stays)",
-    "flex": "elasticity and edge constraints of flexes are left out, their point masses stay",
+    "flex": "elasticity, edge constraints and contacts of flexes are left out, their point masses stay",
     "fluid": "density and viscosity of the medium are taken as zero",
     "spring-poly": "joint springs keep their linear stiffness only",
     "spring-yield": "plastic joint springs are taken as elastic",
@@ -53,6 +53,7 @@ OBJECTS = {
     "equality": mujoco.mjtObj.mjOBJ_EQUALITY,
     "flex": mujoco.mjtObj.mjOBJ_FLEX,
     "key": mujoco.mjtObj.mjOBJ_KEY,
+    "pair": mujoco.mjtObj.mjOBJ_PAIR,
 }
 Complaint = tuple[str, str, str]  # kind, element, what is wrong with it
 
@@ -66,6 +67,12 @@ def label(m: mujoco.MjModel, what: str, index: int) -> str:
     """How a message speaks of an element: "body 'torso'" or "body 3"."""
     name = mujoco.mj_id2name(m, OBJECTS[what], int(index))
     return f"{what} '{name}'" if name else f"{what} {index}"
+
+
+def pair_label(m: mujoco.MjModel, index: int) -> str:
+    """The same for an explicit contact pair, which seldom has a name: "pair 0 (geom 'foot' and geom 'floor')"."""
+    geoms = (label(m, "geom", ids[index]) for ids in (m.pair_geom1, m.pair_geom2))
+    return f"{label(m, 'pair', index)} ({' and '.join(geoms)})"
 
 
 def spell(enumeration, value: int) -> str:

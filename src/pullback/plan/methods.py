@@ -158,7 +158,7 @@ class LBFGS(Method):
         point, loss = self.ask(memory)[0], losses[0]
         if not np.isfinite(memory["loss"]):  # the first of all
             if not np.isfinite(loss):
-                raise PullbackError("the first guess cannot be evaluated: its loss is not finite")
+                raise PullbackError("the first guess cannot be evaluated: its loss is not finite, or its gradient")
             return self._aim({**memory, "loss": loss, "gradient": gradients[0]})
         step, gradient = point - memory["x"], memory["gradient"]
         slope = float(gradient @ step)
@@ -221,6 +221,6 @@ def _inside(x: np.ndarray, memory: Memory) -> np.ndarray:
 def _step_back(memory: Memory) -> Memory:
     """Half of the last step instead, and half the rate from now on."""
     if "kept" not in memory:
-        raise PullbackError("the first guess cannot be evaluated: its loss is not finite")
+        raise PullbackError("the first guess cannot be evaluated: its loss is not finite, or its gradient")
     step = memory["step"] / 2
     return {**memory, "x": _inside(memory["kept"] + step, memory), "step": step, "rate": memory["rate"] / 2}

@@ -49,7 +49,7 @@ class Row:
     field: str
     status: str  # AGREES, NO_INFLUENCE, SKIPPED, KINK or WRONG
     entries: int  # compared
-    skipped: int  # at a bound on both sides, so that no difference could be formed
+    skipped: int  # no difference could be formed: at a bound on both sides, or on one with a jump to the other
     worst: str  # the entry that agrees least, by name; of a kink, where the slopes differ most
     index: tuple[int, ...]  # of that entry
     analytic: float  # from the pullback, at that entry
@@ -172,7 +172,8 @@ def check_system(
 
     A System with ``in_worlds(n)``, which gives the same System with n worlds, and ``params.is_per_world`` is checked
     with many perturbed copies at once. A value that the System refuses with a PullbackError is taken for a bound:
-    differences are then taken from one side.
+    differences are then taken from one side. Where the step jumps on that side there is no slope, and the entry is
+    skipped.
 
     Exactly at a kink, such as a control at its limit or a body that just touches, slopes from the two sides converge
     to different limits. There the pullback must give one of them or lie between, and not be zero where neither is; on
@@ -477,6 +478,7 @@ class Comparison:
         self.probe, self.name, self.steps, self.tolerance = probe, name, steps, tolerance
         value = probe.value(name)
         found = _quotients(probe, name, steps, np.arange(value.size))
+        found.numeric[_lone_jumps(found, probe.noise)] = np.nan
         self.where = np.flatnonzero(~np.all(np.isnan(found.numeric), axis=1))  # entries that can be compared
         spare = np.full((len(self.where), len(SHORTER)), np.nan)
         self.found = Quotients(*(np.hstack([x[self.where], spare]) for x in found.arrays()))
@@ -728,6 +730,17 @@ def _sides(found: Quotients, entry: int, noise: float) -> Sides | None:
     doubt = np.where(same, settled + limit_error[1:], np.inf)
     best = int(np.argmin(doubt))
     return Sides(float(b[best + 1]), float(a[best + 1]), float(doubt[best]))
+
+
+def _lone_jumps(found: Quotients, noise: float) -> np.ndarray:
+    """Which entries, (entries,), are at a bound with a jump on the only side there is: they have no slope at all."""
+    alone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
+    for k in np.flatnonzero(alone):
+        change = np.where(np.isnan(found.ahead[k]), -found.behind[k], found.ahead[k]) * found.moves[k]
+        usable = np.isfinite(change)
+        error = found.rounding[k] * found.moves[k] + noise
+        alone[k] = np.sum(usable) >= 3 and _jumps(change[usable], np.nan_to_num(error)[usable])
+    return alone
 
 
 def _jumps(change: np.ndarray, error: np.ndarray) -> bool:

@@ -60,8 +60,9 @@ def _word(model, axis: str, i: int) -> str:
         return _joint_word(model, model.joint_q, i, {FREE: FREE_COORDINATES, BALL: QUATERNION})
     if axis == "dof":
         return _joint_word(model, model.joint_v, i, {FREE: FREE_DOFS, BALL: AXES})
-    names = getattr(model, f"{axis}_names", ())
-    return f"{axis} {names[i]!r}" if i < len(names) else f"{axis} {i}"
+    names = model.geoms.names if axis == "geom" else getattr(model, f"{axis}_names", ())
+    unnamed = f"{axis} {i}"  # which is what a Model calls them
+    return f"{axis} {names[i]!r}" if i < len(names) and names[i] != unnamed else unnamed
 
 
 def _joint_word(model, first, i: int, parts: dict[int, tuple[str, ...]]) -> str:

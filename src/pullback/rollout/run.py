@@ -61,6 +61,11 @@ class Run:
         self.steps = int(controls.shape[0])
         self._firsts = range(0, self.steps, checkpoint_every)  # the steps that pieces start at
 
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{n} {tuple(x.shape)}" for n, x in zip(self.states._fields, self.states, strict=True))
+        every = "" if self.checkpoint_every == 1 else f", one state in {self.checkpoint_every} kept"
+        return f"Run({self.steps} steps of {type(self.system).__name__}{every}: {fields})"
+
     def __getattr__(self, name: str) -> Any:
         states = self.__dict__.get("states")
         if states is not None and name in states._fields:
@@ -92,9 +97,18 @@ class Run:
         return self.system.steps(self._row(index), self.controls[first:end], params=self.params)
 
     def contacts(self, step: int):
-        """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces."""
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < self.steps:
-            raise PullbackError(f"step must be a whole number from 0 to {self.steps - 1}, not {step!r}")
+        """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
+
+        Steps count from 0; -1 is the last.
+        """
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not -self.steps <= step < self.steps:
+            raise PullbackError(
+                f"step must be a whole number from 0 to {self.steps - 1}, or from the end, -1 to {-self.steps}, not "
+                f"{step!r}"
+                if self.steps
+                else "there are no steps, and so no contacts during one"
+            )
+        step = int(step) % self.steps
         if not hasattr(self.system, "contacts"):
             raise PullbackError(f"{type(self.system).__name__} has no contacts")
         index = step // self.checkpoint_every

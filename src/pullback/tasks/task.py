@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import to_numpy
-from pullback.core.errors import PullbackError
+from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
 from pullback.plan import LBFGS, Found, Method
 from pullback.rollout import Run, rollout
@@ -100,14 +100,17 @@ class Task:
         values, bars, controls_bar = self.loss(run)
         gradients = None
         if wants_gradients:
-            pulled = run.pullback(**bars, wants_params=self.find.wants_params)
+            try:
+                pulled = run.pullback(**bars, wants_params=self.find.wants_params)
+            except GradientOverflow:
+                return self._one_by_one(points, wants_gradients)
             if controls_bar is not None:
                 pulled = replace(pulled, control=to_numpy(pulled.control) + controls_bar)
             gradients = self.find.pull(run.system, points, pulled)
         return Found(np.asarray(values, dtype=float), gradients, np.asarray(self.figure(run), dtype=float))
 
     def _one_by_one(self, points: np.ndarray, wants_gradients: bool) -> Found:
-        """One motion that cannot be simulated must not spoil the others."""
+        """One motion that cannot be simulated, or pulled back, must not spoil the others."""
         if len(points) == 1:
             nothing = np.full(points.shape, np.nan)
             return Found(np.full(1, np.inf), nothing if wants_gradients else None, np.full(1, np.inf))
