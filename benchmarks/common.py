@@ -197,9 +197,13 @@ def _calls_a_repeat(f: Callable[[], object], least: float) -> int:
 
 
 def interleave(
-    functions: Mapping[str, Callable[[], object]], *, repeats: int = 15, least: float = REPEAT_SECONDS
+    functions: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int = 15,
+    least: float = REPEAT_SECONDS,
+    of: Callable = statistics.median,
 ) -> dict[str, float]:
-    """Seconds a call of each function: medians of interleaved repeats (ours, peer, ours, peer, ...).
+    """Seconds a call of each function: ``of`` (medians of) interleaved repeats (ours, peer, ours, peer, ...).
 
     A repeat calls a function as often as it takes to last `least` seconds. The garbage collector is off meanwhile.
     """
@@ -215,7 +219,7 @@ def interleave(
     finally:
         if collecting:
             gc.enable()
-    return {name: statistics.median(values) for name, values in taken.items()}
+    return {name: of(values) for name, values in taken.items()}
 
 
 # Memory

@@ -95,7 +95,8 @@ def contact_room(
         **dict.fromkeys(("u_start", "y_end", "y_end_bar", "late", "pushed", "late_bar", "moved_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone
-        of_rows |= dict.fromkeys(("B", "B_bar", "b_bar", "G_bar", "cross", "cross_bar", "moment", "moment_bar"), 0)
+        of_rows |= dict.fromkeys(("B", "B_bar", "b_bar", "G_bar", "weight", "cross", "cross_bar"), 0)
+        of_rows |= dict.fromkeys(("moment", "moment_bar"), 0)
         of_rows |= dict.fromkeys(("dist_bar", "speed_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)
         of_rows |= dict.fromkeys(("bounced", "late", "pushed", "late_bar", "moved_bar"), 0)
         of_rows |= dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar", "joint_b_bar", "joint_length"), 0)

@@ -23,7 +23,7 @@ the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the row
     y       whitened change of velocity                                  r.step
     b       J v* - target                                                r.z_free, r.joint_z_free
     λ       impulses                                                     r.force, r.joint_force
-    G       squared lengths of the columns of B, by row                  r.z_step, r.joint_stiffness
+    G       squared lengths of the columns of B, by row                  r.joint_stiffness
     X       products of the normal's column with those of a contact      r.cross
     t / h   when bouncing surfaces touch, in steps                       r.moment
 """
@@ -74,8 +74,12 @@ def only_normal(x: real):
 
 
 @wp.func
-def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
-    """B of contact k along its chain, G and X."""
+def whiten_contact(m: Tree, r: Rows, softness: real, k: int, slot: int):
+    """B of contact k along its chain, G and X, and how far a sweep goes for a unit of velocity.
+
+    That is the same for both tangents, so that where they are shortened to their bound friction is opposite to sliding;
+    and no more than the larger eigenvalue of their block allows.
+    """
     first = k * m.nv
     length = r.chain_length[k, slot]
     G = vecr()
@@ -95,8 +99,9 @@ def whiten_contact(m: Tree, r: Rows, k: int, slot: int):
         r.B[first + i, slot] = column
         G += wp.cw_mul(column, column)
         X += column[0] * column
-    r.z_step[k, slot] = G
     r.cross[k, slot] = X
+    tangents = real(1.0) / (G[1] + G[2] + softness)
+    r.weight[k, slot] = vecr(real(1.0) / (G[0] + softness), tangents, tangents)
 
 
 @wp.func
@@ -372,24 +377,13 @@ def add_contact_impulse(m: Tree, r: Rows, change: vecr, k: int, slot: int):
 def normal_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
     """The normal impulse that would do, were it not bounded."""
     old = r.force[k, slot][0]
-    return old - (r.z_free[k, slot][0] + residual + softness * old) / (r.z_step[k, slot][0] + softness)
-
-
-@wp.func
-def tangent_weight(r: Rows, softness: real, k: int, slot: int):
-    """How far the tangents' impulses go for a unit of sliding velocity.
-
-    The same in both directions, so that where they are shortened to their bound friction is opposite to sliding; and no
-    more than the larger eigenvalue of the tangents' block allows.
-    """
-    G = r.z_step[k, slot]
-    return real(1.0) / (G[1] + G[2] + softness)
+    return old - r.weight[k, slot][0] * (r.z_free[k, slot][0] + residual + softness * old)
 
 
 @wp.func
 def tangent_wish(r: Rows, softness: real, residual: vecr, k: int, slot: int):
     old = r.force[k, slot]
-    miss = tangent_weight(r, softness, k, slot) * (r.z_free[k, slot] + residual + softness * old)
+    miss = r.weight[k, slot][1] * (r.z_free[k, slot] + residual + softness * old)
     return old[1] - miss[1], old[2] - miss[2]
 
 
@@ -511,11 +505,11 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         mass_factor(m, s, r, slot)
         contacts = contact_count(c, slot)
         joints = r.joint_rows[0, slot]
+        softness = p.law[world, 0][1]
         for k in range(contacts):
-            whiten_contact(m, r, k, slot)
+            whiten_contact(m, r, softness, k, slot)
         for k in range(joints):
             joint_chain(m, g, r, k, slot)
-        softness = p.law[world, 0][1]
         for k in range(contacts):
             add_contact_impulse(m, r, r.force[k, slot], k, slot)
         for k in range(joints):

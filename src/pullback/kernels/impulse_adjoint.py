@@ -22,7 +22,6 @@ from .impulse import (
     start_stiffness,
     start_wish,
     sticking_matrix,
-    tangent_weight,
     tangent_wish,
     touching,
     turn,
@@ -184,7 +183,7 @@ def update_contact_adjoint(
                 friction_bar = vecr()
                 friction_bar[1] = new[0] * bound_bar
                 mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
-        weight_t = tangent_weight(r, softness, k, slot)
+        weight_t = r.weight[k, slot][1]
         gx = weight_t * x_bar
         gy = weight_t * y_bar
         old_bar[1] = old_bar[1] + x_bar - softness * gx
@@ -202,7 +201,7 @@ def update_contact_adjoint(
         r.cross_bar[k, slot] = r.cross_bar[k, slot] + pressed * residual_bar
     wish = normal_wish(r, softness, residual[0], k, slot)
     if wish > real(0.0):
-        g_n = bar[0] / (r.z_step[k, slot][0] + softness)
+        g_n = bar[0] * r.weight[k, slot][0]
         old_bar[0] = old_bar[0] + bar[0] - softness * g_n
         G_bar[0] = G_bar[0] - g_n * (wish - old[0])
         softness_bar -= g_n * wish

@@ -76,6 +76,7 @@ class Rows:
     B_bar: wp.array2d(dtype=vecr)
     b_bar: wp.array2d(dtype=vecr)
     G_bar: wp.array2d(dtype=vecr)
+    weight: wp.array2d(dtype=vecr)
     cross: wp.array2d(dtype=vecr)
     cross_bar: wp.array2d(dtype=vecr)
     u_start: wp.array2d(dtype=real)
