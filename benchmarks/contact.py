@@ -177,7 +177,7 @@ def table_of(model: pb.Model, counts: tuple[int, ...], repeats: int) -> dict[str
         def gradient(controls=controls):
             pb.rollout(system, start, controls).pullback(v_bar=v_bar)
 
-        added = peak_added_memory(gradient, repeats=max(repeats, 9 if steps == counts[-1] else repeats))
+        added = peak_added_memory(gradient, repeats=9 if steps == counts[-1] else repeats)
         result["memory"][steps] = None if added is None else added / 1e6
         run = pb.rollout(system, start, controls)
         timed["forward", steps] = lambda controls=controls: pb.rollout(system, start, controls)

@@ -62,6 +62,30 @@ def test_bouncing():
     assert report["restitution"].largest > 0.1
 
 
+@pytest.mark.parametrize("speed", [-0.1, -0.5, -3.0])
+def test_bouncing_after_touching_at_different_times(speed):
+    """Bodies a millimetre deep: slow ones touched longer ago than a step, which is taken for one step."""
+    system, state, control = at.sliding(impulse(restitution=0.7))
+    down = pb.State(state.q, state.v + np.tile([5, 0, speed, 0, 0, 0], 3))
+    check(system, down, control, matter=(*STATE, "control", *SHAPES, "restitution", "friction", *BODIES))
+
+
+@pytest.mark.parametrize("sweeps", [1, 5, 30])
+def test_a_first_guess_that_is_scaled_down(sweeps):
+    """Three links deep in the floor: that everything sticks is far from true, and few sweeps keep much of the guess."""
+    capsule = '<geom type="capsule" fromto="0 0 0 .3 0 0" size="0.05" mass="{}"/>'
+    link = '<body pos="0.3 0 0"><joint axis="0 1 0" range="-30 30" armature="0.01"/>' + capsule.format(0.3)
+    body = f"<body><freejoint/>{capsule.format(1)}{link}{link}</body></body></body>"
+    model = pb.load(scene(f'<geom type="plane" size="9 9 1"/>{body}', timestep=0.002))
+    system = at.uneven(pb.Articulated(model, impulse(sweeps=sweeps)))
+    turn = np.array([0.997, 0.049, 0.055, 0.036])
+    q = np.array([0, 0, 0.04, *turn / np.linalg.norm(turn), 0.988, -0.55])
+    state = system.state(q, [-0.216, -1.344, -1.606, 0.426, 0.065, -0.713, -0.201, -1.459])
+    system.step(state)
+    assert 0 < system._lanes[0].rows.start_scale.numpy()[0, 0] < 1
+    check(system, state, matter=(*STATE, "geom_size", "joint_range", *SOLVER, "friction", "mass", "com", "inertia"))
+
+
 @pytest.mark.parametrize("restitution", [0.0, 0.3])
 def test_in_the_margin(restitution):
     """Coming down fast: without restitution the gap closes, with it what meets within the step bounces."""

@@ -22,7 +22,7 @@ from pullback.cli.common import (
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
-from pullback.plan import Progress as Found
+from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Task
 from pullback.view import plot_curve, write_replay
 
@@ -124,7 +124,7 @@ def choose(task: Task, args) -> tuple[Method, int]:
     return method, args.iterations or usual
 
 
-def watched(task: Task, x, method: Method, iterations: int, low, high, state: Path, args) -> Found:
+def watched(task: Task, x, method: Method, iterations: int, low, high, state: Path, args) -> Minimised:
     """minimise, with a bar."""
     columns = (
         TextColumn(task.name),
@@ -136,7 +136,7 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
     with Progress(*columns, **progress_options()) as progress:
         bar = progress.add_task("", total=iterations, figure=float("nan"))
 
-        def watch(found: Found) -> None:
+        def watch(found: Minimised) -> None:
             progress.update(bar, completed=found.iterations, figure=found.figures[found.best])
 
         return minimise(
@@ -153,7 +153,7 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
         )
 
 
-def write_result(folder: Path, task: Task, run, found: Found, summary: dict) -> None:
+def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
     arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}

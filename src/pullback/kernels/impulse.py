@@ -25,6 +25,7 @@ the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the row
     λ       impulses                                                     r.force, r.joint_force
     G       squared lengths of the columns of B, by row                  r.joint_stiffness
     X       products of the normal's column with those of a contact      r.cross
+            how far a sweep goes for a unit of velocity                  r.weight
     t / h   when bouncing surfaces touch, in steps                       r.moment
 """
 

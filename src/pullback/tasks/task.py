@@ -118,7 +118,3 @@ class Task:
         gradients = np.concatenate([part.gradients for part in parts]) if wants_gradients else None
         losses, figures = (np.concatenate([getattr(part, name) for part in parts]) for name in ("losses", "figures"))
         return Found(losses, gradients, figures)
-
-    def with_start(self, start) -> Task:
-        """The same task from another state."""
-        return replace(self, start=start)
