@@ -5,13 +5,12 @@
 Needs an NVIDIA GPU; without one every figure is reported as absent.
 """
 
-import time
-
 import mujoco
 import numpy as np
 import warp as wp
 from common import Figure, main
 from contact_scenes import MUJOCO, ant, attempt, gymnasium_model, precise, quadruped, stance
+from gpu import seconds
 
 import pullback as pb
 
@@ -28,18 +27,6 @@ def to_numpy(x) -> np.ndarray:
 def absent(figures: dict[str, tuple[str, str]]):
     for name, (unit, must) in figures.items():
         yield Figure(name, None, unit, must, "", "absent: no GPU")
-
-
-def seconds(f, repeats: int = 5) -> float:
-    f()
-    wp.synchronize()
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        f()
-        wp.synchronize()
-        found.append(time.perf_counter() - start)
-    return float(np.median(found))
 
 
 def walk(model: pb.Model, worlds: int, steps: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
