@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,6 +67,9 @@ class System(ABC):
     A state is a NamedTuple of arrays with the leading axis ``worlds``; a control has shape (worlds, nu). Rollout,
     checkpoints, bindings and optimisation are written against this class and know no physics. A System that can do
     many steps at once overrides ``steps`` and ``backward``; the ones here call ``step`` and ``pullback`` in a loop.
+
+    States move in a tangent space of n numbers. Here it is all numbers of the state in a row; a System whose
+    coordinates are not free to move, such as quaternions, overrides ``difference`` and what follows it.
     """
 
     worlds: int
@@ -97,6 +101,47 @@ class System(ABC):
     def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
         """A Backward that starts at the cotangent ``final_bar`` of the state ``final``."""
         return SteppedBackward(self, controls, final_bar, params, wants_params)
+
+    def in_worlds(self, worlds: int) -> System:
+        """The same System in another number of worlds. This one is right where ``step`` takes as many as it is given."""
+        other = copy.copy(self)
+        other.worlds = worlds
+        return other
+
+    # --- the tangent space -------------------------------------------------------------------------
+
+    def difference(self, start, end) -> np.ndarray:
+        """The tangent (..., n) at ``start`` that leads to ``end``. States may have any leading axes."""
+        return _in_a_row(end) - _in_a_row(start)
+
+    def difference_adjoint(self, start, end, bar: np.ndarray) -> np.ndarray:
+        """The cotangent (..., n) of a small move at ``end`` from that of ``difference(start, end)``."""
+        return bar
+
+    def state_bar(self, state, tangent_bar: np.ndarray):
+        """Cotangents of the numbers of a state, in the form of a state, from that of its tangent (..., n)."""
+        parts, at = [], 0
+        for field in state:
+            size = np.shape(field)[-1]
+            parts.append(tangent_bar[..., at : at + size])
+            at += size
+        return type(state)(*parts)
+
+    def linearize(self, state, control, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Jacobians of a step: A (worlds, n, n) and B (worlds, n, nu), by one pullback a row, each in its own world."""
+        rows = sum(np.shape(field)[-1] for field in state)
+        wide = self.in_worlds(rows * self.worlds)
+        states = type(state)(*(np.repeat(to_numpy(field), rows, axis=0) for field in state))
+        picks = np.tile(np.eye(rows, dtype=self.dtype), (self.worlds, 1))
+        controls = np.repeat(to_numpy(control), rows, axis=0)
+        bars = wide.pullback(states, controls, self.state_bar(states, picks), params)
+        A = _in_a_row(bars.state).reshape(self.worlds, rows, rows)
+        return A, to_numpy(bars.control).reshape(self.worlds, rows, self.nu)
+
+
+def _in_a_row(state) -> np.ndarray:
+    """The numbers of a state (..., n)."""
+    return np.concatenate([to_numpy(field) for field in state], axis=-1)
 
 
 class SteppedBackward:

@@ -33,6 +33,7 @@ from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, Model
+from pullback.model.tangent import coordinates_of_tangent, difference, difference_adjoint
 
 HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS, NOT_CONVERGED = -2, -1, -3, -4  # as in kernels/step.py
 
@@ -261,6 +262,19 @@ class Articulated(System):
         The state's tangent is [dq; dv], where dq moves q as a velocity would in unit time.
         """
         return linearize(self, state, control, params)
+
+    def difference(self, start: State, end: State) -> np.ndarray:
+        """The tangent [dq; dv] (..., 2nv) at ``start`` that leads to ``end``."""
+        moved = difference(self.model, to_numpy(start.q), to_numpy(end.q))
+        return np.concatenate([moved, to_numpy(end.v) - to_numpy(start.v)], axis=-1)
+
+    def difference_adjoint(self, start: State, end: State, bar: np.ndarray) -> np.ndarray:
+        moved_bar = difference_adjoint(self.model, to_numpy(start.q), to_numpy(end.q), bar[..., : self.nv])
+        return np.concatenate([moved_bar, bar[..., self.nv :]], axis=-1)
+
+    def state_bar(self, state: State, tangent_bar: np.ndarray) -> State:
+        q_bar = coordinates_of_tangent(self.model, to_numpy(state.q), tangent_bar[..., : self.nv])
+        return State(q_bar, tangent_bar[..., self.nv :])
 
     def contacts(self, state: State, control=None, params: Mapping | None = None) -> tuple[ContactPoints, ...]:
         """The contacts of each world in a state, and the forces they exert during the step that follows."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.model.model import BALL, FREE, Model
-from pullback.spatial import quat_bar_of_tangent, quat_exp, quat_mul, tangent_of_quat_bar
+from pullback.spatial import (
+    quat_bar_of_tangent,
+    quat_conj,
+    quat_exp,
+    quat_log,
+    quat_log_adjoint,
+    quat_mul,
+    tangent_of_quat_bar,
+)
 
 
 def rotations(model: Model) -> list[tuple[int, int]]:
@@ -35,6 +43,27 @@ def integrate(model: Model, q: np.ndarray, dq: np.ndarray) -> np.ndarray:
         unit = q[..., i : i + 4] / np.linalg.norm(q[..., i : i + 4], axis=-1, keepdims=True)
         q[..., i : i + 4] = quat_mul(unit, quat_exp(dq[..., d : d + 3]))
     return q
+
+
+def difference(model: Model, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The tangent (..., nv) at ``start`` that leads to ``end`` (..., nq): the inverse of :func:`integrate`."""
+    start, end = np.broadcast_arrays(start, end)
+    tangent = np.zeros((*end.shape[:-1], model.nv))
+    plain_q, plain_v = scalars(model)
+    tangent[..., plain_v] = end[..., plain_q] - start[..., plain_q]
+    for i, d in rotations(model):
+        turn = quat_mul(quat_conj(start[..., i : i + 4]), end[..., i : i + 4])
+        tangent[..., d : d + 3] = quat_log(turn)
+    return tangent
+
+
+def difference_adjoint(model: Model, start: np.ndarray, end: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    """The cotangent (..., nv) of a small move at ``end`` from that of ``difference(start, end)``."""
+    result = np.array(bar, dtype=float)
+    for i, d in rotations(model):
+        turn = quat_log(quat_mul(quat_conj(start[..., i : i + 4]), end[..., i : i + 4]))
+        result[..., d : d + 3] = quat_log_adjoint(turn, result[..., d : d + 3])
+    return result
 
 
 def coordinates_of_tangent(model: Model, q: np.ndarray, tangent_bar: np.ndarray) -> np.ndarray:

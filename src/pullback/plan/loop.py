@@ -82,6 +82,7 @@ def minimise(
     checkpoint:  a file to go on from if it exists, written about once a second
     watch:       called after every iteration
     """
+    method = method.bound(problem)
     x = np.array(x, dtype=float)
     low, high = (np.broadcast_to(np.asarray(bound, dtype=float), x.shape).copy() for bound in (low, high))
     if x.ndim != 1 or not len(x) or not np.all(np.isfinite(x)):
@@ -99,8 +100,9 @@ def minimise(
     saved = time.monotonic()
     while not progress.stopped:
         began = time.perf_counter()
-        found = problem(method.ask(memory), method.wants_gradients)
-        progress = _advanced(progress, method.ask(memory), found)
+        points = method.ask(memory)
+        found = problem(points, method.wants_gradients)
+        progress = _advanced(progress, points, found)
         memory = method.tell(memory, found.losses, found.gradients)
         progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
         progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))

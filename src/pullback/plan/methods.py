@@ -24,6 +24,10 @@ class Method(ABC):
 
     wants_gradients = True
 
+    def bound(self, problem) -> Method:
+        """This method for one problem: one that has to know more of it than losses is another object then."""
+        return self
+
     @abstractmethod
     def begin(self, x: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int) -> Memory:
         """The memory before anything is known, at the first guess x."""

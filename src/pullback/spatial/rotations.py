@@ -41,6 +41,18 @@ def quat_log(q: np.ndarray) -> np.ndarray:
     return scale * q[..., 1:]
 
 
+def quat_log_adjoint(phi: np.ndarray, phi_bar: np.ndarray) -> np.ndarray:
+    """The cotangent (..., 3) of d in log(exp(phi) exp(d)) at d = 0 from that of the logarithm (..., 3)."""
+    phi, phi_bar = np.broadcast_arrays(phi, phi_bar)
+    angle = np.linalg.norm(phi, axis=-1, keepdims=True)
+    half = angle / 2
+    small = half < 1e-2
+    safe = np.where(small, 1.0, half)
+    # (1 - half cot half) / angle², and its series where that loses its digits
+    curve = np.where(small, (1 + half**2 / 15) / 12, (1 - safe / np.tan(safe)) / (4 * safe**2))
+    return phi_bar - 0.5 * np.cross(phi, phi_bar) + curve * np.cross(phi, np.cross(phi, phi_bar))
+
+
 def quat_matrix(q: np.ndarray) -> np.ndarray:
     """Rotation matrix (..., 3, 3) of q (..., 4) of any length."""
     w, x, y, z = np.moveaxis(np.asarray(q) / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)

@@ -2,9 +2,10 @@
 
 from pullback.tasks import golf, racecar, throw
 from pullback.tasks.task import Camera, Loss, Task
+from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Parameters
 
 # What makes each: a task is made when it is asked for.
 TASKS = {"throw": throw.throw, "golf": golf.golf, "racecar": racecar.racecar}
 
-__all__ = ["TASKS", "Camera", "Controls", "Loss", "Parameters", "Task"]
+__all__ = ["TASKS", "Camera", "Controls", "Loss", "Parameters", "Task", "Tracking"]

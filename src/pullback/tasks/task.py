@@ -74,20 +74,30 @@ class Task:
     def __post_init__(self):
         if self.system.worlds != 1:
             raise PullbackError(f"the System of a task has one world, not {self.system.worlds}")
-        object.__setattr__(self, "_systems", cache(self._system_of))
-
-    def _system_of(self, worlds: int) -> System:
-        return self.system if worlds == 1 else self.system.in_worlds(worlds)
+        system = self.system
+        # Systems of a few worlds are asked for again and again, and take longer to make than to step.
+        made = cache(lambda worlds: system if worlds == 1 else system.in_worlds(worlds))
+        object.__setattr__(self, "in_worlds", made)
 
     def begin(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The first guess and the bounds of the variables, (n,) each."""
         return self.find.begin(self.system)
 
+    def start_in(self, worlds: int):
+        """The start in so many worlds."""
+        return type(self.start)(*(np.repeat(to_numpy(x), worlds, axis=0) for x in self.start))
+
+    def starting(self, state) -> Task:
+        """The same task from another state."""
+        task = replace(self, start=state)
+        object.__setattr__(task, "in_worlds", self.in_worlds)
+        return task
+
     def run(self, points: np.ndarray) -> Run:
         """The motion of points (n,) or (k, n), one a world."""
         points = np.atleast_2d(np.asarray(points, dtype=float))
-        system = self._systems(len(points))
-        start = type(self.start)(*(np.repeat(np.asarray(x), len(points), axis=0) for x in self.start))
+        system = self.in_worlds(len(points))
+        start = self.start_in(len(points))
         controls, params = self.find.decode(system, points)
         return rollout(system, start, controls, params=params or None)
 

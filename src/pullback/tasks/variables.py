@@ -59,12 +59,13 @@ class Controls(Variables):
                 raise PullbackError(f"{name} of Controls must be a whole number of at least 1, not {value!r}")
 
     @property
-    def _driven(self) -> int:
+    def driven(self) -> int:
+        """Steps that have controls."""
         return self.steps if self.until is None else min(self.until, self.steps)
 
     @property
     def knots(self) -> int:
-        return -(-self._driven // self.hold)
+        return -(-self.driven // self.hold)
 
     def _limits(self, system: System) -> tuple[np.ndarray, np.ndarray]:
         model = getattr(system, "model", None)
@@ -72,14 +73,15 @@ class Controls(Variables):
             return np.full(system.nu, -np.inf), np.full(system.nu, np.inf)
         return tuple(np.where(model.control_limited[:, None], model.control_range, (-np.inf, np.inf)).T)
 
-    def _scale(self, system: System) -> np.ndarray:
+    def scale_in(self, system: System) -> np.ndarray:
+        """What a variable of one stands for (nu,)."""
         if self.scale is not None:
             return np.broadcast_to(np.asarray(self.scale, dtype=float), system.nu)
         low, high = self._limits(system)
         return np.where(np.isfinite(high - low), (high - low) / 2, 1.0)
 
     def begin(self, system):
-        scale = self._scale(system)
+        scale = self.scale_in(system)
         try:
             first = np.broadcast_to(np.asarray(self.start, dtype=float), (self.knots, system.nu)) / scale
         except ValueError:
@@ -91,17 +93,17 @@ class Controls(Variables):
         return tuple(np.array(x).ravel() for x in (first, low, high))
 
     def decode(self, system, points):
-        knots = points.reshape(len(points), self.knots, system.nu) * self._scale(system)
+        knots = points.reshape(len(points), self.knots, system.nu) * self.scale_in(system)
         controls = np.zeros((self.steps, len(points), system.nu), dtype=system.dtype)
-        controls[: self._driven] = np.repeat(knots.transpose(1, 0, 2), self.hold, axis=0)[: self._driven]
+        controls[: self.driven] = np.repeat(knots.transpose(1, 0, 2), self.hold, axis=0)[: self.driven]
         return controls, {}
 
     def pull(self, system, points, bars):
         bar = np.asarray(bars.control, dtype=float)
         padded = np.zeros((self.knots * self.hold, *bar.shape[1:]))
-        padded[: self._driven] = bar[: self._driven]
+        padded[: self.driven] = bar[: self.driven]
         knots = padded.reshape(self.knots, self.hold, *bar.shape[1:]).sum(axis=1)
-        return (knots.transpose(1, 0, 2) * self._scale(system)).reshape(len(points), -1)
+        return (knots.transpose(1, 0, 2) * self.scale_in(system)).reshape(len(points), -1)
 
 
 @dataclass(frozen=True)
