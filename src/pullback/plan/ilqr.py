@@ -94,8 +94,9 @@ class ILQR(Method):
             return {**memory, "damping": np.array(min(max(damping, LEAST_DAMPING) * self.DAMP, MOST_DAMPING))}
         # a step that had to be cut short was trusted too far
         damping *= self.RELAX if self.lengths[best] > 0.5 else 1.0 if self.lengths[best] > 0.05 else self.DAMP
+        damping = min(max(damping, LEAST_DAMPING), MOST_DAMPING)
         x = self.ask(memory)[best]
-        return {**memory, "x": x, "loss": np.array(ranked[best]), "damping": np.array(max(damping, LEAST_DAMPING))}
+        return {**memory, "x": x, "loss": np.array(ranked[best]), "damping": np.array(damping)}
 
     # --- the motion, and steps around it -----------------------------------------------------------
 
@@ -143,12 +144,12 @@ class ILQR(Method):
         x, low, high = (memory[name].reshape(len(knots), -1) for name in ("x", "low", "high"))
         largest = max(float(np.linalg.norm(knot.uu, 2)) for knot in knots)
         damping = float(memory["damping"])
-        while damping <= MOST_DAMPING:
+        while damping <= 10 * MOST_DAMPING:
             found = _backwards(knots, *self._kept["end"], low - x, high - x, damping * max(largest, 1e-12))
             if found is not None:
                 return found
             damping = max(damping, LEAST_DAMPING) * self.DAMP
-        raise PullbackError("iLQR cannot find a step: the loss is not finite, or has no minimum in the controls")
+        raise PullbackError("iLQR cannot find a step: the linearised motion or the loss around it is not finite")
 
     # --- forwards ----------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ def _backwards(knots: list[Knot], v, V, low: np.ndarray, high: np.ndarray, dampi
     for i in reversed(range(len(knots))):
         A, B, x, u, xx, ux, uu = knots[i]
         Qx, Qu = x + A.T @ v, u + B.T @ v
-        Qxx, Qux, Quu = xx + A.T @ V @ A, ux + B.T @ V @ A, uu + B.T @ V @ B
+        Qux, Quu = ux + B.T @ V @ A, uu + B.T @ V @ B
         solved = box_step(Quu + damping * np.eye(nu), Qu, low[i], high[i])
         if solved is None:
             return None
@@ -199,7 +200,9 @@ def _backwards(knots: list[Knot], v, V, low: np.ndarray, high: np.ndarray, dampi
         if np.any(free):
             K[i][free] = -_solve(factor, Qux[free])
         v = Qx + K[i].T @ (Quu @ k[i] + Qu) + Qux.T @ k[i]
-        V = Qxx + K[i].T @ Quu @ K[i] + K[i].T @ Qux + Qux.T @ K[i]
+        # as a sum of squares, so that rounding cannot make it negative where contact makes A large
+        closed, cross = A + B @ K[i], K[i].T @ ux
+        V = closed.T @ V @ closed + xx + K[i].T @ uu @ K[i] + cross + cross.T
         V = (V + V.T) / 2
     return k, K
 

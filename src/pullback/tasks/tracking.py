@@ -106,4 +106,3 @@ def _numbers(states):
 def _row_wise(states, shape: tuple[int, int]):
     """States of one world, each repeated for every row of a matrix: (steps + 1, n, size)."""
     return type(states)(*(np.broadcast_to(to_numpy(x), (*shape, x.shape[-1])) for x in states))
-
