@@ -18,7 +18,7 @@ TOGETHER = 64
 def linearize_run(run: Run, in_worlds: Callable[[int], System] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """A (steps, n, n) and B (steps, n, nu) of a motion in one world, whose states were all kept.
 
-    x ⊕ dx goes to x' ⊕ (A dx + B du); tangents are those of the System's ``linearize``. Parameters are the System's own.
+    x ⊕ dx goes to x' ⊕ (A dx + B du), in the tangents of the System's ``linearize``. Parameters are the System's own.
     in_worlds: makes the System in a number of worlds, for those who keep it; the System's own ``in_worlds`` if None.
     """
     if run.system.worlds != 1 or run.checkpoint_every != 1:

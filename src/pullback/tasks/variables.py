@@ -92,6 +92,14 @@ class Controls(Variables):
         low, high = (np.tile(limit / scale, (self.knots, 1)) for limit in self._limits(system))
         return tuple(np.array(x).ravel() for x in (first, low, high))
 
+    def shifted(self, x: np.ndarray, steps: int) -> np.ndarray:
+        """The variables of the motion from ``steps`` on: a first guess for the time when these have been done."""
+        if steps % self.hold:
+            raise PullbackError(f"controls are held for {self.hold} steps, and {steps} is not a multiple of that")
+        knots = x.reshape(self.knots, -1)
+        later = np.minimum(np.arange(self.knots) + steps // self.hold, self.knots - 1)
+        return knots[later].ravel()
+
     def decode(self, system, points):
         knots = points.reshape(len(points), self.knots, system.nu) * self.scale_in(system)
         controls = np.zeros((self.steps, len(points), system.nu), dtype=system.dtype)

@@ -1,0 +1,74 @@
+"""Model predictive control: plan ahead, do the first part of the plan, look where that led, and plan again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import System
+from pullback.plan.loop import Progress, minimise
+from pullback.plan.methods import Method
+from pullback.rollout import Run, rollout
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What a plant did.
+
+    run:    its motion, which can be pulled back like any other
+    plans:  one a tick, as :func:`minimise` left them
+    """
+
+    run: Run
+    plans: tuple[Progress, ...]
+
+
+def receding(
+    task,
+    method: Method,
+    *,
+    ticks: int,
+    apply: int,
+    iterations: int,
+    plant: System | None = None,
+    watch: Callable[[int, Progress], None] | None = None,
+) -> Driven:
+    """Drives ``plant`` by plans for ``task``, each from where the plant is, over the steps that the task looks ahead.
+
+    task:        a :class:`~pullback.tasks.Task` that looks for Controls; its loss is the same from every start
+    method:      that plans: LBFGS, Adam, ILQR, ...
+    ticks:       how often to plan
+    apply:       steps of each plan that are done; a multiple of the steps for which the task holds a control
+    iterations:  of the method a tick; each starts from what is left of the plan before
+    plant:       what really moves, a System in one world; the task's own if None
+    watch:       called after every tick
+    """
+    plant = task.system if plant is None else plant
+    find = task.find
+    if not hasattr(find, "shifted"):
+        raise PullbackError("only controls can be planned again and again: give a task that finds Controls")
+    for name, value in {"ticks": ticks, "apply": apply, "iterations": iterations}.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise PullbackError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if apply > find.steps:
+        raise PullbackError(f"apply is {apply}, but the task looks only {find.steps} steps ahead")
+    if plant.worlds != 1 or plant.nu != task.system.nu:
+        raise PullbackError(f"the plant must have one world and {task.system.nu} controls")
+    x, low, high = task.begin()
+    find.shifted(x, apply)  # an error now rather than after the first plan
+    state, controls, plans = task.start, [], []
+    for tick in range(ticks):
+        found = minimise(task.starting(state), x, method, iterations=iterations, low=low, high=high)
+        planned = find.decode(task.system, found.x[None])[0][:apply]
+        states = plant.steps(state, planned)
+        state = type(states)(*(to_numpy(field)[-1] for field in states))
+        x = find.shifted(found.x, apply)
+        controls.append(planned)
+        plans.append(found)
+        if watch is not None:
+            watch(tick, found)
+    return Driven(rollout(plant, task.start, np.concatenate(controls)), tuple(plans))
