@@ -1,14 +1,14 @@
 """A hook of mkdocs: fills docs/reference.md with the public names, their signatures and their docstrings.
 
-A line ``<!-- names of MODULE -->`` is replaced by what ``MODULE.__all__`` offers. Docstrings are shown as they are
-written, since their columns of shapes and units say more than paragraphs would.
+A line ``<!-- names of MODULE -->`` is replaced by what ``MODULE.__all__`` offers.
 """
 
 import inspect
 import pkgutil
 import re
 
-WIDTH = 100  # of a signature in one line [characters]
+WIDTH = 88  # of a signature in one line [characters]
+NAMED = r"^((?:\w|, )+): +"  # how a line of a docstring begins that says what an argument is
 
 
 def on_page_markdown(markdown: str, page, **_) -> str:
@@ -26,9 +26,9 @@ def names_of(module_name: str) -> str:
 def entry(title: str, thing) -> str:
     parts = [f"### `{title}`", block("python", signature(title, thing))]
     if not isinstance(thing, dict | str):  # whose docstring is that of their class
-        parts.append(block("text", cleaned(inspect.getdoc(thing))))
+        parts.append(prose(inspect.getdoc(thing)))
     if inspect.isclass(thing):
-        parts += [f"{block('python', text)}\n\n{block('text', doc)}" for text, doc in methods(thing)]
+        parts += [f"{block('python', text)}\n\n{doc}" for text, doc in methods(thing)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -39,7 +39,7 @@ def methods(thing: type):
         if name.startswith("_") or not inspect.isfunction(function) or not function.__doc__:
             continue
         text = f".{name}" if isinstance(member, property) else signature(f".{name}", function)
-        yield text, cleaned(inspect.getdoc(function))
+        yield text, prose(inspect.getdoc(function))
 
 
 def signature(title: str, thing) -> str:
@@ -69,9 +69,21 @@ def spelled(title: str, found: inspect.Signature) -> str:
     return re.sub(r"(: |-> )(?:ForwardRef\()?'([^'\n]*)'\)?", r"\1\2", line)
 
 
-def cleaned(doc: str | None) -> str:
-    """Without Sphinx's roles, which only Sphinx reads."""
-    return re.sub(r":(?:func|class|meth):`~?([\w.]+)`", r"\1", doc or "").replace("``", "")
+def prose(doc: str | None) -> str:
+    """A docstring as Markdown: paragraphs, and a list where its lines are ``name:  what it is``."""
+    text = re.sub(r":(?:func|class|meth):`~?([\w.]+)`", r"``\1``", doc or "")  # Sphinx's, which only Sphinx reads
+    return "\n\n".join(listed(part) if re.match(NAMED, part) else escaped(part) for part in text.split("\n\n"))
+
+
+def listed(part: str) -> str:
+    entries = re.split(r"\n(?=\S)", part)  # lines that go on are indented
+    return "\n".join("- " + escaped(re.sub(NAMED, r"``\1``: ", entry)) for entry in entries)
+
+
+def escaped(text: str) -> str:
+    """As one paragraph in which nothing is Markdown but code."""
+    pieces = re.split(r"``(.+?)``", " ".join(text.split()))
+    return "".join(f"`{x}`" if i % 2 else re.sub(r"([*_<\[\]|])", r"\\\1", x) for i, x in enumerate(pieces))
 
 
 def block(language: str, text: str) -> str:
