@@ -72,7 +72,7 @@ test: $(VENV)/.ready-test kernels
 
 # Strict: a broken link or a page that no menu leads to ends it. The variable keeps a note about MkDocs out of the log.
 docs: $(VENV)/.ready-test
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "site/index.html"
 
 bench: $(VENV)/.ready-bench

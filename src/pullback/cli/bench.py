@@ -29,6 +29,7 @@ from pullback.cli.common import (
     writable_folder,
     write_json,
 )
+from pullback.core.arrays import from_device, to_device
 from pullback.core.errors import PullbackError
 from pullback.model import Keyframe, Model
 from pullback.rollout import rollout
@@ -47,7 +48,8 @@ the same motion in the same process, on one thread for one world and on all core
 figures are medians of interleaved repeats.
 
 The motion starts at a keyframe with a small random push and is driven by the keyframe's control. MuJoCo simulates the
-file as it is, with its own solver and what --ignore drops; with --contact none its constraints are switched off too.
+file as it is: with the file's own solver, and with elements that --ignore drops here. --contact none switches its
+constraints off too.
 """
 
 
@@ -119,8 +121,11 @@ def start_of(model: Model, keyframe: Keyframe, args, worlds: int) -> tuple[np.nd
 def pullback_motions(model: Model, keyframe: Keyframe, args, worlds: int) -> dict[str, Callable]:
     system = make_system(model, args, worlds=worlds)
     start = system.state(*start_of(model, keyframe, args, worlds))
-    controls = np.broadcast_to(keyframe.control, (args.steps, worlds, model.nu)).astype(system.dtype)
-    v_bar = np.ones((worlds, model.nv), dtype=system.dtype)
+    # on the device beforehand, as states are: copies are not what is timed
+    controls, v_bar = (
+        from_device(to_device(array.astype(system.dtype), system.dtype, system.device))
+        for array in (np.broadcast_to(keyframe.control, (args.steps, worlds, model.nu)), np.ones((worlds, model.nv)))
+    )
     with compiling_note():
         rollout(system, start, controls[:1]).pullback(v_bar=v_bar)
 
