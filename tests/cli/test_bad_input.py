@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.cli import VERBS, main
+from pullback.cli import main
 
 FILES = {
     "empty.xml": b"",
@@ -86,8 +86,8 @@ def test_ctrl_c_is_one_line(folder):
     assert not Path("here/result.npz").exists()
 
 
-@pytest.mark.parametrize("verb", [module.__name__.rsplit(".", 1)[1] for module in VERBS])
-def test_every_verb_has_the_common_options(verb, capsys):
+@pytest.mark.parametrize("verb", ["tasks", "optimize", "simulate", "check", "bench"])
+def test_every_verb_that_computes_has_the_common_options(verb, capsys):
     with pytest.raises(SystemExit):
         main([verb, "--help"])
     text = capsys.readouterr().out

@@ -33,9 +33,8 @@ Solves a task and writes DIR/result.npz (the solution and its motion), DIR/resul
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task.
 
-What is killed goes on where it was when the same command is given again.
-
-Exit code 0: solved. 1: not solved within the iterations. 2: bad input.
+What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
+iterations. 2: bad input.
 """
 
 
