@@ -1,4 +1,4 @@
-# make demo | test | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be installed first
+# make demo | test | docs | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be installed first
 # but Python with venv. PYTHON=python3.12 chooses another interpreter for .venv.
 
 PYTHON ?= python3
@@ -10,11 +10,12 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, len(os.sched_getaffinit
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint kernels clean
+.PHONY: help setup demo test docs bench lint kernels clean
 
 help:
 	@echo "make demo    throw a ball at a target by gradients; writes out/throw/"
 	@echo "make test    ruff and all tests"
+	@echo "make docs    the documentation as a site, into site/"
 	@echo "make bench   benchmarks/dynamics.py, against the peers it names"
 	@echo "make lint    ruff check and ruff format --check"
 	@echo "make setup   the virtual environment of make test, without running anything"
@@ -43,8 +44,8 @@ $(VENV)/.ready-demo: pyproject.toml constraints.txt
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt
 	@$(MAKE_VENV)
-	@echo "Installing pullback[view,torch,jax,test] into $(VENV) ..."
-	@$(INSTALL) --editable '.[view,torch,jax,test]'
+	@echo "Installing pullback[view,torch,jax,test,docs] into $(VENV) ..."
+	@$(INSTALL) --editable '.[view,torch,jax,test,docs]'
 	@touch $(VENV)/.ready-demo $@
 
 $(VENV)/.ready-bench: pyproject.toml constraints.txt
@@ -69,6 +70,11 @@ test: $(VENV)/.ready-test kernels
 	$(PY) -m ruff check .
 	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(PYTEST_ARGS)
 
+# Strict: a broken link or a page that no menu leads to ends it. The variable keeps a note about MkDocs out of the log.
+docs: $(VENV)/.ready-test
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	@echo "site/index.html"
+
 bench: $(VENV)/.ready-bench
 	$(PY) benchmarks/dynamics.py
 
@@ -77,5 +83,5 @@ lint: $(VENV)/.ready-test
 	$(PY) -m ruff format --check .
 
 clean:
-	rm -rf build dist out .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist out site .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import check, optimize, simulate, tasks
+from pullback.cli import bench, check, completion, optimize, simulate, tasks
 from pullback.cli.common import Parser, one_line
 from pullback.core.errors import PullbackError
 from pullback.version import __version__
 
-VERBS = (tasks, optimize, simulate, check)
+VERBS = (tasks, optimize, simulate, check, bench)
 
 __all__ = ["main"]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns 0, 1 where a check found something wrong, or 2 after bad input, with one line why."""
+def make_parser() -> Parser:
     parser = Parser(
         prog="pullback",
         description="Differentiable robot simulation: systems that step, and step back.",
         epilog="'pullback VERB --help' says more about each.",
     )
     parser.add_argument("--version", action="version", version=f"pullback {__version__}")
+    parser.add_argument(
+        "--completion",
+        action=Completion,
+        choices=completion.SHELLS,
+        metavar="SHELL",
+        help=f"print a script with which SHELL completes commands: {', '.join(completion.SHELLS)}",
+    )
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
         verb.add(verbs)
+    return parser
+
+
+class Completion(argparse.Action):
+    """Prints the script and ends, as --help does, whether there is a verb or not."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        print(completion.script(parser, values))
+        parser.exit()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command. Returns 0, 1 where a check found something wrong, or 2 after bad input, with one line why."""
     try:
-        args = parser.parse_args(argv)
+        args = make_parser().parse_args(argv)
         return args.run(args)
     except PullbackError as error:
         print(f"pullback: {one_line(error)}", file=sys.stderr)
@@ -38,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it at exit)
             return 0
         print(f"pullback: {one_line(error)}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(f"pullback: not enough memory: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("pullback: stopped", file=sys.stderr)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -20,11 +19,12 @@ from pullback.cli.common import (
     progress_options,
     read_keyframe,
     read_robot,
+    refuse_large,
     whole,
     writable_folder,
+    write_json,
 )
 from pullback.core.arrays import to_numpy
-from pullback.core.errors import PullbackError
 from pullback.core.system import State
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model
@@ -75,6 +75,7 @@ def add(verbs) -> None:
 
 def run(args) -> int:
     model = read_robot(args)
+    refuse_large(model, max(args.settle / model.timestep, args.steps))
     folder = None if args.out is None else writable_folder(args.out)
     keyframe = read_keyframe(model, args)
     system = make_system(model, args)
@@ -95,7 +96,7 @@ def run(args) -> int:
         "reports": [_plain(report) for report in reports.values()],
     }
     if folder is not None:
-        _write(folder / "check.json", result)
+        write_json(folder / "check.json", result)
     if args.json:
         print(json.dumps(result, indent=1))
     else:
@@ -212,10 +213,3 @@ def _plain(report: Report) -> dict:
     for row in rows:
         row["slope"] = None if math.isnan(row["slope"]) else row["slope"]
     return {"rollout_steps": report.rollout_steps, "tolerance": report.tolerance, "rows": rows}
-
-
-def _write(path: Path, result: dict) -> None:
-    try:
-        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import math
 import os
 import re
@@ -24,6 +25,10 @@ from pullback.model.unsupported import KINDS
 COMPILING_AFTER = 1.0
 # Work expected to take longer than this gets a progress bar. [s]
 PROGRESS_AFTER = 2.0
+
+# Motions are kept in memory until they are written. [bytes]
+LARGEST_MOTION = 4 * 2**30
+LARGEST_SEED = 2**32 - 1  # that CMA-ES takes
 
 # What --contact may be, and what pullback.Articulated calls it.
 CONTACTS = {
@@ -51,8 +56,19 @@ def one_line(error: Exception) -> str:
     return text
 
 
+class Paragraphs(argparse.HelpFormatter):
+    """Fills each paragraph of a description to the terminal's width, where argparse makes one of all."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(fill(paragraph, width, indent) for paragraph in text.split("\n\n"))
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one line and a PullbackError."""
+
+    def __init__(self, **options):
+        super().__init__(formatter_class=Paragraphs, **options)
 
     def error(self, message: str):
         raise PullbackError(f"{message} (see '{self.prog} --help')")
@@ -77,8 +93,8 @@ def not_negative(text: str) -> float:
     return 0.0 if text.strip() in ("0", "0.0") else positive(text)
 
 
-def whole(least: int):
-    """The type of an argument that is a whole number of at least ``least``."""
+def whole(least: int, most: float = math.inf):
+    """The type of an argument that is a whole number of at least ``least`` and at most ``most``."""
 
     def parse(text: str) -> int:
         try:
@@ -87,6 +103,8 @@ def whole(least: int):
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if value < least:
             raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text} is more than {most}")
         return value
 
     return parse
@@ -94,18 +112,26 @@ def whole(least: int):
 
 def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
     """The options every command has."""
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of all that is random (default 0)")
+    parser.add_argument(
+        "--seed", type=whole(0, LARGEST_SEED), default=0, metavar="N", help="of all that is random (default 0)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
     parser.add_argument("--out", type=Path, metavar="DIR", help=out)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def add_robot(parser: argparse.ArgumentParser) -> None:
-    """A robot, and how it is read."""
+def add_robot(parser: argparse.ArgumentParser, *, default: str | None = None, dtype: str | None = "float64") -> None:
+    """A robot, which may be left out if there is a default, and how it is read. ``dtype`` None stands for both."""
     parser.add_argument(
-        "robot", metavar="ROBOT", help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
+        "robot",
+        metavar="ROBOT",
+        **({} if default is None else {"nargs": "?", "default": default}),
+        help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
+        + (f" (default {default})" if default else ""),
     )
-    parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="default float64")
+    parser.add_argument(
+        "--dtype", choices=("float64", "float32"), default=dtype, help=f"precision (default {dtype or 'both'})"
+    )
     parser.add_argument(
         "--ignore",
         action="append",
@@ -145,6 +171,15 @@ def read_keyframe(model: Model, args) -> Keyframe:
     return model.keyframes[name]
 
 
+def refuse_large(model: Model, steps: float, worlds: int = 1) -> None:
+    """An error now, rather than when memory has run out."""
+    size = 8 * (steps + 1) * worlds * max(1, model.nq + model.nv + model.nu)
+    if size > LARGEST_MOTION:
+        raise PullbackError(
+            f"a motion of {steps:.6g} steps and {worlds} worlds takes {size / 2**30:.3g} GiB: ask for less"
+        )
+
+
 def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
     with quiet_warp():
         return Articulated(model, contact=CONTACTS[args.contact], worlds=worlds, dtype=args.dtype, device=args.device)
@@ -160,6 +195,13 @@ def writable_folder(path: Path) -> Path:
     except OSError as error:
         raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
     return path
+
+
+def write_json(path: Path, result) -> None:
+    try:
+        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
 
 # --- talking ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from pullback.cli.common import (
     progress_options,
     read_keyframe,
     read_robot,
+    refuse_large,
     whole,
     writable_folder,
 )
@@ -36,8 +37,6 @@ RANDOM_FOR = 0.1
 # Steps between two looks at the clock take about this long. [s]
 CHUNK_SECONDS = 0.25
 FIRST_CHUNK = 20  # steps
-# Motions are kept in memory until they are written. [bytes]
-LARGEST_MOTION = 4 * 2**30
 # Drawn on top of each other, more copies of a robot are a blur. [worlds]
 DRAWN_WORLDS = 16
 
@@ -64,12 +63,8 @@ def add(verbs) -> None:
 def run(args) -> int:
     model = read_robot(args)
     keyframe = read_keyframe(model, args)
+    refuse_large(model, args.seconds / model.timestep, args.worlds)
     steps = max(1, round(args.seconds / model.timestep))
-    size = 8 * (steps + 1) * args.worlds * (model.nq + model.nv + model.nu)
-    if size > LARGEST_MOTION:
-        raise PullbackError(
-            f"a motion of {steps} steps and {args.worlds} worlds takes {size / 2**30:.0f} GiB: ask for less"
-        )
     system = make_system(model, args, worlds=args.worlds)
     folder = writable_folder(args.out or Path("out") / Path(args.robot).stem)
 

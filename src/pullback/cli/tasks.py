@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pullback.cli.common import quiet_warp
+from pullback.cli.common import add_common, quiet_warp, writable_folder, write_json
 from pullback.tasks import TASKS
 
 ABOUT = "Lists the problems that 'pullback optimize' knows by name, one line each."
@@ -12,15 +12,18 @@ ABOUT = "Lists the problems that 'pullback optimize' knows by name, one line eac
 
 def add(verbs) -> None:
     parser = verbs.add_parser("tasks", help="list the problems that come with Pullback", description=ABOUT)
-    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    add_common(parser, out="also write the list as DIR/tasks.json")
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
+    folder = None if args.out is None else writable_folder(args.out)
     with quiet_warp():
-        tasks = [make() for make in TASKS.values()]
+        tasks = [make(device=args.device) for make in TASKS.values()]
+    listed = [{"name": t.name, "about": t.about, "target": t.target, "unit": t.unit} for t in tasks]
+    if folder is not None:
+        write_json(folder / "tasks.json", listed)
     if args.json:
-        listed = [{"name": t.name, "about": t.about, "target": t.target, "unit": t.unit} for t in tasks]
         print(json.dumps(listed, indent=1))
         return 0
     width = max(len(task.name) for task in tasks)

@@ -1,0 +1,90 @@
+"""A hook of mkdocs: fills docs/reference.md with the public names, their signatures and their docstrings.
+
+A line ``<!-- names of MODULE -->`` is replaced by what ``MODULE.__all__`` offers.
+"""
+
+import inspect
+import pkgutil
+import re
+
+WIDTH = 88  # of a signature in one line [characters]
+NAMED = r"^((?:\w|, )+): +"  # how a line of a docstring begins that says what an argument is
+
+
+def on_page_markdown(markdown: str, page, **_) -> str:
+    if page.file.src_uri != "reference.md":
+        return markdown
+    return re.sub(r"<!-- names of ([\w.]+) -->", lambda found: names_of(found[1]), markdown)
+
+
+def names_of(module_name: str) -> str:
+    module = pkgutil.resolve_name(module_name)
+    names = [name for name in module.__all__ if not name.startswith("_")]
+    return "\n\n".join(entry(f"{module_name}.{name}", getattr(module, name)) for name in names)
+
+
+def entry(title: str, thing) -> str:
+    parts = [f"### `{title}`", block("python", signature(title, thing))]
+    if not isinstance(thing, dict | str):  # whose docstring is that of their class
+        parts.append(prose(inspect.getdoc(thing)))
+    if inspect.isclass(thing):
+        parts += [f"{block('python', text)}\n\n{doc}" for text, doc in methods(thing)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def methods(thing: type):
+    """Signature and docstring of what a class adds to its parents, where it says what that is."""
+    for name, member in vars(thing).items():
+        function = member.fget if isinstance(member, property) else member
+        if name.startswith("_") or not inspect.isfunction(function) or not function.__doc__:
+            continue
+        text = f".{name}" if isinstance(member, property) else signature(f".{name}", function)
+        yield text, prose(inspect.getdoc(function))
+
+
+def signature(title: str, thing) -> str:
+    if isinstance(thing, dict):
+        return f"{title}: {', '.join(thing)}"
+    if isinstance(thing, str):
+        return f"{title} = {thing!r}"
+    try:
+        found = inspect.signature(thing) if callable(thing) else None
+    except ValueError:  # exceptions and the like, which take what they are given
+        found = None
+    return title if found is None else spelled(title, found)
+
+
+def spelled(title: str, found: inspect.Signature) -> str:
+    """A signature in one line, or one line an argument. Annotations lose the quotes they have as strings."""
+    arguments = []
+    for each in found.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and "*" not in arguments:
+            arguments.append("*")
+        if each.name != "self":
+            arguments.append(str(each))
+    gives = "" if found.return_annotation in (found.empty, None, "None") else f" -> {found.return_annotation}"
+    line = f"{title}({', '.join(arguments)}){gives}"
+    if len(line) > WIDTH:
+        line = f"{title}(\n" + "".join(f"    {argument},\n" for argument in arguments) + f"){gives}"
+    return re.sub(r"(: |-> )(?:ForwardRef\()?'([^'\n]*)'\)?", r"\1\2", line)
+
+
+def prose(doc: str | None) -> str:
+    """A docstring as Markdown: paragraphs, and a list where its lines are ``name:  what it is``."""
+    text = re.sub(r":(?:func|class|meth):`~?([\w.]+)`", r"``\1``", doc or "")  # Sphinx's, which only Sphinx reads
+    return "\n\n".join(listed(part) if re.match(NAMED, part) else escaped(part) for part in text.split("\n\n"))
+
+
+def listed(part: str) -> str:
+    entries = re.split(r"\n(?=\S)", part)  # lines that go on are indented
+    return "\n".join("- " + escaped(re.sub(NAMED, r"``\1``: ", entry)) for entry in entries)
+
+
+def escaped(text: str) -> str:
+    """As one paragraph in which nothing is Markdown but code."""
+    pieces = re.split(r"``(.+?)``", " ".join(text.split()))
+    return "".join(f"`{x}`" if i % 2 else re.sub(r"([*_<\[\]|])", r"\\\1", x) for i, x in enumerate(pieces))
+
+
+def block(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```" if text else ""

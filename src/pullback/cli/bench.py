@@ -1,0 +1,217 @@
+"""``pullback bench``: how fast is this robot, on this machine?"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+import mujoco
+import mujoco.rollout
+import numpy as np
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pullback.cli.common import (
+    add_common,
+    add_robot,
+    compiling_note,
+    make_system,
+    progress_options,
+    read_keyframe,
+    read_robot,
+    refuse_large,
+    whole,
+    writable_folder,
+    write_json,
+)
+from pullback.core.arrays import from_device, to_device
+from pullback.core.errors import PullbackError
+from pullback.model import Keyframe, Model
+from pullback.rollout import rollout
+
+PUSH = 0.2  # standard deviation of what is added to each velocity, so that worlds differ [m/s or rad/s]
+REPEATS = 5  # of each timing, in turn, so that what else the machine does hits all alike
+LEAST = 0.02  # that one repeat lasts, far above the timer's resolution [s]
+WORLDS = {"cpu": 64, "cuda": 8192}  # that many are, unless told
+WORK = ("forward", "gradient", "with parameters")
+BLOWN_UP = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC")  # after these mj_step starts again from home
+
+ABOUT = """\
+Times a robot's motion on this machine: forward, with its gradient by the start and the controls (forward and
+backward), and with the gradient by all parameters too; one world and many, in both precisions. MuJoCo's mj_step makes
+the same motion in the same process, on one thread for one world and on all cores for many, and Pullback likewise. The
+figures are medians of interleaved repeats.
+
+The motion starts at a keyframe with a small random push and is driven by the keyframe's control. MuJoCo simulates the
+file as it is: with the file's own solver, and with elements that --ignore drops here. --contact none switches its
+constraints off too.
+"""
+
+
+def add(verbs) -> None:
+    parser = verbs.add_parser("bench", help="time a robot beside MuJoCo's mj_step", description=ABOUT)
+    add_robot(parser, default="quadruped", dtype=None)
+    add_common(parser, out="also write the figures as DIR/bench.json")
+    parser.add_argument("--steps", type=whole(1), default=200, metavar="N", help="of the motion (default 200)")
+    most = f"how many are many (default {WORLDS['cpu']}, or {WORLDS['cuda']} on CUDA)"
+    parser.add_argument("--worlds", type=whole(2), metavar="N", help=most)
+    parser.set_defaults(run=run)
+
+
+def run(args) -> int:
+    model = read_robot(args)
+    folder = None if args.out is None else writable_folder(args.out)
+    keyframe = read_keyframe(model, args)
+    dtypes = ("float64", "float32") if args.dtype is None else (args.dtype,)
+    many = args.worlds or WORLDS["cpu" if args.device == "cpu" else "cuda"]
+    refuse_large(model, args.steps, many)
+    functions = {}
+    for worlds in (1, many):
+        functions["mj_step", "float64", worlds, "forward"] = mujoco_motion(model, keyframe, args, worlds)
+        for args.dtype in dtypes:
+            for work, function in pullback_motions(model, keyframe, args, worlds).items():
+                functions["pullback", args.dtype, worlds, work] = function
+    seconds = interleaved(functions)
+    speed = {key: args.steps * key[2] / taken for key, taken in seconds.items()}  # world-steps a second
+    rows = [
+        {
+            **dict(zip(("engine", "dtype", "worlds", "work"), key, strict=True)),
+            "steps_per_second": value,
+            "against_mj_step": value / speed["mj_step", "float64", key[2], "forward"],
+        }
+        for key, value in speed.items()
+    ]
+    result = {
+        "robot": args.robot,
+        "contact": args.contact,
+        "device": args.device,
+        "cores": cores(),
+        "steps": args.steps,
+        "timestep": model.timestep,
+        "mujoco": mujoco.__version__,
+        "rows": rows,
+    }
+    if folder is not None:
+        write_json(folder / "bench.json", result)
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        _show(result)
+    return 0
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# --- what is timed ----------------------------------------------------------------------------------------------------
+
+
+def start_of(model: Model, keyframe: Keyframe, args, worlds: int) -> tuple[np.ndarray, np.ndarray]:
+    """q (worlds, nq) and v (worlds, nv) of the pushed keyframe, the same for every engine and precision."""
+    push = PUSH * np.random.default_rng(args.seed).standard_normal((worlds, model.nv))
+    return np.tile(keyframe.q, (worlds, 1)), keyframe.v + push
+
+
+def pullback_motions(model: Model, keyframe: Keyframe, args, worlds: int) -> dict[str, Callable]:
+    system = make_system(model, args, worlds=worlds)
+    start = system.state(*start_of(model, keyframe, args, worlds))
+    # on the device beforehand, as states are: copies are not what is timed
+    controls, v_bar = (
+        from_device(to_device(array.astype(system.dtype), system.dtype, system.device))
+        for array in (np.broadcast_to(keyframe.control, (args.steps, worlds, model.nu)), np.ones((worlds, model.nv)))
+    )
+    with compiling_note():
+        rollout(system, start, controls[:1]).pullback(v_bar=v_bar)
+
+    def forward():
+        return rollout(system, start, controls)
+
+    def gradient():
+        return forward().pullback(v_bar=v_bar, wants_params=False)
+
+    def with_parameters():
+        return forward().pullback(v_bar=v_bar)
+
+    return dict(zip(WORK, (forward, gradient, with_parameters), strict=True))
+
+
+def mujoco_motion(model: Model, keyframe: Keyframe, args, worlds: int) -> Callable:
+    """The same by mj_step: one world on this thread, many by MuJoCo's own pool of threads."""
+    compiled = copy.copy(model.mujoco)
+    if args.contact == "none":
+        flags = mujoco.mjtDisableBit
+        compiled.opt.disableflags |= flags.mjDSBL_CONSTRAINT | flags.mjDSBL_CONTACT
+    q, v = start_of(model, keyframe, args, worlds)
+    data = mujoco.MjData(compiled)
+
+    def one():
+        mujoco.mj_resetData(compiled, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = q[0], v[0], keyframe.control
+        mujoco.mj_step(compiled, data, nstep=args.steps)
+        return data
+
+    bad = [name for name in BLOWN_UP if one().warning[getattr(mujoco.mjtWarning, name)].number]
+    if bad:
+        raise PullbackError(f"the motion blows up in MuJoCo ({bad[0]}): try fewer --steps or another --keyframe")
+    if worlds == 1:
+        return one
+    mujoco.mj_resetData(compiled, data)
+    full = mujoco.mjtState.mjSTATE_FULLPHYSICS
+    starts = np.zeros((worlds, mujoco.mj_stateSize(compiled, full)))
+    for world in range(worlds):
+        data.qpos[:], data.qvel[:] = q[world], v[world]
+        mujoco.mj_getState(compiled, data, starts[world], full)
+    controls = np.broadcast_to(keyframe.control, (worlds, args.steps, model.nu)).copy()
+    pool, places = mujoco.rollout.Rollout(nthread=cores()), [mujoco.MjData(compiled) for _ in range(cores())]
+    return lambda: pool.rollout(compiled, places, starts, controls)
+
+
+# --- timing -----------------------------------------------------------------------------------------------------------
+
+
+def timed(function: Callable, calls: int) -> float:
+    began = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return time.perf_counter() - began
+
+
+def calls_a_repeat(function: Callable) -> int:
+    """How many calls make a repeat long enough; the first one, which fills caches, does not count."""
+    function()
+    return math.ceil(LEAST / max(timed(function, 1), 1e-9))
+
+
+def interleaved(functions: dict) -> dict:
+    """Seconds a call of each, the median of repeats in turn. The garbage collector is off meanwhile."""
+    calls = {key: calls_a_repeat(function) for key, function in functions.items()}
+    taken = {key: [] for key in functions}
+    columns = (TextColumn("timing"), BarColumn(), TimeElapsedColumn())
+    gc.collect()
+    gc.disable()
+    try:
+        with Progress(*columns, **progress_options()) as progress:
+            for _ in progress.track(range(REPEATS)):
+                for key, function in functions.items():
+                    taken[key].append(timed(function, calls[key]) / calls[key])
+    finally:
+        gc.enable()
+    return {key: statistics.median(values) for key, values in taken.items()}
+
+
+def _show(s: dict) -> None:
+    print(f"{s['robot']}: {s['steps']} steps of {1e3 * s['timestep']:g} ms, contact: {s['contact']}", end=", ")
+    print(f"{s['device']}, {s['cores']} cores. World-steps a second, and how many times those of mj_step:\n")
+    lines: dict[tuple, dict] = {}
+    for row in s["rows"]:
+        lines.setdefault((row["engine"], row["dtype"], row["worlds"]), {})[row["work"]] = row
+    print(f"{'':<18}{'worlds':>8}" + "".join(f"{work:>22}" for work in WORK))
+    for (engine, dtype, worlds), found in lines.items():
+        cells = (f"{row['steps_per_second']:>14,.0f}{row['against_mj_step']:>7.2f}×" for row in found.values())
+        print(f"{engine:<9}{dtype:<9}{worlds:>8}" + "".join(cells))
