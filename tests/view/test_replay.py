@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from pullback.core.errors import PullbackError
-from pullback.view import replay, write_replay
+from pullback.view import drawing, write_replay
+from pullback.view.meshes import crease_normals
+from pullback.view.shapes import height_field
 
 # Every kind of shape, on a floating body with limbs, beside things fixed to the world.
 ROBOT = """
@@ -186,7 +188,7 @@ def test_round_meshes_are_shaded_smoothly():
     near = np.arange(24)
     far = (near + 1) % 24
     faces = np.concatenate([np.stack([near, far, far + 24], 1), np.stack([near, far + 24, near + 24], 1)])
-    normals = replay._crease_normals(vertices, faces)
+    normals = crease_normals(vertices, faces)
     outward = vertices[faces.ravel()] * [1.0, 1.0, 0.0]
     assert (np.einsum("ij,ij->i", normals, outward) > 0.99).all()
 
@@ -195,7 +197,7 @@ def test_height_fields_have_the_height_mujoco_gives_them():
     model = compiled(ROBOT).mujoco
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    vertices, faces = replay._height_field(model, 0)
+    vertices, faces = height_field(model, 0)
     for triangle in vertices[faces]:
         below = triangle.mean(axis=0)
         start = data.geom_xpos[2] + [below[0], below[1], 5.0]
@@ -308,7 +310,7 @@ def test_bodies_too_far_away_for_float32(tmp_path):
 
 
 def test_files_too_large_for_a_browser(tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "MAX_POSE_BYTES", 1000)
+    monkeypatch.setattr(drawing, "MAX_POSE_BYTES", 1000)
     with pytest.raises(PullbackError, match="fewer worlds, or a lower fps"):
         write_replay(tmp_path / "replay.html", compiled(HINGE), np.zeros((100, 1)), dt=0.1)
 
