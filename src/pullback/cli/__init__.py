@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import check, optimize, simulate, tasks
+from pullback.cli import check, optimize, simulate, tasks, view
 from pullback.cli.common import Parser, one_line
 from pullback.core.errors import PullbackError
 from pullback.version import __version__
 
-VERBS = (tasks, optimize, simulate, check)
+VERBS = (tasks, optimize, simulate, view, check)
 
 __all__ = ["main"]
 

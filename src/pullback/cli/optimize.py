@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,16 @@ from pullback.cli.common import (
     whole,
     writable_folder,
 )
+from pullback.cli.view import add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Task
-from pullback.view import plot_curve, write_replay
+from pullback.view import Drawing, Viewer, draw_run, plot_curve, save_motion, write_page
 
+VIEW_EVERY = 2.0  # a better motion is shown no more often: one wants to see it to its end [s]
+REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA}
 
 ABOUT = """\
@@ -34,7 +38,7 @@ DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Pyt
 gives a pullback.tasks.Task.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
-iterations. 2: bad input.
+iterations. 2: bad input. With --view it stays until Ctrl-C.
 """
 
 
@@ -46,6 +50,8 @@ def add(verbs) -> None:
     parser.add_argument("--iterations", type=whole(1), metavar="N", help="at most (default: the task's own)")
     parser.add_argument("--all", action="store_true", help="do all iterations, even after the target is reached")
     parser.add_argument("--fresh", action="store_true", help="start over, whatever DIR holds")
+    parser.add_argument("--view", action="store_true", help="show the best motion so far in the browser")
+    add_server(parser)
     parser.set_defaults(run=run)
 
 
@@ -62,7 +68,8 @@ def run(args) -> int:
         task(x[None], method.wants_gradients)
     if state.exists():
         console().print(f"going on from {state} (--fresh starts over)", style="dim")
-    found = watched(task, x, method, iterations, low, high, state, args)
+    viewer = start_viewer(task, x, args) if args.view else None
+    found = watched(task, x, method, iterations, low, high, state, args, viewer)
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
     summary = {
@@ -86,6 +93,9 @@ def run(args) -> int:
         print(json.dumps(summary, indent=1))
     else:
         _show(summary)
+    if viewer is not None:
+        viewer.play(draw_found(task, run, found))
+        viewer.wait()
     return 0 if summary["solved"] else 1
 
 
@@ -124,8 +134,20 @@ def choose(task: Task, args) -> tuple[Method, int]:
     return method, args.iterations or usual
 
 
-def watched(task: Task, x, method: Method, iterations: int, low, high, state: Path, args) -> Minimised:
-    """minimise, with a bar."""
+def start_viewer(task: Task, x, args) -> Viewer:
+    """Of the first guess, to begin with."""
+    if getattr(task.system, "model", None) is None:
+        raise PullbackError(f"--view: {type(task.system).__name__} has no bodies to look at")
+    viewer = Viewer(draw_run(task.run(x), title=task.name, ghost=task.ghost), host=args.host, port=args.port)
+    announce(viewer, browser=True)
+    return viewer
+
+
+def watched(
+    task: Task, x, method: Method, iterations: int, low, high, state: Path, args, viewer: Viewer | None
+) -> Minimised:
+    """minimise, with a bar, and the best motion so far in the viewer."""
+    shown = [-1, time.monotonic()]  # the iteration that is shown, and since when
     columns = (
         TextColumn(task.name),
         BarColumn(),
@@ -138,6 +160,9 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
 
         def watch(found: Minimised) -> None:
             progress.update(bar, completed=found.iterations, figure=found.figures[found.best])
+            if viewer is not None and found.best != shown[0] and time.monotonic() - shown[1] > VIEW_EVERY:
+                viewer.play(draw_found(task, task.run(found.x), found))
+                shown[:] = found.best, time.monotonic()
 
         return minimise(
             task,
@@ -153,6 +178,20 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
         )
 
 
+def draw_found(task: Task, run, found: Minimised) -> Drawing | None:
+    """The motion that was found, with contacts, gradients of the loss and the target; None if nothing has shapes."""
+    if getattr(task.system, "model", None) is None:
+        return None
+    return draw_run(
+        run,
+        title=task.name,
+        ghost=task.ghost,
+        losses=found.losses if np.all(np.isfinite(found.losses)) else None,
+        camera=None if task.camera is None else (task.camera.eye, task.camera.target),
+        bars=task.loss(run).bars,
+    )
+
+
 def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
@@ -160,15 +199,14 @@ def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict)
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
     try:
-        np.savez(folder / "result.npz", **states, **arrays, **dt)
+        drawing = draw_found(task, run, found)
+        save_motion(folder / "result.npz", drawing, **states, **arrays, **dt)
         if np.all(np.isfinite(found.losses)):
             title = f"{task.name}: {task.about}"
             plot_curve(folder / "loss.png", found.losses, title=title, xlabel="iteration", ylabel="loss")
             summary["curve"] = str(folder / "loss.png")
-        if model is not None:
-            replay = folder / "replay.html"
-            write_replay(replay, model, run.q, dt=model.timestep, title=task.name, ghost=task.ghost, loss=found.losses)
-            summary["replay"] = str(replay)
+        if drawing is not None:
+            summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))
         (folder / "result.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or one_line(error)}") from None

@@ -19,6 +19,11 @@ from pullback.core.errors import PullbackError
 from pullback.view.meshes import Surface, simple_surface, surface
 from pullback.view.shapes import drawn_shapes
 
+LAYERS = ("forces", "gradients", "ghost")  # what can be shown besides the robot
+# RGBA, from 0 to 1; replay_draw.js has the same.
+GHOST_COLOUR = (0.20, 0.47, 0.95, 0.38)
+FORCE_COLOUR, GRADIENT_COLOUR = (0.86, 0.16, 0.22, 1.0), (0.49, 0.23, 0.86, 1.0)
+OTHER_WORLD_ALPHA = 0.3
 # Longer motions leave out rows: scrubbing is no finer than this, and files stay small. [frames]
 MOST_FRAMES = 3000
 # Browsers refuse or stall on pages far beyond this; better to say so while a file is written. [bytes]
@@ -28,6 +33,7 @@ ARROW_LENGTH, ARROW_LIMIT, ARROW_WIDTH = 0.35, 1.5, 0.02
 STRONG = 90  # per cent of all arrows are shorter than a strong one
 # A force this small against the strongest is a surface that is near, and does not touch. [1]
 TOUCHING = 1e-4
+HARDEST_WITHIN = 0.05  # so much earlier may be what is shown of contacts [s]
 BALL_SHARE = 0.6  # of an arrow's width: the radius of the ball that marks a contact [1]
 
 
@@ -130,6 +136,13 @@ class Drawing:
         at = body[:, :3] + np.einsum("nij,nj->ni", turn, self.shape_pos[shapes])
         return at, turn @ matrices(self.shape_quat[shapes])
 
+    def place(self, frame: int, copy: int, shape: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) and quaternion (4,) of a shape in the world."""
+        at, turn = self.shape_poses(frame, copy, np.array([shape]))
+        quat = np.empty(4)
+        mujoco.mju_mat2Quat(quat, turn[0].ravel())
+        return at[0], quat
+
     # --- how large it is ----------------------------------------------------------------------------------------------
 
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
@@ -161,10 +174,11 @@ class Drawing:
     def contacts(self, frame: int, since: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Points and forces (n, 3) at a frame.
 
-        since: the frame that was drawn before. If some were skipped, the hardest moment since then is shown: an impact
-        is over within a step or two, and should not fall between two pictures.
+        since: the frame that was drawn before. If some were skipped, the hardest moment since then is shown, but none
+        long ago: an impact is over within a step or two, and should not fall between two pictures of a film.
         """
-        first = frame if since is None or since >= frame else since + 1
+        earliest = int(np.searchsorted(self.times, self.times[frame] - HARDEST_WITHIN))
+        first = frame if since is None or since >= frame else max(since + 1, earliest)
         hardest = first + int(np.argmax(self._hardest[first : frame + 1]))
         begin, end = np.searchsorted(self.contact_frame, [hardest, hardest + 1])
         pos, force = self.contact_pos[begin:end], self.contact_force[begin:end]

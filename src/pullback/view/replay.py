@@ -15,7 +15,6 @@ import re
 from importlib import resources
 from pathlib import Path
 
-import mujoco
 import numpy as np
 
 from pullback.core.errors import PullbackError
@@ -94,9 +93,7 @@ def _geom(drawing: Drawing, shape: int, bodies: np.ndarray) -> dict:
     middle, half = drawing.half_box(shape)
     pos, quat = drawing.shape_pos[shape], drawing.shape_quat[shape]
     if not drawing.body_moves[body]:  # its pose in the world, once
-        at, turn = drawing.shape_poses(0, 0, np.array([shape]))
-        pos, quat = at[0], np.empty(4)
-        mujoco.mju_mat2Quat(quat, turn[0].ravel())
+        pos, quat = drawing.place(0, 0, shape)
     entry = {
         "shape": f"mesh {drawing.shape_mesh[shape]}" if kind == "mesh" else kind,
         "scale": [size[0]] * 3 if round_ends else size,

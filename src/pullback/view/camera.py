@@ -1,0 +1,77 @@
+"""From where a motion is seen whole, and as large as that allows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.view.drawing import Drawing
+
+HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
+MARGIN = 0.92  # share of the picture that is filled [1]
+LOOKED_AT = 40  # frames that are enough to know where a motion goes
+PITCH = math.radians(16.0)  # from above
+
+
+@dataclass(frozen=True)
+class View:
+    """A camera: where it is, its axes (right, up, back) as rows, and what it looks at [m]."""
+
+    eye: np.ndarray
+    axes: np.ndarray
+    target: np.ndarray
+
+
+def fitted_view(drawing: Drawing, aspect: float) -> View:
+    """A view of the whole motion from the side the drawing's camera is on, or one that suits. aspect: width / height."""
+    points = motion_points(drawing)
+    back = _direction(drawing, points)
+    axes = axes_towards(back)
+    target, distance = (points.min(axis=0) + points.max(axis=0)) / 2, 1.0
+    for _ in range(6):  # fit the distance, then centre what is seen from there, and again
+        x, y, z = (points - target) @ axes.T[:, 0], (points - target) @ axes.T[:, 1], (points - target) @ axes.T[:, 2]
+        sides = np.maximum(np.abs(x) / aspect, np.abs(y)) / (MARGIN * HALF_VIEW)
+        distance = max(float(np.max(sides + z)), 1e-6)
+        depth = np.maximum(distance - z, 1e-3 * distance)
+        for seen, axis in ((x, axes[0]), (y, axes[1])):
+            target = target + distance * (np.min(seen / depth) + np.max(seen / depth)) / 2 * axis
+    return View(target + distance * back, axes, target)
+
+
+def motion_points(drawing: Drawing) -> np.ndarray:
+    """Points (n, 3) around which the motion lies, with fixed parts unless they are scenery, far larger than it [m]."""
+    frames = np.unique(np.linspace(0, drawing.frames - 1, LOOKED_AT).astype(int))
+    moving = drawing.outline(frames).reshape(-1, 3)
+    if not len(moving):
+        moving = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (0, 1)]) / 2
+    middle, reach = (moving.min(axis=0) + moving.max(axis=0)) / 2, np.linalg.norm(np.ptp(moving, axis=0))
+    points = [moving]
+    fixed = np.array([s for s in drawing.solids if not drawing.body_moves[drawing.shape_body[s]]], dtype=int)
+    for shape, at, turn in zip(fixed, *drawing.shape_poses(0, 0, fixed), strict=True):
+        centre, half = drawing.half_box(shape)
+        corners = (
+            at + (centre + half * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])) @ turn.T
+        )
+        if np.all(np.linalg.norm(corners - middle, axis=1) < 1.5 * reach):
+            points.append(corners)
+    return np.concatenate(points)
+
+
+def _direction(drawing: Drawing, points: np.ndarray) -> np.ndarray:
+    """Unit vector towards the camera."""
+    if len(drawing.camera):
+        back = drawing.camera[0] - drawing.camera[1]
+        return back / np.linalg.norm(back)
+    x, y, _ = np.ptp(points, axis=0)  # a motion in a plane is seen from its side, anything else from a corner
+    yaw = math.radians(-66 if y < 0.55 * x else 24 if x < 0.55 * y else -52)
+    return np.array([math.cos(PITCH) * math.cos(yaw), math.cos(PITCH) * math.sin(yaw), math.sin(PITCH)])
+
+
+def axes_towards(back: np.ndarray) -> np.ndarray:
+    """Right, up and back, as rows, of a viewer who looks against ``back``, upright."""
+    upright = np.array([0.0, 1.0, 0.0]) if abs(back[2]) > 0.9999 else np.array([0.0, 0.0, 1.0])
+    right = np.cross(upright, back)
+    right /= np.linalg.norm(right)
+    return np.stack([right, np.cross(back, right), back])
