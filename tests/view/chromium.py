@@ -65,14 +65,21 @@ class Browser:
     def command(self, method: str, **params) -> dict:
         self.sent += 1
         self.socket.send(json.dumps({"id": self.sent, "method": method, "params": params}))
-        while True:
-            answer = json.loads(self.socket.recv(timeout=PATIENCE))
-            if answer.get("id") == self.sent:
-                assert "error" not in answer, answer["error"]
-                return answer["result"]
+        answer = self._message(lambda message: message.get("id") == self.sent)
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+    def _message(self, wanted) -> dict:
+        """The next message that is wanted; what comes before it is left out."""
+        while not wanted(message := json.loads(self.socket.recv(timeout=PATIENCE))):
+            pass
+        return message
 
     def go(self, address: str) -> None:
+        """Opens a page, and waits until it has loaded."""
+        self.command("Page.enable")
         self.command("Page.navigate", url=address)
+        self._message(lambda message: message.get("method") == "Page.loadEventFired")
 
     def value(self, script: str):
         """What a piece of JavaScript gives."""

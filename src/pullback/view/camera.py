@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.view.drawing import Drawing
+from pullback.view.drawing import CORNERS, Drawing
 
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]
@@ -25,7 +25,7 @@ class View:
 
 
 def fitted_view(drawing: Drawing, aspect: float) -> View:
-    """A view of the whole motion from the side the drawing's camera is on, or one that suits. aspect: width / height."""
+    """A view of the whole motion from where the drawing's camera is, or where it suits. aspect: width / height."""
     points = motion_points(drawing)
     back = _direction(drawing, points)
     axes = axes_towards(back)
@@ -45,15 +45,13 @@ def motion_points(drawing: Drawing) -> np.ndarray:
     frames = np.unique(np.linspace(0, drawing.frames - 1, LOOKED_AT).astype(int))
     moving = drawing.outline(frames).reshape(-1, 3)
     if not len(moving):
-        moving = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (0, 1)]) / 2
+        moving = CORNERS / 2 + (0.0, 0.0, 0.5)
     middle, reach = (moving.min(axis=0) + moving.max(axis=0)) / 2, np.linalg.norm(np.ptp(moving, axis=0))
     points = [moving]
     fixed = np.array([s for s in drawing.solids if not drawing.body_moves[drawing.shape_body[s]]], dtype=int)
     for shape, at, turn in zip(fixed, *drawing.shape_poses(0, 0, fixed), strict=True):
         centre, half = drawing.half_box(shape)
-        corners = (
-            at + (centre + half * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])) @ turn.T
-        )
+        corners = at + (centre + half * CORNERS) @ turn.T
         if np.all(np.linalg.norm(corners - middle, axis=1) < 1.5 * reach):
             points.append(corners)
     return np.concatenate(points)

@@ -29,11 +29,12 @@ MOST_FRAMES = 3000
 # Browsers refuse or stall on pages far beyond this; better to say so while a file is written. [bytes]
 MAX_POSE_BYTES = 256 * 2**20
 # Arrows: the length of a strong one against the size of the robot, how much longer the longest may be, and how wide.
-ARROW_LENGTH, ARROW_LIMIT, ARROW_WIDTH = 0.35, 1.5, 0.02
-STRONG = 90  # per cent of all arrows are shorter than a strong one
+ARROW_LENGTH, ARROW_LIMIT, ARROW_WIDTH = 0.4, 1.5, 0.02
+STRONG = 75  # per cent of all arrows are shorter than a strong one
 # A force this small against the strongest is a surface that is near, and does not touch. [1]
 TOUCHING = 1e-4
 HARDEST_WITHIN = 0.05  # so much earlier may be what is shown of contacts [s]
+CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])  # of a box
 BALL_SHARE = 0.6  # of an arrow's width: the radius of the ball that marks a contact [1]
 
 
@@ -148,9 +149,8 @@ class Drawing:
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
         """Corners (frames, n, 3) of the boxes around all shapes that move [m]."""
         moving = np.array([s for s in self.solids if self.body_moves[self.shape_body[s]]], dtype=int)
-        corners = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
         boxes = [self.half_box(shape) for shape in moving]
-        local = np.array([middle + corners * half for middle, half in boxes]).reshape(-1, 8, 3)
+        local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
         rows = []
         for frame in frames:
             poses = [self.shape_poses(frame, copy, moving) for copy in range(copies or self.copies)]

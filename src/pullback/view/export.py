@@ -55,6 +55,8 @@ def export(
     kind = path.suffix.lower()
     if kind not in FORMATS:
         raise PullbackError(f"{str(path)!r} is of no known format: its name must end in {', '.join(FORMATS)}")
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):  # now, not after the work
+        raise PullbackError(f"cannot write {str(path)!r}: its folder does not exist, or may not be written to")
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
     width, height = size or SIZES[kind]
@@ -163,3 +165,5 @@ def _write_mp4(path: Path, pictures: Iterator[np.ndarray], size: tuple[int, int]
             writer.send(np.ascontiguousarray(picture))
     finally:
         writer.close()
+    if not path.is_file() or not path.stat().st_size:
+        raise PullbackError(f"cannot write {str(path)!r}: ffmpeg has said why")

@@ -141,10 +141,8 @@ class Renderer:
         faint = [(None, np.array([*self.middle[:2], self.low - 0.02 * self.reach]), np.eye(3))]
         for plane, at, turn in planes or faint:
             floor = Floor()
-            floor.at, floor.centre = (
-                wp.vec3(*at),
-                wp.vec3(*(self.middle - (self.middle - at) @ turn[:, 2] * turn[:, 2])),
-            )
+            below = self.middle - (self.middle - at) @ turn[:, 2] * turn[:, 2]
+            floor.at, floor.centre = wp.vec3(*at), wp.vec3(*below)
             floor.x, floor.y, floor.normal = (wp.vec3(*turn[:, k]) for k in range(3))
             floor.half = wp.vec2() if plane is None else wp.vec2(*drawing.shape_size[plane, :2])
             colours = FAINT if plane is None else drawing.shape_colours[plane]

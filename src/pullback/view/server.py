@@ -172,6 +172,9 @@ class Viewer:
         drawing, scene = self._drawing, self._server.scene
         scene.reset()
         scene.set_up_direction("+z")
+        # A plain sky lights what the lamps do not: viser's own is a picture, and takes many seconds without a GPU.
+        scene.configure_environment_map(None)
+        scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(190, 190, 195), intensity=2.2)
         view = fitted_view(drawing, ASPECT)
         camera = self._server.initial_camera
         camera.position, camera.look_at, camera.fov = view.eye, view.target, 2 * math.atan(HALF_VIEW)
@@ -243,12 +246,8 @@ class Viewer:
             "forces": self._batch("forces", arrow, contacts, FORCE_COLOUR),
             "gradients": self._batch("gradients", arrow, bodies, GRADIENT_COLOUR),
         }
-        there = {
-            "contacts": contacts,
-            "forces": contacts,
-            "gradients": bodies,
-            "ghost": drawing.copies > drawing.worlds,
-        }
+        ghosts = drawing.copies - drawing.worlds
+        there = {"contacts": contacts, "forces": contacts, "gradients": bodies, "ghost": ghosts}
         for name, switch in self._switches.items():
             switch.visible = bool(there[name])
 
