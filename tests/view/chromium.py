@@ -95,14 +95,21 @@ class Browser:
         data = base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"])
         return np.asarray(image.open(io.BytesIO(data)).convert("RGB")) / 255.0
 
+    def until(self, ready, what: str, part=slice(None)) -> np.ndarray:
+        """A part of what is seen, as soon as it is what was waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while not ready(view := self.picture()[part]):
+            assert time.monotonic() < deadline, f"waited too long for {what}"
+            time.sleep(0.1)
+        return view
 
-def wait_for(ready, what: str, patience: float = PATIENCE):
-    """What ``ready`` gives as soon as that is true."""
+
+def wait_for(ready, what: str, patience: float = PATIENCE) -> None:
+    """Until ``ready`` gives something true."""
     deadline = time.monotonic() + patience
-    while not (found := ready()):
+    while not ready():
         assert time.monotonic() < deadline, f"waited too long for {what}"
         time.sleep(0.1)
-    return found
 
 
 def share(mask: np.ndarray) -> float:

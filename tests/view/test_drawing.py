@@ -83,11 +83,14 @@ def test_arrows_point_and_are_as_long_as_what_they_stand_for(drawing):
     assert drawing.gradient_arrows(100).scale[0, 2] == pytest.approx(downhill.scale[0, 2] / 4)
 
 
-def test_arrows_start_at_the_centre_of_mass(model, drawing):
-    data = mujoco.MjData(model.mujoco)
-    data.qpos[:] = model.home.q
-    mujoco.mj_kinematics(model.mujoco, data)
-    np.testing.assert_allclose(drawing.gradient_arrows(0).pos[0], data.xipos[1], atol=1e-6)
+def test_arrows_of_gradients_start_on_the_line_through_the_centre_of_mass_where_it_leaves_the_body():
+    body = '<body pos="1 0 1" euler="0 0 90"><freejoint/><geom type="box" size="0.1 0.2 0.3" pos="0.03 0 0"/></body>'
+    model = pb.load(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    found = []
+    for way in ((-1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        gradients = np.tile(np.array(way, dtype=float), (1, 2, 1))
+        found.append(replace(draw(model, model.q0[None], dt=0.1), body_gradients=gradients).gradient_arrows(0).pos[0])
+    np.testing.assert_allclose(found, [(1.2, 0.03, 1), (1, 0.03 - 0.1, 1), (1, 0.03, 0.7)], atol=1e-6)
 
 
 def test_turns_from_z():

@@ -14,7 +14,7 @@ from pullback.view import Viewer, draw, draw_run
 
 pytest.importorskip("viser")
 
-# A green slider on a blue rail, and a red ball that lies on the floor.
+# A green slider on a blue rail, and an orange ball that lies on the floor.
 SCENE = """
 <mujoco model="slider">
   <worldbody>
@@ -22,10 +22,12 @@ SCENE = """
     <geom type="box" size="0.8 0.02 0.02" pos="0 0.1 0.5" rgba="0.1 0.2 0.8 1"/>
     <body pos="0 0 0.5"><joint type="slide" axis="1 0 0"/>
       <geom type="box" size="0.15 0.05 0.15" rgba="0.05 0.7 0.1 1" contype="0" conaffinity="0"/></body>
-    <body pos="0 0 0.1"><freejoint/><geom type="sphere" size="0.1" rgba="0.9 0.5 0.05 1"/></body>
+    <body pos="0 0 0.06"><freejoint/><geom type="sphere" size="0.06" rgba="0.9 0.5 0.05 1"/></body>
   </worldbody>
 </mujoco>
 """
+# Of a page of 1100 x 400 pixels: a note about slow WebGL covers the left, and the panel the right.
+MIDDLE = (slice(None), slice(312, 764))
 FROM_THE_FRONT = ((0.0, -5.0, 0.4), (0.0, 0.0, 0.4))
 
 
@@ -71,33 +73,37 @@ def test_a_browser_shows_the_motion(drawing, model, tmp_path):
         viewer.go(False, at=0.0)
         browser.go(viewer.url)
 
-        def stage() -> np.ndarray:
-            """The middle: a note about slow WebGL covers the left, and the panel the right."""
-            return browser.picture()[:, 312:764]
-
-        def seen(ready, what: str) -> np.ndarray:
-            return wait_for(lambda: (lambda view: view if ready(view) else None)(stage()), what)
-
-        first = seen(lambda view: share(green(view)) > 0.005 and share(orange(view)) > 0.002, "the robot")
+        there = lambda view: share(green(view)) > 0.005 and share(orange(view)) > 0.002  # noqa: E731
+        first = browser.until(there, "the robot", MIDDLE)
         assert centre(green(first))[0] < 0.35  # on the left, above the ball in the middle
         assert centre(orange(first))[0] == pytest.approx(0.5, abs=0.05)
         assert centre(green(first))[1] < centre(orange(first))[1]
         assert share(violet(first)) == 0.0  # gradients are shown when asked for
 
         viewer.go(False, at=1.0)
-        last = seen(lambda view: share(green(view)) and centre(green(view))[0] > 0.6, "the slider to have moved")
+        moved = lambda view: there(view) and centre(green(view))[0] > 0.6  # noqa: E731
+        last = browser.until(moved, "the slider to have moved", MIDDLE)
         assert centre(green(last))[0] == pytest.approx(1 - centre(green(first))[0], abs=0.06)  # as far as it came from
         np.testing.assert_allclose(centre(orange(last)), centre(orange(first)), atol=0.02)  # what lies still
 
-        # hands: the switch of the gradients, and of the forces
-        labels = "[...document.querySelectorAll('label')]"
-        for name in ("Loss gradient", "Contact forces", "Contact points"):
-            browser.click(f"{labels}.find(l => l.textContent.includes('{name}')).closest('div')"
-                          ".parentElement.querySelector('input')")  # fmt: skip
-        wait_for(lambda: viewer._switches["gradients"].value and not viewer._switches["forces"].value, "the switches")
+        # The floor holds the ball up. Then with hands: the switches of forces and gradients.
         viewer.go(False, at=0.5)
-        arrows = seen(lambda view: share(violet(view)) > 0.0005, "the gradient")
-        assert share(violet(arrows)) > 0.0005
+        pushed = browser.until(lambda view: share(crimson(view)) > 0.0003, "the force", MIDDLE)
+        assert centre(crimson(pushed))[0] == pytest.approx(0.5, abs=0.03)
+        assert centre(crimson(pushed))[1] < centre(orange(pushed))[1]
+        for name, label in (
+            ("gradients", "Loss gradient"),
+            ("forces", "Contact forces"),
+            ("contacts", "Contact points"),
+        ):
+            found = f"[...document.querySelectorAll('label')].find(label => label.textContent.includes('{label}'))"
+            before = viewer._switches[name].value
+            browser.click(f"document.getElementById({found}.htmlFor)")
+            # One at a time: the page sends only the last of several clicks within a moment.
+            wait_for(lambda name=name, before=before: viewer._switches[name].value != before, f"the switch {label!r}")
+        switched = lambda view: share(violet(view)) > 0.0003 and not crimson(view).any()  # noqa: E731
+        arrow = browser.until(switched, "the gradient, and no force", MIDDLE)
+        assert centre(violet(arrow))[0] < centre(green(arrow))[0]  # downhill is where the slider came from
 
 
 def test_it_serves_a_page_and_plays(drawing):

@@ -191,17 +191,44 @@ class Drawing:
         return self._arrows(pos, force, self._strong_force)
 
     def gradient_arrows(self, frame: int) -> Arrows:
-        """Downhill: pushing a body along its arrow makes the loss smaller, the more the longer the arrow."""
+        """Downhill: pushing a body along its arrow makes the loss smaller, the more the longer the arrow.
+
+        The push is on the centre of mass; its arrow starts where its line leaves the body, where it can be seen.
+        """
         if not len(self.body_gradients):
             return self._arrows(np.zeros((0, 3)), np.zeros((0, 3)), 1.0)
-        shown = np.flatnonzero(self._with_shapes & self.body_moves)
-        body = self.poses[frame, 0, shown].astype(float)
-        centre = body[:, :3] + np.einsum("nij,nj->ni", matrices(body[:, 3:]), self.body_com[shown])
-        return self._arrows(centre, -self.body_gradients[frame, shown], self._strong_gradient)
+        shown = np.flatnonzero(self._pushed)
+        body, downhill = self.poses[frame, 0, shown].astype(float), -self.body_gradients[frame, shown]
+        turn = matrices(body[:, 3:])
+        inside = np.einsum("nji,nj->ni", turn, downhill)  # in the bodies' own axes
+        start = self.body_com[shown] + [self._way_out(b, way) for b, way in zip(shown, inside, strict=True)]
+        at = body[:, :3] + np.einsum("nij,nj->ni", turn, start)
+        return self._arrows(at, downhill, self._strong_gradient)
 
     @cached_property
-    def _with_shapes(self) -> np.ndarray:
-        return np.isin(np.arange(len(self.body_moves)), self.shape_body)
+    def _pushed(self) -> np.ndarray:
+        """Bodies that move and have shapes (bodies,) bool."""
+        return self.body_moves & np.isin(np.arange(len(self.body_moves)), self.shape_body[self.solids])
+
+    def _way_out(self, body: int, way: np.ndarray) -> np.ndarray:
+        """From a body's centre of mass along ``way`` to where it leaves the boxes around its shapes (3,) [m]."""
+        length, furthest = np.linalg.norm(way), 0.0
+        if not length:
+            return np.zeros(3)
+        for pos, turn, half in self._boxes[body]:
+            start, along = (self.body_com[body] - pos) @ turn, way @ turn / length
+            if np.all(np.abs(start) < half):
+                furthest = max(furthest, np.min((half - np.sign(along) * start) / np.maximum(np.abs(along), 1e-12)))
+        return furthest * way / length
+
+    @cached_property
+    def _boxes(self) -> dict[int, list]:
+        """The middle, the axes and the half edges of the box around each shape, by the body they are fixed to."""
+        found = {body: [] for body in range(len(self.body_moves))}
+        for shape in self.solids:
+            (middle, half), turn = self.half_box(shape), matrices(self.shape_quat[shape])
+            found[int(self.shape_body[shape])].append((self.shape_pos[shape] + turn @ middle, turn, half))
+        return found
 
     @cached_property
     def _strong_force(self) -> float:
@@ -210,7 +237,7 @@ class Drawing:
 
     @cached_property
     def _strong_gradient(self) -> float:
-        return _percentile(np.linalg.norm(self.body_gradients[:, self.body_moves & self._with_shapes], axis=-1).ravel())
+        return _percentile(np.linalg.norm(self.body_gradients[:, self._pushed], axis=-1).ravel())
 
     @property
     def arrow_width(self) -> float:
