@@ -33,7 +33,10 @@ def test_a_strip(drawing, tmp_path):
     places = [column(strip[:, i * 100 : i * 100 + 96]) for i in range(4)]
     assert places[0] < 0.3 and places[3] > 0.7 and np.all(np.diff(places) > 0.1)
     assert strip[:12, :40].min() < 100  # a time is written there
-    assert np.asarray(Image.open(export(drawing, tmp_path / "rows.png", frames=8, size=SMALL))).shape[0] == 2 * 72 + 4
+    two_rows = Image.open(export(drawing, tmp_path / "rows.png", frames=3, size=(900, 72)))
+    assert two_rows.size == (2 * 900 + 4, 2 * 72 + 4)
+    wide = Image.open(export(drawing, tmp_path / "wide.png", frames=1))  # as wide as the motion
+    assert wide.width > 1.8 * wide.height and wide.width * wide.height == pytest.approx(320 * 240, rel=0.02)
 
 
 def test_a_gif(drawing, tmp_path):

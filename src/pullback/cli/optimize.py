@@ -88,13 +88,15 @@ def run(args) -> int:
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
-    write_result(folder, task, run, found, summary)
+    drawing = draw_found(task, run, found)
+    write_result(folder, task, run, found, summary, drawing)
+    if viewer is not None:
+        viewer.play(drawing)
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
         _show(summary)
     if viewer is not None:
-        viewer.play(draw_found(task, run, found))
         viewer.wait()
     return 0 if summary["solved"] else 1
 
@@ -192,14 +194,13 @@ def draw_found(task: Task, run, found: Minimised) -> Drawing | None:
     )
 
 
-def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict) -> None:
+def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict, drawing: Drawing | None) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
     arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
     try:
-        drawing = draw_found(task, run, found)
         save_motion(folder / "result.npz", drawing, **states, **arrays, **dt)
         if np.all(np.isfinite(found.losses)):
             title = f"{task.name}: {task.about}"

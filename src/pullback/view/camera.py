@@ -11,6 +11,7 @@ from pullback.view.drawing import CORNERS, Drawing
 
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]
+ASPECTS = (1.0, 2.4)  # of pictures: upright and wide ones [1]
 LOOKED_AT = 40  # frames that are enough to know where a motion goes
 PITCH = math.radians(16.0)  # from above
 
@@ -38,6 +39,13 @@ def fitted_view(drawing: Drawing, aspect: float) -> View:
         for seen, axis in ((x, axes[0]), (y, axes[1])):
             target = target + distance * (np.min(seen / depth) + np.max(seen / depth)) / 2 * axis
     return View(target + distance * back, axes, target)
+
+
+def natural_aspect(drawing: Drawing) -> float:
+    """Width over height of a picture that the motion fills, within what looks like a picture."""
+    points = motion_points(drawing)
+    x, y, _ = np.ptp(points @ axes_towards(_direction(drawing, points)).T, axis=0)
+    return float(np.clip(x / max(y, 1e-9), *ASPECTS))
 
 
 def motion_points(drawing: Drawing) -> np.ndarray:

@@ -11,15 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from pullback.core.errors import PullbackError
+from pullback.view.camera import natural_aspect
 from pullback.view.drawing import Drawing
 from pullback.view.replay import write_page
 
 PAGE_FPS = 60  # of a page, which interpolates [1/s]
 FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
 FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
-SIZES = {".gif": (480, 360), ".mp4": (640, 480), ".png": (320, 240)}  # of one frame [pixels]
+AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 320 * 240}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
-COLUMNS = 6  # pictures in a row of a strip, at most
+STRIP = 6  # pictures of a strip
+ROW = 2000  # a row of them is about this wide [pixels]
 GAP = 4  # between pictures of a strip [pixels]
 PALETTE = 255
 LAST_FRAME = 1.0  # a GIF stands still for so long before it starts again [s]
@@ -45,7 +47,7 @@ def export(
     .png        a strip of pictures
 
     frames:  pictures of a strip (6), or of a film (as many as fps says)
-    size:    width and height of one picture [pixels]
+    size:    width and height of one picture [pixels]; as the motion is wide if None
     fps:     pictures a second of a film [1/s]; rows a second of a page
     speed:   of a film: 0.5 is half as fast as the motion
     layers:  what to show besides the robot: some of "forces", "gradients" and "ghost"; a page has all, with switches
@@ -59,18 +61,17 @@ def export(
         raise PullbackError(f"cannot write {str(path)!r}: its folder does not exist, or may not be written to")
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
-    width, height = size or SIZES[kind]
+    width, height = size or _natural_size(drawing, AREAS[kind])
     if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
         raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
     if kind == ".mp4":
         width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
     if kind == ".png":
-        shown = np.unique(np.linspace(0, drawing.frames - 1, frames or COLUMNS).round().astype(int))
+        shown = np.unique(np.linspace(0, drawing.frames - 1, frames or STRIP).round().astype(int))
     else:
         fps = min(fps or FILM_FPS[kind], 50 if kind == ".gif" else 120)
         shown = _film_frames(drawing, frames, fps / speed)
-    samples = STILL_SAMPLES if kind == ".png" else FILM_SAMPLES
-    pictures = _pictures(drawing, shown, (width, height), samples, layers, watch)
+    pictures = _pictures(drawing, shown, (width, height), layers, kind != ".png", watch)
     try:
         if kind == ".png":
             _write_strip(path, list(pictures), drawing.times[shown])
@@ -81,6 +82,11 @@ def export(
     except OSError as error:
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
     return path
+
+
+def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
+    aspect = natural_aspect(drawing)
+    return 2 * round(math.sqrt(area * aspect) / 2), 2 * round(math.sqrt(area / aspect) / 2)
 
 
 def _film_frames(drawing: Drawing, count: int | None, rate: float) -> np.ndarray:
@@ -94,16 +100,17 @@ def _film_frames(drawing: Drawing, count: int | None, rate: float) -> np.ndarray
     return np.where(nearer, after, before)
 
 
-def _pictures(drawing, shown, size, samples, layers, watch) -> Iterator[np.ndarray]:
+def _pictures(drawing, shown, size, layers, is_film: bool, watch) -> Iterator[np.ndarray]:
     """(height, width, 3) uint8, in order; several are drawn at a time, since Warp lets other threads run."""
     from pullback.view.render import Renderer  # starts Warp
 
-    renderer = Renderer(drawing, size, layers=layers, samples=samples)
+    renderer = Renderer(drawing, size, layers=layers, samples=FILM_SAMPLES if is_film else STILL_SAMPLES)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(min(cores, MOST_THREADS)) as pool:
         first = pool.map(renderer.frame, shown[:1])  # alone at first: kernels may have to be compiled
         yield from _counted(first, 0, len(shown), watch)
-        rest = pool.map(renderer.frame, shown[1:], shown[:-1])
+        before = shown[:-1] if is_film else [None] * (len(shown) - 1)  # a still shows its own moment
+        rest = pool.map(renderer.frame, shown[1:], before)
         yield from _counted(rest, 1, len(shown), watch)
 
 
@@ -127,8 +134,8 @@ def _write_strip(path: Path, pictures: list[np.ndarray], times: np.ndarray) -> N
     """Pictures side by side, each with its time."""
     Image, ImageDraw, ImageFont = _pillow()
     height, width = pictures[0].shape[:2]
-    columns = min(len(pictures), COLUMNS)
-    rows = -(-len(pictures) // columns)
+    rows = -(-len(pictures) // max(1, ROW // width))
+    columns = -(-len(pictures) // rows)  # rows of like length
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
     font = ImageFont.load_default(size=max(10, height // 16))
