@@ -73,7 +73,8 @@ browser:
 	done; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		echo "Installing chromium, for tests of the viewer ..."; \
-		(apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium) \
+		quick="-o Acquire::Retries=0 -o Acquire::http::Timeout=20"; \
+		(apt-get $$quick update && DEBIAN_FRONTEND=noninteractive apt-get $$quick install -y chromium) \
 			>/dev/null 2>&1 || echo "chromium cannot be installed here: tests that need a browser are skipped"; \
 	else \
 		echo "there is no chromium here: tests that need a browser are skipped"; \

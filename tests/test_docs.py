@@ -1,4 +1,4 @@
-"""Every Python block of the README and of two pages of docs/ runs as printed, one after the other."""
+"""Every Python block of the README and of three pages of docs/ runs as printed, one after the other."""
 
 import re
 import subprocess
@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/design.md", "docs/choose-a-contact-model.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/design.md", "docs/choose-a-contact-model.md", "docs/view.md"])
 def test_python_blocks_run_as_printed(page, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("jax")
+    pytest.importorskip("viser")
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S))
     assert blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import urllib.request
 
@@ -154,3 +155,12 @@ def test_a_ghost_can_be_switched_off(model):
         viewer._switches["ghost"].value = False
         wait_for(lambda: not viewer._copies[1].visible, "the ghost to go")
         assert viewer._copies[0].visible
+
+
+def test_nothing_is_imported_before_it_is_needed():
+    """Neither what draws nor what serves: a program that only simulates should start at once."""
+    script = (
+        "import sys, pullback, pullback.view; print(*{'viser', 'PIL', 'matplotlib', 'websockets'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
