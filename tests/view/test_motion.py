@@ -121,6 +121,22 @@ def test_broken_files_are_refused(run, tmp_path, kind):
         load_motion(save_motion(tmp_path / "broken.npz", drawing))
 
 
+@pytest.mark.parametrize("name", [field.name for field in fields(Drawing)])
+def test_anything_in_any_field_is_refused_or_harmless(run, tmp_path, name):
+    """Never an error of another kind: files come from anywhere."""
+    drawing = draw_run(run, bars={"q_bar": np.ones_like(run.q[-1])})
+    old = np.asarray(getattr(drawing, name))
+    junk = [np.array("text"), np.array(-1), np.zeros(0), np.zeros((2, 2, 2)), np.full(old.shape, -7), old[..., None]]
+    refused = 0
+    for value in (*junk, np.full(old.shape, np.nan), np.full(old.shape, 1e300)):
+        path = save_motion(tmp_path / "junk.npz", replace(drawing, **{name: value}))
+        try:
+            load_motion(path)
+        except pb.PullbackError:
+            refused += 1
+    assert refused >= 3
+
+
 def test_files_that_are_none(tmp_path, run):
     with pytest.raises(pb.PullbackError, match="there is no file"):
         load_motion(tmp_path / "missing.npz")

@@ -26,9 +26,9 @@ from pullback.core.errors import PullbackError
 from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Task
-from pullback.view import Drawing, Viewer, draw_run, plot_curve, save_motion, write_page
+from pullback.view import Drawing, Viewer, draw, draw_run, plot_curve, save_motion, write_page
 
-VIEW_EVERY = 2.0  # a better motion is shown no more often: one wants to see it to its end [s]
+VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
 REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA}
 
@@ -68,7 +68,7 @@ def run(args) -> int:
         task(x[None], method.wants_gradients)
     if state.exists():
         console().print(f"going on from {state} (--fresh starts over)", style="dim")
-    viewer = start_viewer(task, x, args) if args.view else None
+    viewer = start_viewer(task, args) if args.view else None
     found = watched(task, x, method, iterations, low, high, state, args, viewer)
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
@@ -136,11 +136,13 @@ def choose(task: Task, args) -> tuple[Method, int]:
     return method, args.iterations or usual
 
 
-def start_viewer(task: Task, x, args) -> Viewer:
-    """Of the first guess, to begin with."""
+def start_viewer(task: Task, args) -> Viewer:
+    """Of the start of the motion, until there is one."""
     if getattr(task.system, "model", None) is None:
         raise PullbackError(f"--view: {type(task.system).__name__} has no bodies to look at")
-    viewer = Viewer(draw_run(task.run(x), title=task.name, ghost=task.ghost), host=args.host, port=args.port)
+    model = task.system.model
+    first = draw(model, to_numpy(task.start.q)[None], dt=model.timestep, title=task.name, ghost=task.ghost)
+    viewer = Viewer(first, host=args.host, port=args.port)
     announce(viewer, browser=True)
     return viewer
 
@@ -149,7 +151,7 @@ def watched(
     task: Task, x, method: Method, iterations: int, low, high, state: Path, args, viewer: Viewer | None
 ) -> Minimised:
     """minimise, with a bar, and the best motion so far in the viewer."""
-    shown = [-1, time.monotonic()]  # the iteration that is shown, and since when
+    shown = [-1, -np.inf]  # the iteration that is shown, and since when
     columns = (
         TextColumn(task.name),
         BarColumn(),
@@ -162,7 +164,8 @@ def watched(
 
         def watch(found: Minimised) -> None:
             progress.update(bar, completed=found.iterations, figure=found.figures[found.best])
-            if viewer is not None and found.best != shown[0] and time.monotonic() - shown[1] > VIEW_EVERY:
+            is_news = viewer is not None and found.best != shown[0] and np.isfinite(found.losses[found.best])
+            if is_news and time.monotonic() - shown[1] > VIEW_EVERY:
                 viewer.play(draw_found(task, task.run(found.x), found))
                 shown[:] = found.best, time.monotonic()
 
@@ -221,3 +224,5 @@ def _show(s: dict) -> None:
     for name in ("result", "curve", "replay"):
         if name in s:
             print(f"{name + ':':<8}{s[name]}")
+    if "replay" in s:
+        print(f"look:   pullback view {s['result']}")

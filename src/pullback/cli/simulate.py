@@ -189,3 +189,4 @@ def _show(s: dict) -> None:
     print(f"energy: {s['energy_start']:.6g} J at the start, {s['energy_end']:.6g} J at the end{of}")
     print(f"motion: {s['motion']}")
     print(f"replay: {s['replay']}")
+    print(f"look:   pullback view {s['motion']}")

@@ -38,9 +38,9 @@ CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)
 BALL_SHARE = 0.6  # of an arrow's width: the radius of the ball that marks a contact [1]
 
 
-def _none(*shape: int):
+def _none(*shape: int, dtype: type = float):
     """The default of something that is not there: an array without rows."""
-    return field(default_factory=lambda: np.zeros((0, *shape)))
+    return field(default_factory=lambda: np.zeros((0, *shape), dtype))
 
 
 class Arrows(NamedTuple):
@@ -78,7 +78,7 @@ class Drawing:
     body_com: np.ndarray  # (bodies, 3) centre of mass in the body's frame [m]
     poses: np.ndarray  # (frames, copies, bodies, 7) float32: position [m] and quaternion wxyz in the world
 
-    contact_frame: np.ndarray = _none()  # (contacts,) ascending; contacts are those of the first world
+    contact_frame: np.ndarray = _none(dtype=int)  # (contacts,) ascending; contacts are those of the first world
     contact_pos: np.ndarray = _none(3)  # (contacts, 3) [m]
     contact_force: np.ndarray = _none(3)  # (contacts, 3) on the body that moves, or on the second of two [N]
     body_gradients: np.ndarray = _none(0, 3)  # (frames, bodies, 3) of the loss, by a push on the body: see pushes.py
@@ -169,7 +169,7 @@ class Drawing:
     def _hardest(self) -> np.ndarray:
         """The sum of all contact forces of each frame (frames,) [N]."""
         strength = np.linalg.norm(self.contact_force, axis=1)
-        return np.bincount(self.contact_frame.astype(int), strength, minlength=self.frames)
+        return np.bincount(self.contact_frame, strength, minlength=self.frames)
 
     def contacts(self, frame: int, since: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Points and forces (n, 3) at a frame.

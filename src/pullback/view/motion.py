@@ -21,6 +21,12 @@ from pullback.view.pushes import body_gradients, record_contacts
 
 FORMAT = "pullback motion 1"
 PREFIX = "draw_"
+# Kinds of dtypes, as NumPy calls them, of the fields that are not simply numbers.
+DTYPES = {
+    "U": ("title", "shape_kind"),
+    "b": ("body_moves",),
+    "iu": ("worlds", "shape_mesh", "shape_body", "mesh_faces", "mesh_sizes", "contact_frame"),
+}
 KINDS = ("plane", "sphere", "capsule", "cylinder", "box", "mesh")
 
 
@@ -85,15 +91,18 @@ def load_motion(path) -> Drawing:
 
 def _problem(held: dict[str, np.ndarray]) -> str:
     """What is wrong with the fields of a drawing, or "": files come from anywhere."""
-    frames, shapes, bodies = len(np.atleast_1d(held["times"])), held["shape_kind"].size, held["body_moves"].size
+    for name, array in held.items():
+        if array.dtype.kind not in next((kinds for kinds, names in DTYPES.items() if name in names), "iuf"):
+            return f"{PREFIX}{name} holds {array.dtype}"
+    frames, shapes, bodies = held["times"].size, held["shape_kind"].size, held["body_moves"].size
     copies = held["poses"].shape[1] if held["poses"].ndim == 4 else 0
-    meshes, contacts = len(np.atleast_1d(held["mesh_sizes"])), held["contact_frame"].size
+    meshes, contacts = held["mesh_sizes"].size // 2, held["contact_frame"].size
     gradients = (frames, bodies, 3) if held["body_gradients"].size else held["body_gradients"].shape
     expected = {
         **{"title": (), "worlds": (), "times": (frames,), "poses": (frames, copies, bodies, 7)},
         **{"shape_kind": (shapes,), "shape_size": (shapes, 3), "shape_mesh": (shapes,), "shape_body": (shapes,)},
         **{"shape_pos": (shapes, 3), "shape_quat": (shapes, 4), "shape_colours": (shapes, 2, 4)},
-        **{"mesh_vertices": (len(held["mesh_vertices"]), 3), "mesh_faces": (len(held["mesh_faces"]), 3)},
+        **{"mesh_vertices": (held["mesh_vertices"].size // 3, 3), "mesh_faces": (held["mesh_faces"].size // 3, 3)},
         **{"mesh_sizes": (meshes, 2), "body_moves": (bodies,), "body_com": (bodies, 3), "body_gradients": gradients},
         **{"contact_frame": (contacts,), "contact_pos": (contacts, 3), "contact_force": (contacts, 3)},
         **{"losses": (held["losses"].size,), "camera": (2 if held["camera"].size else 0, 3)},
@@ -108,18 +117,18 @@ def _problem(held: dict[str, np.ndarray]) -> str:
     if not set(held["shape_kind"].tolist()) <= set(KINDS):
         return f"a shape is one of {', '.join(KINDS)}"
     of_mesh = held["shape_mesh"][held["shape_kind"] == "mesh"]
-    vertices = np.repeat(held["mesh_sizes"][:, 0], held["mesh_sizes"][:, 1]) if np.all(held["mesh_sizes"] >= 0) else []
+    vertices, faces = held["mesh_sizes"].T
     inside = (
         _within(held["shape_body"], bodies)
         and _within(of_mesh, meshes)
-        and tuple(held["mesh_sizes"].sum(axis=0)) == (len(held["mesh_vertices"]), len(held["mesh_faces"]))
-        and len(vertices) == len(held["mesh_faces"])
-        and np.all((held["mesh_faces"] >= 0) & (held["mesh_faces"] < np.reshape(vertices, (-1, 1))))
+        and np.all(held["mesh_sizes"] >= 0)
+        and (vertices.sum(), faces.sum()) == (len(held["mesh_vertices"]), len(held["mesh_faces"]))
+        and _within(held["mesh_faces"], np.repeat(vertices, faces)[:, None])
         and _within(held["contact_frame"], frames)
         and np.all(np.diff(held["contact_frame"]) >= 0)
     )
     return "" if inside else "an index in it leads nowhere"
 
 
-def _within(index: np.ndarray, count: int) -> bool:
+def _within(index: np.ndarray, count) -> bool:
     return bool(np.all((index >= 0) & (index < count)))

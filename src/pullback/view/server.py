@@ -238,7 +238,7 @@ class Viewer:
     def _make_arrows(self) -> None:
         """As many as the busiest frame has; those a frame does not need have no size."""
         drawing = self._drawing
-        contacts = int(np.bincount(drawing.contact_frame.astype(int), minlength=1).max())
+        contacts = int(np.bincount(drawing.contact_frame, minlength=1).max())
         bodies = len(drawing.body_moves) if len(drawing.body_gradients) else 0
         arrow, ball = simple_surface("arrow", (1.0, 1.0, 1.0)), simple_surface("sphere", (1.0, 1.0, 1.0))
         self._arrows = {
