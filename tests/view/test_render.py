@@ -99,6 +99,20 @@ def test_a_ghost_is_seen_through():
     assert with_ghost[changed][:, 2].mean() > with_ghost[changed][:, 0].mean() + 20  # bluish, not red
 
 
+def test_a_robot_that_travels_is_followed():
+    q = np.stack([np.linspace(0, 20, 81), np.linspace(0.5, 20.5, 81)], axis=1)
+    floor = '<geom type="plane" size="0 0 1" rgba="0.8 0.8 0.8 1"/>'
+    renderer = Renderer(scene(q, floor=floor), (160, 120))
+    assert renderer.way[-1, 0] == pytest.approx(20.0, abs=0.5)
+    pictures = [renderer.frame(frame) for frame in (0, 13, 80)]
+    assert min(share(red(picture)) for picture in pictures) > 0.03
+    places = np.array([centre(red(picture)) for picture in pictures])
+    np.testing.assert_allclose(places, np.tile(places[0], (3, 1)), atol=0.05)
+    changed = np.abs(pictures[0].astype(int) - pictures[1].astype(int)).max(axis=-1) > 8
+    assert share(changed[80:]) > 0.02  # while the floor goes by
+    assert not Renderer(scene(q[:8], floor=floor), (160, 120)).way.any()
+
+
 def test_nothing_that_moves():
     m = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom type='box' size='1 1 1'/></worldbody></mujoco>")
     drawing = draw(SimpleNamespace(mujoco=m, nq=0), np.zeros((2, 0)), dt=0.1)

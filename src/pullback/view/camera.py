@@ -12,6 +12,7 @@ from pullback.view.drawing import CORNERS, Drawing
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]
 ASPECTS = (1.0, 2.4)  # of pictures: upright and wide ones [1]
+TRAVELS = 2.5  # times its own size: from here on a robot is followed [1]
 LOOKED_AT = 40  # frames that are enough to know where a motion goes
 PITCH = math.radians(16.0)  # from above
 
@@ -26,7 +27,10 @@ class View:
 
 
 def fitted_view(drawing: Drawing, aspect: float) -> View:
-    """A view of the whole motion from where the drawing's camera is, or where it suits. aspect: width / height."""
+    """A view of the whole motion from where the drawing's camera is, or where it suits. aspect: width / height.
+
+    Where :func:`way_along` is not zero, the camera has to go that way.
+    """
     points = motion_points(drawing)
     back = _direction(drawing, points)
     axes = axes_towards(back)
@@ -48,14 +52,44 @@ def natural_aspect(drawing: Drawing) -> float:
     return float(np.clip(x / max(y, 1e-9), *ASPECTS))
 
 
+def way_along(drawing: Drawing) -> np.ndarray:
+    """How far the camera has gone with the robot at each frame, (frames, 3) [m].
+
+    Zero, unless the robot travels so far that it would be small in a picture of the whole way.
+    """
+    nowhere = np.zeros((drawing.frames, 3))
+    frames = _some_frames(drawing)
+    corners = drawing.outline(frames, copies=1)
+    if not corners.size:
+        return nowhere
+    low, high = corners.min(axis=1), corners.max(axis=1)
+    centres = (low + high) / 2
+    around = (corners - centres[:, None]).reshape(-1, 3)
+    if np.linalg.norm(high.max(axis=0) - low.min(axis=0)) < TRAVELS * np.linalg.norm(np.ptp(around, axis=0)):
+        return nowhere
+    # A centre that shakes with every limb would shake the camera: take the mean over its neighbours.
+    reach = [min(2, i, len(frames) - 1 - i) for i in range(len(frames))]
+    smooth = np.array([centres[i - k : i + k + 1].mean(axis=0) for i, k in enumerate(reach)])
+    return np.stack([np.interp(np.arange(drawing.frames), frames, x - x[0]) for x in smooth.T], axis=1)
+
+
+def _some_frames(drawing: Drawing) -> np.ndarray:
+    return np.unique(np.linspace(0, drawing.frames - 1, LOOKED_AT).astype(int))
+
+
 def motion_points(drawing: Drawing) -> np.ndarray:
-    """Points (n, 3) around which the motion lies, with fixed parts unless they are scenery, far larger than it [m]."""
-    frames = np.unique(np.linspace(0, drawing.frames - 1, LOOKED_AT).astype(int))
-    moving = drawing.outline(frames).reshape(-1, 3)
+    """Points (n, 3) around which the motion lies, as seen by a camera that goes along [m].
+
+    With fixed parts, unless they are scenery, far larger than the motion or far away from it.
+    """
+    frames, way = _some_frames(drawing), way_along(drawing)
+    moving = (drawing.outline(frames) - way[frames, None]).reshape(-1, 3)
     if not len(moving):
         moving = CORNERS / 2 + (0.0, 0.0, 0.5)
-    middle, reach = (moving.min(axis=0) + moving.max(axis=0)) / 2, np.linalg.norm(np.ptp(moving, axis=0))
     points = [moving]
+    if way.any():
+        return moving
+    middle, reach = (moving.min(axis=0) + moving.max(axis=0)) / 2, np.linalg.norm(np.ptp(moving, axis=0))
     fixed = np.array([s for s in drawing.solids if not drawing.body_moves[drawing.shape_body[s]]], dtype=int)
     for shape, at, turn in zip(fixed, *drawing.shape_poses(0, 0, fixed), strict=True):
         centre, half = drawing.half_box(shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points
+from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
 from pullback.view.drawing import (
     FORCE_COLOUR,
     GHOST_COLOUR,
@@ -36,6 +36,8 @@ class _Triangles:
 class Renderer:
     """Draws frames of a drawing as (height, width, 3) uint8, from one view of the whole motion.
 
+    A robot that travels far is followed: everything is moved back by the way it has gone, and the view stays.
+
     size:   width and height [pixels]
     layers: what to show besides the robot: some of "forces", "gradients", "ghost"
     """
@@ -48,7 +50,7 @@ class Renderer:
         self.middle, self.low = (points.min(axis=0) + points.max(axis=0)) / 2, float(points[:, 2].min())
         self.reach = float(np.linalg.norm(np.ptp(points, axis=0))) / 2
         self.light_axes = axes_towards(_light_from(self.view))
-        self.floors = self._floors()
+        self.way = way_along(drawing)
         self.fixed = np.array([not drawing.body_moves[b] for b in drawing.shape_body], dtype=bool)
 
     def frame(self, frame: int, since: int | None = None) -> np.ndarray:
@@ -58,7 +60,7 @@ class Renderer:
         light = self._light(solid)
         layers = [self._layer(part.at, shape) for part in (solid, clear)]
         image = wp.empty(shape, dtype=wp.vec3, device="cpu")
-        inputs = [layers[0], _faces(solid), layers[1], _faces(clear), self.floors, self._eye(), light]
+        inputs = [layers[0], _faces(solid), layers[1], _faces(clear), self._floors(frame), self._eye(), light]
         wp.launch(shade, shape, inputs, [image], device="cpu")
         return self._developed(image.numpy())
 
@@ -92,7 +94,7 @@ class Renderer:
             solid += [_placed(ball, at, np.eye(3), np.ones(3), FORCE_COLOUR) for at in points]
         if "gradients" in self.layers:
             solid += self._arrows(drawing.gradient_arrows(frame), GRADIENT_COLOUR)
-        return _joined(solid), _joined(clear)
+        return _joined(solid, self.way[frame]), _joined(clear, self.way[frame])
 
     def _arrows(self, arrows: Arrows, colour) -> list[_Triangles]:
         arrow = simple_surface("arrow", (1.0, 1.0, 1.0))
@@ -131,7 +133,7 @@ class Renderer:
         eye.right, eye.up, eye.back = (wp.vec3(*axis) for axis in self.view.axes)
         return eye
 
-    def _floors(self) -> wp.array:
+    def _floors(self, frame: int) -> wp.array:
         drawing, found = self.drawing, []
         reach = 3.0 * float(np.linalg.norm(self.view.eye - self.view.target))
         # squares of 1, 2 or 5 times a power of ten metres, about a third of what is looked at
@@ -140,7 +142,7 @@ class Renderer:
         planes = list(zip(drawing.planes, *drawing.shape_poses(0, 0, drawing.planes), strict=True))
         faint = [(None, np.array([*self.middle[:2], self.low - 0.02 * self.reach]), np.eye(3))]
         for plane, at, turn in planes or faint:
-            floor = Floor()
+            at, floor = at - self.way[frame], Floor()
             below = self.middle - (self.middle - at) @ turn[:, 2] * turn[:, 2]
             floor.at, floor.centre = wp.vec3(*at), wp.vec3(*below)
             floor.x, floor.y, floor.normal = (wp.vec3(*turn[:, k]) for k in range(3))
@@ -165,10 +167,12 @@ def _placed(mesh: Surface, at, turn: np.ndarray, scale: np.ndarray, colour) -> _
     return _Triangles(vertices[mesh.faces], normals[mesh.faces], np.tile(colour, (len(mesh.faces), 1)))
 
 
-def _joined(parts: list[_Triangles]) -> _Triangles:
+def _joined(parts: list[_Triangles], way: np.ndarray) -> _Triangles:
+    """All parts, moved back by ``way``."""
     nothing = _Triangles(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)), np.zeros((0, 4)))
     every = [nothing, *parts]
-    return _Triangles(*(np.concatenate([getattr(p, name) for p in every]) for name in ("at", "normal", "colour")))
+    at, normal, colour = (np.concatenate([getattr(p, name) for p in every]) for name in ("at", "normal", "colour"))
+    return _Triangles(at - way, normal, colour)
 
 
 def _linear(colours: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from pullback.contact import ContactPoints
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.model import Model
-from pullback.view.camera import HALF_VIEW, fitted_view
+from pullback.view.camera import HALF_VIEW, fitted_view, way_along
 from pullback.view.drawing import (
     FORCE_COLOUR,
     GHOST_COLOUR,
@@ -79,6 +79,8 @@ class Viewer:
         """Shows another motion from now on, from its start."""
         with self._lock:
             before, self._drawing = self._drawing, drawing
+            self._way = way_along(drawing)
+            self._follow.visible = bool(self._way.any())
             with self._server.atomic():
                 if before is None or not _same_shapes(before, drawing):
                     self._make_scene()
@@ -149,6 +151,7 @@ class Viewer:
         self._play.on_click(lambda _: self.go(not self._going))
         self._time = gui.add_slider("Time [s]", min=0.0, max=1.0, step=0.001, initial_value=0.0)
         self._speed = gui.add_dropdown("Speed", tuple(SPEEDS), initial_value="1")
+        self._follow = gui.add_checkbox("Follow", True)
         self._switches = {
             "contacts": gui.add_checkbox("Contact points", True),
             "forces": gui.add_checkbox("Contact forces", True),
@@ -292,6 +295,9 @@ class Viewer:
         self._set("contacts", Arrows(points, np.tile([1.0, 0, 0, 0], (len(points), 1)), radius))
         self._set("forces", forces)
         self._set("gradients", drawing.gradient_arrows(frame))
+        if self._follow.value and self._way.any() and self._shown is not None:
+            for client in self._server.get_clients().values():
+                client.camera.position = client.camera.position + self._way[frame] - self._way[self._shown]
         self._shown = frame
 
     def _set(self, name: str, arrows: Arrows) -> None:
