@@ -157,6 +157,18 @@ def test_a_ghost_can_be_switched_off(model):
         assert viewer._copies[0].visible
 
 
+def test_a_robot_that_travels_is_followed(model):
+    q = np.tile(model.q0, (81, 1))
+    q[:, 0] = q[:, 1] = np.linspace(0, 30, 81)
+    with Viewer(draw(model, q, dt=0.01), port=8180) as viewer:
+        assert viewer._follow.visible
+        viewer.go(False, at=0.8)
+        wait_for(lambda: viewer._shown == 80, "the last frame")
+        assert viewer._world.position[0] == pytest.approx(-30, abs=1.0)
+        viewer._follow.value = False
+        wait_for(lambda: viewer._world.position[0] == 0.0, "the camera to stay")
+
+
 def test_nothing_is_imported_before_it_is_needed():
     """Neither what draws nor what serves: a program that only simulates should start at once."""
     script = (

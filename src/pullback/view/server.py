@@ -31,6 +31,7 @@ from pullback.view.meshes import simple_surface
 PICTURES = 50  # that are sent a second [1/s]
 SPEEDS = {"1/20": 0.05, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 ASPECT = 1.2  # of the part of the page that no panel covers, about
+STEP_BACK = 1.25  # from where the motion would fill that part [1]
 SQUARE = 0.5  # of the floor [m]
 
 
@@ -160,7 +161,7 @@ class Viewer:
             ),
             "ghost": gui.add_checkbox("Target", True),
         }
-        for switch in self._switches.values():
+        for switch in (self._follow, *self._switches.values()):
             switch.on_update(lambda _: self._switched())
 
     def _switched(self) -> None:
@@ -180,18 +181,20 @@ class Viewer:
         scene.add_light_hemisphere("/sky", sky_color=(255, 255, 255), ground_color=(190, 190, 195), intensity=2.2)
         view = fitted_view(drawing, ASPECT)
         camera = self._server.initial_camera
-        camera.position, camera.look_at, camera.fov = view.eye, view.target, 2 * math.atan(HALF_VIEW)
+        camera.position, camera.look_at = view.target + STEP_BACK * (view.eye - view.target), view.target
+        camera.fov = 2 * math.atan(HALF_VIEW)
+        self._world = scene.add_frame("/world", show_axes=False)
         self._make_floors()
         self._copies, self._bodies = [], {}
         moving = set(np.flatnonzero(drawing.body_moves).tolist())
         for copy in range(drawing.copies):
-            self._copies.append(scene.add_frame(f"/robot {copy}", show_axes=False))
+            self._copies.append(scene.add_frame(f"/world/robot {copy}", show_axes=False))
             for body in moving & set(drawing.shape_body.tolist()):
-                self._bodies[copy, body] = scene.add_frame(f"/robot {copy}/{body}", show_axes=False)
+                self._bodies[copy, body] = scene.add_frame(f"/world/robot {copy}/{body}", show_axes=False)
         for shape in drawing.solids:
             body = int(drawing.shape_body[shape])
             for copy in range(drawing.copies if body in moving else 1):
-                parent = f"/robot {copy}/{body}" if body in moving else "/fixed"
+                parent = f"/world/robot {copy}/{body}" if body in moving else "/world/fixed"
                 self._add_shape(f"{parent}/{shape}", int(shape), copy)
 
     def _add_shape(self, name: str, shape: int, copy: int) -> None:
@@ -223,7 +226,7 @@ class Viewer:
             even, odd = self._drawing.shape_colours[plane]
             width, height = 2 * self._drawing.shape_size[plane, :2]
             self._server.scene.add_grid(
-                f"/floor/{plane}",
+                f"/world/floor/{plane}",
                 width=float(width or 1.0),
                 height=float(height or 1.0),
                 infinite_grid=not (width and height),
@@ -258,7 +261,7 @@ class Viewer:
         if not count:
             return None
         return self._server.scene.add_batched_meshes_simple(
-            f"/{name}",
+            f"/world/{name}",
             mesh.vertices,
             mesh.faces,
             batched_positions=np.zeros((count, 3)),
@@ -295,9 +298,8 @@ class Viewer:
         self._set("contacts", Arrows(points, np.tile([1.0, 0, 0, 0], (len(points), 1)), radius))
         self._set("forces", forces)
         self._set("gradients", drawing.gradient_arrows(frame))
-        if self._follow.value and self._way.any() and self._shown is not None:
-            for client in self._server.get_clients().values():
-                client.camera.position = client.camera.position + self._way[frame] - self._way[self._shown]
+        # A robot that travels is followed by moving everything back, which leaves the camera to the user.
+        self._world.position = -self._way[frame] if self._follow.value else np.zeros(3)
         self._shown = frame
 
     def _set(self, name: str, arrows: Arrows) -> None:
