@@ -31,7 +31,7 @@ from pullback.dynamics import Articulated, energy
 from pullback.model import Keyframe, Model
 from pullback.rollout import rollout
 from pullback.view import Drawing, draw, save_motion, write_page
-from pullback.view.drawing import frame_rows
+from pullback.view.drawing import MAX_POSE_BYTES, frame_rows, pose_bytes
 from pullback.view.pushes import record_contacts
 
 # A random control is held this long: white noise averages out before a robot moves. [s]
@@ -173,11 +173,13 @@ def _energy(system: Articulated, state: State) -> float:
 
 def draw_motion(system: Articulated, motion: State, controls: np.ndarray, *, title: str) -> Drawing:
     """Of some worlds, with the contacts of the first."""
-    dt = system.model.timestep
-    drawing = draw(system.model, motion.q[:, :DRAWN_WORLDS], dt=dt, title=title)
+    model, dt = system.model, system.model.timestep
+    rows = frame_rows(len(motion.q), dt)
+    room = MAX_POSE_BYTES // pose_bytes(model, rows)  # for so many worlds
+    drawing = draw(model, motion.q[:, : max(1, min(room, DRAWN_WORLDS))], dt=dt, title=title)
     first = system if system.worlds == 1 else system.in_worlds(1)
     states = State(motion.q[:, :1], motion.v[:, :1])
-    return replace(drawing, **record_contacts(first, states, controls[:, :1], frame_rows(len(motion.q), dt)))
+    return replace(drawing, **record_contacts(first, states, controls[:, :1], rows))
 
 
 def _show(s: dict) -> None:

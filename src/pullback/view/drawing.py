@@ -303,11 +303,11 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
         motions.append(_motion("ghost", ghost, model.nq, pose_allowed=True))
     rows = frame_rows(max(len(motion) for motion in motions), dt, fps)
     copies = sum(motion.shape[1] for motion in motions)
-    pose_bytes = len(rows) * copies * mj_model.nbody * 7 * 4
-    if pose_bytes > MAX_POSE_BYTES:
+    needed = copies * pose_bytes(model, rows)
+    if needed > MAX_POSE_BYTES:
         raise PullbackError(
             f"{len(rows)} frames of {copies} worlds with {mj_model.nbody} bodies would take"
-            f" {pose_bytes / 2**20:.0f} MiB, more than a browser handles well ({MAX_POSE_BYTES // 2**20} MiB):"
+            f" {needed / 2**20:.0f} MiB, more than a browser handles well ({MAX_POSE_BYTES // 2**20} MiB):"
             " pass fewer worlds, or a lower fps"
         )
     return Drawing(
@@ -327,6 +327,11 @@ def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
     """Which of the rows of a motion become frames: evenly spaced ones from the first, and the last."""
     stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (_positive("fps", fps) * dt)))
     return np.append(np.arange(0, rows - 1, stride), rows - 1)
+
+
+def pose_bytes(model, rows: np.ndarray) -> int:
+    """How much the poses of one world take."""
+    return len(rows) * model.mujoco.nbody * 7 * 4
 
 
 def body_poses(mj_model, motions: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
