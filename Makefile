@@ -10,7 +10,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, len(os.sched_getaffinit
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs bench lint kernels clean
+.PHONY: help setup demo test docs bench lint kernels browser clean
 
 help:
 	@echo "make demo    throw a ball at a target by gradients; writes out/throw/"
@@ -66,7 +66,22 @@ kernels: $(VENV)/.ready-test
 	@echo "Compiling kernels (cached from the second time on) ..."
 	@$(PY) tests/compile_kernels.py
 
-test: $(VENV)/.ready-test kernels
+# Tests of the viewer look at it in a real browser, and are skipped where there is none. Where that is allowed it is
+# installed; where it is not, nothing fails.
+browser:
+	@for name in chromium chromium-browser google-chrome; do \
+		command -v $$name >/dev/null 2>&1 && exit 0; \
+	done; \
+	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+		echo "Installing chromium, for tests of the viewer ..."; \
+		quick="-o Acquire::Retries=0 -o Acquire::http::Timeout=20"; \
+		(apt-get $$quick update && DEBIAN_FRONTEND=noninteractive apt-get $$quick install -y chromium) \
+			>/dev/null 2>&1 || echo "chromium cannot be installed here: tests that need a browser are skipped"; \
+	else \
+		echo "there is no chromium here: tests that need a browser are skipped"; \
+	fi
+
+test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(PYTEST_ARGS)
 

@@ -11,6 +11,7 @@ import warp as wp
 wp.config.log_level = wp.LOG_ERROR  # before pullback starts Warp
 
 from pullback import kernels  # noqa: E402
+from pullback.view import raster  # noqa: E402
 
 SHAPES = ("", "_round")
 FLAVOURS = (
@@ -21,11 +22,12 @@ LAUNCHED = ("step_adjoint", "step", "report")
 
 
 def load(flavour: str, name: str) -> None:
-    wp.load_module(wp.get_module(kernels.specialise(flavour, name).__name__), device="cpu")
+    module = raster if name == "raster" else kernels.specialise(flavour, name)
+    wp.load_module(wp.get_module(module.__name__), device="cpu")
 
 
 if __name__ == "__main__":
-    plain = [(flavour, name) for name in (*LAUNCHED, "algorithms") for flavour in kernels.PRECISIONS]
+    plain = [(flavour, name) for name in (*LAUNCHED, "algorithms") for flavour in kernels.PRECISIONS] + [("", "raster")]
     # the slowest first, so that no core is left with one of them at the end
     jobs = [(flavour, name) for name in LAUNCHED for flavour in FLAVOURS] + plain
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:

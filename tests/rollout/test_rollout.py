@@ -10,6 +10,7 @@ import warp as wp
 from trees import random_states, random_tree
 
 import pullback as pb
+from pullback.model.tangent import tangent_of_coordinates
 
 STEPS = 23  # no multiple of the checkpoint intervals below
 
@@ -86,6 +87,37 @@ def test_bars_for_the_kept_states_alone(every):
     for name, bar in kept.items():
         padded[name][run.kept] = bar
     same_bits(run.pullback(**kept), run.pullback(**padded))
+
+
+@pytest.mark.parametrize("last_only", [False, True], ids=["every bar", "last bar"])
+def test_adjoints_are_gradients_of_what_follows(last_only):
+    """Those of a state are those of the start of a motion that begins there."""
+    system, start, controls, bars = problem()
+    if last_only:
+        bars = {name: bar[-1] for name, bar in bars.items()}
+    run = pb.rollout(system, start, controls)
+    at = np.array([7, 0, 22, STEPS, 7])
+    found = run.adjoints(at, **bars)
+    assert found.q.shape == (5, 4, system.nq) and found.v.shape == (5, 4, system.nv)
+    np.testing.assert_array_equal(found.q[1], run.pullback(**bars).state.q)
+    for row, step in enumerate(at):
+        rest = pb.rollout(system, pb.State(run.q[step], run.v[step]), controls[step:])
+        wanted = rest.pullback(**{name: bar if last_only else bar[step:] for name, bar in bars.items()}).state
+        np.testing.assert_allclose(found.v[row], wanted.v, rtol=1e-10, atol=1e-12)
+        tangents = [
+            tangent_of_coordinates(system.model, np.asarray(run.q[step]), bar) for bar in (found.q[row], wanted.q)
+        ]
+        np.testing.assert_allclose(*tangents, rtol=1e-10, atol=1e-12)
+        assert np.abs(wanted.v).min(axis=1).max() > 0
+
+
+def test_adjoints_of_no_step():
+    system, start, controls, bars = problem()
+    for at in ([STEPS + 1], [-1], [0.5], 3):
+        with pytest.raises(pb.PullbackError, match="at must be a list of whole numbers from 0 to 23"):
+            pb.rollout(system, start, controls).adjoints(at, **bars)
+    with pytest.raises(pb.PullbackError, match="checkpoint_every=1"):
+        pb.rollout(system, start, controls, checkpoint_every=2).adjoints([0], **bars)
 
 
 def test_gradients_are_linear_in_the_bars():

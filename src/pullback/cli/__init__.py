@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import bench, check, completion, optimize, simulate, tasks
+from pullback.cli import bench, check, completion, optimize, simulate, tasks, view
 from pullback.cli.common import Parser, one_line
 from pullback.core.errors import PullbackError
 from pullback.version import __version__
 
-VERBS = (tasks, optimize, simulate, check, bench)
+VERBS = (tasks, optimize, simulate, view, check, bench)
 
 __all__ = ["main"]
 

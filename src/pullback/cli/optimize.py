@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,16 @@ from pullback.cli.common import (
     whole,
     writable_folder,
 )
+from pullback.cli.view import add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Task
-from pullback.view import plot_curve, write_replay
+from pullback.view import Drawing, Viewer, draw, draw_run, plot_curve, save_motion, write_page
 
+VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
+REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA}
 
 ABOUT = """\
@@ -34,7 +38,7 @@ DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Pyt
 gives a pullback.tasks.Task.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
-iterations. 2: bad input.
+iterations. 2: bad input. With --view it stays until Ctrl-C.
 """
 
 
@@ -46,6 +50,8 @@ def add(verbs) -> None:
     parser.add_argument("--iterations", type=whole(1), metavar="N", help="at most (default: the task's own)")
     parser.add_argument("--all", action="store_true", help="do all iterations, even after the target is reached")
     parser.add_argument("--fresh", action="store_true", help="start over, whatever DIR holds")
+    parser.add_argument("--view", action="store_true", help="show the best motion so far in the browser")
+    add_server(parser)
     parser.set_defaults(run=run)
 
 
@@ -62,7 +68,8 @@ def run(args) -> int:
         task(x[None], method.wants_gradients)
     if state.exists():
         console().print(f"going on from {state} (--fresh starts over)", style="dim")
-    found = watched(task, x, method, iterations, low, high, state, args)
+    viewer = start_viewer(task, args) if args.view else None
+    found = watched(task, x, method, iterations, low, high, state, args, viewer)
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
     summary = {
@@ -81,11 +88,16 @@ def run(args) -> int:
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
-    write_result(folder, task, run, found, summary)
+    drawing = draw_found(task, run, found)
+    write_result(folder, task, run, found, summary, drawing)
+    if viewer is not None:
+        viewer.play(drawing)
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
         _show(summary)
+    if viewer is not None:
+        viewer.wait()
     return 0 if summary["solved"] else 1
 
 
@@ -124,8 +136,22 @@ def choose(task: Task, args) -> tuple[Method, int]:
     return method, args.iterations or usual
 
 
-def watched(task: Task, x, method: Method, iterations: int, low, high, state: Path, args) -> Minimised:
-    """minimise, with a bar."""
+def start_viewer(task: Task, args) -> Viewer:
+    """Of the start of the motion, until there is one."""
+    if getattr(task.system, "model", None) is None:
+        raise PullbackError(f"--view: {type(task.system).__name__} has no bodies to look at")
+    model = task.system.model
+    first = draw(model, to_numpy(task.start.q)[None], dt=model.timestep, title=task.name, ghost=task.ghost)
+    viewer = Viewer(first, host=args.host, port=args.port)
+    announce(viewer, browser=True)
+    return viewer
+
+
+def watched(
+    task: Task, x, method: Method, iterations: int, low, high, state: Path, args, viewer: Viewer | None
+) -> Minimised:
+    """minimise, with a bar, and the best motion so far in the viewer."""
+    shown = [-1, -np.inf]  # the iteration that is shown, and since when
     columns = (
         TextColumn(task.name),
         BarColumn(),
@@ -138,6 +164,10 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
 
         def watch(found: Minimised) -> None:
             progress.update(bar, completed=found.iterations, figure=found.figures[found.best])
+            is_news = viewer is not None and found.best != shown[0] and np.isfinite(found.losses[found.best])
+            if is_news and time.monotonic() - shown[1] > VIEW_EVERY:
+                viewer.play(draw_found(task, task.run(found.x), found))
+                shown[:] = found.best, time.monotonic()
 
         return minimise(
             task,
@@ -153,22 +183,34 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
         )
 
 
-def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict) -> None:
+def draw_found(task: Task, run, found: Minimised) -> Drawing | None:
+    """The motion that was found, with contacts, gradients of the loss and the target; None if nothing has shapes."""
+    if getattr(task.system, "model", None) is None:
+        return None
+    return draw_run(
+        run,
+        title=task.name,
+        ghost=task.ghost,
+        losses=found.losses if np.all(np.isfinite(found.losses)) else None,
+        camera=None if task.camera is None else (task.camera.eye, task.camera.target),
+        bars=task.loss(run).bars,
+    )
+
+
+def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict, drawing: Drawing | None) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
     arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
     try:
-        np.savez(folder / "result.npz", **states, **arrays, **dt)
+        save_motion(folder / "result.npz", drawing, **states, **arrays, **dt)
         if np.all(np.isfinite(found.losses)):
             title = f"{task.name}: {task.about}"
             plot_curve(folder / "loss.png", found.losses, title=title, xlabel="iteration", ylabel="loss")
             summary["curve"] = str(folder / "loss.png")
-        if model is not None:
-            replay = folder / "replay.html"
-            write_replay(replay, model, run.q, dt=model.timestep, title=task.name, ghost=task.ghost, loss=found.losses)
-            summary["replay"] = str(replay)
+        if drawing is not None:
+            summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))
         (folder / "result.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or one_line(error)}") from None
@@ -182,3 +224,5 @@ def _show(s: dict) -> None:
     for name in ("result", "curve", "replay"):
         if name in s:
             print(f"{name + ':':<8}{s[name]}")
+    if "replay" in s:
+        print(f"look:   pullback view {s['result']}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,9 @@ from pullback.core.system import State
 from pullback.dynamics import Articulated, energy
 from pullback.model import Keyframe, Model
 from pullback.rollout import rollout
-from pullback.view import write_replay
+from pullback.view import Drawing, draw, save_motion, write_page
+from pullback.view.drawing import MAX_POSE_BYTES, frame_rows, pose_bytes
+from pullback.view.pushes import record_contacts
 
 # A random control is held this long: white noise averages out before a robot moves. [s]
 RANDOM_FOR = 0.1
@@ -39,9 +42,11 @@ CHUNK_SECONDS = 0.25
 FIRST_CHUNK = 20  # steps
 # Drawn on top of each other, more copies of a robot are a blur. [worlds]
 DRAWN_WORLDS = 16
+REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 
 ABOUT = """\
-Simulates a robot and writes DIR/motion.npz (q, v, controls, dt) and DIR/motion.html, a replay for any browser.
+Simulates a robot and writes DIR/motion.npz (q, v, controls, dt, and what 'pullback view' draws) and DIR/motion.html, a
+replay for any browser.
 """
 
 
@@ -91,9 +96,9 @@ def run(args) -> int:
         "motion": str(folder / "motion.npz"),
         "replay": str(folder / "motion.html"),
     }
-    _write_motion(folder / "motion.npz", motion, controls, model.timestep)
-    shown = motion.q[:, :DRAWN_WORLDS]
-    write_replay(folder / "motion.html", model, shown, dt=model.timestep, title=Path(args.robot).stem)
+    drawing = draw_motion(system, motion, controls, title=Path(args.robot).stem)
+    save_motion(folder / "motion.npz", drawing, q=motion.q, v=motion.v, controls=controls, dt=model.timestep)
+    write_page(folder / "motion.html", drawing.thinned(REPLAY_FPS))
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
@@ -161,11 +166,15 @@ def _energy(system: Articulated, state: State) -> float:
     return float(np.sum(to_numpy(energy(system, state.q, state.v).value)[0]))
 
 
-def _write_motion(path: Path, motion: State, controls: np.ndarray, dt: float) -> None:
-    try:
-        np.savez(path, q=motion.q, v=motion.v, controls=controls, dt=dt)
-    except OSError as error:
-        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+def draw_motion(system: Articulated, motion: State, controls: np.ndarray, *, title: str) -> Drawing:
+    """Of some worlds, with the contacts of the first."""
+    model, dt = system.model, system.model.timestep
+    rows = frame_rows(len(motion.q), dt)
+    room = MAX_POSE_BYTES // pose_bytes(model, rows)  # for so many worlds
+    drawing = draw(model, motion.q[:, : max(1, min(room, DRAWN_WORLDS))], dt=dt, title=title)
+    first = system if system.worlds == 1 else system.in_worlds(1)
+    states = State(motion.q[:, :1], motion.v[:, :1])
+    return replace(drawing, **record_contacts(first, states, controls[:, :1], rows))
 
 
 def _show(s: dict) -> None:
@@ -177,3 +186,4 @@ def _show(s: dict) -> None:
     print(f"energy: {s['energy_start']:.6g} J at the start, {s['energy_end']:.6g} J at the end{of}")
     print(f"motion: {s['motion']}")
     print(f"replay: {s['replay']}")
+    print(f"look:   pullback view {s['motion']}")

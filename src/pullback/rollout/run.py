@@ -123,6 +123,45 @@ class Run:
         (len(kept), worlds, n) for those that were kept, or (worlds, n) for the last alone; zero if left out.
         wants_params=False saves the time that parameters take.
         """
+        given, final_bar = self._take_bars(bars)
+        backward = self.system.backward(
+            self.controls, self.final, final_bar, params=self.params, wants_params=wants_params
+        )
+        if self.checkpoint_every == 1:
+            backward.through(self.states, 0, self.steps, self._rows_of(given, 0, self.steps))
+        else:
+            for index in reversed(range(len(self._firsts))):
+                first, end = self._bounds(index)
+                backward.through(self.piece(index), first, end, self._rows_of(given, first, end))
+        result = backward.finish(self._row(0))
+        if self.steps == 0:  # the last state is the start, as it was given
+            return Bars(final_bar, result.control, result.params)
+        return result
+
+    def adjoints(self, at, **bars):
+        """Cotangents of the states at the steps ``at`` (n,): how the loss changes if the motion is moved there and goes
+        on by itself. Fields (n, worlds, ...) as in the state; ``bars`` as for :meth:`pullback`.
+
+        A run whose states were all kept is needed.
+        """
+        asked = np.asarray(at)
+        if asked.ndim != 1 or asked.dtype.kind not in "iu" or np.any((asked < 0) | (asked > self.steps)):
+            raise PullbackError(f"at must be a list of whole numbers from 0 to {self.steps}, not {at!r}")
+        if self.checkpoint_every != 1:
+            raise PullbackError("adjoints needs all states: make the rollout with checkpoint_every=1")
+        given, final_bar = self._take_bars(bars)
+        backward = self.system.backward(self.controls, self.final, final_bar, params=self.params, wants_params=False)
+        found, end = {self.steps: type(self.states)(*(to_numpy(bar) for bar in final_bar))}, self.steps
+        for first in sorted(set(asked.tolist()) - {self.steps}, reverse=True):
+            piece = type(self.states)(*(field[first : end + 1] for field in self.states))
+            backward.through(piece, first, end, self._rows_of(given, first, end))
+            bar = backward.finish(self._row(first)).state
+            found[first], end = type(self.states)(*(np.array(to_numpy(x)) for x in bar)), first
+        rows = [found[step] for step in asked.tolist()]
+        return type(self.states)(*(np.stack(field) for field in zip(*rows, strict=True)))
+
+    def _take_bars(self, bars: Mapping):
+        """The cotangents of a caller, checked, one a field or None; and those of the last state."""
         state = type(self.states)
         unknown = set(bars) - {f"{name}_bar" for name in state._fields}
         known = ", ".join(f"{name}_bar" for name in state._fields)
@@ -131,30 +170,13 @@ class Run:
         if all(bar is None for bar in bars.values()):
             raise PullbackError(f"give at least one of {known}")
         given = state(*(self._checked_bar(name, bars.get(f"{name}_bar")) for name in state._fields))
-        final_bar = state(*(self._last(bar, kept) for bar, kept in zip(given, self.states, strict=True)))
-        only_last = all(bar is None or len(bar.shape) == 2 for bar in given)
+        return given, state(*(self._last(bar, kept) for bar, kept in zip(given, self.states, strict=True)))
 
-        backward = self.system.backward(
-            self.controls, self.final, final_bar, params=self.params, wants_params=wants_params
-        )
-        if self.checkpoint_every == 1:
-            rows = (
-                None
-                if only_last
-                else state(*(self._rows(b, k, 0, self.steps) for b, k in zip(given, self.states, strict=True)))
-            )
-            backward.through(self.states, 0, self.steps, rows)
-        else:
-            for index in reversed(range(len(self._firsts))):
-                first, end = self._bounds(index)
-                rows = None
-                if not only_last:
-                    rows = state(*(self._rows(b, k, first, end) for b, k in zip(given, self.states, strict=True)))
-                backward.through(self.piece(index), first, end, rows)
-        result = backward.finish(self._row(0))
-        if self.steps == 0:  # the last state is the start, as it was given
-            return Bars(final_bar, result.control, result.params)
-        return result
+    def _rows_of(self, given, first: int, end: int):
+        """Cotangents of the states from first to end, or None if only the last state of the run has one."""
+        if all(bar is None or len(bar.shape) == 2 for bar in given):
+            return None
+        return type(given)(*(self._rows(b, k, first, end) for b, k in zip(given, self.states, strict=True)))
 
     def _checked_bar(self, name: str, bar):
         """A cotangent of one field, in one of the three shapes."""

@@ -1,6 +1,24 @@
-"""Looking at results: a motion as a page for any browser, a curve as a picture."""
+"""Looking at results: a motion in the browser, as a page, a film or a picture; a curve as a picture."""
 
+from pullback.view.drawing import LAYERS, Drawing, draw
+from pullback.view.export import export
+from pullback.view.motion import draw_run, load_motion, save_motion
 from pullback.view.plots import plot_curve
-from pullback.view.replay import write_replay
+from pullback.view.pushes import body_gradients
+from pullback.view.replay import write_page, write_replay
+from pullback.view.server import Viewer
 
-__all__ = ["plot_curve", "write_replay"]
+__all__ = [
+    "LAYERS",
+    "Drawing",
+    "Viewer",
+    "body_gradients",
+    "draw",
+    "draw_run",
+    "export",
+    "load_motion",
+    "plot_curve",
+    "save_motion",
+    "write_page",
+    "write_replay",
+]

@@ -170,15 +170,37 @@ gl.bindFramebuffer(gl.FRAMEBUFFER, null);
 // colour, or as another world or a ghost).
 const GHOST_COLOUR = [0.20, 0.47, 0.95, 0.38], OTHER_WORLD_ALPHA = 0.3;
 const INSTANCE_FLOATS = 15;
+// What can be switched on and off. Arrows are many, so at first only what pushes is shown, not what would be better.
+const layers = {
+  forces: {there: scene.forces, shown: true, colour: [0.86, 0.16, 0.22, 1]},
+  gradients: {there: scene.gradients, shown: false, colour: [0.49, 0.23, 0.86, 1]},
+  ghosts: {there: scene.ghosts > 0, shown: true},
+};
 const batches = new Map();
 function addInstance(geom, copy) {
   const ghost = copy >= scene.worlds;
   const colour = ghost ? GHOST_COLOUR : geom.colours[0].map((c, k) => k === 3 && copy > 0 ? c * OTHER_WORLD_ALPHA : c);
-  const key = (colour[3] < 0.999 ? "translucent " : "opaque ") + geom.shape;
-  if (!batches.has(key)) batches.set(key, {shape: geom.shape, opaque: colour[3] >= 0.999, instances: []});
+  const key = (ghost ? "ghost " : colour[3] < 0.999 ? "translucent " : "opaque ") + geom.shape;
+  const layer = ghost ? layers.ghosts : null;
+  if (!batches.has(key)) batches.set(key, {shape: geom.shape, opaque: colour[3] >= 0.999, layer, instances: []});
   batches.get(key).instances.push({geom, copy, colour});
 }
 for (const geom of solids) for (let copy = 0; copy < (geom.body < 0 ? 1 : copies); copy++) addInstance(geom, copy);
+
+// Arrows of a layer: as many instances as the busiest frame has. A contact also has a ball, where its arrow starts.
+function addArrows(layer, shape, placeOf) {
+  const starts = new Uint32Array(bytes(layer.there.starts)), rows = new Float32Array(bytes(layer.there.rows));
+  let most = 0;
+  for (let frame = 0; frame < scene.frames; frame++) most = Math.max(most, starts[frame + 1] - starts[frame]);
+  const geom = {shape, scale: [1, 1, 1], colour: layer.colour};
+  const instances = Array.from({length: most}, () => ({geom, colour: layer.colour}));
+  batches.set(`${batches.size} arrows`, {shape, opaque: true, layer, instances, starts, rows, placeOf});
+}
+const arrowShape = `mesh ${scene.meshes.length - 1}`;
+for (const layer of [layers.forces, layers.gradients]) if (layer.there) addArrows(layer, arrowShape, row => row);
+if (layers.forces.there) {
+  addArrows(layers.forces, "sphere", row => [...row.slice(0, 7), scene.ball, scene.ball, scene.ball]);
+}
 
 const shapeBuffers = new Map();
 function buffersOf(shape) {
@@ -224,8 +246,10 @@ gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
 
 function placeInstances(time) {
   poseBodies(time);
+  const [before, after, share] = frameBefore(time), nearest = share < 0.5 ? before : after;
   for (const batch of batches.values()) {
-    batch.instances.forEach(({geom, copy}, i) => {
+    if (batch.starts) placeArrows(batch, nearest);
+    else batch.instances.forEach(({geom, copy}, i) => {
       const [at, quat] = geomPose(geom, copy, bodyPoses, 0), o = i * INSTANCE_FLOATS;
       batch.data[o] = at[0]; batch.data[o + 1] = at[1]; batch.data[o + 2] = at[2]; batch.data[o + 3] = geom.stretch;
       for (let k = 0; k < 4; k++) batch.data[o + 4 + k] = quat[k];
@@ -234,13 +258,22 @@ function placeInstances(time) {
     gl.bufferSubData(gl.ARRAY_BUFFER, 0, batch.data);
   }
 }
+function placeArrows(batch, frame) {
+  const first = batch.starts[frame];
+  batch.drawn = batch.starts[frame + 1] - first;
+  for (let i = 0; i < batch.drawn; i++) {
+    const row = batch.placeOf(batch.rows.slice(10 * (first + i), 10 * (first + i + 1))), o = i * INSTANCE_FLOATS;
+    batch.data.set(row.slice(0, 3), o);
+    batch.data.set(row.slice(3), o + 4);
+  }
+}
 function drawBatches(opaque) {
   for (const batch of batches.values()) {
-    if (batch.opaque !== opaque) continue;
+    if (batch.opaque !== opaque || (batch.layer && !batch.layer.shown)) continue;
     gl.bindVertexArray(batch.array);
     // Back faces are left out, or they would show as dots along the outline; a mesh may be open, so its are kept.
     (batch.shape.startsWith("mesh") ? gl.disable : gl.enable).call(gl, gl.CULL_FACE);
-    gl.drawElementsInstanced(gl.TRIANGLES, batch.count, gl.UNSIGNED_INT, 0, batch.instances.length);
+    gl.drawElementsInstanced(gl.TRIANGLES, batch.count, gl.UNSIGNED_INT, 0, batch.drawn ?? batch.instances.length);
   }
   gl.disable(gl.CULL_FACE);
 }

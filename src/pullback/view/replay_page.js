@@ -7,7 +7,7 @@ let following = travels;
 function frameMotion() {
   const bounds = following ? around : whole;
   camera.yaw = homeYaw(bounds);
-  camera.pitch = degrees(16);
+  camera.pitch = homePitch();
   camera.touched = false;
   // Room is left for the title and the bar.
   const width = canvas.clientWidth, height = canvas.clientHeight;
@@ -104,6 +104,11 @@ function setFollowing(value) {
   element("follow").setAttribute("aria-pressed", value);
   wake();
 }
+function setLayer(name, value) {
+  layers[name].shown = value;
+  element(name).setAttribute("aria-pressed", value);
+  wake();
+}
 function changeSpeed(step) {
   const select = element("speed"), last = select.options.length - 1;
   select.selectedIndex = Math.min(Math.max(select.selectedIndex + step, 0), last);
@@ -122,6 +127,10 @@ function applyAddress() { // "#t=1.5": stand still at 1.5 s
 element("play").onclick = () => setPlaying(!playing);
 element("loop").onclick = () => setLooping(!looping);
 element("follow").onclick = () => setFollowing(!following);
+for (const name in layers) {
+  element(name).hidden = !layers[name].there;
+  element(name).onclick = () => setLayer(name, !layers[name].shown);
+}
 element("home").onclick = frameMotion;
 element("full").onclick = () => {
   if (document.fullscreenElement) document.exitFullscreen();
@@ -143,6 +152,8 @@ addEventListener("keydown", event => {
     ArrowUp: () => changeSpeed(1), ArrowDown: () => changeSpeed(-1),
     Home: () => goTo(0), End: () => goTo(scene.duration),
     l: () => setLooping(!looping), f: () => setFollowing(!following), r: frameMotion,
+    c: () => setLayer("forces", !layers.forces.shown), g: () => setLayer("gradients", !layers.gradients.shown),
+    o: () => setLayer("ghosts", !layers.ghosts.shown),
   };
   const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!action || (event.key === " " && event.target.tagName === "BUTTON" && event.target.id !== "play")) return;

@@ -127,7 +127,7 @@ let travels = false; // far: seen whole, the robot would be small, so it is foll
   }
   travels = movers.length > 0 && halfDiagonal(whole) > 2.5 * halfDiagonal(around);
   // Fixed parts belong in the picture unless they are scenery, far larger than what moves.
-  const limit = movers.length ? 2 * halfDiagonal(whole) : Infinity, from = movers.length ? middle(whole) : [0, 0, 0];
+  const limit = movers.length ? 3 * halfDiagonal(whole) : Infinity, from = movers.length ? middle(whole) : [0, 0, 0];
   for (const geom of solids.filter(geom => geom.body < 0)) {
     const balls = outline(geom, 0, 0);
     const near = balls.every(({at, radius}) => Math.hypot(...along(at, -1, from)) + radius < limit);
@@ -145,7 +145,11 @@ function centreAt(time) {
   return centres[before].map((value, k) => value * (1 - share) + centres[after][k] * share);
 }
 const direction = (yaw, pitch) => [Math.cos(pitch) * Math.cos(yaw), Math.cos(pitch) * Math.sin(yaw), Math.sin(pitch)];
+// Which way a camera given with the motion looks from; how far off it stands is found here.
+const given = scene.camera.length ? scene.camera[0].map((value, k) => value - scene.camera[1][k]) : null;
+const homePitch = () => given ? Math.atan2(given[2], Math.hypot(given[0], given[1])) : degrees(16);
 function homeYaw(bounds) { // a motion in a plane is seen from its side, anything else from a corner
+  if (given) return Math.atan2(given[1], given[0]);
   const x = bounds.high[0] - bounds.low[0], y = bounds.high[1] - bounds.low[1];
   if (y < 0.55 * x) return degrees(-90 + 24);
   if (x < 0.55 * y) return degrees(24);

@@ -1,0 +1,440 @@
+"""What there is to draw, whatever draws it: shapes on bodies, where the bodies are at every frame, and arrows.
+
+The page of a replay, the viewer in the browser and the pictures are all made from a :class:`Drawing`, and motion files
+hold one. It needs no robot file, no meshes beside it and no MuJoCo: all that is known is triangles and numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.view.meshes import Surface, simple_surface, surface
+from pullback.view.shapes import drawn_shapes
+
+LAYERS = ("forces", "gradients", "ghost")  # what can be shown besides the robot
+# RGBA, from 0 to 1; replay_draw.js has the same.
+GHOST_COLOUR = (0.20, 0.47, 0.95, 0.38)
+FORCE_COLOUR, GRADIENT_COLOUR = (0.86, 0.16, 0.22, 1.0), (0.49, 0.23, 0.86, 1.0)
+OTHER_WORLD_ALPHA = 0.3
+# Longer motions leave out rows: scrubbing is no finer than this, and files stay small. [frames]
+MOST_FRAMES = 3000
+# Browsers refuse or stall on pages far beyond this; better to say so while a file is written. [bytes]
+MAX_POSE_BYTES = 256 * 2**20
+# Arrows: the length of a strong one against the size of the robot, how much longer the longest may be, and how wide.
+ARROW_LENGTH, ARROW_LIMIT, ARROW_WIDTH = 0.4, 1.5, 0.02
+STRONG = 75  # per cent of all arrows are shorter than a strong one
+# A force this small against the strongest is a surface that is near, and does not touch. [1]
+TOUCHING = 1e-4
+HARDEST_WITHIN = 0.05  # so much earlier may be what is shown of contacts [s]
+CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])  # of a box
+BALL_SHARE = 0.6  # of an arrow's width: the radius of the ball that marks a contact [1]
+
+
+def _none(*shape: int, dtype: type = float):
+    """The default of something that is not there: an array without rows."""
+    return field(default_factory=lambda: np.zeros((0, *shape), dtype))
+
+
+class Arrows(NamedTuple):
+    """Arrows that start at pos and point along z, turned by quat; scale is the head's radius, twice, and the length."""
+
+    pos: np.ndarray  # (n, 3) [m]
+    quat: np.ndarray  # (n, 4) wxyz
+    scale: np.ndarray  # (n, 3) [m]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """Shapes are fixed to bodies, body 0 is the world. Copies of the robot: ``worlds`` first, then ghosts.
+
+    What is optional has no rows where it is not there.
+    """
+
+    title: str
+    times: np.ndarray  # (frames,) [s]
+    worlds: int
+
+    shape_kind: np.ndarray  # (n,) "plane", "sphere", "capsule", "cylinder", "box" or "mesh"
+    shape_size: np.ndarray  # (n, 3) as for simple_surface [m]; half sizes of a plane, zero where it is endless
+    shape_mesh: np.ndarray  # (n,) which mesh, or -1
+    shape_body: np.ndarray  # (n,)
+    shape_pos: np.ndarray  # (n, 3) in the body's frame [m]
+    shape_quat: np.ndarray  # (n, 4) in the body's frame
+    shape_colours: np.ndarray  # (n, 2, 4) RGBA from 0 to 1: of the squares of a plane; twice the same for the rest
+
+    mesh_vertices: np.ndarray  # (all, 3) float32, of all meshes, one after the other [m]
+    mesh_faces: np.ndarray  # (all, 3) int32, counted from each mesh's own first vertex
+    mesh_sizes: np.ndarray  # (meshes, 2) how many vertices and faces each has
+
+    body_moves: np.ndarray  # (bodies,) bool
+    body_com: np.ndarray  # (bodies, 3) centre of mass in the body's frame [m]
+    poses: np.ndarray  # (frames, copies, bodies, 7) float32: position [m] and quaternion wxyz in the world
+
+    contact_frame: np.ndarray = _none(dtype=int)  # (contacts,) ascending; contacts are those of the first world
+    contact_pos: np.ndarray = _none(3)  # (contacts, 3) [m]
+    contact_force: np.ndarray = _none(3)  # (contacts, 3) on the body that moves, or on the second of two [N]
+    body_gradients: np.ndarray = _none(0, 3)  # (frames, bodies, 3) of the loss, by a push on the body: see pushes.py
+    losses: np.ndarray = _none()  # (iterations,)
+    camera: np.ndarray = _none(3)  # (2, 3) eye and what it looks at [m]
+
+    # --- shapes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def frames(self) -> int:
+        return len(self.times)
+
+    @property
+    def copies(self) -> int:
+        return self.poses.shape[1]
+
+    @property
+    def duration(self) -> float:
+        return float(self.times[-1])
+
+    @cached_property
+    def solids(self) -> np.ndarray:
+        """Shapes that are not planes."""
+        return np.flatnonzero(self.shape_kind != "plane")
+
+    @cached_property
+    def planes(self) -> np.ndarray:
+        return np.flatnonzero(self.shape_kind == "plane")
+
+    @cached_property
+    def meshes(self) -> list[Surface]:
+        ends = np.cumsum(self.mesh_sizes, axis=0)
+        return [
+            surface(self.mesh_vertices[v - n : v], self.mesh_faces[f - m : f])
+            for (v, f), (n, m) in zip(ends, self.mesh_sizes, strict=True)
+        ]
+
+    def surface(self, shape: int) -> Surface:
+        """Triangles of a shape that is no plane, in the shape's frame."""
+        if self.shape_kind[shape] == "mesh":
+            return self.meshes[self.shape_mesh[shape]]
+        return simple_surface(str(self.shape_kind[shape]), tuple(map(float, self.shape_size[shape])))
+
+    def half_box(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
+        """The middle and the half edges of the box around a shape, in the shape's frame [m]."""
+        if self.shape_kind[shape] == "mesh":
+            low, high = (f(self.surface(shape).vertices, axis=0) for f in (np.min, np.max))
+            return (low + high) / 2, (high - low) / 2
+        extra = (0, 0, self.shape_size[shape, 0]) if self.shape_kind[shape] == "capsule" else (0, 0, 0)
+        return np.zeros(3), self.shape_size[shape] + extra
+
+    def shape_poses(self, frame: int, copy: int, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions (n, 3) and rotation matrices (n, 3, 3) of shapes in the world."""
+        body = self.poses[frame, copy, self.shape_body[shapes]].astype(float)
+        turn = matrices(body[:, 3:])
+        at = body[:, :3] + np.einsum("nij,nj->ni", turn, self.shape_pos[shapes])
+        return at, turn @ matrices(self.shape_quat[shapes])
+
+    def place(self, frame: int, copy: int, shape: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) and quaternion (4,) of a shape in the world."""
+        at, turn = self.shape_poses(frame, copy, np.array([shape]))
+        quat = np.empty(4)
+        mujoco.mju_mat2Quat(quat, turn[0].ravel())
+        return at[0], quat
+
+    # --- how large it is ----------------------------------------------------------------------------------------------
+
+    def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
+        """Corners (frames, n, 3) of the boxes around all shapes that move [m]."""
+        moving = np.array([s for s in self.solids if self.body_moves[self.shape_body[s]]], dtype=int)
+        boxes = [self.half_box(shape) for shape in moving]
+        local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
+        rows = []
+        for frame in frames:
+            poses = [self.shape_poses(frame, copy, moving) for copy in range(copies or self.copies)]
+            rows.append([at[:, None] + np.einsum("nij,nkj->nki", turn, local) for at, turn in poses])
+        return np.array(rows).reshape(len(rows), -1, 3)
+
+    @cached_property
+    def robot_size(self) -> float:
+        """Half of the diagonal of the box around all that moves, at the first frame [m]."""
+        corners = self.outline([0], copies=1)[0]
+        return float(np.linalg.norm(np.ptp(corners, axis=0)) / 2) if len(corners) else 1.0
+
+    # --- arrows -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _hardest(self) -> np.ndarray:
+        """The sum of all contact forces of each frame (frames,) [N]."""
+        strength = np.linalg.norm(self.contact_force, axis=1)
+        return np.bincount(self.contact_frame, strength, minlength=self.frames)
+
+    def contacts(self, frame: int, since: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Points and forces (n, 3) at a frame.
+
+        since: the frame that was drawn before. If some were skipped, the hardest moment since then is shown, but none
+        long ago: an impact is over within a step or two, and should not fall between two pictures of a film.
+        """
+        earliest = int(np.searchsorted(self.times, self.times[frame] - HARDEST_WITHIN))
+        first = frame if since is None or since >= frame else max(since + 1, earliest)
+        hardest = first + int(np.argmax(self._hardest[first : frame + 1]))
+        begin, end = np.searchsorted(self.contact_frame, [hardest, hardest + 1])
+        pos, force = self.contact_pos[begin:end], self.contact_force[begin:end]
+        touching = np.linalg.norm(force, axis=1) > TOUCHING * self._hardest.max(initial=0.0)
+        return pos[touching], force[touching]
+
+    def force_arrows(self, frame: int, since: int | None = None) -> Arrows:
+        """Contact forces."""
+        pos, force = self.contacts(frame, since)
+        return self._arrows(pos, force, self._strong_force)
+
+    def gradient_arrows(self, frame: int) -> Arrows:
+        """Downhill: pushing a body along its arrow makes the loss smaller, the more the longer the arrow.
+
+        The push is on the centre of mass; its arrow starts where its line leaves the body, where it can be seen.
+        """
+        if not len(self.body_gradients):
+            return self._arrows(np.zeros((0, 3)), np.zeros((0, 3)), 1.0)
+        shown = np.flatnonzero(self._pushed)
+        body, downhill = self.poses[frame, 0, shown].astype(float), -self.body_gradients[frame, shown]
+        turn = matrices(body[:, 3:])
+        inside = np.einsum("nji,nj->ni", turn, downhill)  # in the bodies' own axes
+        start = self.body_com[shown] + [self._way_out(b, way) for b, way in zip(shown, inside, strict=True)]
+        at = body[:, :3] + np.einsum("nij,nj->ni", turn, start)
+        return self._arrows(at, downhill, self._strong_gradient)
+
+    @cached_property
+    def _pushed(self) -> np.ndarray:
+        """Bodies that move and have shapes (bodies,) bool."""
+        return self.body_moves & np.isin(np.arange(len(self.body_moves)), self.shape_body[self.solids])
+
+    def _way_out(self, body: int, way: np.ndarray) -> np.ndarray:
+        """From a body's centre of mass along ``way`` to where it leaves the boxes around its shapes (3,) [m]."""
+        length, furthest = np.linalg.norm(way), 0.0
+        if not length:
+            return np.zeros(3)
+        for pos, turn, half in self._boxes[body]:
+            start, along = (self.body_com[body] - pos) @ turn, way @ turn / length
+            if np.all(np.abs(start) < half):
+                furthest = max(furthest, np.min((half - np.sign(along) * start) / np.maximum(np.abs(along), 1e-12)))
+        return furthest * way / length
+
+    @cached_property
+    def _boxes(self) -> dict[int, list]:
+        """The middle, the axes and the half edges of the box around each shape, by the body they are fixed to."""
+        found = {body: [] for body in range(len(self.body_moves))}
+        for shape in self.solids:
+            (middle, half), turn = self.half_box(shape), matrices(self.shape_quat[shape])
+            found[int(self.shape_body[shape])].append((self.shape_pos[shape] + turn @ middle, turn, half))
+        return found
+
+    @cached_property
+    def _strong_force(self) -> float:
+        strength = np.linalg.norm(self.contact_force, axis=1)
+        return _percentile(strength[strength > TOUCHING * strength.max(initial=0.0)])
+
+    @cached_property
+    def _strong_gradient(self) -> float:
+        return _percentile(np.linalg.norm(self.body_gradients[:, self._pushed], axis=-1).ravel())
+
+    @property
+    def arrow_width(self) -> float:
+        """Radius of an arrow's head [m]."""
+        return ARROW_WIDTH * self.robot_size * 2
+
+    @property
+    def ball_radius(self) -> float:
+        """Of the ball that marks a contact [m]."""
+        return BALL_SHARE * self.arrow_width
+
+    def _arrows(self, pos: np.ndarray, vector: np.ndarray, strong: float) -> Arrows:
+        """Lengths are proportional, but for the few that would leave the picture."""
+        strength = np.linalg.norm(vector, axis=1)
+        length = ARROW_LENGTH * self.robot_size * np.minimum(strength / strong, ARROW_LIMIT)
+        seen = length > 0.02 * ARROW_LENGTH * self.robot_size
+        pos, vector, length, strength = pos[seen], vector[seen], length[seen], strength[seen]
+        width = np.minimum(self.arrow_width, 0.25 * length)
+        return Arrows(pos, turns_from_z(vector / strength[:, None]), np.stack([width, width, length], axis=1))
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def thinned(self, fps: float) -> Drawing:
+        """About ``fps`` frames a second, and the last one; contacts of the hardest moment around each. [1/s]"""
+        if self.frames < 3:
+            return self
+        stride = max(1, round(1.0 / (fps * float(self.times[1] - self.times[0]))))
+        if stride == 1:
+            return self
+        kept = np.append(np.arange(0, self.frames - 1, stride), self.frames - 1)
+        contacts = [self.contacts(frame, since) for frame, since in zip(kept, [None, *kept[:-1]], strict=True)]
+        return replace(
+            self,
+            times=self.times[kept],
+            poses=self.poses[kept],
+            contact_frame=np.repeat(np.arange(len(kept)), [len(pos) for pos, _ in contacts]),
+            contact_pos=np.concatenate([pos for pos, _ in contacts]),
+            contact_force=np.concatenate([force for _, force in contacts]),
+            body_gradients=self.body_gradients[kept] if len(self.body_gradients) else self.body_gradients,
+        )
+
+
+def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghost=None, losses=None, camera=None):
+    """A :class:`Drawing` of a motion.
+
+    model:   a :class:`pullback.Model`
+    q:       (rows, nq) or (rows, worlds, nq)
+    dt:      time between two rows [s]
+    fps:     about how many rows a second to keep [1/s]; all of them if None, but no more than 3000
+    title:   the model's name if empty
+    ghost:   (nq,), (rows, nq) or (rows, worlds, nq) to compare with. The shorter of the two holds its last pose.
+    losses:  (n,) of an optimiser, over its iterations
+    camera:  eye and what it looks at, (2, 3) [m]
+    """
+    mj_model = getattr(model, "mujoco", None)
+    if not isinstance(mj_model, mujoco.MjModel):
+        raise PullbackError(f"model must be a pullback Model, not {type(model).__name__}")
+    dt = _positive("dt", dt)
+    if not isinstance(title, str):
+        raise PullbackError(f"title must be a string, not {type(title).__name__}")
+    motions = [_motion("q", q, model.nq)]
+    if ghost is not None:
+        motions.append(_motion("ghost", ghost, model.nq, pose_allowed=True))
+    rows = frame_rows(max(len(motion) for motion in motions), dt, fps)
+    copies = sum(motion.shape[1] for motion in motions)
+    needed = copies * pose_bytes(model, rows)
+    if needed > MAX_POSE_BYTES:
+        raise PullbackError(
+            f"{len(rows)} frames of {copies} worlds with {mj_model.nbody} bodies would take"
+            f" {needed / 2**20:.0f} MiB, more than a browser handles well ({MAX_POSE_BYTES // 2**20} MiB):"
+            " pass fewer worlds, or a lower fps"
+        )
+    return Drawing(
+        title=title or _model_name(mj_model) or "Replay",
+        times=rows * dt,
+        worlds=motions[0].shape[1],
+        **drawn_shapes(mj_model),
+        body_moves=mj_model.body_weldid != 0,
+        body_com=mj_model.body_ipos.copy(),
+        poses=body_poses(mj_model, motions, rows),
+        losses=np.zeros(0) if losses is None else _losses(losses),
+        camera=np.zeros((0, 3)) if camera is None else _camera(camera),
+    )
+
+
+def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
+    """Which of the rows of a motion become frames: evenly spaced ones from the first, and the last."""
+    stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (_positive("fps", fps) * dt)))
+    return np.append(np.arange(0, rows - 1, stride), rows - 1)
+
+
+def pose_bytes(model, rows: np.ndarray) -> int:
+    """How much the poses of one world take."""
+    return len(rows) * model.mujoco.nbody * 7 * 4
+
+
+def body_poses(mj_model, motions: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """Position and quaternion of each body, (frames, copies, bodies, 7) float32."""
+    data = mujoco.MjData(mj_model)
+    copies = [(motion, world) for motion in motions for world in range(motion.shape[1])]
+    poses = np.empty((len(rows), len(copies), mj_model.nbody, 7), dtype=np.float32)
+    for copy, (motion, world) in enumerate(copies):
+        for frame, row in enumerate(np.minimum(rows, len(motion) - 1)):
+            data.qpos[:] = motion[row, world]
+            mujoco.mj_kinematics(mj_model, data)
+            with np.errstate(over="ignore"):  # caught below, with a message that says where
+                poses[frame, copy, :, :3] = data.xpos
+                poses[frame, copy, :, 3:] = data.xquat
+    if not np.isfinite(poses).all():
+        frame, copy = np.argwhere(~np.isfinite(poses))[0][:2]
+        raise PullbackError(f"bodies are too far away to draw at row {rows[frame]}, world {copies[copy][1]}")
+    return poses
+
+
+# --- rotations --------------------------------------------------------------------------------------------------------
+
+
+def matrices(quat: np.ndarray) -> np.ndarray:
+    """Rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
+    w, x, y, z = np.moveaxis(np.asarray(quat, dtype=float), -1, 0)
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    )
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def turns_from_z(way: np.ndarray) -> np.ndarray:
+    """Quaternions (n, 4) that turn the z axis into unit vectors (n, 3)."""
+    half = np.stack([1 + way[:, 2], -way[:, 1], way[:, 0], np.zeros(len(way))], axis=1)
+    half[way[:, 2] < -1 + 1e-9] = (0, 1, 0, 0)  # straight down: half a turn about x
+    return half / np.linalg.norm(half, axis=1, keepdims=True)
+
+
+def _percentile(strength: np.ndarray) -> float:
+    strength = strength[strength > 0.0]
+    return float(np.percentile(strength, STRONG)) if len(strength) else 1.0
+
+
+# --- what the caller gives --------------------------------------------------------------------------------------------
+
+
+def _positive(name: str, value) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise PullbackError(f"{name} must be a number, not {value!r}") from None
+    if not (math.isfinite(number) and number > 0.0):
+        raise PullbackError(f"{name} must be positive and finite, not {number}")
+    return number
+
+
+def _real_array(name: str, values) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+        if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
+            raise TypeError(f"it holds {array.dtype}")
+        return array.astype(np.float64)
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise PullbackError(f"{name} must be an array of real numbers: {problem}") from None
+
+
+def _motion(name: str, values, nq: int, *, pose_allowed: bool = False) -> np.ndarray:
+    """Coordinates as (rows, worlds, nq), checked."""
+    motion = _real_array(name, values)
+    given = motion.shape
+    if motion.ndim == 1 and pose_allowed:
+        motion = motion[None]
+    if motion.ndim == 2:
+        motion = motion[:, None]
+    if motion.ndim != 3 or motion.shape[2] != nq:
+        allowed = f"(nq,), (rows, nq) or (rows, worlds, nq) with nq = {nq}"
+        raise PullbackError(f"{name} must have shape {allowed if pose_allowed else allowed[7:]}, not {given}")
+    if motion.shape[0] == 0 or motion.shape[1] == 0:
+        raise PullbackError(f"{name} of shape {given} has no {'rows' if motion.shape[0] == 0 else 'worlds'} to show")
+    if not np.isfinite(motion).all():
+        row, world, coordinate = np.argwhere(~np.isfinite(motion))[0]
+        raise PullbackError(f"{name} is not finite at row {row}, world {world}, coordinate {coordinate}")
+    return motion
+
+
+def _losses(values) -> np.ndarray:
+    loss = _real_array("loss", values)
+    if loss.ndim != 1 or loss.size == 0:
+        raise PullbackError(f"loss must have shape (n,) with n >= 1, not {loss.shape}")
+    if not np.isfinite(loss).all():
+        raise PullbackError(f"loss[{int(np.argmin(np.isfinite(loss)))}] is not finite")
+    return loss
+
+
+def _camera(values) -> np.ndarray:
+    camera = _real_array("camera", values)
+    if camera.shape != (2, 3) or not np.isfinite(camera).all() or np.allclose(camera[0], camera[1]):
+        raise PullbackError("camera must be two different points, eye and target, of shape (2, 3)")
+    return camera
+
+
+def _model_name(mj_model) -> str:
+    return bytes(mj_model.names).split(b"\0", 1)[0].decode("utf-8", errors="replace")

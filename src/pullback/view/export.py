@@ -1,0 +1,176 @@
+"""A drawing as a file for people without Pullback: a page, a film, or a strip of pictures."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.view.camera import natural_aspect
+from pullback.view.drawing import Drawing
+from pullback.view.replay import write_page
+
+PAGE_FPS = 60  # of a page, which interpolates [1/s]
+FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
+FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
+AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 320 * 240}  # of one picture, as wide as the motion [pixels]
+LARGEST = 4096  # edge of a frame [pixels]
+STRIP = 6  # pictures of a strip
+ROW = 2000  # a row of them is about this wide [pixels]
+GAP = 4  # between pictures of a strip [pixels]
+PALETTE = 255
+LAST_FRAME = 1.0  # a GIF stands still for so long before it starts again [s]
+MOST_THREADS = 8  # more would wait for each other, and for memory
+FORMATS = (".html", ".gif", ".mp4", ".png")
+
+
+def export(
+    drawing: Drawing,
+    path,
+    *,
+    frames: int | None = None,
+    size: tuple[int, int] | None = None,
+    fps: float | None = None,
+    speed: float = 1.0,
+    layers=("forces", "ghost"),
+    watch: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write a drawing to ``path``; the end of its name says as what.
+
+    .html       a replay for any browser, in one file
+    .gif, .mp4  a film
+    .png        a strip of pictures
+
+    frames:  pictures of a strip (6), or of a film (as many as fps says)
+    size:    width and height of one picture [pixels]; as the motion is wide if None
+    fps:     pictures a second of a film [1/s]; rows a second of a page
+    speed:   of a film: 0.5 is half as fast as the motion
+    layers:  what to show besides the robot: some of "forces", "gradients" and "ghost"; a page has all, with switches
+    watch:   called after each picture with how many are done, and how many there will be
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
+        raise PullbackError(f"{str(path)!r} is of no known format: its name must end in {', '.join(FORMATS)}")
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):  # now, not after the work
+        raise PullbackError(f"cannot write {str(path)!r}: its folder does not exist, or may not be written to")
+    if kind == ".html":
+        return write_page(path, drawing.thinned(fps or PAGE_FPS))
+    width, height = size or _natural_size(drawing, AREAS[kind])
+    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
+        raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
+    if kind == ".mp4":
+        width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
+    if kind == ".png":
+        shown = np.unique(np.linspace(0, drawing.frames - 1, frames or STRIP).round().astype(int))
+    else:
+        fps = min(fps or FILM_FPS[kind], 50 if kind == ".gif" else 120)
+        shown = _film_frames(drawing, frames, fps / speed)
+    pictures = _pictures(drawing, shown, (width, height), layers, kind != ".png", watch)
+    try:
+        if kind == ".png":
+            _write_strip(path, list(pictures), drawing.times[shown])
+        elif kind == ".gif":
+            _write_gif(path, list(pictures), fps)
+        else:
+            _write_mp4(path, pictures, (width, height), fps)
+    except OSError as error:
+        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+    return path
+
+
+def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
+    aspect = natural_aspect(drawing)
+    return 2 * round(math.sqrt(area * aspect) / 2), 2 * round(math.sqrt(area / aspect) / 2)
+
+
+def _film_frames(drawing: Drawing, count: int | None, rate: float) -> np.ndarray:
+    """Frames of the drawing that become pictures; rate: pictures for each second of the motion."""
+    count = count or max(1, math.floor(drawing.duration * rate + 1e-9) + 1)
+    times = np.arange(count) / rate
+    after = np.clip(np.searchsorted(drawing.times, times), 1, max(drawing.frames - 1, 1))
+    before = after - 1
+    after = np.minimum(after, drawing.frames - 1)
+    nearer = np.abs(drawing.times[after] - times) < np.abs(drawing.times[before] - times)
+    return np.where(nearer, after, before)
+
+
+def _pictures(drawing, shown, size, layers, is_film: bool, watch) -> Iterator[np.ndarray]:
+    """(height, width, 3) uint8, in order; several are drawn at a time, since Warp lets other threads run."""
+    from pullback.view.render import Renderer  # starts Warp
+
+    renderer = Renderer(drawing, size, layers=layers, samples=FILM_SAMPLES if is_film else STILL_SAMPLES)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(min(cores, MOST_THREADS)) as pool:
+        first = pool.map(renderer.frame, shown[:1])  # alone at first: kernels may have to be compiled
+        yield from _counted(first, 0, len(shown), watch)
+        before = shown[:-1] if is_film else [None] * (len(shown) - 1)  # a still shows its own moment
+        rest = pool.map(renderer.frame, shown[1:], before)
+        yield from _counted(rest, 1, len(shown), watch)
+
+
+def _counted(pictures: Iterator[np.ndarray], done: int, count: int, watch) -> Iterator[np.ndarray]:
+    for picture in pictures:
+        done += 1
+        yield picture
+        if watch is not None:
+            watch(done, count)
+
+
+def _pillow():
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError:
+        raise PullbackError('pictures need pillow: pip install "pullback[view]"') from None
+    return Image, ImageDraw, ImageFont
+
+
+def _write_strip(path: Path, pictures: list[np.ndarray], times: np.ndarray) -> None:
+    """Pictures side by side, each with its time."""
+    Image, ImageDraw, ImageFont = _pillow()
+    height, width = pictures[0].shape[:2]
+    rows = -(-len(pictures) // max(1, ROW // width))
+    columns = -(-len(pictures) // rows)  # rows of like length
+    strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
+    pen = ImageDraw.Draw(strip)
+    font = ImageFont.load_default(size=max(10, height // 16))
+    for i, (picture, time) in enumerate(zip(pictures, times, strict=True)):
+        corner = (i % columns * (width + GAP), i // columns * (height + GAP))
+        strip.paste(Image.fromarray(picture), corner)
+        inset = height // 30
+        pen.text((corner[0] + inset, corner[1] + inset), f"{time:.2f} s", fill=(35, 42, 53), font=font)
+    strip.save(path, optimize=True)
+
+
+def _write_gif(path: Path, pictures: list[np.ndarray], fps: float) -> None:
+    Image, _, _ = _pillow()
+    # One palette for all frames, from some of them side by side: a palette for each would flicker.
+    some = pictures[:: max(1, len(pictures) // 8)]
+    palette = Image.fromarray(np.concatenate(some, axis=1)).quantize(PALETTE, method=Image.Quantize.MEDIANCUT)
+    frames = [Image.fromarray(p).quantize(palette=palette, dither=Image.Dither.NONE) for p in pictures]
+    lasting = [round(1000 / fps)] * len(frames)
+    lasting[-1] = round(1000 * LAST_FRAME)
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=lasting, loop=0, optimize=False)
+
+
+def _write_mp4(path: Path, pictures: Iterator[np.ndarray], size: tuple[int, int], fps: float) -> None:
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise PullbackError('films need imageio-ffmpeg: pip install "pullback[view]"') from None
+    writer = imageio_ffmpeg.write_frames(
+        str(path), size, fps=fps, quality=7, macro_block_size=2, ffmpeg_log_level="error"
+    )
+    try:
+        writer.send(None)
+        for picture in pictures:
+            writer.send(np.ascontiguousarray(picture))
+    finally:
+        writer.close()
+    if not path.is_file() or not path.stat().st_size:
+        raise PullbackError(f"cannot write {str(path)!r}: ffmpeg has said why")

@@ -1,0 +1,111 @@
+"""Triangles: the surfaces of simple shapes, and normals that keep edges sharp and round things round."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+# Faces of a mesh that meet at a smaller angle are shaded as one smooth surface; a sharper edge stays visible.
+CREASE_ANGLE = math.radians(35.0)
+ROUND = 32  # sides of what is round
+# An arrow of length one: the shaft's radius, the head's, and where the head begins. [1]
+SHAFT, HEAD, NECK = 0.45, 1.0, 0.7
+
+
+class Surface(NamedTuple):
+    """Triangles with a normal at each vertex. Where a vertex lies on an edge it is there once for each side."""
+
+    vertices: np.ndarray  # (n, 3) float32 [m]
+    normals: np.ndarray  # (n, 3) int8, of length 127: finer than anyone sees
+    faces: np.ndarray  # (m, 3) int32, counter-clockwise from outside
+
+
+def surface(vertices: np.ndarray, faces: np.ndarray) -> Surface:
+    """A mesh with normals: corners that share a vertex and a normal become one vertex."""
+    quantised = np.round(crease_normals(vertices, faces) * 127.0).astype(np.int64)
+    unique, indices = np.unique(np.column_stack([faces.reshape(-1, 1), quantised]), axis=0, return_inverse=True)
+    at = np.asarray(vertices, dtype=np.float32)[unique[:, 0]]
+    return Surface(at, unique[:, 1:].astype(np.int8), indices.reshape(-1, 3).astype(np.int32))
+
+
+def crease_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """A unit normal for each corner of each face, (3m, 3): the mean over the faces around that meet without a crease.
+
+    MuJoCo stores normals too, but averages them over sharp edges, which makes machined parts look inflated.
+    """
+    corners = vertices[faces].astype(np.float64)
+    area_normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(area_normals, axis=1, keepdims=True)
+    directions = np.divide(area_normals, lengths, out=np.zeros_like(area_normals), where=lengths > 0.0)
+
+    # Files repeat a vertex where textures have seams; such copies are one point of the surface.
+    point_of_vertex = np.unique(vertices, axis=0, return_inverse=True)[1].ravel()
+    by_point = np.argsort(point_of_vertex[faces.ravel()], kind="stable")
+    points = point_of_vertex[faces.ravel()][by_point]
+    face_of = by_point // 3
+    _, start, count = np.unique(points, return_index=True, return_counts=True)
+    start, count = np.repeat(start, count), np.repeat(count, count)
+
+    sums = area_normals[face_of].copy()
+    position = np.arange(len(points)) - start
+    for shift in range(1, int(count.max(initial=1))):  # each corner meets the others at its point, one after another
+        here = np.flatnonzero(count > shift)
+        mine, other = face_of[here], face_of[start[here] + (position[here] + shift) % count[here]]
+        smooth = np.einsum("ij,ij->i", directions[mine], directions[other]) > math.cos(CREASE_ANGLE)
+        sums[here[smooth]] += area_normals[other[smooth]]
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    normals = np.empty_like(sums)
+    normals[by_point] = np.divide(sums, lengths, out=np.tile([0.0, 0.0, 1.0], (len(sums), 1)), where=lengths > 0.0)
+    return normals
+
+
+# --- simple shapes ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def simple_surface(kind: str, size: tuple[float, float, float]) -> Surface:
+    """The surface of a "sphere", "box", "cylinder", "capsule" or "arrow".
+
+    size [m]: half axes of a sphere, half edges of a box; of a cylinder and of a capsule's straight part the radius,
+    twice, and half of the length. An arrow reaches from the origin along z; size is the radius of its head, twice, and
+    its length.
+    """
+    radius, _, length = size
+    up = np.linspace(0.0, np.pi / 2, ROUND // 4 + 1)
+    if kind == "box":
+        vertices, faces = _box()
+    elif kind == "sphere":
+        polar = np.linspace(0.0, np.pi, ROUND // 2 + 1)
+        vertices, faces = _turned(np.sin(polar), np.cos(polar))
+    elif kind == "cylinder":
+        vertices, faces = _turned(np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, -1.0, -1.0]))
+    elif kind == "arrow":
+        vertices, faces = _turned(np.array([0.0, HEAD, SHAFT, SHAFT, 0.0]), np.array([1.0, NECK, NECK, 0.0, 0.0]))
+    else:
+        r = radius * np.concatenate([np.sin(up), np.cos(up)])
+        z = np.concatenate([length + radius * np.cos(up), -length - radius * np.sin(up)])
+        return surface(*_turned(r, z))
+    return surface(vertices * size, faces)
+
+
+def _turned(r: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An outline (r, z) from top to bottom, turned about z."""
+    angle = np.linspace(0.0, 2.0 * np.pi, ROUND, endpoint=False)
+    vertices = np.stack([np.outer(r, np.cos(angle)), np.outer(r, np.sin(angle)), np.outer(z, np.ones(ROUND))], axis=-1)
+    row, column = (x.ravel() for x in np.meshgrid(np.arange(len(r) - 1), np.arange(ROUND), indexing="ij"))
+    here, beside = row * ROUND + column, row * ROUND + (column + 1) % ROUND
+    faces = np.concatenate(
+        [np.stack([here, here + ROUND, beside], 1), np.stack([beside, here + ROUND, beside + ROUND], 1)]
+    )
+    corners = vertices.reshape(-1, 3)[faces]
+    area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    return vertices.reshape(-1, 3), faces[area > 1e-12 * area.max()]
+
+
+def _box() -> tuple[np.ndarray, np.ndarray]:
+    vertices = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
+    sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return vertices, np.array([face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))])

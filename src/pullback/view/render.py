@@ -1,0 +1,199 @@
+"""Pictures of a drawing, made on the CPU: no display, no graphics driver, nothing but what pip installs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
+from pullback.view.drawing import (
+    FORCE_COLOUR,
+    GHOST_COLOUR,
+    GRADIENT_COLOUR,
+    OTHER_WORLD_ALPHA,
+    Arrows,
+    Drawing,
+    matrices,
+)
+from pullback.view.meshes import Surface, simple_surface
+from pullback.view.raster import NOTHING, Eye, Faces, Floor, Layer, Light, rasterise, shade
+
+SAMPLES = 3  # rays a pixel, each way: smooths edges
+SHADOW_SIZE = 1024  # texels of the light's picture, each way
+# Without a floor in the file, one that is hardly there shows which way is down and catches the shadow.
+FAINT = ((0.80, 0.83, 0.87, 1.0), (0.75, 0.785, 0.83, 1.0))
+
+
+@dataclass(frozen=True)
+class _Triangles:
+    at: np.ndarray  # (faces, 3, 3) [m]
+    normal: np.ndarray  # (faces, 3, 3)
+    colour: np.ndarray  # (faces, 4)
+
+
+class Renderer:
+    """Draws frames of a drawing as (height, width, 3) uint8, from one view of the whole motion.
+
+    A robot that travels far is followed: everything is moved back by the way it has gone, and the view stays.
+
+    size:   width and height [pixels]
+    layers: what to show besides the robot: some of "forces", "gradients", "ghost"
+    """
+
+    def __init__(self, drawing: Drawing, size: tuple[int, int], *, layers=("forces", "ghost"), samples: int = SAMPLES):
+        self.drawing, self.layers, self.samples = drawing, layers, samples
+        self.width, self.height = size
+        self.view = fitted_view(drawing, self.width / self.height)
+        points = motion_points(drawing)
+        self.middle, self.low = (points.min(axis=0) + points.max(axis=0)) / 2, float(points[:, 2].min())
+        self.reach = float(np.linalg.norm(np.ptp(points, axis=0))) / 2
+        self.light_axes = axes_towards(_light_from(self.view))
+        self.way = way_along(drawing)
+        self.fixed = np.array([not drawing.body_moves[b] for b in drawing.shape_body], dtype=bool)
+
+    def frame(self, frame: int, since: int | None = None) -> np.ndarray:
+        """One picture. since: the frame of the picture before, as for :meth:`Drawing.contacts`."""
+        solid, clear = self._triangles(frame, since)
+        shape = (self.height * self.samples, self.width * self.samples)
+        light = self._light(solid)
+        layers = [self._layer(part.at, shape) for part in (solid, clear)]
+        image = wp.empty(shape, dtype=wp.vec3, device="cpu")
+        inputs = [layers[0], _faces(solid), layers[1], _faces(clear), self._floors(frame), self._eye(), light]
+        wp.launch(shade, shape, inputs, [image], device="cpu")
+        return self._developed(image.numpy())
+
+    def _developed(self, image: np.ndarray) -> np.ndarray:
+        """Samples become pixels, and highlights roll off instead of clipping."""
+        n = self.samples
+        image = image.reshape(self.height, n, self.width, n, 3).mean(axis=(1, 3))
+        image = np.where(image > 0.7, 1.0 - 0.3 * np.exp(-(np.maximum(image, 0.7) - 0.7) / 0.3), image)
+        return (255.0 * np.clip(image, 0.0, 1.0) ** (1 / 2.2) + 0.5).astype(np.uint8)
+
+    # --- triangles ----------------------------------------------------------------------------------------------------
+
+    def _triangles(self, frame: int, since: int | None) -> tuple[_Triangles, _Triangles]:
+        """Those that are solid and those that are see-through."""
+        drawing, solid, clear = self.drawing, [], []
+        for copy in range(drawing.copies):
+            ghost = copy >= drawing.worlds
+            if ghost and "ghost" not in self.layers:
+                continue
+            shapes = drawing.solids if copy == 0 else drawing.solids[~self.fixed[drawing.solids]]
+            for shape, at, turn in zip(shapes, *drawing.shape_poses(frame, copy, shapes), strict=True):
+                colour = np.array(GHOST_COLOUR) if ghost else drawing.shape_colours[shape, 0].astype(float)
+                if copy and not ghost:
+                    colour = colour * (1, 1, 1, OTHER_WORLD_ALPHA)
+                part = _placed(drawing.surface(shape), at, turn, np.ones(3), colour)
+                (solid if colour[3] > 0.999 else clear).append(part)
+        if "forces" in self.layers:
+            solid += self._arrows(drawing.force_arrows(frame, since), FORCE_COLOUR)
+            ball = simple_surface("sphere", (drawing.ball_radius,) * 3)
+            points, _ = drawing.contacts(frame, since)
+            solid += [_placed(ball, at, np.eye(3), np.ones(3), FORCE_COLOUR) for at in points]
+        if "gradients" in self.layers:
+            solid += self._arrows(drawing.gradient_arrows(frame), GRADIENT_COLOUR)
+        return _joined(solid, self.way[frame]), _joined(clear, self.way[frame])
+
+    def _arrows(self, arrows: Arrows, colour) -> list[_Triangles]:
+        arrow = simple_surface("arrow", (1.0, 1.0, 1.0))
+        return [
+            _placed(arrow, at, turn, scale, colour)
+            for at, turn, scale in zip(arrows.pos, matrices(arrows.quat), arrows.scale, strict=True)
+        ]
+
+    # --- light and eye ------------------------------------------------------------------------------------------------
+
+    def _layer(self, at: np.ndarray, shape: tuple[int, int]) -> Layer:
+        """The triangles as the eye sees them."""
+        height, width = shape
+        x, y, z = np.moveaxis((at - self.view.eye) @ self.view.axes.T, -1, 0)
+        depth = np.maximum(-z, 1e-9)
+        scale = 0.5 * height / HALF_VIEW / depth
+        seen = np.stack([0.5 * width + x * scale, 0.5 * height - y * scale, 1.0 / depth], axis=-1)
+        behind = np.any(-z < 0.01 * np.linalg.norm(self.view.eye - self.view.target), axis=1)
+        seen[behind] = 0.0  # no area, not drawn; the view stands outside of the motion, so these are scenery
+        return _rasterised(seen, shape)
+
+    def _light(self, solid: _Triangles) -> Light:
+        right, up, towards = self.light_axes
+        light = Light()
+        light.towards, light.right, light.up = wp.vec3(*towards), wp.vec3(*right), wp.vec3(*up)
+        light.centre, light.half = wp.vec3(*self.middle), 1.35 * self.reach
+        off = (solid.at - self.middle) @ self.light_axes.T
+        texels = (off[..., :2] / light.half * 0.5 + 0.5) * SHADOW_SIZE
+        seen = np.concatenate([texels, off[..., 2:]], axis=-1)
+        light.near = _rasterised(seen, (SHADOW_SIZE, SHADOW_SIZE)).near
+        return light
+
+    def _eye(self) -> Eye:
+        eye = Eye()
+        eye.at, eye.tan = wp.vec3(*self.view.eye), HALF_VIEW
+        eye.right, eye.up, eye.back = (wp.vec3(*axis) for axis in self.view.axes)
+        return eye
+
+    def _floors(self, frame: int) -> wp.array:
+        drawing, found = self.drawing, []
+        reach = 3.0 * float(np.linalg.norm(self.view.eye - self.view.target))
+        # squares of 1, 2 or 5 times a power of ten metres, about a third of what is looked at
+        decade = 10.0 ** np.floor(np.log10(0.4 * self.reach))
+        square = decade * max(step for step in (1, 2, 5) if decade * step <= 0.4 * self.reach + 1e-12)
+        planes = list(zip(drawing.planes, *drawing.shape_poses(0, 0, drawing.planes), strict=True))
+        faint = [(None, np.array([*self.middle[:2], self.low - 0.02 * self.reach]), np.eye(3))]
+        for plane, at, turn in planes or faint:
+            at, floor = at - self.way[frame], Floor()
+            below = self.middle - (self.middle - at) @ turn[:, 2] * turn[:, 2]
+            floor.at, floor.centre = wp.vec3(*at), wp.vec3(*below)
+            floor.x, floor.y, floor.normal = (wp.vec3(*turn[:, k]) for k in range(3))
+            floor.half = wp.vec2() if plane is None else wp.vec2(*drawing.shape_size[plane, :2])
+            colours = FAINT if plane is None else drawing.shape_colours[plane]
+            floor.even, floor.odd = (wp.vec4(*colour) for colour in _linear(np.array(colours, dtype=float)))
+            floor.square, floor.reach = square, reach
+            found.append(floor)
+        return wp.array(found, dtype=Floor, device="cpu")
+
+
+def _light_from(view: View) -> np.ndarray:
+    """The light stands beside the camera and above, so that what faces the viewer is lit and still has form."""
+    back = view.axes[2]
+    yaw, pitch = np.arctan2(back[1], back[0]) - np.radians(28), np.radians(52)
+    return np.array([np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)])
+
+
+def _placed(mesh: Surface, at, turn: np.ndarray, scale: np.ndarray, colour) -> _Triangles:
+    vertices = (mesh.vertices * scale) @ turn.T + at
+    normals = (mesh.normals / (127.0 * scale)) @ turn.T
+    return _Triangles(vertices[mesh.faces], normals[mesh.faces], np.tile(colour, (len(mesh.faces), 1)))
+
+
+def _joined(parts: list[_Triangles], way: np.ndarray) -> _Triangles:
+    """All parts, moved back by ``way``."""
+    nothing = _Triangles(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)), np.zeros((0, 4)))
+    every = [nothing, *parts]
+    at, normal, colour = (np.concatenate([getattr(p, name) for p in every]) for name in ("at", "normal", "colour"))
+    return _Triangles(at - way, normal, colour)
+
+
+def _linear(colours: np.ndarray) -> np.ndarray:
+    """RGBA in which twice the number is twice the light."""
+    return np.concatenate([colours[:, :3] ** 2.2, colours[:, 3:]], axis=1)
+
+
+def _faces(part: _Triangles) -> Faces:
+    faces = Faces()
+    faces.at = wp.array(part.at.astype(np.float32), dtype=wp.vec3, device="cpu")
+    faces.normal = wp.array(part.normal.astype(np.float32), dtype=wp.vec3, device="cpu")
+    faces.colour = wp.array(_linear(part.colour).astype(np.float32), dtype=wp.vec4, device="cpu")
+    return faces
+
+
+def _rasterised(corners: np.ndarray, shape: tuple[int, int]) -> Layer:
+    layer = Layer()
+    layer.near = wp.full(shape, NOTHING, dtype=float, device="cpu")
+    layer.face = wp.full(shape, -1, dtype=int, device="cpu")
+    layer.spot = wp.zeros(shape, dtype=wp.vec2, device="cpu")
+    if len(corners):
+        pixels = wp.array(corners.astype(np.float32), dtype=wp.vec3, device="cpu")
+        wp.launch(rasterise, 1, [pixels], [layer], device="cpu")
+    return layer

@@ -1,0 +1,132 @@
+"""The shapes and colours of a compiled MuJoCo model, as plain arrays."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+# MuJoCo's own viewers show these groups at first; by custom the others hold collision shapes.
+SHOWN_GROUPS = 3
+# A geom of this colour that has a material takes the material's colour: MuJoCo's rule, this being the default colour.
+UNSET_RGBA = (0.5, 0.5, 0.5, 1.0)
+
+_Geom = mujoco.mjtGeom
+KINDS = {
+    _Geom.mjGEOM_PLANE: "plane",
+    _Geom.mjGEOM_SPHERE: "sphere",
+    _Geom.mjGEOM_ELLIPSOID: "sphere",
+    _Geom.mjGEOM_CAPSULE: "capsule",
+    _Geom.mjGEOM_CYLINDER: "cylinder",
+    _Geom.mjGEOM_BOX: "box",
+}
+
+
+def drawn_shapes(mj_model) -> dict[str, np.ndarray]:
+    """The fields of a Drawing that say what its shapes and meshes are."""
+    shapes = [geom for geom in _shown_geoms(mj_model) if _kind(mj_model, geom)]
+    meshes, slots = [], []
+    slot_of = {}
+    for geom in shapes:
+        if _kind(mj_model, geom) != "mesh":
+            slots.append(-1)
+            continue
+        asset = int(mj_model.geom_dataid[geom])
+        of_field = mj_model.geom_type[geom] == _Geom.mjGEOM_HFIELD
+        if (of_field, asset) not in slot_of:
+            slot_of[of_field, asset] = len(meshes)
+            meshes.append(height_field(mj_model, asset) if of_field else _mesh(mj_model, asset))
+        slots.append(slot_of[of_field, asset])
+    return {
+        "shape_kind": np.array([_kind(mj_model, geom) for geom in shapes], dtype="U8"),
+        "shape_size": np.array([_size(mj_model, geom) for geom in shapes]).reshape(-1, 3),
+        "shape_mesh": np.array(slots, dtype=np.int32),
+        "shape_body": mj_model.geom_bodyid[shapes].astype(np.int32),
+        "shape_pos": mj_model.geom_pos[shapes].reshape(-1, 3),
+        "shape_quat": mj_model.geom_quat[shapes].reshape(-1, 4),
+        "shape_colours": np.array([_colours(mj_model, geom) for geom in shapes]).reshape(-1, 2, 4),
+        "mesh_vertices": np.concatenate([np.zeros((0, 3)), *(v for v, _ in meshes)]).astype(np.float32),
+        "mesh_faces": np.concatenate([np.zeros((0, 3)), *(f for _, f in meshes)]).astype(np.int32),
+        "mesh_sizes": np.array([(len(v), len(f)) for v, f in meshes], dtype=np.int32).reshape(-1, 2),
+    }
+
+
+def _kind(mj_model, geom: int) -> str:
+    """What a geom is drawn as, or "" if nothing is known of its surface."""
+    kind = KINDS.get(_Geom(mj_model.geom_type[geom]))
+    # else a mesh, a signed distance field that comes with one, or a height field
+    return kind or ("mesh" if mj_model.geom_dataid[geom] >= 0 else "")
+
+
+def _size(mj_model, geom: int) -> np.ndarray:
+    x, y, z = mj_model.geom_size[geom]
+    return np.array(
+        {
+            _Geom.mjGEOM_PLANE: (x, y, 0.0),
+            _Geom.mjGEOM_SPHERE: (x, x, x),
+            _Geom.mjGEOM_ELLIPSOID: (x, y, z),
+            _Geom.mjGEOM_CAPSULE: (x, x, y),
+            _Geom.mjGEOM_CYLINDER: (x, x, y),
+            _Geom.mjGEOM_BOX: (x, y, z),
+        }.get(_Geom(mj_model.geom_type[geom]), (1.0, 1.0, 1.0))
+    )
+
+
+def _shown_geoms(mj_model) -> np.ndarray:
+    """Indices of the geoms to draw."""
+    drawable = np.array([_rgba(mj_model, geom)[3] > 0.0 for geom in range(mj_model.ngeom)], dtype=bool)
+    in_shown_group = mj_model.geom_group < SHOWN_GROUPS
+    on_moving_body = mj_model.body_weldid[mj_model.geom_bodyid] != 0
+    if not (drawable & in_shown_group & on_moving_body).any():
+        in_shown_group |= on_moving_body  # a robot made of collision shapes alone is better seen than missing
+    return np.flatnonzero(drawable & in_shown_group)
+
+
+def _rgba(mj_model, geom: int) -> np.ndarray:
+    material = mj_model.geom_matid[geom]
+    rgba = mj_model.geom_rgba[geom]
+    if material >= 0 and np.array_equal(rgba, np.float32(UNSET_RGBA)):
+        rgba = mj_model.mat_rgba[material]
+    return np.clip(np.nan_to_num(rgba), 0.0, 1.0)
+
+
+def _colours(mj_model, geom: int) -> np.ndarray:
+    """Two colours, (2, 4) RGBA: those of a plane's squares, or the same one twice.
+
+    Textures are not drawn, but their colours are kept: a plane takes one from the middle of each of two neighbouring
+    squares, which is where a checkerboard has them; any other shape takes the mean.
+    """
+    colours = np.tile(_rgba(mj_model, geom), (2, 1))
+    is_plane = mj_model.geom_type[geom] == _Geom.mjGEOM_PLANE
+    material = mj_model.geom_matid[geom]
+    texture = mj_model.mat_texid[material, mujoco.mjtTextureRole.mjTEXROLE_RGB] if material >= 0 else -1
+    if texture >= 0 and mj_model.tex_nchannel[texture] >= 3:
+        height, width = int(mj_model.tex_height[texture]), int(mj_model.tex_width[texture])
+        channels, start = int(mj_model.tex_nchannel[texture]), int(mj_model.tex_adr[texture])
+        pixels = mj_model.tex_data[start : start + height * width * channels].reshape(height, width, channels)
+        if is_plane:
+            tints = pixels[height // 4, [width // 4, 3 * width // 4], :3]
+        else:
+            tints = pixels[..., :3].mean(axis=(0, 1))
+        colours[:, :3] *= np.asarray(tints, dtype=np.float64) / 255.0
+    if is_plane and np.array_equal(colours[0], colours[1]):
+        colours[1, :3] *= 0.9  # a floor of one colour gets faint squares: without them motion over it cannot be seen
+    return colours
+
+
+def _mesh(mj_model, mesh: int) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (n, 3) and faces (m, 3)."""
+    vertex, vertices = mj_model.mesh_vertadr[mesh], mj_model.mesh_vertnum[mesh]
+    face, faces = mj_model.mesh_faceadr[mesh], mj_model.mesh_facenum[mesh]
+    return mj_model.mesh_vert[vertex : vertex + vertices], mj_model.mesh_face[face : face + faces]
+
+
+def height_field(mj_model, field: int) -> tuple[np.ndarray, np.ndarray]:
+    """The upper surface of a height field as vertices (n, 3) and faces (m, 3)."""
+    rows, columns, start = (int(a[field]) for a in (mj_model.hfield_nrow, mj_model.hfield_ncol, mj_model.hfield_adr))
+    half_x, half_y, top, _ = mj_model.hfield_size[field]
+    y, x = np.meshgrid(np.linspace(-half_y, half_y, rows), np.linspace(-half_x, half_x, columns), indexing="ij")
+    z = top * mj_model.hfield_data[start : start + rows * columns]
+    corner = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
+    right, above, across = corner + 1, corner + columns, corner + columns + 1
+    faces = np.concatenate([np.stack([corner, right, across], 1), np.stack([corner, across, above], 1)])
+    return np.stack([x.ravel(), y.ravel(), z], axis=1), faces

@@ -1,0 +1,114 @@
+"""``pullback view``, and the motion files that the other commands write for it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pullback.cli import main
+from pullback.view import load_motion
+
+MY_TASK = Path(__file__).parents[2] / "examples" / "05_my_task.py"
+Image = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture(scope="module")
+def motion(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("quadruped")
+    assert main(["simulate", "quadruped", "--seconds", "0.2", "--worlds", "2", "--out", str(folder)]) == 0
+    return folder / "motion.npz"
+
+
+def test_simulate_writes_a_motion_that_can_be_viewed(motion):
+    drawing = load_motion(motion)
+    assert drawing.worlds == drawing.copies == 2 and drawing.frames == 101 and drawing.title == "quadruped"
+    assert len(drawing.contact_frame) and not len(drawing.body_gradients)
+    with np.load(motion, allow_pickle=False) as file:  # as before there was anything to view
+        assert file["q"].shape == (101, 2, 19) and file["v"].shape == (101, 2, 18)
+        assert file["controls"].shape == (100, 2, 12) and file["dt"] == 0.002
+
+
+def test_optimize_writes_gradients_and_a_camera(tmp_path, capsys):
+    assert main(["optimize", "throw", "--iterations", "1", "--out", str(tmp_path)]) == 1
+    drawing = load_motion(tmp_path / "result.npz")
+    assert drawing.body_gradients.shape == (drawing.frames, len(drawing.body_moves), 3)
+    assert np.abs(drawing.body_gradients).max() > 0 and drawing.camera.shape == (2, 3) and len(drawing.losses) == 1
+    page = (tmp_path / "replay.html").read_text(encoding="utf-8")
+    scene = json.loads(re.search(r'<script id="scene" type="application/json">(.*?)</script>', page, re.DOTALL)[1])
+    assert scene["forces"] and scene["gradients"] and scene["camera"] and scene["loss"]
+
+
+@pytest.mark.parametrize("name", ["strip.png", "film.gif", "film.mp4", "page.html"])
+def test_exports(motion, tmp_path, capsys, name):
+    if name.endswith("mp4"):
+        pytest.importorskip("imageio_ffmpeg")
+    out = tmp_path / name
+    command = ["view", str(motion), "--export", str(out), "--size", "64x48", "--frames", "3", "--layers", "none"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.strip() == str(out) and out.stat().st_size > 500
+    if name == "strip.png":
+        assert Image.open(out).size == (3 * 64 + 2 * 4, 48)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.npz"], "there is no file 'missing.npz'"),
+        ([str(MY_TASK)], "cannot be read as a motion file"),
+        (["MOTION", "--export", "film.avi"], "its name must end in"),
+        (["MOTION", "--export", "a.png", "--size", "640"], "'640' is not a size such as 640x480"),
+        (["MOTION", "--export", "a.png", "--layers", "forces,smoke"], "there is no layer 'smoke'"),
+        (["MOTION", "--export", "a.gif", "--frames", "0"], "0 is less than 1"),
+    ],
+)
+def test_bad_input_is_one_line(motion, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["view", *(str(motion) if a == "MOTION" else a for a in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def page_of(command: list[str], folder: Path) -> tuple[int, str]:
+    """The exit status of a command that shows a page until it is told to stop, after the page was read."""
+    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name}
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "pullback.cli", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+    try:
+        address = re.search(r"http://\S+", worker.stdout.readline())
+        with urllib.request.urlopen(address[0], timeout=60) as page:
+            assert b"<html" in page.read().lower()
+        said = ""
+        while command[0] == "optimize" and "replay:" not in said:  # it goes on until it is solved
+            said += worker.stdout.readline()
+        time.sleep(0.5)  # from what it said last to where it waits
+        worker.send_signal(signal.SIGINT)
+        rest, errors = worker.communicate(timeout=60)
+        assert "Traceback" not in errors
+        return worker.returncode, said + rest
+    finally:
+        worker.kill()
+
+
+def test_it_serves_until_ctrl_c(motion, tmp_path):
+    pytest.importorskip("viser")
+    assert page_of(["view", str(motion), "--no-browser", "--port", "8160"], tmp_path) == (0, "")
+
+
+def test_optimize_can_be_watched(tmp_path):
+    pytest.importorskip("viser")
+    status, said = page_of(["optimize", str(MY_TASK), "--view", "--port", "8170"], tmp_path)
+    assert status == 0 and "solved" in said
