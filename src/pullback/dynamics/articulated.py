@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -28,7 +28,7 @@ from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane, launch
-from pullback.dynamics.linearize import linearize
+from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
@@ -105,7 +105,7 @@ class Articulated(System):
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._lock = threading.Lock()
-        self._wide: tuple | None = None  # what linearize keeps
+        self._wide: dict = {}  # what linearize keeps
 
     def __repr__(self) -> str:
         return (
@@ -261,6 +261,15 @@ class Articulated(System):
         The state's tangent is [dq; dv], where dq moves q as a velocity would in unit time.
         """
         return linearize(self, state, control, params)
+
+    def jacobians(
+        self, states: State, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
+    ) -> Iterator[Jacobians]:
+        """The same of every step along a trajectory, and by the parameters named, some steps at a time.
+
+        states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
+        """
+        return jacobians(self, states, controls, self._take_params(params), names)
 
     def contacts(self, state: State, control=None, params: Mapping | None = None) -> tuple[ContactPoints, ...]:
         """The contacts of each world in a state, and the forces they exert during the step that follows."""
