@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
-from pullback.core.errors import GradientOverflow, PullbackError
+from pullback.core.errors import GradientOverflow
 from pullback.core.system import State
 from pullback.dynamics.params import KernelParams
 from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
@@ -77,7 +77,7 @@ def jacobians(
         try:
             bars = backward.finish(State(before, speed))
         except GradientOverflow as error:  # which counts the copies of worlds
-            raise PullbackError("the linearisation is not finite; is the state?") from error
+            raise GradientOverflow("the linearisation is not finite; is the state?") from error
         q_bar = tangent_of_coordinates(system.model, before, to_numpy(bars.state.q))
         found = {name: bars.params[name] for name in names}
         found |= {"A": np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1), "B": to_numpy(bars.control)[0]}

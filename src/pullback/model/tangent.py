@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.model.model import BALL, FREE, Model
-from pullback.spatial import quat_bar_of_tangent, quat_exp, quat_mul, tangent_of_quat_bar
+from pullback.spatial import (
+    log_jacobian,
+    quat_bar_of_tangent,
+    quat_conj,
+    quat_exp,
+    quat_log,
+    quat_mul,
+    tangent_of_quat_bar,
+)
 
 
 def rotations(model: Model) -> list[tuple[int, int]]:
@@ -35,6 +43,26 @@ def integrate(model: Model, q: np.ndarray, dq: np.ndarray) -> np.ndarray:
         unit = q[..., i : i + 4] / np.linalg.norm(q[..., i : i + 4], axis=-1, keepdims=True)
         q[..., i : i + 4] = quat_mul(unit, quat_exp(dq[..., d : d + 3]))
     return q
+
+
+def difference(model: Model, q: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """The tangent (..., nv) that moves ``base`` to ``q``, (..., nq) each: the inverse of :func:`integrate`."""
+    q, base = np.broadcast_arrays(np.asarray(q, dtype=float), np.asarray(base, dtype=float))
+    result = np.zeros((*q.shape[:-1], model.nv))
+    plain_q, plain_v = scalars(model)
+    result[..., plain_v] = q[..., plain_q] - base[..., plain_q]
+    for i, d in rotations(model):
+        to, of = (x[..., i : i + 4] / np.linalg.norm(x[..., i : i + 4], axis=-1, keepdims=True) for x in (q, base))
+        result[..., d : d + 3] = quat_log(quat_mul(quat_conj(of), to))
+    return result
+
+
+def difference_jacobian(model: Model, apart: np.ndarray) -> np.ndarray:
+    """How a difference (..., nv) moves with a tangent of its q: (..., nv, nv)."""
+    result = np.broadcast_to(np.eye(model.nv), (*apart.shape, model.nv)).copy()
+    for _, d in rotations(model):
+        result[..., d : d + 3, d : d + 3] = log_jacobian(apart[..., d : d + 3])
+    return result
 
 
 def coordinates_of_tangent(model: Model, q: np.ndarray, tangent_bar: np.ndarray) -> np.ndarray:

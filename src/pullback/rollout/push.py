@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pullback.core.arrays import to_numbers
-from pullback.core.errors import PullbackError
+from pullback.core.arrays import first_not_finite, to_numbers
+from pullback.core.errors import GradientOverflow, PullbackError
 
 
 def pushforward(run, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
@@ -36,7 +36,11 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
             by = part.params[name].reshape(*part.A.shape[:2], size, -1)
             driven += by @ tangents[name].reshape(system.worlds, -1, *count)
         for t in range(len(part.A)):
-            result[part.first + t + 1] = part.A[t] @ result[part.first + t] + driven[t]
+            with np.errstate(over="ignore", invalid="ignore"):  # found below
+                result[part.first + t + 1] = part.A[t] @ result[part.first + t] + driven[t]
+    bad = first_not_finite(result)
+    if bad is not None:
+        raise GradientOverflow(f"sensitivities grew beyond the precision in world {bad[1]} at step {bad[0]}")
     return result
 
 

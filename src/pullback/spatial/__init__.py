@@ -4,6 +4,7 @@ Quaternions are ``wxyz``. A tangent rotates in the body's frame: q exp(d).
 """
 
 from pullback.spatial.rotations import (
+    log_jacobian,
     quat_bar_of_tangent,
     quat_conj,
     quat_exp,
@@ -14,6 +15,7 @@ from pullback.spatial.rotations import (
 )
 
 __all__ = [
+    "log_jacobian",
     "quat_bar_of_tangent",
     "quat_conj",
     "quat_exp",

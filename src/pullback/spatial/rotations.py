@@ -41,6 +41,20 @@ def quat_log(q: np.ndarray) -> np.ndarray:
     return scale * q[..., 1:]
 
 
+def log_jacobian(phi: np.ndarray) -> np.ndarray:
+    """How quat_log(q exp(d)) moves with d about d = 0, (..., 3, 3), where phi (..., 3) is quat_log(q)."""
+    phi = np.asarray(phi, dtype=float)
+    angle = np.linalg.norm(phi, axis=-1)[..., None, None]
+    x, y, z = np.moveaxis(phi, -1, 0)
+    zero = np.zeros_like(x)
+    cross = np.stack([np.stack(r, -1) for r in ((zero, -z, y), (z, zero, -x), (-y, x, zero))], -2)
+    half = angle / 2
+    # (1 - half cot half) / angle², and below a milliradian its series, which is exact to rounding there
+    safe = np.where(half > 5e-4, half, 1.0)
+    second = np.where(half > 5e-4, (1 - safe / np.tan(safe)) / (4 * safe**2), 1 / 12 + half**2 / 180)
+    return np.eye(3) + cross / 2 + second * (cross @ cross)
+
+
 def quat_matrix(q: np.ndarray) -> np.ndarray:
     """Rotation matrix (..., 3, 3) of q (..., 4) of any length."""
     w, x, y, z = np.moveaxis(np.asarray(q) / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)
