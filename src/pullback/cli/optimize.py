@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import runpy
 from pathlib import Path
@@ -21,17 +22,18 @@ from pullback.cli.common import (
 )
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
+from pullback.plan import CMA, LBFGS, SGD, Adam, Estimate, GaussNewton, Method, minimise
 from pullback.plan import Progress as Minimised
-from pullback.tasks import TASKS, Task
-from pullback.view import plot_curve, write_replay
+from pullback.tasks import TASKS, Residuals, Task
+from pullback.view import plot_curve, plot_intervals, write_replay
 
-METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA}
+METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA, "gauss-newton": GaussNewton}
 
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
-gives a pullback.tasks.Task.
+gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
+intervals: a table, and DIR/intervals.png.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
 iterations. 2: bad input.
@@ -50,7 +52,7 @@ def add(verbs) -> None:
 
 
 def run(args) -> int:
-    task = read_task(args.task, args.device)
+    task = read_task(args.task, {"device": args.device, "seed": args.seed})
     method, iterations = choose(task, args)
     default = f"{task.name}-{args.method}" if args.method else task.name
     folder = writable_folder(args.out or Path("out") / default)
@@ -81,19 +83,22 @@ def run(args) -> int:
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
-    write_result(folder, task, run, found, summary)
+    known = task.estimate(found.x) if isinstance(task.loss(run), Residuals) else None
+    write_result(folder, task, run, found, summary, known)
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
+        if known is not None:
+            print(known.table(task.truth))
         _show(summary)
     return 0 if summary["solved"] else 1
 
 
-def read_task(name: str, device: str) -> Task:
-    """A task by its name, or from a Python file of the user's."""
+def read_task(name: str, options: dict) -> Task:
+    """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
     if name in TASKS:
         with quiet_warp():
-            return TASKS[name](device=device)
+            return _made(TASKS[name], options)
     path = Path(name)
     if path.suffix != ".py":
         raise PullbackError(f"there is no task {name!r}; there are {', '.join(TASKS)}, or give a Python file")
@@ -102,7 +107,7 @@ def read_task(name: str, device: str) -> Task:
     with quiet_warp():
         try:
             made = runpy.run_path(str(path)).get("task")
-            task = made() if callable(made) else made
+            task = _made(made, options) if callable(made) else made
         except PullbackError:
             raise
         except Exception as error:  # the user's own code
@@ -110,6 +115,11 @@ def read_task(name: str, device: str) -> Task:
     if not isinstance(task, Task):
         raise PullbackError(f"{name} needs a function task() that gives a pullback.tasks.Task")
     return task
+
+
+def _made(make, options: dict) -> Task:
+    taken = inspect.signature(make).parameters
+    return make(**{name: value for name, value in options.items() if name in taken})
 
 
 def choose(task: Task, args) -> tuple[Method, int]:
@@ -144,7 +154,7 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
             x,
             method,
             iterations=iterations,
-            target=None if args.all else task.target,
+            target=None if args.all or task.judged else task.target,
             low=low,
             high=high,
             seed=args.seed,
@@ -153,14 +163,23 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
         )
 
 
-def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict) -> None:
+def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict, known: Estimate | None) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
     arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
+    estimates = {} if known is None else _estimate_arrays(known, task.truth)
     try:
-        np.savez(folder / "result.npz", **states, **arrays, **dt)
+        np.savez(folder / "result.npz", **states, **arrays, **dt, **estimates)
+        if known is not None:
+            summary |= _estimate_summary(known, task.truth)
+            picture = folder / "intervals.png"
+            plot_intervals(
+                picture, known.labels, known.values, known.low, known.high, truth=task.truth, title=task.name,
+                xlabel=f"estimate and {known.confidence:.0%} interval",
+            )  # fmt: skip
+            summary["intervals"] = str(picture)
         if np.all(np.isfinite(found.losses)):
             title = f"{task.name}: {task.about}"
             plot_curve(folder / "loss.png", found.losses, title=title, xlabel="iteration", ylabel="loss")
@@ -174,11 +193,34 @@ def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict)
         raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or one_line(error)}") from None
 
 
+def _estimate_arrays(known: Estimate, truth: np.ndarray | None) -> dict[str, np.ndarray]:
+    names = ("standard_errors", "low", "high", "joint_low", "joint_high")
+    arrays = {"labels": np.array(known.labels), "estimates": known.values, "noise": np.array(known.noise)}
+    true = {} if truth is None else {"truth": truth}
+    return arrays | {name: getattr(known, name) for name in names} | true
+
+
+def _estimate_summary(known: Estimate, truth: np.ndarray | None) -> dict:
+    """For result.json, which has no infinity."""
+    columns = {name: x for name, x in _estimate_arrays(known, truth).items() if name not in ("labels", "noise")}
+    rows = [
+        {"name": label} | {name: float(x[i]) if np.isfinite(x[i]) else None for name, x in columns.items()}
+        for i, label in enumerate(known.labels)
+    ]
+    told = {"noise": known.noise, "undetermined": [list(group) for group in known.undetermined], "estimates": rows}
+    if truth is not None:
+        told |= {"inside": int(known.covers(truth).sum()), "all_inside_jointly": known.covers_all(truth)}
+    return told
+
+
 def _show(s: dict) -> None:
     print(f"{s['task']}: {s['about']}")
     verdict = "solved" if s["solved"] else "not solved"
     print(f"{verdict}: {s['figure']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})")
     print(f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s")
-    for name in ("result", "curve", "replay"):
+    if "inside" in s:
+        print(f"inside: {s['inside']} of {len(s['estimates'])} true values in intervals of their own, ", end="")
+        print(f"{'all' if s['all_inside_jointly'] else 'not all'} in the joint ones")
+    for name in ("result", "curve", "intervals", "replay"):
         if name in s:
-            print(f"{name + ':':<8}{s[name]}")
+            print(f"{name + ':':<11}{s[name]}")
