@@ -268,7 +268,8 @@ class Factors(Variables):
     def pull(self, system, points, bars):
         weights = self._weights(system)
         values = self._values(system, weights, points)
-        return sum(np.einsum("k...,...n->kn", values[n] * bars.params[n], w) for n, w in weights.items())
+        flat = ((values[n] * bars.params[n]).reshape(len(points), -1) for n in weights)
+        return sum(bar @ w.reshape(-1, w.shape[-1]) for bar, w in zip(flat, weights.values(), strict=True))
 
     def push(self, system, points):
         weights = self._weights(system)
