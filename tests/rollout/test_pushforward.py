@@ -132,8 +132,6 @@ def test_launches_of_any_size_give_the_same_bits(monkeypatch):
     assert len(system._wide) <= 2
 
 
-
-
 def test_parameters_that_were_given_to_the_run_count():
     """Also after the System's own have changed."""
     model = pb.load(pb.robots.cartpole())

@@ -156,9 +156,7 @@ class Task:
         count = self.loss(self.run(x)).values.size
         labels = self.find.labels(self.system)
         natural = partial(self.find.natural, self.system)
-        return estimate(
-            x, found.losses[0], found.curvatures[0], count, labels=labels, natural=natural, **options
-        )
+        return estimate(x, found.losses[0], found.curvatures[0], count, labels=labels, natural=natural, **options)
 
     def _one_by_one(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
         """One motion that cannot be simulated, or pulled back, must not spoil the others."""

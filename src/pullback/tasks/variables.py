@@ -216,7 +216,9 @@ class Parameters(Variables):
         return tuple(found)
 
     def natural(self, system, x):
-        values = [part[0] if name in self.linear else np.exp(part[0]) for name, _, part, _ in self._parts(system, x[None])]
+        values = [
+            part[0] if name in self.linear else np.exp(part[0]) for name, _, part, _ in self._parts(system, x[None])
+        ]
         return np.concatenate(values)
 
 
@@ -259,7 +261,9 @@ class Factors(Variables):
         return x, x - np.log(self.most), x + np.log(self.most)
 
     def _values(self, system: System, weights: dict[str, np.ndarray], points: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: system.params[name] * np.exp(np.einsum("...n,kn->k...", w, points)) for name, w in weights.items()}
+        return {
+            name: system.params[name] * np.exp(np.einsum("...n,kn->k...", w, points)) for name, w in weights.items()
+        }
 
     def decode(self, system, points):
         params = self._values(system, self._weights(system), points)
