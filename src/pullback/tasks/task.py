@@ -153,6 +153,8 @@ class Task:
         """How well the variables are known at a minimum x (n,) of a loss that is :class:`Residuals`."""
         x = np.asarray(x, dtype=float)
         found = self(x[None], True, True)
+        if not np.isfinite(found.losses[0]):
+            raise PullbackError("there is no estimate where the motion cannot be simulated")
         count = self.loss(self.run(x)).values.size
         labels = self.find.labels(self.system)
         natural = partial(self.find.natural, self.system)
