@@ -120,6 +120,17 @@ def test_seeds_reach_the_task(folder, capsys):
     assert "another method, seed or problem" in capsys.readouterr().err
 
 
+def test_gauss_newton_goes_on_to_the_same_bits(folder, capsys):
+    command = ["optimize", str(IDENTIFY), "--json"]
+    assert main([*command, "--out", "whole"]) == 0
+    assert main([*command, "--out", "parts", "--iterations", "2"]) in (0, 1)
+    assert main([*command, "--out", "parts"]) == 0
+    whole, parts = (np.load(f"{name}/result.npz") for name in ("whole", "parts"))
+    assert len(whole["losses"]) > 2
+    for name in ("x", "losses", "low", "high"):
+        np.testing.assert_array_equal(parts[name], whole[name])
+
+
 def test_gauss_newton_needs_residuals(folder, capsys):
     assert main(["optimize", str(MY_TASK), "--method", "gauss-newton"]) == 2
     assert "use another method" in capsys.readouterr().err
