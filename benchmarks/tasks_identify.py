@@ -63,7 +63,9 @@ def identify_figures(seeds: Iterable[int]) -> Iterator[Figure]:
     yield Figure("identify: error of a parameter, median", np.median([one.errors for one in trials]), "%")
     yield Figure("identify: runs that converged", converged, "share", ">= 0.95")
     spent = [one.found.evaluations for one in trials]
-    yield Figure("identify: evaluations with Jacobian, median", np.median(spent), "evaluations", note=f"most {max(spent)}")
+    yield Figure(
+        "identify: evaluations with Jacobian, median", np.median(spent), "evaluations", note=f"most {max(spent)}"
+    )
     yield Figure("identify: time, median", np.median([one.seconds for one in trials]), "s", note=f"{count} runs")
 
 

@@ -97,7 +97,7 @@ class Task:
         """The motions of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
         points = np.atleast_2d(np.asarray(points, dtype=float))
         system = self._systems(len(points) * self.motions)
-        start = type(self.start)(*(np.tile(to_numpy(x), (len(points), 1)) for x in self.start))
+        start = type(self.start)(*(np.concatenate([to_numpy(x)] * len(points)) for x in self.start))
         controls, params = self.find.decode(system, self._each(points))
         return rollout(system, start, controls, params=params or None)
 
@@ -128,11 +128,11 @@ class Task:
 
     def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals, wants_gradients: bool):
         """Losses (k,), gradients (k, n) if they are wanted, and no curvatures."""
-        if isinstance(loss, Residuals):
-            loss = Loss(loss.losses(), loss.bars(run))
-        losses = self._by_point(loss.values).sum(axis=1)
+        squares = isinstance(loss, Residuals)
+        losses = self._by_point(loss.losses() if squares else loss.values).sum(axis=1)
         if not wants_gradients:
             return losses, None, None
+        loss = Loss(losses, loss.bars(run)) if squares else loss
         pulled = run.pullback(**loss.bars, wants_params=self.find.wants_params)
         if loss.controls_bar is not None:
             pulled = replace(pulled, control=to_numpy(pulled.control) + loss.controls_bar)
