@@ -14,7 +14,8 @@ import pytest
 from pullback.cli import main
 from pullback.tasks import TASKS
 
-MY_TASK = Path(__file__).parents[2] / "examples" / "05_my_task.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MY_TASK, IDENTIFY = EXAMPLES / "05_my_task.py", EXAMPLES / "06_identify.py"
 pytest.importorskip("matplotlib")
 
 
@@ -87,6 +88,52 @@ def test_killed_and_given_again(folder):
     np.testing.assert_array_equal(parts["losses"], whole["losses"])
     np.testing.assert_array_equal(parts["x"], whole["x"])
     assert len(parts["losses"]) == 3000
+
+
+def test_least_squares_come_with_intervals(folder, capsys):
+    """A table, a picture, and the numbers in both files; the true values are inside, and what has no influence is not
+    claimed to be known."""
+    assert main(["optimize", str(IDENTIFY), "--seed", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "mass of link1      undetermined" in out and "undetermined: mass of link1" in out
+    assert "(converged)" in out and "true values in intervals of their own, all in the joint ones" in out
+    result = np.load("out/arm/result.npz", allow_pickle=False)
+    summary = json.loads((folder / "out/arm/result.json").read_text())
+    assert summary["solved"] and summary["undetermined"] == [["mass of link1"]] and summary["all_inside_jointly"]
+    assert [row["name"] for row in summary["estimates"]] == list(result["labels"])
+    assert summary["estimates"][0]["standard_errors"] is None and np.isinf(result["standard_errors"][0])
+    assert np.all((result["joint_low"] <= result["truth"]) & (result["truth"] <= result["joint_high"]))
+    assert np.all(result["low"][1:] < result["estimates"][1:]) and np.all(result["standard_errors"][1:] < 0.1)
+    assert result["q"].shape[1] == 6  # every motion
+    assert (folder / "out/arm/intervals.png").stat().st_size > 5000
+
+
+def test_seeds_reach_the_task(folder, capsys):
+    """Another seed is another problem, and does not go on from the first one's state."""
+    command = ["optimize", str(IDENTIFY), "--iterations", "2", "--json"]
+    truths = []
+    for seed in ("0", "1"):
+        main([*command, "--seed", seed, "--fresh"])
+        truths.append([row["truth"] for row in json.loads(capsys.readouterr().out)["estimates"]])
+    assert not set(truths[0]) & set(truths[1])
+    assert main([*command, "--seed", "3"]) == 2
+    assert "another method, seed or problem" in capsys.readouterr().err
+
+
+def test_gauss_newton_goes_on_to_the_same_bits(folder, capsys):
+    command = ["optimize", str(IDENTIFY), "--json"]
+    assert main([*command, "--out", "whole"]) == 0
+    assert main([*command, "--out", "parts", "--iterations", "2"]) in (0, 1)
+    assert main([*command, "--out", "parts"]) == 0
+    whole, parts = (np.load(f"{name}/result.npz") for name in ("whole", "parts"))
+    assert len(whole["losses"]) > 2
+    for name in ("x", "losses", "low", "high"):
+        np.testing.assert_array_equal(parts[name], whole[name])
+
+
+def test_gauss_newton_needs_residuals(folder, capsys):
+    assert main(["optimize", str(MY_TASK), "--method", "gauss-newton"]) == 2
+    assert "use another method" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

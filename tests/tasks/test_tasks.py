@@ -117,7 +117,7 @@ def test_bad_input(make, match):
 
 # the tasks themselves
 
-STEPS = {"throw": 20, "golf": 50, "racecar": 10}  # gradient steps at most
+STEPS = {"throw": 20, "golf": 50, "racecar": 10, "identify": 10}  # gradient steps at most
 
 
 @pytest.mark.parametrize("name", TASKS)

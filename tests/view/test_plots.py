@@ -1,4 +1,4 @@
-"""Curves as pictures."""
+"""Curves and intervals as pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pullback.core.errors import PullbackError
-from pullback.view import plot_curve
+from pullback.view import plot_curve, plot_intervals
 
 WORDS = {"title": "Loss of $robot_{", "xlabel": "iteration", "ylabel": "loss"}
 
@@ -51,3 +51,22 @@ def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)  # makes importing it fail
     with pytest.raises(PullbackError, match=r'pip install "pullback\[view\]"'):
         plot_curve(tmp_path / "curve.png", [1.0], **WORDS)
+
+
+def test_intervals_are_drawn_with_the_truth_beside_them(tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    values = np.array([1.0, 0.8, 1.2])
+    ends = (values - [0.1, 0.2, np.inf], values + [0.1, 0.2, np.inf])  # the last is not known
+    pictures = []
+    for truth in (None, values + 0.05):
+        words = {"title": "$robot_{", "xlabel": "factor"}
+        path = plot_intervals(tmp_path / "intervals.png", "abc", values, *ends, truth=truth, **words)
+        pictures.append(image.imread(path))
+    orange = [((p[..., 0] > 0.8) & (p[..., 2] < 0.3)).sum() for p in pictures]
+    assert orange[0] == 0 and orange[1] > 50
+    assert all(((p[..., 2] > 0.7) & (p[..., 0] < 0.4)).sum() > 100 for p in pictures)
+
+
+def test_intervals_of_different_lengths(tmp_path):
+    with pytest.raises(PullbackError, match="same length"):
+        plot_intervals(tmp_path / "x.png", ["a"], [1.0, 2.0], [0.0], [2.0], title="", xlabel="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import runpy
 import time
@@ -23,19 +24,20 @@ from pullback.cli.common import (
 from pullback.cli.view import add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
+from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method, minimise
 from pullback.plan import Progress as Minimised
-from pullback.tasks import TASKS, Task
-from pullback.view import Drawing, Viewer, draw, draw_run, plot_curve, save_motion, write_page
+from pullback.tasks import TASKS, Residuals, Task
+from pullback.view import Drawing, Viewer, draw, draw_run, plot_curve, plot_intervals, save_motion, write_page
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
 REPLAY_FPS = 60  # of the page: it interpolates [1/s]
-METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA}
+METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "gauss-newton": GaussNewton, "cma": CMA}
 
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
-gives a pullback.tasks.Task.
+gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
+intervals: a table, and DIR/intervals.png.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
 iterations. 2: bad input. With --view it stays until Ctrl-C.
@@ -56,7 +58,7 @@ def add(verbs) -> None:
 
 
 def run(args) -> int:
-    task = read_task(args.task, args.device)
+    task = read_task(args.task, {"device": args.device, "seed": args.seed})
     method, iterations = choose(task, args)
     default = f"{task.name}-{args.method}" if args.method else task.name
     folder = writable_folder(args.out or Path("out") / default)
@@ -88,24 +90,27 @@ def run(args) -> int:
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
+    known = task.estimate(found.x) if isinstance(task.loss(run), Residuals) else None
     drawing = draw_found(task, run, found)
-    write_result(folder, task, run, found, summary, drawing)
+    write_result(folder, task, run, found, summary, drawing, known)
     if viewer is not None:
         viewer.play(drawing)
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
+        if known is not None:
+            print(known.table(task.truth))
         _show(summary)
     if viewer is not None:
         viewer.wait()
     return 0 if summary["solved"] else 1
 
 
-def read_task(name: str, device: str) -> Task:
-    """A task by its name, or from a Python file of the user's."""
+def read_task(name: str, options: dict) -> Task:
+    """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
     if name in TASKS:
         with quiet_warp():
-            return TASKS[name](device=device)
+            return _made(TASKS[name], options)
     path = Path(name)
     if path.suffix != ".py":
         raise PullbackError(f"there is no task {name!r}; there are {', '.join(TASKS)}, or give a Python file")
@@ -114,7 +119,7 @@ def read_task(name: str, device: str) -> Task:
     with quiet_warp():
         try:
             made = runpy.run_path(str(path)).get("task")
-            task = made() if callable(made) else made
+            task = _made(made, options) if callable(made) else made
         except PullbackError:
             raise
         except Exception as error:  # the user's own code
@@ -122,6 +127,11 @@ def read_task(name: str, device: str) -> Task:
     if not isinstance(task, Task):
         raise PullbackError(f"{name} needs a function task() that gives a pullback.tasks.Task")
     return task
+
+
+def _made(make, options: dict) -> Task:
+    taken = inspect.signature(make).parameters
+    return make(**{name: value for name, value in options.items() if name in taken})
 
 
 def choose(task: Task, args) -> tuple[Method, int]:
@@ -132,7 +142,7 @@ def choose(task: Task, args) -> tuple[Method, int]:
     else:
         kind = METHODS[args.method]
         method = next((m for m in own if isinstance(m, kind)), None) or kind()
-    usual = task.iterations if method.wants_gradients else task.baseline_iterations
+    usual = task.baseline_iterations if isinstance(method, CMA) else task.iterations
     return method, args.iterations or usual
 
 
@@ -174,7 +184,7 @@ def watched(
             x,
             method,
             iterations=iterations,
-            target=None if args.all else task.target,
+            target=None if args.all or task.judged else task.target,
             low=low,
             high=high,
             seed=args.seed,
@@ -193,18 +203,35 @@ def draw_found(task: Task, run, found: Minimised) -> Drawing | None:
         ghost=task.ghost,
         losses=found.losses if np.all(np.isfinite(found.losses)) else None,
         camera=None if task.camera is None else (task.camera.eye, task.camera.target),
-        bars=task.loss(run).bars,
+        bars=task.bars(run),
     )
 
 
-def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict, drawing: Drawing | None) -> None:
+def write_result(
+    folder: Path,
+    task: Task,
+    run,
+    found: Minimised,
+    summary: dict,
+    drawing: Drawing | None,
+    known: Estimate | None,
+) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
     arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
+    estimates = {} if known is None else _estimate_arrays(known, task.truth)
     try:
-        save_motion(folder / "result.npz", drawing, **states, **arrays, **dt)
+        save_motion(folder / "result.npz", drawing, **states, **arrays, **dt, **estimates)
+        if known is not None:
+            summary |= _estimate_summary(known, task.truth)
+            picture = folder / "intervals.png"
+            plot_intervals(
+                picture, known.labels, known.values, known.low, known.high, truth=task.truth, title=task.name,
+                xlabel=f"estimate and {known.confidence:.0%} interval",
+            )  # fmt: skip
+            summary["intervals"] = str(picture)
         if np.all(np.isfinite(found.losses)):
             title = f"{task.name}: {task.about}"
             plot_curve(folder / "loss.png", found.losses, title=title, xlabel="iteration", ylabel="loss")
@@ -216,13 +243,36 @@ def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict,
         raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or one_line(error)}") from None
 
 
+def _estimate_arrays(known: Estimate, truth: np.ndarray | None) -> dict[str, np.ndarray]:
+    names = ("standard_errors", "low", "high", "joint_low", "joint_high")
+    arrays = {"labels": np.array(known.labels), "estimates": known.values, "noise": np.array(known.noise)}
+    true = {} if truth is None else {"truth": truth}
+    return arrays | {name: getattr(known, name) for name in names} | true
+
+
+def _estimate_summary(known: Estimate, truth: np.ndarray | None) -> dict:
+    """For result.json, which has no infinity."""
+    columns = {name: x for name, x in _estimate_arrays(known, truth).items() if name not in ("labels", "noise")}
+    rows = [
+        {"name": label} | {name: float(x[i]) if np.isfinite(x[i]) else None for name, x in columns.items()}
+        for i, label in enumerate(known.labels)
+    ]
+    told = {"noise": known.noise, "undetermined": [list(group) for group in known.undetermined], "estimates": rows}
+    if truth is not None:
+        told |= {"inside": int(known.covers(truth).sum()), "all_inside_jointly": known.covers_all(truth)}
+    return told
+
+
 def _show(s: dict) -> None:
     print(f"{s['task']}: {s['about']}")
     verdict = "solved" if s["solved"] else "not solved"
     print(f"{verdict}: {s['figure']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})")
     print(f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s")
-    for name in ("result", "curve", "replay"):
+    if "inside" in s:
+        print(f"inside: {s['inside']} of {len(s['estimates'])} true values in intervals of their own, ", end="")
+        print(f"{'all' if s['all_inside_jointly'] else 'not all'} in the joint ones")
+    for name in ("result", "curve", "intervals", "replay"):
         if name in s:
-            print(f"{name + ':':<8}{s[name]}")
+            print(f"{name + ':':<11}{s[name]}")
     if "replay" in s:
-        print(f"look:   pullback view {s['result']}")
+        print(f"look:      pullback view {s['result']}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.core.arrays import first_not_finite, square_sum, to_numpy
-from pullback.core.errors import GradientOverflow
+from pullback.core.errors import GradientOverflow, PullbackError
 
 
 class Named(dict):
@@ -35,6 +35,20 @@ class Bars:
     @property
     def controls(self):
         return self.control
+
+
+class Jacobians(NamedTuple):
+    """Of the steps from ``first`` on, in the tangent space of n numbers.
+
+    A:       (steps, worlds, n, n) by the state
+    B:       (steps, worlds, n, nu) by the control
+    params:  (steps, worlds, n, *shape) by each parameter that was asked for
+    """
+
+    first: int
+    A: np.ndarray
+    B: np.ndarray
+    params: dict[str, np.ndarray]
 
 
 def refuse_overflow(bars: Bars, dtype: str) -> Bars:
@@ -114,9 +128,9 @@ class System(ABC):
         """The tangent (..., n) at ``start`` that leads to ``end``. States may have any leading axes."""
         return _in_a_row(end) - _in_a_row(start)
 
-    def difference_adjoint(self, start, end, bar: np.ndarray) -> np.ndarray:
-        """The cotangent (..., n) of a small move at ``end`` from that of ``difference(start, end)``."""
-        return bar
+    def difference_jacobian(self, apart: np.ndarray) -> np.ndarray:
+        """How a difference (..., n) moves with a tangent at its end: (..., n, n)."""
+        return np.broadcast_to(np.eye(apart.shape[-1]), (*apart.shape, apart.shape[-1]))
 
     def state_bar(self, state, tangent_bar: np.ndarray):
         """Cotangents of the numbers of a state, in the form of a state, from that of its tangent (..., n)."""
@@ -137,6 +151,21 @@ class System(ABC):
         bars = wide.pullback(states, controls, self.state_bar(states, picks), params)
         A = _in_a_row(bars.state).reshape(self.worlds, rows, rows)
         return A, to_numpy(bars.control).reshape(self.worlds, rows, self.nu)
+
+    def jacobians(
+        self, states, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
+    ) -> Iterator[Jacobians]:
+        """The same of every step along a trajectory, and by the parameters named, some steps at a time.
+
+        states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
+        """
+        if names:
+            raise PullbackError(
+                f"{type(self).__name__} has no Jacobians by parameters: it needs ``jacobians`` of its own"
+            )
+        for t, control in enumerate(controls):
+            A, B = self.linearize(type(states)(*(field[t] for field in states)), control, params)
+            yield Jacobians(t, A[None], B[None], {})
 
 
 def _in_a_row(state) -> np.ndarray:

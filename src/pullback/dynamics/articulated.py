@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -28,12 +28,12 @@ from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane, launch
-from pullback.dynamics.linearize import linearize
+from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, Model
-from pullback.model.tangent import coordinates_of_tangent, difference, difference_adjoint
+from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian
 
 HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS, NOT_CONVERGED = -2, -1, -3, -4  # as in kernels/step.py
 
@@ -106,7 +106,7 @@ class Articulated(System):
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._lock = threading.Lock()
-        self._wide: tuple | None = None  # what linearize keeps
+        self._wide: dict = {}  # what linearize keeps
 
     def __repr__(self) -> str:
         return (
@@ -268,13 +268,23 @@ class Articulated(System):
         moved = difference(self.model, to_numpy(start.q), to_numpy(end.q))
         return np.concatenate([moved, to_numpy(end.v) - to_numpy(start.v)], axis=-1)
 
-    def difference_adjoint(self, start: State, end: State, bar: np.ndarray) -> np.ndarray:
-        moved_bar = difference_adjoint(self.model, to_numpy(start.q), to_numpy(end.q), bar[..., : self.nv])
-        return np.concatenate([moved_bar, bar[..., self.nv :]], axis=-1)
+    def difference_jacobian(self, apart: np.ndarray) -> np.ndarray:
+        result = np.broadcast_to(np.eye(2 * self.nv), (*apart.shape, 2 * self.nv)).copy()
+        result[..., : self.nv, : self.nv] = difference_jacobian(self.model, apart[..., : self.nv])
+        return result
 
     def state_bar(self, state: State, tangent_bar: np.ndarray) -> State:
         q_bar = coordinates_of_tangent(self.model, to_numpy(state.q), tangent_bar[..., : self.nv])
         return State(q_bar, tangent_bar[..., self.nv :])
+
+    def jacobians(
+        self, states: State, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
+    ) -> Iterator[Jacobians]:
+        """The same of every step along a trajectory, and by the parameters named, some steps at a time.
+
+        states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
+        """
+        return jacobians(self, states, controls, self._take_params(params), names)
 
     def contacts(self, state: State, control=None, params: Mapping | None = None) -> tuple[ContactPoints, ...]:
         """The contacts of each world in a state, and the forces they exert during the step that follows."""

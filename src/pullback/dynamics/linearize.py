@@ -1,64 +1,102 @@
-"""Jacobians of one step, from as many pullbacks as the state has numbers, all in one launch."""
+"""Jacobians of steps, from as many pullbacks as the state has numbers, many of them in one launch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
-from pullback.core.errors import GradientOverflow, PullbackError
-from pullback.core.system import State
+from pullback.core.errors import GradientOverflow
+from pullback.core.system import Jacobians, State
+from pullback.dynamics.params import KernelParams
 from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
 
 if TYPE_CHECKING:
     from pullback.dynamics.articulated import Articulated
+
+# Pullbacks in one launch, at most: each has cotangents of all parameters, some 10 KB for a robot with four legs.
+LAUNCH = 4096
 
 
 def linearize(
     system: Articulated, state: State, control=None, params: Mapping | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu): see :meth:`Articulated.linearize`."""
-    nv, rows = system.nv, 2 * system.nv
     if control is None:
         control = np.zeros((system.worlds, system.nu), dtype=system.dtype)
-    start = system._take_state(state)
     control = checked(control, (system.worlds, system.nu), system.dtype, "control", ("worlds", "nu"))
+    held = system.hold_params(params)
+    states = system.steps(state, control[None], params=held)
+    (found,) = jacobians(system, states, control[None], held)
+    return found.A[0], found.B[0]
+
+
+def jacobians(
+    system: Articulated, states: State, controls, held: KernelParams, names: tuple[str, ...] = ()
+) -> Iterator[Jacobians]:
+    """Jacobians of the steps along states (steps + 1, worlds, ...), some steps at a time: see :class:`Jacobians`."""
+    nv, rows, worlds = system.nv, 2 * system.nv, system.worlds
+    q, v, controls = to_numpy(states.q), to_numpy(states.v), to_numpy(controls)
+    steps = len(controls)
     if rows == 0:
-        return np.zeros((system.worlds, 0, 0), system.dtype), np.zeros((system.worlds, 0, system.nu), system.dtype)
-    wide, held = _wide_system(system, rows, params)
-    q, v, u = (np.repeat(to_numpy(x), rows, axis=0) for x in (*start, control))
-    states = wide.steps(State(q, v), u[None], params=held)
-    after = State(states.q[1], states.v[1])
+        shapes = {name: (steps, worlds, 0, *_shape(held, name)) for name in names}
+        none = np.zeros((steps, worlds, 0, 0), system.dtype)
+        yield Jacobians(0, none, np.zeros((steps, worlds, 0, system.nu)), {n: np.zeros(s) for n, s in shapes.items()})
+        return
+    chunk = min(steps, max(1, LAUNCH // (worlds * rows)))
+    wide, wide_held = _wide_system(system, chunk, held, names)
+    # Copy (t·worlds + w)·rows + r holds the cotangent that picks row r: of the tangent of q' for r < nv, else of v'.
+    picks = np.tile(np.eye(rows, dtype=system.dtype), (chunk * worlds, 1))
+    for first in range(0, steps, chunk):
+        taken = np.minimum(np.arange(first, first + chunk), steps - 1)  # the last launch is filled up
+        before, speed, after, after_speed, control = (
+            np.repeat(x.reshape(chunk * worlds, -1), rows, axis=0)
+            for x in (q[taken], v[taken], q[taken + 1], v[taken + 1], controls[taken])
+        )
+        next_bar = State(coordinates_of_tangent(system.model, after, picks[:, :nv]), picks[:, nv:])
+        backward = wide.backward(
+            control[None], State(after, after_speed), next_bar, params=wide_held, wants_params=bool(names)
+        )
+        backward.through(State(before[None], speed[None]), 0, 1)
+        try:
+            bars = backward.finish(State(before, speed))
+        except GradientOverflow as error:  # which counts the copies of worlds
+            raise GradientOverflow("the linearisation is not finite; is the state?") from error
+        q_bar = tangent_of_coordinates(system.model, before, to_numpy(bars.state.q))
+        found = {name: bars.params[name] for name in names}
+        found |= {"A": np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1), "B": to_numpy(bars.control)[0]}
+        left = min(chunk, steps - first)
+        found = {n: x.reshape(chunk, worlds, rows, *x.shape[1:])[:left] for n, x in found.items()}
+        yield Jacobians(first, found.pop("A"), found.pop("B"), found)
 
-    # World w·rows + r holds the cotangent that picks row r: of the tangent of q' for r < nv, of v' for the rest.
-    picks = np.tile(np.eye(rows, dtype=system.dtype), (system.worlds, 1))
-    next_bar = State(coordinates_of_tangent(system.model, to_numpy(after.q), picks[:, :nv]), picks[:, nv:])
-    backward = wide.backward(u[None], after, next_bar, params=held, wants_params=False)
-    backward.through(State(states.q[:1], states.v[:1]), 0, 1)
-    try:
-        bars = backward.finish(State(states.q[0], states.v[0]))
-    except GradientOverflow as error:  # which counts the copies of worlds
-        raise PullbackError("the linearisation is not finite; is the state?") from error
-    q_bar = tangent_of_coordinates(system.model, q, to_numpy(bars.state.q))
-    A = np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1).reshape(system.worlds, rows, rows)
-    B = to_numpy(bars.control).reshape(system.worlds, rows, system.nu)
-    return A, B
+
+def _shape(held: KernelParams, name: str) -> tuple[int, ...]:
+    shape = np.shape(held.values[name])
+    return shape[1:] if held.per_world[name] else shape
 
 
-def _wide_system(system: Articulated, rows: int, params: Mapping | None):
-    """A System with ``rows`` copies of each world, and its parameters.
+def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tuple[str, ...]):
+    """A System with 2nv copies of each world for each step, and its parameters; of those named, each copy has its own.
 
     Both are kept with the System, since making them takes longer than the Jacobians do.
     """
-    if system._wide is None:
-        system._wide = (system.in_worlds(rows * system.worlds), None, -1)
-    wide, held, version = system._wide
-    if params or version != system.params.version:
-        given = {**system.params, **{name: system.params.check(name, value) for name, value in (params or {}).items()}}
-        per_world = {n: np.repeat(x, rows, axis=0) for n, x in given.items() if system.params.is_per_world(n, x)}
-        held = wide.hold_params({**given, **per_world})
-        if not params:
-            system._wide = (wide, held, system.params.version)
-    return wide, held
+    copies = steps * system.worlds * 2 * system.nv
+    wide, wide_held, known = system._wide.pop(copies, (None, None, None))
+    if wide is None:
+        wide = system.in_worlds(copies)
+    if known is None or known[0] is not held or known[1] != names:
+        values = dict(held.values)
+        for name, value in values.items():
+            if name in names and not held.per_world[name]:
+                value = np.repeat(value[None], system.worlds, axis=0)
+            if name in names or held.per_world[name]:
+                values[name] = np.tile(np.repeat(value, 2 * system.nv, axis=0), (steps, *(1,) * (value.ndim - 1)))
+        wide_held = wide._kernel_params_of(values)  # checked when they were held
+    system._wide = dict([*system._wide.items(), (copies, (wide, wide_held, (held, names)))][-WIDE_SYSTEMS:])
+    return wide, wide_held
+
+
+# How many of them are kept: one for single steps, and one for the runs at hand.
+WIDE_SYSTEMS = 2

@@ -6,11 +6,11 @@ import numpy as np
 
 from pullback.model.model import BALL, FREE, Model
 from pullback.spatial import (
+    log_jacobian,
     quat_bar_of_tangent,
     quat_conj,
     quat_exp,
     quat_log,
-    quat_log_adjoint,
     quat_mul,
     tangent_of_quat_bar,
 )
@@ -46,23 +46,21 @@ def integrate(model: Model, q: np.ndarray, dq: np.ndarray) -> np.ndarray:
 
 
 def difference(model: Model, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The tangent (..., nv) at ``start`` that leads to ``end`` (..., nq): the inverse of :func:`integrate`."""
-    start, end = np.broadcast_arrays(start, end)
+    """The tangent (..., nv) at ``start`` that leads to ``end``, (..., nq) each: the inverse of :func:`integrate`."""
+    start, end = np.broadcast_arrays(np.asarray(start, dtype=float), np.asarray(end, dtype=float))
     tangent = np.zeros((*end.shape[:-1], model.nv))
     plain_q, plain_v = scalars(model)
     tangent[..., plain_v] = end[..., plain_q] - start[..., plain_q]
-    for i, d in rotations(model):
-        turn = quat_mul(quat_conj(start[..., i : i + 4]), end[..., i : i + 4])
-        tangent[..., d : d + 3] = quat_log(turn)
+    for i, d in rotations(model):  # of any length: the logarithm sees only directions
+        tangent[..., d : d + 3] = quat_log(quat_mul(quat_conj(start[..., i : i + 4]), end[..., i : i + 4]))
     return tangent
 
 
-def difference_adjoint(model: Model, start: np.ndarray, end: np.ndarray, bar: np.ndarray) -> np.ndarray:
-    """The cotangent (..., nv) of a small move at ``end`` from that of ``difference(start, end)``."""
-    result = np.array(bar, dtype=float)
-    for i, d in rotations(model):
-        turn = quat_log(quat_mul(quat_conj(start[..., i : i + 4]), end[..., i : i + 4]))
-        result[..., d : d + 3] = quat_log_adjoint(turn, result[..., d : d + 3])
+def difference_jacobian(model: Model, apart: np.ndarray) -> np.ndarray:
+    """How a difference (..., nv) moves with a tangent at its end: (..., nv, nv)."""
+    result = np.broadcast_to(np.eye(model.nv), (*apart.shape, model.nv)).copy()
+    for _, d in rotations(model):
+        result[..., d : d + 3, d : d + 3] = log_jacobian(apart[..., d : d + 3])
     return result
 
 

@@ -1,13 +1,16 @@
-"""Finding controls and parameters: single shooting with gradients, iLQR, both also tick by tick; CMA-ES beside them."""
+"""Finding controls and parameters: shooting with gradients, iLQR, Gauss-Newton, also tick by tick; CMA-ES beside."""
 
+from pullback.plan.estimate import Estimate, estimate
 from pullback.plan.evolution import CMA
+from pullback.plan.gauss_newton import GaussNewton
 from pullback.plan.ilqr import ILQR
-from pullback.plan.loop import REACHED, SPENT, STALLED, Found, Progress, minimise
+from pullback.plan.loop import CONVERGED, REACHED, SPENT, STALLED, Found, Progress, minimise
 from pullback.plan.methods import LBFGS, SGD, Adam, Method
 from pullback.plan.receding import Driven, receding
 
 __all__ = [
     "CMA",
+    "CONVERGED",
     "ILQR",
     "LBFGS",
     "REACHED",
@@ -16,9 +19,12 @@ __all__ = [
     "STALLED",
     "Adam",
     "Driven",
+    "Estimate",
     "Found",
+    "GaussNewton",
     "Method",
     "Progress",
+    "estimate",
     "minimise",
     "receding",
 ]

@@ -67,6 +67,8 @@ class ILQR(Method):
     def bound(self, problem) -> ILQR:
         if not hasattr(getattr(problem, "find", None), "hold"):
             raise PullbackError("iLQR looks for controls: give it a task that finds pullback.tasks.Controls")
+        if problem.motions != 1:
+            raise PullbackError(f"iLQR finds the controls of one motion, and the task has {problem.motions}")
         if not hasattr(problem.loss, "expand"):
             raise PullbackError("iLQR needs a loss to second order: use pullback.tasks.Tracking, or LBFGS for any loss")
         return replace(self, problem=problem)
@@ -111,7 +113,7 @@ class ILQR(Method):
 
     def _knots(self, run) -> list[Knot]:
         find, scale = self.problem.find, self.problem.find.scale_in(run.system)
-        A, B = linearize_run(run, self.problem.in_worlds)
+        A, B = (jacobian[:, 0] for jacobian in linearize_run(run))
         loss = self.problem.loss.expand(run)
         B, u, uu = B * scale, loss.u * scale, loss.uu * scale**2
         n, nu = B.shape[1:]

@@ -16,19 +16,25 @@ from pullback.plan.methods import Memory, Method
 # At most this much work is done again after a kill. [s]
 SAVE_AFTER = 1.0
 
-REACHED, SPENT, STALLED = "target reached", "iterations spent", "no progress"
+REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), what people ask for."""
+    """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), what people ask for.
+
+    Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
+    wanted.
+    """
 
     losses: np.ndarray
     gradients: np.ndarray | None
     figures: np.ndarray
+    curvatures: np.ndarray | None = None
 
 
-Problem = Callable[[np.ndarray, bool], Found]  # (points (k, n), wants_gradients) -> Found
+# (points (k, n), wants_gradients) -> Found; a method that wants curvatures adds another True
+Problem = Callable[..., Found]
 
 
 @dataclass(frozen=True)
@@ -93,21 +99,26 @@ def minimise(
     progress = Progress(np.clip(x, low, high), nothing, nothing, 0, 0.0)
     memory = None
     if checkpoint is not None and Path(checkpoint).exists():
-        progress, memory = load_checkpoint(Path(checkpoint), x, method)
-        progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))  # more may be asked for
+        progress, memory = load_checkpoint(Path(checkpoint), x, method, seed)
+        why = _why_stop(progress, iterations, target, patience, method.done(memory))  # more may be asked for
+        progress = replace(progress, stopped=why)
     if memory is None:
         memory = method.begin(progress.x, low, high, seed)
     saved = time.monotonic()
     while not progress.stopped:
         began = time.perf_counter()
         points = method.ask(memory)
-        found = problem(points, method.wants_gradients)
+        if method.wants_curvature:
+            found = problem(points, True, True)
+            memory = method.tell(memory, found.losses, found.gradients, found.curvatures)
+        else:
+            found = problem(points, method.wants_gradients)
+            memory = method.tell(memory, found.losses, found.gradients)
         progress = _advanced(progress, points, found)
-        memory = method.tell(memory, found.losses, found.gradients)
         progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
-        progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))
+        progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience, method.done(memory)))
         if checkpoint is not None and (progress.stopped or time.monotonic() - saved > SAVE_AFTER):
-            save_checkpoint(Path(checkpoint), progress, memory, method)
+            save_checkpoint(Path(checkpoint), progress, memory, method, seed)
             saved = time.monotonic()
         if watch is not None:
             watch(progress)
@@ -129,10 +140,12 @@ def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
     )
 
 
-def _why_stop(progress: Progress, iterations: int, target: float | None, patience: int | None) -> str:
+def _why_stop(progress: Progress, iterations: int, target: float | None, patience: int | None, done: bool) -> str:
     # of a point that is also the best by its loss: what is returned must be what reached the target
     if target is not None and progress.best == progress.iterations - 1 and progress.figures[-1] <= target:
         return REACHED
+    if done:
+        return CONVERGED
     if progress.iterations >= iterations:
         return SPENT
     if patience is not None and progress.iterations - 1 - progress.best >= patience:
@@ -143,14 +156,14 @@ def _why_stop(progress: Progress, iterations: int, target: float | None, patienc
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Method) -> None:
+def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Method, seed: int) -> None:
     """Writes beside the file and then puts it in its place, so that a kill leaves the old one or the new one."""
     fields = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
     held = {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, method=np.array(repr(method)), **fields, **held)
+            np.savez(file, method=np.array(repr(method)), seed=np.array(seed), **fields, **held)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
@@ -158,12 +171,15 @@ def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Meth
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
 
-def load_checkpoint(path: Path, x: np.ndarray, method: Method) -> tuple[Progress, Memory]:
+def load_checkpoint(path: Path, x: np.ndarray, method: Method, seed: int) -> tuple[Progress, Memory]:
     try:
         with np.load(path, allow_pickle=False) as file:
             data = {name: file[name] for name in file.files}
-        if str(data.pop("method")) != repr(method) or data["memory_x"].shape != x.shape:
-            raise PullbackError(f"{str(path)!r} belongs to another method or problem: delete it, or use another folder")
+        others = str(data.pop("method")) != repr(method) or int(data.pop("seed")) != seed
+        if others or data["memory_x"].shape != x.shape:
+            raise PullbackError(
+                f"{str(path)!r} belongs to another method, seed or problem: delete it, or use another folder"
+            )
         told = {name.removeprefix("progress_"): value for name, value in data.items() if name.startswith("progress_")}
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: {error}") from error

@@ -23,6 +23,7 @@ class Method(ABC):
     """
 
     wants_gradients = True
+    wants_curvature = False
 
     def bound(self, problem) -> Method:
         """This method for one problem: one that has to know more of it than losses is another object then."""
@@ -37,11 +38,16 @@ class Method(ABC):
         """Points (k, n) to look at next. Asked twice, it gives the same."""
 
     @abstractmethod
-    def tell(self, memory: Memory, losses: np.ndarray, gradients: np.ndarray | None) -> Memory:
+    def tell(self, memory: Memory, losses: np.ndarray, gradients: np.ndarray | None, *curvatures: np.ndarray) -> Memory:
         """The memory after losses (k,), and gradients (k, n) if wanted, at the points that were asked for.
 
-        A loss that is not finite means that the point could not be evaluated.
+        A loss that is not finite means that the point could not be evaluated. Curvatures (k, n, n) are told only to a
+        method that wants them.
         """
+
+    def done(self, memory: Memory) -> bool:
+        """Whether it has converged: no further step would matter."""
+        return False
 
 
 def _require(method: Method, **ranges: tuple[float, float]) -> None:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.core.system import System
 from pullback.rollout.run import Run
 
-# Steps that are linearised at once: enough to keep a processor busy, few enough that memory does not follow the motion.
-TOGETHER = 64
 
+def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """A (steps, worlds, n, n) and B (steps, worlds, n, nu): x ⊕ dx goes to x' ⊕ (A dx + B du) at each step.
 
-def linearize_run(run: Run, in_worlds: Callable[[int], System] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """A (steps, n, n) and B (steps, n, nu) of a motion in one world, whose states were all kept.
-
-    x ⊕ dx goes to x' ⊕ (A dx + B du), in the tangents of the System's ``linearize``. Parameters are the System's own.
-    in_worlds: makes the System in a number of worlds, for those who keep it; the System's own ``in_worlds`` if None.
+    Tangents are those of the System's ``linearize``.
     """
-    if run.system.worlds != 1 or run.checkpoint_every != 1:
-        raise PullbackError("only a motion in one world, with all states kept, can be linearised step by step")
     if run.steps == 0:
         raise PullbackError("there are no steps to linearise")
-    together = min(TOGETHER, run.steps)
-    system = (in_worlds or run.system.in_worlds)(together)
-    found = []
-    for first in range(0, run.steps, together):
-        # the last ones again where the motion is shorter, since a System has a fixed number of worlds
-        rows = np.minimum(np.arange(first, first + together), run.steps - 1)
-        state = type(run.states)(*(to_numpy(field)[rows, 0] for field in run.states))
-        found.append(system.linearize(state, to_numpy(run.controls)[rows, 0]))
-    A, B = (np.concatenate(parts)[: run.steps] for parts in zip(*found, strict=True))
-    return A, B
+    parts = list(run.system.jacobians(run.every_state(), run.controls, run.params))
+    return np.concatenate([part.A for part in parts]), np.concatenate([part.B for part in parts])

@@ -11,6 +11,7 @@ import warp as wp
 from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
+from pullback.rollout.push import pushforward
 
 
 def rollout(
@@ -96,6 +97,12 @@ class Run:
             return type(self.states)(*(field[index : index + 2] for field in self.states))
         return self.system.steps(self._row(index), self.controls[first:end], params=self.params)
 
+    def every_state(self):
+        """The states of all steps, stepped again if they were not kept."""
+        if self.checkpoint_every == 1:
+            return self.states
+        return self.system.steps(self._row(0), self.controls, params=self.params)
+
     def contacts(self, step: int):
         """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
 
@@ -177,6 +184,19 @@ class Run:
         if all(bar is None or len(bar.shape) == 2 for bar in given):
             return None
         return type(given)(*(self._rows(b, k, first, end) for b, k in zip(given, self.states, strict=True)))
+
+    def pushforward(self, *, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
+        """Tangents of all states (steps + 1, worlds, 2nv, n) from n tangents each of the start, controls, parameters.
+
+        That of a state is [dq; dv], where dq moves q as a velocity would in unit time. Give at least one of
+        state:     (worlds, 2nv, n), of the start
+        controls:  (steps, worlds, nu, n)
+        params:    by name, e.g. {"mass": (worlds, nbody, n)}, or (nbody, n) for the same in all worlds
+
+        This is the Jacobian itself where many states and few variables matter, as in least squares. It costs 2nv
+        pullbacks of the run, however many variables there are.
+        """
+        return pushforward(self, state, controls, params)
 
     def _checked_bar(self, name: str, bar):
         """A cotangent of one field, in one of the three shapes."""

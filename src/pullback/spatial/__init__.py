@@ -4,22 +4,22 @@ Quaternions are ``wxyz``. A tangent rotates in the body's frame: q exp(d).
 """
 
 from pullback.spatial.rotations import (
+    log_jacobian,
     quat_bar_of_tangent,
     quat_conj,
     quat_exp,
     quat_log,
-    quat_log_adjoint,
     quat_matrix,
     quat_mul,
     tangent_of_quat_bar,
 )
 
 __all__ = [
+    "log_jacobian",
     "quat_bar_of_tangent",
     "quat_conj",
     "quat_exp",
     "quat_log",
-    "quat_log_adjoint",
     "quat_matrix",
     "quat_mul",
     "tangent_of_quat_bar",

@@ -41,16 +41,18 @@ def quat_log(q: np.ndarray) -> np.ndarray:
     return scale * q[..., 1:]
 
 
-def quat_log_adjoint(phi: np.ndarray, phi_bar: np.ndarray) -> np.ndarray:
-    """The cotangent (..., 3) of d in log(exp(phi) exp(d)) at d = 0 from that of the logarithm (..., 3)."""
-    phi, phi_bar = np.broadcast_arrays(phi, phi_bar)
-    angle = np.linalg.norm(phi, axis=-1, keepdims=True)
+def log_jacobian(phi: np.ndarray) -> np.ndarray:
+    """How quat_log(q exp(d)) moves with d about d = 0, (..., 3, 3), where phi (..., 3) is quat_log(q)."""
+    phi = np.asarray(phi, dtype=float)
+    angle = np.linalg.norm(phi, axis=-1)[..., None, None]
+    x, y, z = np.moveaxis(phi, -1, 0)
+    zero = np.zeros_like(x)
+    cross = np.stack([np.stack(r, -1) for r in ((zero, -z, y), (z, zero, -x), (-y, x, zero))], -2)
     half = angle / 2
-    small = half < 1e-2
-    safe = np.where(small, 1.0, half)
-    # (1 - half cot half) / angle², and its series where that loses its digits
-    curve = np.where(small, (1 + half**2 / 15) / 12, (1 - safe / np.tan(safe)) / (4 * safe**2))
-    return phi_bar - 0.5 * np.cross(phi, phi_bar) + curve * np.cross(phi, np.cross(phi, phi_bar))
+    # (1 - half cot half) / angle², and below a milliradian its series, which is exact to rounding there
+    safe = np.where(half > 5e-4, half, 1.0)
+    second = np.where(half > 5e-4, (1 - safe / np.tan(safe)) / (4 * safe**2), 1 / 12 + half**2 / 180)
+    return np.eye(3) + cross / 2 + second * (cross @ cross)
 
 
 def quat_matrix(q: np.ndarray) -> np.ndarray:

@@ -1,11 +1,23 @@
 """Named problems, and the means to write one's own."""
 
-from pullback.tasks import golf, racecar, throw
+from pullback.tasks import golf, identify, racecar, throw
+from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.task import Camera, Loss, Task
 from pullback.tasks.tracking import Tracking
-from pullback.tasks.variables import Controls, Parameters
+from pullback.tasks.variables import Controls, Factors, Parameters
 
 # What makes each: a task is made when it is asked for.
-TASKS = {"throw": throw.throw, "golf": golf.golf, "racecar": racecar.racecar}
+TASKS = {"throw": throw.throw, "golf": golf.golf, "racecar": racecar.racecar, "identify": identify.identify}
 
-__all__ = ["TASKS", "Camera", "Controls", "Loss", "Parameters", "Task", "Tracking"]
+__all__ = [
+    "TASKS",
+    "Camera",
+    "Controls",
+    "Factors",
+    "Loss",
+    "Parameters",
+    "Recording",
+    "Residuals",
+    "Task",
+    "Tracking",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
-from pullback.plan import LBFGS, Found, Method
+from pullback.plan import LBFGS, Estimate, Found, Method, estimate
 from pullback.rollout import Run, rollout
+from pullback.tasks.residuals import Residuals
 from pullback.tasks.variables import Variables
 
 
@@ -43,11 +44,13 @@ class Task:
 
     name, about:  of the task; ``about`` in one line
     system:       with one world
-    start:        its state
-    find:         :class:`Controls` or :class:`Parameters`
-    loss:         of a run, a :class:`Loss`; runs may have several worlds
-    figure:       of a run, (worlds,): how far it is from solved, in ``unit``
+    start:        its state; or several, (motions, ...): motions of the same variables, whose losses are added up
+    find:         :class:`Controls`, :class:`Parameters` or :class:`Factors`
+    loss:         of a run, a :class:`Loss` or :class:`Residuals`; runs may have several worlds
+    figure:       of a run, (worlds,): how far it is from solved, in ``unit``; the worst of several motions counts
     target:       the task is solved where the figure is at most this
+    judged:       the figure is for the end alone, and no reason to stop: where it needs what is looked for, say
+    truth:        what the variables stand for, (n,), where it is known, to be compared with an estimate
     method:       that does well
     iterations:   after which to give up
     baseline:     a method without gradients, tuned to this task, for comparison
@@ -60,10 +63,12 @@ class Task:
     system: System
     start: Any
     find: Variables
-    loss: Callable[[Run], Loss]
+    loss: Callable[[Run], Loss | Residuals]
     figure: Callable[[Run], np.ndarray]
     target: float
     unit: str = ""
+    judged: bool = False
+    truth: np.ndarray | None = None
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100
     baseline: Method | None = None
@@ -83,9 +88,14 @@ class Task:
         """The first guess and the bounds of the variables, (n,) each."""
         return self.find.begin(self.system)
 
-    def start_in(self, worlds: int):
-        """The start in so many worlds."""
-        return type(self.start)(*(np.repeat(to_numpy(x), worlds, axis=0) for x in self.start))
+    @property
+    def motions(self) -> int:
+        """How many motions a point has."""
+        return len(self.start[0])
+
+    def start_in(self, copies: int):
+        """The start, so many times over."""
+        return type(self.start)(*(np.concatenate([to_numpy(x)] * copies) for x in self.start))
 
     def starting(self, state) -> Task:
         """The same task from another state."""
@@ -94,37 +104,84 @@ class Task:
         return task
 
     def run(self, points: np.ndarray) -> Run:
-        """The motion of points (n,) or (k, n), one a world."""
+        """The motions of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
         points = np.atleast_2d(np.asarray(points, dtype=float))
-        system = self.in_worlds(len(points))
+        system = self.in_worlds(len(points) * self.motions)
         start = self.start_in(len(points))
-        controls, params = self.find.decode(system, points)
+        controls, params = self.find.decode(system, self._each(points))
         return rollout(system, start, controls, params=params or None)
 
-    def __call__(self, points: np.ndarray, wants_gradients: bool) -> Found:
+    def _each(self, points: np.ndarray) -> np.ndarray:
+        """Points (k, n) for every motion."""
+        return np.repeat(points, self.motions, axis=0)
+
+    def _by_point(self, x: np.ndarray) -> np.ndarray:
+        """(k · motions, ...) as (k, motions, ...)."""
+        x = np.asarray(x, dtype=float)
+        return x.reshape(-1, self.motions, *x.shape[1:])
+
+    def __call__(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
         """Losses, gradients and figures of points (k, n): what :func:`pullback.plan.minimise` asks for."""
         try:
             run = self.run(points)
         except PullbackError:
-            return self._one_by_one(points, wants_gradients)
-        values, bars, controls_bar = self.loss(run)
-        gradients = None
-        if wants_gradients:
-            try:
-                pulled = run.pullback(**bars, wants_params=self.find.wants_params)
-            except GradientOverflow:
-                return self._one_by_one(points, wants_gradients)
-            if controls_bar is not None:
-                pulled = replace(pulled, control=to_numpy(pulled.control) + controls_bar)
-            gradients = self.find.pull(run.system, points, pulled)
-        return Found(np.asarray(values, dtype=float), gradients, np.asarray(self.figure(run), dtype=float))
+            return self._one_by_one(points, wants_gradients, wants_curvature)
+        loss = self.loss(run)
+        try:
+            if wants_curvature:
+                losses, gradients, curvatures = self._least_squares(points, run, loss)
+            else:
+                losses, gradients, curvatures = self._shooting(points, run, loss, wants_gradients)
+        except GradientOverflow:
+            return self._one_by_one(points, wants_gradients, wants_curvature)
+        return Found(losses, gradients, self._by_point(self.figure(run)).max(axis=1), curvatures)
 
-    def _one_by_one(self, points: np.ndarray, wants_gradients: bool) -> Found:
+    def bars(self, run: Run) -> Mapping[str, Any]:
+        """The cotangents of the loss by the states of a run, as ``run.pullback`` takes them."""
+        loss = self.loss(run)
+        return loss.bars(run) if isinstance(loss, Residuals) else loss.bars
+
+    def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals, wants_gradients: bool):
+        """Losses (k,), gradients (k, n) if they are wanted, and no curvatures."""
+        squares = isinstance(loss, Residuals)
+        losses = self._by_point(loss.losses() if squares else loss.values).sum(axis=1)
+        if not wants_gradients:
+            return losses, None, None
+        loss = Loss(losses, loss.bars(run)) if squares else loss
+        pulled = run.pullback(**loss.bars, wants_params=self.find.wants_params)
+        if loss.controls_bar is not None:
+            pulled = replace(pulled, control=to_numpy(pulled.control) + loss.controls_bar)
+        return losses, self._by_point(self.find.pull(run.system, self._each(points), pulled)).sum(axis=1), None
+
+    def _least_squares(self, points: np.ndarray, run: Run, residuals: Loss | Residuals):
+        """Losses (k,), gradients (k, n) and curvatures (k, n, n), all from the Jacobian of the residuals."""
+        if not isinstance(residuals, Residuals):
+            raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
+        tangents = run.pushforward(**self.find.push(run.system, self._each(points)))
+        jacobians = residuals.by_variables(tangents)  # (k · motions, m, n)
+        values = residuals.values.transpose(1, 0, 2).reshape(len(jacobians), -1)
+        gradients = self._by_point(np.einsum("wm,wmn->wn", values, jacobians)).sum(axis=1)
+        curvatures = self._by_point(jacobians.transpose(0, 2, 1) @ jacobians).sum(axis=1)
+        return self._by_point(residuals.losses()).sum(axis=1), gradients, curvatures
+
+    def estimate(self, x: np.ndarray, **options) -> Estimate:
+        """How well the variables are known at a minimum x (n,) of a loss that is :class:`Residuals`."""
+        x = np.asarray(x, dtype=float)
+        found = self(x[None], True, True)
+        if not np.isfinite(found.losses[0]):
+            raise PullbackError("there is no estimate where the motion cannot be simulated")
+        count = self.loss(self.run(x)).values.size
+        labels = self.find.labels(self.system)
+        natural = partial(self.find.natural, self.system)
+        return estimate(x, found.losses[0], found.curvatures[0], count, labels=labels, natural=natural, **options)
+
+    def _one_by_one(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
         """One motion that cannot be simulated, or pulled back, must not spoil the others."""
         if len(points) == 1:
             nothing = np.full(points.shape, np.nan)
-            return Found(np.full(1, np.inf), nothing if wants_gradients else None, np.full(1, np.inf))
-        parts = [self(point[None], wants_gradients) for point in points]
-        gradients = np.concatenate([part.gradients for part in parts]) if wants_gradients else None
-        losses, figures = (np.concatenate([getattr(part, name) for part in parts]) for name in ("losses", "figures"))
-        return Found(losses, gradients, figures)
+            curvatures = np.full((1, *2 * points.shape[1:]), np.nan) if wants_curvature else None
+            return Found(np.full(1, np.inf), nothing if wants_gradients else None, np.full(1, np.inf), curvatures)
+        parts = [self(point[None], wants_gradients, wants_curvature) for point in points]
+        names = ("losses", "gradients", "figures", "curvatures")
+        columns = ([getattr(part, name) for part in parts] for name in names)
+        return Found(*(None if column[0] is None else np.concatenate(column) for column in columns))

@@ -42,7 +42,7 @@ class Tracking:
 
     def __call__(self, run: Run) -> Loss:
         away, weights = self._away(run)
-        bar = run.system.difference_adjoint(self._goals(run), _numbers(run.states), weights * away)
+        bar = np.einsum("twi,twij->twj", weights * away, run.system.difference_jacobian(away))
         controls = to_numpy(run.controls)
         effort = np.broadcast_to(np.asarray(self.effort, dtype=float), controls.shape)
         values = (weights * away**2).sum(axis=(0, 2)) / 2 + (effort * controls**2).sum(axis=(0, 2)) / 2
@@ -53,9 +53,7 @@ class Tracking:
     def expand(self, run: Run) -> Expansion:
         """Of a motion in one world."""
         away, weights = (x[:, 0] for x in self._away(run))
-        size, system = away.shape[-1], run.system
-        goal, state = (_row_wise(states, (len(away), size)) for states in (self._goals(run), run.states))
-        rows = system.difference_adjoint(goal, state, np.broadcast_to(np.eye(size), (len(away), size, size)))
+        rows = run.system.difference_jacobian(away)
         weighted = weights[:, :, None] * rows
         effort = np.broadcast_to(np.asarray(self.effort, dtype=float), to_numpy(run.controls)[:, 0].shape)
         return Expansion(
@@ -67,7 +65,7 @@ class Tracking:
 
     def _away(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
         """Tangents from the goal (steps + 1, worlds, n), and their weights."""
-        away = run.system.difference(self._goals(run), _numbers(run.states))
+        away = run.system.difference(self._goals(run), run.states)
         try:
             weights = np.broadcast_to(self._rows(self.weights), away.shape)
         except ValueError:
@@ -97,12 +95,3 @@ class Tracking:
         """With an axis for worlds, if there is one for steps."""
         x = np.asarray(x, dtype=float)
         return x[:, None] if x.ndim == 2 else x
-
-
-def _numbers(states):
-    return type(states)(*(to_numpy(field) for field in states))
-
-
-def _row_wise(states, shape: tuple[int, int]):
-    """States of one world, each repeated for every row of a matrix: (steps + 1, n, size)."""
-    return type(states)(*(np.broadcast_to(to_numpy(x), (*shape, x.shape[-1])) for x in states))

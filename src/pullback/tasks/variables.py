@@ -1,4 +1,4 @@
-"""What a task may look for: the controls of a motion, or parameters of the System."""
+"""What a task may look for: the controls of a motion, or parameters of the System, or factors of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
+from pullback.rollout.entries import entry_name
 
 
 class Variables(ABC):
@@ -28,6 +29,18 @@ class Variables(ABC):
     @abstractmethod
     def pull(self, system: System, points: np.ndarray, bars: Bars) -> np.ndarray:
         """Cotangents (k, n) of the points from those of controls and parameters."""
+
+    @abstractmethod
+    def push(self, system: System, points: np.ndarray) -> dict:
+        """Tangents of controls and parameters by every variable, (..., n), as ``run.pushforward`` takes them."""
+
+    def labels(self, system: System) -> tuple[str, ...]:
+        """What the variables are called."""
+        return tuple(f"x{i}" for i in range(len(self.begin(system)[0])))
+
+    def natural(self, system: System, x: np.ndarray) -> np.ndarray:
+        """What variables (n,) stand for, one number each."""
+        return x
 
     wants_params = False
 
@@ -113,6 +126,12 @@ class Controls(Variables):
         knots = padded.reshape(self.knots, self.hold, *bar.shape[1:]).sum(axis=1)
         return (knots.transpose(1, 0, 2) * self.scale_in(system)).reshape(len(points), -1)
 
+    def push(self, system, points):
+        moves = np.zeros((self.steps, len(points), system.nu, self.knots, system.nu))
+        for t in range(self.driven):
+            moves[t, :, :, t // self.hold] = np.diag(self.scale_in(system))
+        return {"controls": moves.reshape(self.steps, len(points), system.nu, -1)}
+
 
 @dataclass(frozen=True)
 class Parameters(Variables):
@@ -121,7 +140,7 @@ class Parameters(Variables):
     steps:     of the motion
     entries:   by name of the parameter, a mask or an index of the entries that are looked for; ``...`` for all
     start:     first guesses by name; those of the System if there are none
-    controls:  of the motion (steps, nu); zero if None
+    controls:  of the motion (steps, nu), or of each motion (steps, motions, nu); zero if None
     tied:      names whose entries all have the same value: one variable
     linear:    names whose variables are the entries themselves and not their logarithms
     low, high: bounds of the variables
@@ -178,8 +197,7 @@ class Parameters(Variables):
             value = np.repeat(self._base(system, name)[None], len(points), axis=0)
             value[:, mask] = x if name in self.linear else np.exp(x)
             params[name] = value
-        controls = np.zeros((self.steps, system.nu)) if self.controls is None else np.asarray(self.controls)
-        return np.ascontiguousarray(np.repeat(controls[:, None], len(points), axis=1), dtype=system.dtype), params
+        return _repeated(self.controls, self.steps, system, len(points)), params
 
     def pull(self, system, points, bars):
         result = np.zeros(points.shape)
@@ -188,3 +206,99 @@ class Parameters(Variables):
             bar = bar if name in self.linear else bar * np.exp(x)
             result[:, where] = bar.sum(axis=1, keepdims=True) if name in self.tied else bar
         return result
+
+    def push(self, system, points):
+        tangents = {}
+        for name, mask, x, where in self._parts(system, points):
+            tangent = np.zeros((len(points), *mask.shape, points.shape[1]))
+            rate = np.ones((len(points), int(mask.sum()))) * (1.0 if name in self.linear else np.exp(x))
+            columns = np.arange(where.start, where.stop) + np.zeros(rate.shape[1], dtype=int)
+            tangent[(slice(None), *np.nonzero(mask), columns)] = rate
+            tangents[name] = tangent
+        return {"params": tangents}
+
+    def labels(self, system):
+        found = []
+        for name, mask, x, _ in self._parts(system, np.zeros((1, len(self.begin(system)[0])))):
+            places = [tuple(int(i) for i in index) for index in np.argwhere(mask)]
+            words = [f"{name} of {entry_name(system, name, at, kind='params', steps=1)}" for at in places]
+            found += words if x.shape[1] == len(words) and name not in self.tied else [f"{name}, all of {len(words)}"]
+        return tuple(found)
+
+    def natural(self, system, x):
+        values = [
+            part[0] if name in self.linear else np.exp(part[0]) for name, _, part, _ in self._parts(system, x[None])
+        ]
+        return np.concatenate(values)
+
+
+@dataclass(frozen=True)
+class Factors(Variables):
+    """Factors of the System's parameters, one a group of entries; variables are their logarithms, so zero at first.
+
+    steps:     of the motion
+    groups:    by what to call them, the name of a parameter and a mask or an index of the entries that share the
+               factor: {"mass of the trunk": ("mass", 1), "inertia of the trunk": ("inertia", 1)}
+    controls:  of the motion (steps, nu), or of each motion (steps, motions, nu); zero if None
+    most:      the largest factor, and one over the least [1]
+    """
+
+    steps: int
+    groups: Mapping[str, tuple[str, object]]
+    controls: np.ndarray | None = None
+    most: float = np.inf
+
+    wants_params = True
+
+    def _weights(self, system: System) -> dict[str, np.ndarray]:
+        """By name of the parameter, which entries each factor multiplies: (*shape, n)."""
+        weights = {}
+        for j, (label, (name, index)) in enumerate(self.groups.items()):
+            if name not in system.params:
+                raise PullbackError(f"{label!r}: there is no parameter {name!r}; there are {', '.join(system.params)}")
+            shape = system.params[name].shape
+            of = weights.setdefault(name, np.zeros((*shape, len(self.groups))))
+            mask = np.zeros(shape, dtype=bool)
+            mask[index] = True
+            if not np.any(system.params[name][mask]):
+                raise PullbackError(f"{label!r}: a factor of {name!r} changes nothing, since it is zero there")
+            of[mask, j] = 1.0
+        return weights
+
+    def begin(self, system):
+        self._weights(system)
+        x = np.zeros(len(self.groups))
+        return x, x - np.log(self.most), x + np.log(self.most)
+
+    def _values(self, system: System, weights: dict[str, np.ndarray], points: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            name: system.params[name] * np.exp(np.einsum("...n,kn->k...", w, points)) for name, w in weights.items()
+        }
+
+    def decode(self, system, points):
+        params = self._values(system, self._weights(system), points)
+        return _repeated(self.controls, self.steps, system, len(points)), params
+
+    def pull(self, system, points, bars):
+        weights = self._weights(system)
+        values = self._values(system, weights, points)
+        flat = ((values[n] * bars.params[n]).reshape(len(points), -1) for n in weights)
+        return sum(bar @ w.reshape(-1, w.shape[-1]) for bar, w in zip(flat, weights.values(), strict=True))
+
+    def push(self, system, points):
+        weights = self._weights(system)
+        values = self._values(system, weights, points)
+        return {"params": {name: values[name][..., None] * w for name, w in weights.items()}}
+
+    def labels(self, system):
+        return tuple(self.groups)
+
+    def natural(self, system, x):
+        return np.exp(x)
+
+
+def _repeated(controls: np.ndarray | None, steps: int, system: System, worlds: int) -> np.ndarray:
+    """Given controls (steps, nu) or (steps, motions, nu), for so many worlds."""
+    controls = np.zeros((steps, system.nu)) if controls is None else np.asarray(controls)
+    controls = controls[:, None] if controls.ndim == 2 else controls
+    return np.ascontiguousarray(np.tile(controls, (1, worlds // controls.shape[1], 1)), dtype=system.dtype)

@@ -3,7 +3,7 @@
 from pullback.view.drawing import LAYERS, Drawing, draw
 from pullback.view.export import export
 from pullback.view.motion import draw_run, load_motion, save_motion
-from pullback.view.plots import plot_curve
+from pullback.view.plots import plot_curve, plot_intervals
 from pullback.view.pushes import body_gradients
 from pullback.view.replay import write_page, write_replay
 from pullback.view.server import Viewer
@@ -18,6 +18,7 @@ __all__ = [
     "export",
     "load_motion",
     "plot_curve",
+    "plot_intervals",
     "save_motion",
     "write_page",
     "write_replay",

@@ -1,4 +1,4 @@
-"""Curves as PNG pictures, for loss histories and the like."""
+"""Curves and intervals as PNG pictures, for loss histories and estimates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pullback.core.errors import PullbackError
 
 # One accent, quiet greys: the curve is what should be seen first.
-CURVE_COLOUR, TEXT_COLOUR, GRID_COLOUR = "#2f6fde", "#2b313b", "#e3e6eb"
+CURVE_COLOUR, TEXT_COLOUR, GRID_COLOUR, TRUTH_COLOUR = "#2f6fde", "#2b313b", "#e3e6eb", "#e8711f"
 MARKED_UP_TO = 40  # points; with more, the markers would hide the line
 
 
@@ -27,35 +27,82 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
     if not np.isfinite(curve).all():
         raise PullbackError(f"values[{int(np.argmin(np.isfinite(curve)))}] is not finite")
 
-    try:
-        # pyplot is avoided on purpose: it picks a backend and keeps figures for the whole process.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise PullbackError('plot_curve needs matplotlib: pip install "pullback[view]"') from None
-
-    figure = Figure(figsize=(7.0, 4.2), dpi=150, facecolor="white", layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, (axes,) = _figure((7.0, 4.2), 1)
     marker = "o" if curve.size <= MARKED_UP_TO else ""
     axes.plot(np.arange(curve.size), curve, color=CURVE_COLOUR, linewidth=1.8, marker=marker, markersize=3.5)
     if log and (curve > 0.0).all():
         axes.set_yscale("log")
-    # Titles may hold names from files, so a "$" in them is a dollar sign and not the start of a formula.
-    axes.set_title(title, color=TEXT_COLOUR, fontsize=12, fontweight="bold", loc="left", pad=10, parse_math=False)
+    _title(axes, title)
     axes.set_xlabel(xlabel, color=TEXT_COLOUR, parse_math=False)
     axes.set_ylabel(ylabel, color=TEXT_COLOUR, parse_math=False)
-    axes.tick_params(which="both", color=GRID_COLOUR, labelcolor=TEXT_COLOUR, labelsize=9)
-    axes.grid(True, color=GRID_COLOUR, linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(GRID_COLOUR)
+    return _write(figure, path)
+
+
+def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, truth=None) -> Path:
+    """Write estimates (n,) with their intervals as a PNG picture at ``path``, one line each, and return that path.
+
+    With true values (n,) a second column shows what the intervals are next to them, in per cent. An interval that is
+    not finite is left out.
+    """
+    values, low, high = (np.asarray(x, dtype=np.float64) for x in (values, low, high))
+    labels = [str(label) for label in labels]
+    if not values.ndim == low.ndim == high.ndim == 1 or not len(labels) == values.size == low.size == high.size > 0:
+        shapes = f"{len(labels)} labels, {values.shape}, {low.shape} and {high.shape}"
+        raise PullbackError(f"labels, values, low and high must have the same length, at least 1, not {shapes}")
+    rows = np.arange(values.size)
+    known = np.isfinite(low) & np.isfinite(high)
+    figure, columns = _figure((8.0, 1.2 + 0.17 * values.size), 1 if truth is None else 2)
+    columns[0].hlines(rows[known], low[known], high[known], color=CURVE_COLOUR, linewidth=1.6)
+    columns[0].plot(values[known], rows[known], "o", color=CURVE_COLOUR, markersize=4, label="estimate")
+    columns[0].set_xlabel(xlabel, color=TEXT_COLOUR, parse_math=False)
+    columns[0].set_yticks(rows, labels, fontsize=7)
+    columns[0].set_ylim(values.size - 0.4, -0.6)
+    _title(columns[0], title)
+    if truth is not None:
+        truth = np.asarray(truth, dtype=np.float64)
+        columns[0].plot(truth, rows, "|", color=TRUTH_COLOUR, markersize=8, markeredgewidth=1.8, label="truth")
+        columns[0].legend(loc="best", fontsize=8, frameon=False)
+        ends = [100 * (x[known] / truth[known] - 1) for x in (low, high, values)]
+        columns[1].axvline(0.0, color=TRUTH_COLOUR, linewidth=1.2)
+        columns[1].hlines(rows[known], *ends[:2], color=CURVE_COLOUR, linewidth=1.6)
+        columns[1].plot(ends[2], rows[known], "o", color=CURVE_COLOUR, markersize=3)
+        columns[1].set_xlabel("from the truth [%]", color=TEXT_COLOUR)
+        columns[1].set_yticks(rows, [])
+        columns[1].set_ylim(columns[0].get_ylim())
+    return _write(figure, path)
+
+
+def _figure(size: tuple[float, float], columns: int):
+    """An empty figure and its axes, in our style."""
+    try:
+        # pyplot is avoided on purpose: it picks a backend and keeps figures for the whole process.
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PullbackError('plots need matplotlib: pip install "pullback[view]"') from None
+    figure = Figure(figsize=size, dpi=150 if columns == 1 else 110, facecolor="white", layout="constrained")
+    all_axes = figure.subplots(1, columns, squeeze=False)[0]
+    for axes in all_axes:
+        axes.tick_params(which="both", color=GRID_COLOUR, labelcolor=TEXT_COLOUR, labelsize=9)
+        axes.grid(True, color=GRID_COLOUR, linewidth=0.8)
+        axes.set_axisbelow(True)
+        for side, spine in axes.spines.items():
+            spine.set_visible(side in ("left", "bottom"))
+            spine.set_color(GRID_COLOUR)
+    return figure, all_axes
+
+
+def _title(axes, title: str) -> None:
+    # Titles may hold names from files, so a "$" in them is a dollar sign and not the start of a formula.
+    axes.set_title(title, color=TEXT_COLOUR, fontsize=12, fontweight="bold", loc="left", pad=10, parse_math=False)
+
+
+def _write(figure, path) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     try:
         target = Path(path)
         with target.open("wb") as picture:
-            canvas.print_png(picture)
+            FigureCanvasAgg(figure).print_png(picture)
     except (OSError, TypeError, ValueError) as problem:
         raise PullbackError(f"cannot write the plot to {path!r}: {problem}") from None
     return target

@@ -1,0 +1,95 @@
+"""Gauss-Newton for sums of squares, damped as Levenberg and Marquardt do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.plan.methods import Memory, Method, _inside, _require
+
+
+@dataclass(frozen=True)
+class GaussNewton(Method):
+    """Steps to the minimum of the loss with its residuals linearised, for losses that are half a sum of squares.
+
+    The problem gives JᵀJ as the curvature, J being the Jacobian of the residuals. A step that does not lower the loss,
+    or leads where nothing can be evaluated, is tried again with ten times the damping (Marquardt, 1963); one that does
+    as well as the linearisation promised lowers the damping (Nielsen, 1999).
+
+    damping:    at first, against the diagonal of the curvature [1]
+    tolerance:  it has converged when a whole step promises to lower the loss by less than this share [1]
+    """
+
+    damping: float = 1e-3
+    tolerance: float = 1e-8
+
+    wants_curvature = True
+
+    SUFFICIENT = 1e-4  # share of the promised decrease, at least
+    WEAKEST, STRONGEST = 1e-10, 1e10  # damping; more than this, and steps are lost in rounding
+    NO_CURVATURE = 1e-14  # share of the largest eigenvalue that is rounding
+
+    def __post_init__(self):
+        _require(self, damping=(0, self.STRONGEST), tolerance=(0, 1))
+
+    def begin(self, x, low, high, seed):
+        return {
+            "x": x, "low": low, "high": high, "loss": np.array(np.nan), "gradient": np.zeros_like(x),
+            "curvature": np.zeros((len(x), len(x))), "step": np.zeros_like(x), "damping": np.array(self.damping),
+            "promise": np.array(np.inf),
+        }  # fmt: skip
+
+    def ask(self, memory):
+        return _inside(memory["x"] + memory["step"], memory)[None]
+
+    def tell(self, memory, losses, gradients, curvatures):
+        point, loss = self.ask(memory)[0], losses[0]
+        if not np.isfinite(memory["loss"]):  # the first of all
+            if not np.isfinite(loss):
+                raise PullbackError("the first guess cannot be evaluated: its loss is not finite, or its gradient")
+            return self._aim({**memory, "loss": loss, "gradient": gradients[0], "curvature": curvatures[0]})
+        step, damping = point - memory["x"], float(memory["damping"])
+        promised = -float(memory["gradient"] @ step + step @ memory["curvature"] @ step / 2)
+        kept = (memory["loss"] - loss) / promised if np.isfinite(loss) and promised > 0 else -np.inf
+        if kept < self.SUFFICIENT:
+            return self._aim({**memory, "damping": np.array(10 * max(damping, self.WEAKEST))})
+        damping = max(damping * max(1 / 3, 1 - (2 * kept - 1) ** 3), self.WEAKEST)
+        known = {"x": point, "loss": loss, "gradient": gradients[0], "curvature": curvatures[0]}
+        return self._aim({**memory, **known, "damping": np.array(damping)})
+
+    def done(self, memory):
+        small = memory["promise"] <= self.tolerance * memory["loss"]
+        return bool(np.isfinite(memory["loss"]) and (small or memory["damping"] > self.STRONGEST))
+
+    def _aim(self, memory: Memory) -> Memory:
+        """The next step, and what a whole one would promise."""
+        x, gradient, curvature = memory["x"], memory["gradient"], memory["curvature"]
+        # what a bound holds in place is left out
+        free = ~((x <= memory["low"]) & (gradient > 0) | (x >= memory["high"]) & (gradient < 0))
+        values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
+        certain = values > self.NO_CURVATURE * values.max(initial=0.0)
+        along = vectors.T[certain] @ gradient[free]
+        promise = np.sum(along**2 / values[certain]) / 2
+        return {**memory, "step": self._step(memory, free), "promise": np.array(promise)}
+
+    @staticmethod
+    def _step(memory: Memory, free: np.ndarray) -> np.ndarray:
+        """The damped step, to the bounds at most: variables that would cross one stop there, and the rest make do."""
+        x, gradient, curvature = memory["x"], memory["gradient"], memory["curvature"]
+        diagonal = np.diag(curvature)
+        # a variable without any influence has no gradient either, and stays where it is
+        scale = np.where(diagonal > 0, diagonal, 1.0)
+        damped = curvature + memory["damping"] * np.diag(scale)
+        step, moving = np.zeros_like(x), free.copy()
+        while np.any(moving):
+            held = np.where(moving, 0.0, step)
+            push = -(gradient + damped @ held)[moving]
+            step[moving] = np.linalg.lstsq(damped[np.ix_(moving, moving)], push, rcond=None)[0]
+            crossing = moving & ((x + step < memory["low"]) | (x + step > memory["high"]))
+            if not np.any(crossing):
+                break
+            step[crossing] = (_inside(x + step, memory) - x)[crossing]
+            moving &= ~crossing
+        return step

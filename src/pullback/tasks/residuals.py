@@ -1,0 +1,100 @@
+"""Losses that are half a sum of squares, of which Gauss-Newton and confidence intervals make more than a gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pullback.core.arrays import checked, to_numpy
+from pullback.core.errors import PullbackError
+from pullback.model import Model
+from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian
+from pullback.rollout import Run
+
+
+class Residuals(NamedTuple):
+    """Residuals of some states of a run, and how they move with those states.
+
+    steps:      (rows,) which states
+    values:     (rows, worlds, m)
+    jacobians:  (rows, worlds, m, 2nv) by the tangent [dq; dv] of the state
+    """
+
+    steps: np.ndarray
+    values: np.ndarray
+    jacobians: np.ndarray
+
+    def losses(self) -> np.ndarray:
+        """Half the sum of squares (worlds,)."""
+        return np.sum(self.values**2, axis=(0, 2)) / 2
+
+    def bars(self, run: Run) -> dict[str, np.ndarray]:
+        """The cotangents of the loss, as ``run.pullback`` takes them."""
+        tangent_bar = np.einsum("twm,twmi->twi", self.values, self.jacobians)
+        nv = run.system.nv
+        q_bar, v_bar = np.zeros(run.q.shape), np.zeros(run.v.shape)
+        q = to_numpy(run.q)[self.steps]
+        q_bar[self.steps] = coordinates_of_tangent(run.system.model, q, tangent_bar[..., :nv])
+        v_bar[self.steps] = tangent_bar[..., nv:]
+        return {"q_bar": q_bar, "v_bar": v_bar}
+
+    def by_variables(self, tangents: np.ndarray) -> np.ndarray:
+        """The Jacobian (worlds, rows · m, n) from tangents of all states, which ``run.pushforward`` gives."""
+        blocks = self.jacobians @ tangents[self.steps]
+        return blocks.transpose(1, 0, 2, 3).reshape(blocks.shape[1], -1, blocks.shape[3])
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A motion that was measured, of one robot or of several motions. Called with a run, it gives the Residuals.
+
+    Each of the 2nv channels is compared in units of its own standard deviation over the recording, so noise in per cent
+    of the signal is the same for all. The start is not compared: it is what the run was given.
+
+    model:  of the robot
+    q, v:   (steps + 1, motions, nq) and (steps + 1, motions, nv), as in a run
+    every:  steps from one measurement to the next
+    """
+
+    model: Model
+    q: np.ndarray
+    v: np.ndarray
+    every: int = 1
+
+    def __post_init__(self):
+        steps, motions = np.shape(self.q)[:2] if np.ndim(self.q) == 3 else (0, 0)
+        for name, size in (("q", self.model.nq), ("v", self.model.nv)):
+            axes = ("steps + 1", "motions", f"n{name}")
+            value = checked(getattr(self, name), (steps, motions, size), "float64", f"recorded {name}", axes)
+            object.__setattr__(self, name, value)
+        if not 1 <= self.every < steps:
+            raise PullbackError(f"every must be from 1 to the number of steps, {steps - 1}, not {self.every!r}")
+
+    def scale(self) -> np.ndarray:
+        """The standard deviation of each channel (2nv,), in its own unit."""
+        scale = channel_deviations(self.model, self.q, self.v)
+        if np.any(scale == 0):
+            raise PullbackError(f"channel {int(np.argmin(scale))} of the 2nv recorded does not move: no scale for it")
+        return scale
+
+    def __call__(self, run: Run) -> Residuals:
+        steps = np.arange(self.every, run.steps + 1, self.every)
+        if len(self.q) != run.steps + 1 or run.q.shape[1] % self.q.shape[1]:
+            raise PullbackError(f"a run of shape {run.q.shape} cannot be compared with a recording of {self.q.shape}")
+        copies = run.q.shape[1] // self.q.shape[1]
+        q, v = (np.tile(x[steps], (1, copies, 1)) for x in (self.q, self.v))
+        apart = difference(self.model, q, to_numpy(run.q)[steps])
+        nv, scale = self.model.nv, self.scale()
+        values = np.concatenate([apart, to_numpy(run.v)[steps] - v], axis=2) / scale
+        jacobians = np.zeros((*values.shape, 2 * nv))
+        jacobians[..., :nv, :nv] = difference_jacobian(self.model, apart)
+        jacobians[..., nv:, nv:] = np.eye(nv)
+        return Residuals(steps, values, jacobians / scale[:, None])
+
+
+def channel_deviations(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Standard deviations (2nv,) of the coordinates, in the tangent space of the first, and of the velocities."""
+    moved = difference(model, q[:1, :1], q)
+    return np.concatenate([x.reshape(-1, x.shape[-1]).std(axis=0) for x in (moved, v)])
