@@ -21,6 +21,9 @@ a block's neighbours, are listed. An update of block k is
 
     residual = Σ A_kn λ_n,   wish = λ_k - weight (b_k + residual + softness λ_k),   λ_k = wish within bounds.
 
+Sweeps go up and down in turn. When one that goes up comes to block k, nothing has changed above k since the last one
+came down past it. So half of the sum is known, and only that over the neighbours below k is new; going down, above.
+
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, A = Bᵀ B, and velocities change by Wᵀ y with
 y = B λ. All that is made of B are products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no
 derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
@@ -29,8 +32,7 @@ derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (W�
     y       whitened change of velocity                                  r.step
     b       J v* - target                                                r.z_free
     λ       impulses                                                     r.force
-    A       blocks, by block and neighbour                               r.A
-            what a unit of the normal's impulse does to its own contact  r.cross
+    A       blocks, by neighbour and block; with itself                  r.A, r.own
             how far an update goes for a unit of velocity                r.weight
     t / h   when bouncing surfaces touch, in steps                       r.moment
 """
@@ -195,32 +197,37 @@ def block_product(m: Tree, r: Rows, k: int, n: int, slot: int):
 
 @wp.func(inline=True)
 def add_neighbour(r: Rows, k: int, n: int, A: matr, slot: int):
-    count = r.neighbours[k, slot]
-    at = k * r.neighbours.shape[0] + count
-    r.neighbour[at, slot] = n
-    r.A[at, slot] = A
-    r.neighbours[k, slot] = count + 1
+    """A: A_nk"""
+    count = int(r.neighbours[k, slot])
+    r.neighbour[count, k, slot] = wp.uint16(n)
+    r.A[count, k, slot] = A
+    r.neighbours[k, slot] = wp.uint16(count + 1)
 
 
 @wp.func
-def find_neighbours(m: Tree, r: Rows, softness: real, k: int, slot: int):
-    """A of block k with itself and with those before it."""
-    r.neighbours[k, slot] = 0
-    for n in range(k):
-        if share_a_tree(r, k, n, slot):
-            A = block_product(m, r, k, n, slot)
-            add_neighbour(r, k, n, A, slot)
-            add_neighbour(r, n, k, wp.transpose(A), slot)
-    own = block_product(m, r, k, k, slot)
-    add_neighbour(r, k, k, own, slot)
-    # The weight is the same for both tangents, so that where they are shortened to their bound friction is opposite to
-    # sliding; and no more than the larger eigenvalue of their block allows.
-    weight = only_normal(real(1.0) / (own[0, 0] + softness))
-    if has_tangents(r, k, slot):
-        weight[1] = real(1.0) / (own[1, 1] + own[2, 2] + softness)
-        weight[2] = weight[1]
-    r.weight[k, slot] = weight
-    r.cross[k, slot] = vecr(own[0, 0], own[1, 0], own[2, 0])
+def find_neighbours(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
+    """A of all blocks, each with those before it and with itself; by turn, and so are the lists."""
+    contacts = contact_count(c, slot)
+    count = block_count(c, r, slot)
+    for i in range(count):
+        k = turn(0, i, contacts, count)
+        r.neighbours[k, slot] = wp.uint16(0)
+        for j in range(i):
+            n = turn(0, j, contacts, count)
+            if share_a_tree(r, k, n, slot):
+                A = block_product(m, r, k, n, slot)
+                add_neighbour(r, n, k, A, slot)
+                add_neighbour(r, k, n, wp.transpose(A), slot)
+        r.before[k, slot] = r.neighbours[k, slot]
+        own = block_product(m, r, k, k, slot)
+        r.own[k, slot] = own
+        # The weight is the same for both tangents, so that where they are shortened to their bound friction is opposite
+        # to sliding; and no more than the larger eigenvalue of their block allows.
+        weight = only_normal(real(1.0) / (own[0, 0] + softness))
+        if has_tangents(r, k, slot):
+            weight[1] = real(1.0) / (own[1, 1] + own[2, 2] + softness)
+            weight[2] = weight[1]
+        r.weight[k, slot] = weight
 
 
 # --- what the rows aim at --------------------------------------------------------------------------
@@ -375,7 +382,7 @@ def sticking_matrix(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
 
 @wp.func
 def start_impulses(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
-    """r.force; r.u_start is u."""
+    """The first line of r.history; r.u_start is u."""
     sticking_matrix(m, s, c, r, slot)
     for d in range(m.nv):
         r.u_start[d, slot] = real(0.0)
@@ -387,7 +394,7 @@ def start_impulses(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
         wish = start_wish(m, r, k, slot)
         n = bounded(r, wish[0], k, slot)
         share = friction_share(wish[1], wish[2], r.friction[k, slot][1] * n)
-        r.force[k, slot] = vecr(n, share * wish[1], share * wish[2])
+        r.history[0, k, slot] = vecr(n, share * wish[1], share * wish[2])
 
 
 @wp.func
@@ -416,78 +423,90 @@ def friction_share(x: real, y: real, bound: real):
 # --- sweeps ----------------------------------------------------------------------------------------
 
 
-@wp.func
-def residual(r: Rows, k: int, slot: int):
-    """A λ of block k"""
+@wp.func(inline=True)
+def gather(r: Rows, x: wp.array3d(dtype=vecr), line: int, lower: bool, k: int, slot: int):
+    """A x[line] at block k, from its neighbours with a turn before it (lower), or after it."""
+    before = int(r.before[k, slot])
     total = vecr()
-    at = k * r.neighbours.shape[0]
-    end = at + r.neighbours[k, slot]
-    while at < end:  # Warp's range tests its step in every pass
-        total += r.A[at, slot] * r.force[r.neighbour[at, slot], slot]
-        at += 1
+    i = int(wp.where(lower, 0, before))
+    end = wp.where(lower, before, int(r.neighbours[k, slot]))
+    while i < end:  # Warp's range tests its step in every pass
+        n = int(r.neighbour[i, k, slot])
+        total += x[line, n, slot] * r.A[i, k, slot]
+        i += 1
     return total
 
 
 @wp.func
-def update_block(r: Rows, softness: real, at: int, k: int, slot: int):
-    """First the normal's impulse, then, with what that does to sliding, the tangents'. In the histories k is at ``at``."""
-    old = r.force[k, slot]
-    miss = r.z_free[k, slot] + residual(r, k, slot) + softness * old
+def goes_up(sweep: int):
+    return sweep % 2 == 0
+
+
+@wp.func
+def update_block(r: Rows, softness: real, sweep: int, k: int, slot: int):
+    """First the normal's impulse, then, with what that does to sliding, the tangents'."""
+    old = r.history[sweep, k, slot]
+    own = r.own[k, slot]
     weight = r.weight[k, slot]
+    side = sweep % 2
+    change = gather(r, r.history, sweep + 1, goes_up(sweep), k, slot)
+    r.change[side, k, slot] = change
+    miss = r.z_free[k, slot] + r.change[1 - side, k, slot] + change + own * old + softness * old
     wish = only_normal(old[0] - weight[0] * miss[0])
     new = only_normal(bounded(r, wish[0], k, slot))
     if weight[1] > real(0.0):
-        miss += (new[0] - old[0]) * r.cross[k, slot]
-        x = old[1] - weight[1] * miss[1]
-        y = old[2] - weight[2] * miss[2]
+        pressed = new[0] - old[0]
+        x = old[1] - weight[1] * (miss[1] + pressed * own[1, 0])
+        y = old[2] - weight[2] * (miss[2] + pressed * own[2, 0])
         share = friction_share(x, y, r.friction[k, slot][1] * new[0])
         wish = vecr(wish[0], x, y)
         new = vecr(new[0], share * x, share * y)
-    r.wish[at, slot] = wish
-    r.history[at + r.weight.shape[0], slot] = new
-    r.force[k, slot] = new
+    r.wish[sweep, k, slot] = wish
+    r.history[sweep + 1, k, slot] = new
 
 
 @wp.func
 def turn(sweep: int, i: int, contacts: int, count: int):
     """Sweeps go up and down in turn, so that a push at one end of a stack soon reaches the other; joints are lowest."""
-    k = contacts + wp.where(sweep % 2 == 0, i, count - 1 - i)
+    k = contacts + wp.where(goes_up(sweep), i, count - 1 - i)
     return wp.where(k < count, k, k - count)
 
 
 @wp.func
-def start_energy(c: Contacts, r: Rows, softness: real, slot: int):
-    """b·λ and λᵀ (A + softness) λ of the impulses as they are."""
-    linear = real(0.0)
-    square = real(0.0)
-    for k in range(block_count(c, r, slot)):
-        force = r.force[k, slot]
-        linear += wp.dot(r.z_free[k, slot], force)
-        square += wp.dot(residual(r, k, slot) + softness * force, force)
-    return linear, square
+def start_residual(r: Rows, k: int, slot: int):
+    """A λ of block k with the first impulses."""
+    r.change[0, k, slot] = gather(r, r.history, 0, True, k, slot)
+    r.change[1, k, slot] = gather(r, r.history, 0, False, k, slot)
+    return r.change[0, k, slot] + r.change[1, k, slot] + r.own[k, slot] * r.history[0, k, slot]
 
 
 @wp.func
 def scale_start(c: Contacts, r: Rows, softness: real, slot: int):
-    linear, square = start_energy(c, r, softness, slot)
+    linear = real(0.0)
+    square = real(0.0)
+    for k in range(block_count(c, r, slot)):
+        first = r.history[0, k, slot]
+        linear += wp.dot(r.z_free[k, slot], first)
+        square += wp.dot(start_residual(r, k, slot) + softness * first, first)
     scale = real(1.0)
     if -linear < square:
         scale = wp.max(-linear / square, real(0.0))
     r.start_scale[0, slot] = scale
     for k in range(block_count(c, r, slot)):
-        r.force[k, slot] = scale * r.force[k, slot]
-        r.history[k, slot] = r.force[k, slot]
+        r.history[0, k, slot] = scale * r.history[0, k, slot]
+        r.change[1, k, slot] = scale * r.change[1, k, slot]
 
 
 @wp.func
 def sweep_blocks(g: Shapes, c: Contacts, r: Rows, softness: real, slot: int):
+    """r.force"""
     contacts = contact_count(c, slot)
     count = block_count(c, r, slot)
     for sweep in range(g.sweeps):
-        first = sweep * r.weight.shape[0]
         for i in range(count):
-            k = turn(sweep, i, contacts, count)
-            update_block(r, softness, first + k, k, slot)
+            update_block(r, softness, sweep, turn(sweep, i, contacts, count), slot)
+    for k in range(count):
+        r.force[k, slot] = r.history[g.sweeps, k, slot]
 
 
 @wp.func
@@ -537,7 +556,7 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         for k in range(block_count(c, r, slot)):
             reach_root(m, r, k, slot)
             whiten_block(m, r, k, slot)
-            find_neighbours(m, r, softness, k, slot)
+        find_neighbours(m, c, r, softness, slot)
         scale_start(c, r, softness, slot)
         sweep_blocks(g, c, r, softness, slot)
         for k in range(block_count(c, r, slot)):

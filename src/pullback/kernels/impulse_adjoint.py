@@ -1,10 +1,11 @@
 """The sweeps of ``impulse.py`` backwards.
 
 One update gave λ_k' = wish within bounds, from residual = Σ A_kn λ_n. Backwards, the cotangent of λ_k' becomes that of
-the old λ_k and of the residual, and λ_n gets A_knᵀ residual_bar. This alone needs the order of the updates. All else
-are sums over sweeps of what these left in histories, and is found afterwards: the cotangents of b, of softness, of the
-weights, and of A, where A_kn gets residual_bar λ_nᵀ with the λ_n that the update saw. A is symmetric and made of B, so
-that only A_bar_kn + A_bar_nkᵀ matters: times B_n it joins B_bar_k.
+the old λ_k and of the residual, and λ_n gets A_nk residual_bar. As sweeps go up and down in turn, what a block was
+between two of its updates is seen by each neighbour on one side of it twice, and by none on the other: r.seen_bar has
+the sum of both residual_bar. From it a block gathers what λ_k' gets, just before its update is reversed. Afterwards it
+gives A_bar_kn + A_bar_nkᵀ = Σ over lines of seen_bar_k λ_nᵀ or λ_k seen_bar_nᵀ. That is all that matters of A_bar, for A
+is symmetric and made of B: times B_n it joins B_bar_k.
 
 Cotangents: of y in r.gradient, of λ in r.z, of b in r.b_bar, of B in r.B_bar, of bounds in r.bound_bar, of distances in
 r.dist_bar and of J v alone in r.speed_bar.
@@ -16,12 +17,14 @@ from .flavour import matr, vecr
 from .impulse import (
     NO_BOUND,
     block_count,
+    bounded,
     friction_share,
+    gather,
+    goes_up,
     mass_factor,
     only_normal,
-    residual,
     restitution,
-    start_energy,
+    start_residual,
     start_wish,
     sticking_matrix,
     touching,
@@ -100,33 +103,38 @@ def start_impulses_adjoint(m: Tree, c: Contacts, r: Rows, slot: int):
 def shortened_adjoint(x: real, y: real, bound: real, x_bar: real, y_bar: real):
     """Cotangents of x, y and the bound of a tangential impulse, (x, y) · bound / length if that is shorter."""
     share = friction_share(x, y, bound)
+    free_x_bar = share * x_bar
+    free_y_bar = share * y_bar
     bound_bar = real(0.0)
     if share < real(1.0):
         length = wp.sqrt(x * x + y * y)
         x_unit = x / length
         y_unit = y / length
         bound_bar = x_bar * x_unit + y_bar * y_unit
-        x_bar = share * (x_bar - bound_bar * x_unit)
-        y_bar = share * (y_bar - bound_bar * y_unit)
-    return x_bar, y_bar, bound_bar
+        free_x_bar -= share * bound_bar * x_unit
+        free_y_bar -= share * bound_bar * y_unit
+    return free_x_bar, free_y_bar, bound_bar
 
 
 @wp.func
-def update_adjoint(r: Rows, softness: real, at: int, k: int, slot: int):
-    """r.z of block k goes from after its update to before it, those of its neighbours get what it took of them."""
-    new = r.history[at + r.weight.shape[0], slot]
-    wish = r.wish[at, slot]
+def update_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
+    """r.z of block k goes from after its update to before it. Returns the cotangent of softness."""
+    old = r.history[sweep, k, slot]
+    new = r.history[sweep + 1, k, slot]
+    wish = r.wish[sweep, k, slot]
+    own = r.own[k, slot]
     weight = r.weight[k, slot]
-    bar = r.z[k, slot]
+    bar = r.z[k, slot] + gather(r, r.seen_bar, sweep + 1, not goes_up(sweep), k, slot)
     n_bar = bar[0]
     old_bar = vecr()
     residual_bar = vecr()
+    pressed = new[0] - old[0]
     if weight[1] > real(0.0):
         mu = r.friction[k, slot][1]
         x_bar, y_bar, bound_bar = shortened_adjoint(wish[1], wish[2], mu * new[0], bar[1], bar[2])
         r.bound_bar[k, slot] = r.bound_bar[k, slot] + new[0] * bound_bar
         residual_bar = vecr(real(0.0), -weight[1] * x_bar, -weight[2] * y_bar)
-        pressed_bar = wp.dot(residual_bar, r.cross[k, slot])
+        pressed_bar = residual_bar[1] * own[1, 0] + residual_bar[2] * own[2, 0]
         n_bar += mu * bound_bar + pressed_bar
         old_bar = vecr(-pressed_bar, x_bar, y_bar)
     if r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]:
@@ -134,65 +142,38 @@ def update_adjoint(r: Rows, softness: real, at: int, k: int, slot: int):
         old_bar[0] = old_bar[0] + n_bar
     elif r.high[k, slot] < NO_BOUND:
         r.bound_bar[k, slot] = r.bound_bar[k, slot] + wp.sign(wish[0]) * n_bar
-    r.residual_bar[at, slot] = residual_bar
-    r.z[k, slot] = old_bar + softness * residual_bar
-    # a contact that parts, or does not press, takes nothing
-    if residual_bar[0] != real(0.0) or residual_bar[1] != real(0.0) or residual_bar[2] != real(0.0):
-        i = k * r.neighbours.shape[0]
-        end = i + r.neighbours[k, slot]
-        while i < end:
-            n = r.neighbour[i, slot]
-            r.z[n, slot] = r.z[n, slot] + residual_bar * r.A[i, slot]
-            i += 1
+    r.seen_bar[sweep + 1, k, slot] = r.seen_bar[sweep + 1, k, slot] + residual_bar
+    r.seen_bar[sweep, k, slot] = residual_bar
+    r.z[k, slot] = old_bar + softness * residual_bar + own * residual_bar
+    r.b_bar[k, slot] = r.b_bar[k, slot] + residual_bar
+    # A_kk is in the residual, in what the normal's impulse does to sliding, and, both lengths for each tangent, in the
+    # weights.
+    length_bar = wp.cw_mul(residual_bar, wish - old)
+    tangents_bar = length_bar[1] + length_bar[2]
+    direct_bar = matr(
+        length_bar[0], pressed * residual_bar[1], pressed * residual_bar[2],
+        real(0.0), tangents_bar, real(0.0),
+        real(0.0), real(0.0), tangents_bar,
+    )  # fmt: skip
+    r.own_bar[k, slot] = r.own_bar[k, slot] + direct_bar + wp.outer(residual_bar, old)
+    return wp.dot(residual_bar, wish)
 
 
 @wp.func
-def weights_adjoint(g: Shapes, p_bar: Params, r: Rows, k: int, world: int, slot: int, wants_params: int):
-    """Sums over the sweeps of block k: b_bar, softness, and the cotangent of A_kk from weights and r.cross."""
-    b_bar = vecr()
-    softness_bar = real(0.0)
-    own_bar = matr()
-    at = int(k)
-    for _sweep in range(g.sweeps):
-        bar = r.residual_bar[at, slot]
-        old = r.history[at, slot]
-        wish = r.wish[at, slot]
-        at += r.weight.shape[0]
-        pressed = r.history[at, slot][0] - old[0]
-        b_bar += bar
-        softness_bar += wp.dot(bar, wish)
-        change = wp.cw_mul(bar, wish - old)
-        both = change[1] + change[2]  # both lengths count in the weight of the tangents
-        own_bar += matr(
-            change[0], pressed * bar[1], pressed * bar[2],
-            real(0.0), both, real(0.0),
-            real(0.0), real(0.0), both,
-        )  # fmt: skip
-    r.b_bar[k, slot] = r.b_bar[k, slot] + b_bar
-    if wants_params == 1:
-        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
-    return own_bar
+def product_bar(g: Shapes, r: Rows, k: int, n: int, slot: int):
+    """A_bar_kn + A_bar_nkᵀ from the residuals of all sweeps, where n has its turn before k.
 
-
-@wp.func
-def product_bar(g: Shapes, r: Rows, k: int, n: int, before: bool, slot: int):
-    """A_bar_kn + A_bar_nkᵀ from the residuals of all sweeps; ``before``: in the first one n has its turn before k.
-
-    An update sees of those that had their turn before it what is in the next line of the history.
+    k sees of n what a sweep upwards leaves, in odd lines, and n of k what one downwards leaves.
     """
-    line = r.weight.shape[0]
     total = matr()
-    both = wp.where(k == n, 0, line)
-    later = wp.where(before, line, 0)
-    at_k = int(k)
-    at_n = int(n)
-    end = k + g.sweeps * line
-    while at_k < end:
-        total += wp.outer(r.residual_bar[at_k, slot], r.history[at_n + later, slot])
-        later = both - later
-        total += wp.outer(r.history[at_k + later, slot], r.residual_bar[at_n, slot])
-        at_k += line
-        at_n += line
+    line = int(0)
+    while line <= g.sweeps:
+        total += wp.outer(r.history[line, k, slot], r.seen_bar[line, n, slot])
+        line += 2
+    line = int(1)
+    while line <= g.sweeps:
+        total += wp.outer(r.seen_bar[line, k, slot], r.history[line, n, slot])
+        line += 2
     return total
 
 
@@ -208,8 +189,7 @@ def add_product_bar(m: Tree, r: Rows, bar: matr, k: int, n: int, slot: int):
         e = r.chain[j, slot]
         if d == e:
             r.B_bar[i, slot] = r.B_bar[i, slot] + bar * r.B[j, slot]
-            if k != n:
-                r.B_bar[j, slot] = r.B_bar[j, slot] + r.B[i, slot] * bar
+            r.B_bar[j, slot] = r.B_bar[j, slot] + r.B[i, slot] * bar
         if d >= e:
             i += 1
         if e >= d:
@@ -217,32 +197,19 @@ def add_product_bar(m: Tree, r: Rows, bar: matr, k: int, n: int, slot: int):
 
 
 @wp.func
-def products_adjoint(
-    m: Tree,
-    g: Shapes,
-    p_bar: Params,
-    c: Contacts,
-    r: Rows,
-    square_bar: real,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
-    """From the histories to B_bar, b_bar and softness; ``square_bar``: of ½ λᵀ A λ at the start, where r.force is."""
-    contacts = contact_count(c, slot)
+def products_adjoint(m: Tree, g: Shapes, c: Contacts, r: Rows, square_bar: real, slot: int):
+    """From the cotangents of A to B_bar; ``square_bar``: of ½ λᵀ A λ with the first impulses, in r.force."""
     for k in range(block_count(c, r, slot)):
-        own_bar = weights_adjoint(g, p_bar, r, k, world, slot, wants_params)
-        first = k * r.neighbours.shape[0]
-        for i in range(first, first + r.neighbours[k, slot]):
-            n = r.neighbour[i, slot]
-            if n <= k:
-                # joints come before contacts, and n before k unless it is one
-                before = n < k and not (k >= contacts and n < contacts)
-                bar = product_bar(g, r, k, n, before, slot)
-                bar += square_bar * wp.outer(r.force[k, slot], r.force[n, slot])
-                if n == k:
-                    bar += own_bar + wp.transpose(own_bar)
-                add_product_bar(m, r, bar, k, n, slot)
+        force = r.force[k, slot]
+        for i in range(int(r.before[k, slot])):
+            n = int(r.neighbour[i, k, slot])
+            bar = product_bar(g, r, k, n, slot) + square_bar * wp.outer(force, r.force[n, slot])
+            add_product_bar(m, r, bar, k, n, slot)
+        own_bar = r.own_bar[k, slot] + real(0.5) * square_bar * wp.outer(force, force)
+        own_bar += wp.transpose(own_bar)
+        for i in range(r.reach[k, slot]):
+            at = k * m.nv + i
+            r.B_bar[at, slot] = r.B_bar[at, slot] + own_bar * r.B[at, slot]
 
 
 @wp.func
@@ -316,31 +283,33 @@ def scale_start_adjoint(p: Params, p_bar: Params, c: Contacts, r: Rows, world: i
     Returns the cotangent of ½ λᵀ A λ.
     """
     scale = r.start_scale[0, slot]
-    scale_bar = real(0.0)
     softness = p.law[world, 0][1]
     inside = scale > real(0.0) and scale < real(1.0)
     count = block_count(c, r, slot)
+    scale_bar = real(0.0)
+    square = real(0.0)
     for k in range(count):
-        r.force[k, slot] = r.history[k, slot]
+        force = r.history[0, k, slot]
         if inside:
-            r.force[k, slot] = r.force[k, slot] / scale
-            scale_bar += wp.dot(r.z[k, slot], r.force[k, slot])
-    linear_bar = real(0.0)
+            force = force / scale
+            scale_bar += wp.dot(r.z[k, slot], force)
+            square += wp.dot(start_residual(r, k, slot) / scale + softness * force, force)
+        r.force[k, slot] = force
+        r.z[k, slot] = scale * r.z[k, slot]
     square_bar = real(0.0)
     if inside:
-        _linear, square = start_energy(c, r, softness, slot)
         linear_bar = -scale_bar / square
-        square_bar = -real(2.0) * scale_bar * scale / square
-    for k in range(count):
-        bar = scale * r.z[k, slot]
-        if inside:
+        square_bar = real(2.0) * scale * linear_bar
+        norm = real(0.0)
+        for k in range(count):
             force = r.force[k, slot]
-            bar += linear_bar * r.z_free[k, slot] + square_bar * (residual(r, k, slot) + softness * force)
+            change = start_residual(r, k, slot) / scale + softness * force
+            r.z[k, slot] = r.z[k, slot] + linear_bar * r.z_free[k, slot] + square_bar * change
             r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * force
-            if wants_params == 1:
-                softness_bar = real(0.5) * square_bar * wp.dot(force, force)
-                p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
-        r.z[k, slot] = bar
+            norm += wp.dot(force, force)
+        if wants_params == 1:
+            softness_bar = real(0.5) * square_bar * norm
+            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
     return square_bar
 
 
@@ -364,7 +333,7 @@ def bounds_adjoint(
     for k in range(block_count(c, r, slot)):
         wish = start_wish(m, r, k, slot)
         bar = r.z[k, slot]
-        n = r.force[k, slot][0]
+        n = bounded(r, wish[0], k, slot)
         mu = r.friction[k, slot][1]
         x_bar, y_bar, length_bar = shortened_adjoint(wish[1], wish[2], mu * n, bar[1], bar[2])
         n_bar = bar[0] + mu * length_bar
@@ -385,7 +354,7 @@ def bounds_adjoint(
 
 
 @wp.func
-def end_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
+def end_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
     """From s.a_bar to the cotangents of the last impulses, and of B by y = B λ; all other sums begin at zero."""
     for d in range(m.nv):
         r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep - r.late[d, slot] * r.moved_bar[d, slot]
@@ -404,6 +373,8 @@ def end_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
         r.z[k, slot] = force_bar
         r.b_bar[k, slot] = vecr()
         r.bound_bar[k, slot] = real(0.0)
+        r.own_bar[k, slot] = matr()
+        r.seen_bar[g.sweeps, k, slot] = vecr()
 
 
 @wp.func
@@ -423,15 +394,19 @@ def sweeps_adjoint(
     contacts = contact_count(c, slot)
     count = block_count(c, r, slot)
     softness = p.law[world, 0][1]
-    end_adjoint(m, s, c, r, slot)
+    end_adjoint(m, g, s, c, r, slot)
+    softness_bar = real(0.0)
     for back in range(g.sweeps):
         sweep = g.sweeps - 1 - back
-        first = sweep * r.weight.shape[0]
         for i in range(count):
             k = turn(sweep, count - 1 - i, contacts, count)
-            update_adjoint(r, softness, first + k, k, slot)
+            softness_bar += update_adjoint(r, softness, sweep, k, slot)
+    if wants_params == 1:
+        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+    for k in range(count):
+        r.z[k, slot] = r.z[k, slot] + gather(r, r.seen_bar, 0, True, k, slot)
     square_bar = scale_start_adjoint(p, p_bar, c, r, world, slot, wants_params)
-    products_adjoint(m, g, p_bar, c, r, square_bar, world, slot, wants_params)
+    products_adjoint(m, g, c, r, square_bar, slot)
     bounds_adjoint(m, g, p, p_bar, c, r, world, slot, wants_params)
     sticking_matrix(m, s, c, r, slot)
     start_impulses_adjoint(m, c, r, slot)
