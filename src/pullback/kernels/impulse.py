@@ -452,17 +452,19 @@ def update_block(r: Rows, softness: real, sweep: int, k: int, slot: int):
     change = gather(r, r.history, sweep + 1, goes_up(sweep), k, slot)
     r.change[side, k, slot] = change
     miss = r.z_free[k, slot] + r.change[1 - side, k, slot] + change + own * old + softness * old
-    wish = only_normal(old[0] - weight[0] * miss[0])
-    new = only_normal(bounded(r, wish[0], k, slot))
+    wish = old[0] - weight[0] * miss[0]
+    new = bounded(r, wish, k, slot)
+    # numbers, not vectors: a vector that is set in a branch goes through memory
+    x = real(0.0)
+    y = real(0.0)
+    share = real(1.0)
     if weight[1] > real(0.0):
-        pressed = new[0] - old[0]
+        pressed = new - old[0]
         x = old[1] - weight[1] * (miss[1] + pressed * own[1, 0])
         y = old[2] - weight[2] * (miss[2] + pressed * own[2, 0])
-        share = friction_share(x, y, r.friction[k, slot][1] * new[0])
-        wish = vecr(wish[0], x, y)
-        new = vecr(new[0], share * x, share * y)
-    r.wish[sweep, k, slot] = wish
-    r.history[sweep + 1, k, slot] = new
+        share = friction_share(x, y, r.friction[k, slot][1] * new)
+    r.wish[sweep, k, slot] = vecr(wish, x, y)
+    r.history[sweep + 1, k, slot] = vecr(new, share * x, share * y)
 
 
 @wp.func

@@ -4,8 +4,8 @@ One update gave λ_k' = wish within bounds, from residual = Σ A_kn λ_n. Backwa
 the old λ_k and of the residual, and λ_n gets A_nk residual_bar. As sweeps go up and down in turn, what a block was
 between two of its updates is seen by each neighbour on one side of it twice, and by none on the other: r.seen_bar has
 the sum of both residual_bar. From it a block gathers what λ_k' gets, just before its update is reversed. Afterwards it
-gives A_bar_kn + A_bar_nkᵀ = Σ over lines of seen_bar_k λ_nᵀ or λ_k seen_bar_nᵀ. That is all that matters of A_bar, for A
-is symmetric and made of B: times B_n it joins B_bar_k.
+gives A_bar_kn + A_bar_nkᵀ, the sum over lines of seen_bar_k λ_nᵀ or λ_k seen_bar_nᵀ. That is all that matters of A_bar,
+for A is symmetric and made of B: times B_n it joins B_bar_k.
 
 Cotangents: of y in r.gradient, of λ in r.z, of b in r.b_bar, of B in r.B_bar, of bounds in r.bound_bar, of distances in
 r.dist_bar and of J v alone in r.speed_bar.
@@ -125,26 +125,26 @@ def update_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
     own = r.own[k, slot]
     weight = r.weight[k, slot]
     bar = r.z[k, slot] + gather(r, r.seen_bar, sweep + 1, not goes_up(sweep), k, slot)
-    n_bar = bar[0]
-    old_bar = vecr()
-    residual_bar = vecr()
     pressed = new[0] - old[0]
+    n_bar = bar[0]
+    x_bar = real(0.0)
+    y_bar = real(0.0)
+    pressed_bar = real(0.0)
     if weight[1] > real(0.0):
         mu = r.friction[k, slot][1]
-        x_bar, y_bar, bound_bar = shortened_adjoint(wish[1], wish[2], mu * new[0], bar[1], bar[2])
-        r.bound_bar[k, slot] = r.bound_bar[k, slot] + new[0] * bound_bar
-        residual_bar = vecr(real(0.0), -weight[1] * x_bar, -weight[2] * y_bar)
-        pressed_bar = residual_bar[1] * own[1, 0] + residual_bar[2] * own[2, 0]
-        n_bar += mu * bound_bar + pressed_bar
-        old_bar = vecr(-pressed_bar, x_bar, y_bar)
-    if r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]:
-        residual_bar[0] = -weight[0] * n_bar
-        old_bar[0] = old_bar[0] + n_bar
-    elif r.high[k, slot] < NO_BOUND:
-        r.bound_bar[k, slot] = r.bound_bar[k, slot] + wp.sign(wish[0]) * n_bar
+        x_bar, y_bar, limit_bar = shortened_adjoint(wish[1], wish[2], mu * new[0], bar[1], bar[2])
+        r.bound_bar[k, slot] = r.bound_bar[k, slot] + new[0] * limit_bar
+        pressed_bar = -weight[1] * (x_bar * own[1, 0] + y_bar * own[2, 0])
+        n_bar += mu * limit_bar + pressed_bar
+    if not (r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]):
+        if r.high[k, slot] < NO_BOUND:
+            r.bound_bar[k, slot] = r.bound_bar[k, slot] + wp.sign(wish[0]) * n_bar
+        n_bar = real(0.0)
+    wish_bar = vecr(n_bar, x_bar, y_bar)
+    residual_bar = -wp.cw_mul(weight, wish_bar)
     r.seen_bar[sweep + 1, k, slot] = r.seen_bar[sweep + 1, k, slot] + residual_bar
     r.seen_bar[sweep, k, slot] = residual_bar
-    r.z[k, slot] = old_bar + softness * residual_bar + own * residual_bar
+    r.z[k, slot] = wish_bar - only_normal(pressed_bar) + softness * residual_bar + own * residual_bar
     r.b_bar[k, slot] = r.b_bar[k, slot] + residual_bar
     # A_kk is in the residual, in what the normal's impulse does to sliding, and, both lengths for each tangent, in the
     # weights.
