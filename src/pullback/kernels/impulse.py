@@ -406,8 +406,9 @@ def start_wish(m: Tree, r: Rows, k: int, slot: int):
 
 @wp.func
 def bounded(r: Rows, wish: real, k: int, slot: int):
-    """Contacts and limits only push, friction loss holds with what it has. Of two, NaN is the second."""
-    return wp.min(r.high[k, slot], wp.max(r.low[k, slot], wish))
+    """Contacts and limits only push, friction loss holds with what it has. NaN stays NaN: min and max would drop it."""
+    pushed = wp.where(wish < r.low[k, slot], r.low[k, slot], wish)
+    return wp.where(pushed > r.high[k, slot], r.high[k, slot], pushed)
 
 
 @wp.func
@@ -449,9 +450,11 @@ def update_block(r: Rows, softness: real, sweep: int, k: int, slot: int):
     own = r.own[k, slot]
     weight = r.weight[k, slot]
     side = sweep % 2
+    # What the block before has just changed comes in last: an update has to wait for it.
+    rest = r.z_free[k, slot] + r.change[1 - side, k, slot] + own * old + softness * old
     change = gather(r, r.history, sweep + 1, goes_up(sweep), k, slot)
     r.change[side, k, slot] = change
-    miss = r.z_free[k, slot] + r.change[1 - side, k, slot] + change + own * old + softness * old
+    miss = rest + change
     wish = old[0] - weight[0] * miss[0]
     new = bounded(r, wish, k, slot)
     # numbers, not vectors: a vector that is set in a branch goes through memory
