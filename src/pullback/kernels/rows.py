@@ -72,8 +72,9 @@ class Rows:
     start_stiffness: wp.array2d(dtype=vecr)
     low: wp.array2d(dtype=real)  # bounds of a block's first impulse
     high: wp.array2d(dtype=real)
-    neighbours: wp.array2d(dtype=wp.uint16)  # how many other blocks move the same trees; unsigned, for indices that
-    before: wp.array2d(dtype=wp.uint16)  # are never negative need no test; and how many of these have their turn before
+    # unsigned, so that the compiler knows that no index is negative, and leaves out Warp's test for that:
+    neighbours: wp.array2d(dtype=wp.uint16)  # how many other blocks move the same trees
+    before: wp.array2d(dtype=wp.uint16)  # how many of these have their turn before the block
     neighbour: wp.array3d(dtype=wp.uint16)  # [i, block]: which ones they are, by turn
     A: wp.array3d(dtype=matr)  # [i, block]: how an impulse of the block changes that neighbour's velocity
     own: wp.array2d(dtype=matr)  # and its own
