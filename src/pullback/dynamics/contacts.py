@@ -79,29 +79,31 @@ def contact_room(
     contacts, rows = specialise(flavour, "shapes").Contacts, specialise(flavour, "rows").Rows
     if scene is None:
         return contacts(), rows()
-    shapes, joints = len(scene.geoms), scene.max_joint_rows
-    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), shapes)
+    joints = scene.max_joint_rows
+    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), len(scene.geoms))
     sizes = {n: {"count": 1, **of_shapes}.get(n, most) for n in contacts.vars}
     room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
     sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
+    # With impulses limits and losses are blocks like contacts, and whatever can be is kept for all blocks.
+    blocks = most + joints if sweeps else most
     of_rows = {
         **dict.fromkeys(("joint_rows", "residual", "coupled", "start_scale"), 1),
-        **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), most * nv),
-        **dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar"), joints * nv),
-        **{"history": most * sweeps, "joint_history": joints * sweeps, "M": nv * nv, "H": nv * nv, "columns": nv * nv},
+        **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), blocks * nv),
+        **dict.fromkeys(("M", "H", "columns"), nv * nv),
         **dict.fromkeys(
             ("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv
         ),
-        **dict.fromkeys(("u_start", "y_end", "y_end_bar", "late", "pushed", "late_bar", "moved_bar"), nv),
+        **dict.fromkeys(("u_start", "late", "pushed", "late_bar", "moved_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone
-        of_rows |= dict.fromkeys(("B", "B_bar", "b_bar", "G_bar", "weight", "cross", "cross_bar"), 0)
-        of_rows |= dict.fromkeys(("moment", "moment_bar"), 0)
+        of_rows |= dict.fromkeys(("reach", "root", "start_stiffness", "low", "high", "neighbours", "before", "own"), 0)
+        of_rows |= dict.fromkeys(("weight", "B", "B_bar", "b_bar", "own_bar", "bound_bar", "u_start"), 0)
+        of_rows |= dict.fromkeys(("moment", "moment_bar", "bounced", "late", "pushed", "late_bar", "moved_bar"), 0)
         of_rows |= dict.fromkeys(("dist_bar", "speed_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)
-        of_rows |= dict.fromkeys(("bounced", "late", "pushed", "late_bar", "moved_bar"), 0)
-        of_rows |= dict.fromkeys(("joint_chain", "joint_B", "joint_B_bar", "joint_b_bar", "joint_length"), 0)
-    sizes = {n: of_rows.get(n, joints if n.startswith("joint_") else most) for n in rows.vars}
-    return room, zeros_struct(rows, {n: (size, slots) for n, size in sizes.items()}, device)
+    shapes = {n: (of_rows.get(n, joints if n.startswith("joint_") else blocks), slots) for n in rows.vars}
+    of_blocks = {"neighbour": blocks, "A": blocks, "change": 2, "history": sweeps + 1, "seen_bar": sweeps + 1}
+    shapes |= {n: (size if sweeps else 0, blocks, slots) for n, size in {"wish": sweeps, **of_blocks}.items()}
+    return room, zeros_struct(rows, shapes, device)
 
 
 def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, params: KernelParams):

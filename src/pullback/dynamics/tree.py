@@ -177,7 +177,7 @@ def workspace_struct(model: Model, precision: str, device: str, slots: int):
 CACHE_LINE = 64
 
 
-def zeros_struct(struct, shapes: dict[str, tuple[int, int]], device: str):
+def zeros_struct(struct, shapes: dict[str, tuple[int, ...]], device: str):
     """A struct of arrays of zeros, all in one block of memory and each on a cache line of its own.
 
     One allocation instead of some forty, and no element straddles two lines that need not.

@@ -14,32 +14,40 @@ move with v* before that moment and with v' after it. Without this a ball that f
 as much higher, whatever its restitution. The moment is one for each tree of bodies, the mean over its contacts that
 bounce, by impulse: what answers to a blow does so when the blow comes.
 
-With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, J M⁻¹ Jᵀ = Bᵀ B. The sweeps keep y = B λ, so
-that a row costs as much as its chain is long, and no matrix over all contacts is stored. All that is made of B are
-products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no derivative of the factors: it is
-the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
+Contacts are blocks of three rows, a normal and two tangents; limits and joints with friction loss are blocks whose
+second and third row are empty. All that the sweeps need of the mechanism is A = J M⁻¹ Jᵀ, in 3×3 blocks A_kn: what an
+impulse of block n does to the velocities of block k. It is zero unless both move the same tree of bodies; the others,
+a block's neighbours, are listed. An update of block k is
+
+    residual = Σ A_kn λ_n,   wish = λ_k - weight (b_k + residual + softness λ_k),   λ_k = wish within bounds.
+
+Sweeps go up and down in turn. When one that goes up comes to block k, nothing has changed above k since the last one
+came down past it. So half of the sum is known, and only that over the neighbours below k is new; going down, above.
+
+With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, A = Bᵀ B, and velocities change by Wᵀ y with
+y = B λ. All that is made of B are products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no
+derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
 
     letter  meaning                                                      kept in
     y       whitened change of velocity                                  r.step
-    b       J v* - target                                                r.z_free, r.joint_z_free
-    λ       impulses                                                     r.force, r.joint_force
-    G       squared lengths of the columns of B, by row                  r.joint_stiffness
-    X       products of the normal's column with those of a contact      r.cross
-            how far a sweep goes for a unit of velocity                  r.weight
+    b       J v* - target                                                r.z_free
+    λ       impulses                                                     r.force
+    A       blocks, by neighbour and block; with itself                  r.A, r.own
+            how far an update goes for a unit of velocity                r.weight
     t / h   when bouncing surfaces touch, in steps                       r.moment
 """
 
+import math
+
 import warp as wp
 
-from .flavour import vecr
+from .flavour import matr, vecr
 from .materials import mixed_friction
 from .rows import (
     Rows,
     add_contact_force,
     add_curvature,
-    add_joint_curvature,
     add_joint_row,
-    add_joint_row_force,
     composite_bodies,
     contact_count,
     contact_jacobian,
@@ -48,7 +56,6 @@ from .rows import (
     factorise_rows,
     find_columns,
     has_rows,
-    joint_row_motion,
     joint_row_size,
     limit_distance,
     sides,
@@ -63,6 +70,8 @@ from .tree import Params, Tree, Workspace
 # single precision.
 START_STIFFNESS = wp.constant(real(1e3))
 
+NO_BOUND = wp.constant(real(math.inf))
+
 
 @wp.func
 def only_normal(x: real):
@@ -71,23 +80,47 @@ def only_normal(x: real):
     return result
 
 
+@wp.func
+def block_count(c: Contacts, r: Rows, slot: int):
+    """Contacts are first, then come the rows of joints."""
+    return contact_count(c, slot) + r.joint_rows[0, slot]
+
+
 # --- whitening -------------------------------------------------------------------------------------
 
 
 @wp.func
-def whiten_contact(m: Tree, r: Rows, softness: real, k: int, slot: int):
-    """B of contact k along its chain, G and X, and how far a sweep goes for a unit of velocity.
-
-    That is the same for both tangents, so that where they are shortened to their bound friction is opposite to sliding;
-    and no more than the larger eigenvalue of their block allows.
-    """
+def reach_root(m: Tree, r: Rows, k: int, slot: int):
+    """Goes on with the chain of block k to the root: J has no columns there, but the inertia of what carries counts."""
     first = k * m.nv
-    length = r.chain_length[k, slot]
-    G = vecr()
-    X = vecr()
+    length = int(r.chain_length[k, slot])
+    root = wp.vec2i(-1, -1)
+    if length > 0:
+        d = m.dof_parent[r.chain[first + length - 1, slot]]
+        while d >= 0:
+            r.chain[first + length, slot] = d
+            length += 1
+            d = m.dof_parent[d]
+        last = r.chain[first + length - 1, slot]
+        root = wp.vec2i(last, last)
+    for i in range(length - 1):
+        if m.dof_parent[r.chain[first + i, slot]] < 0:
+            root[1] = r.chain[first + i, slot]
+    r.reach[k, slot] = length
+    r.root[k, slot] = root
+
+
+@wp.func
+def whiten_block(m: Tree, r: Rows, k: int, slot: int):
+    """B of block k along its chain."""
+    first = k * m.nv
+    own = r.chain_length[k, slot]
+    length = r.reach[k, slot]
     for i in range(length):
         d = r.chain[first + i, slot]
-        column = r.J[first + i, slot]
+        column = vecr()
+        if i < own:
+            column = r.J[first + i, slot]
         for j in range(i):
             e = r.chain[first + j, slot]
             entry = r.H[e * m.nv + d, slot]
@@ -96,43 +129,7 @@ def whiten_contact(m: Tree, r: Rows, softness: real, k: int, slot: int):
         r.B[first + i, slot] = column
     for i in range(length):
         d = r.chain[first + i, slot]
-        column = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B[first + i, slot]
-        r.B[first + i, slot] = column
-        G += wp.cw_mul(column, column)
-        X += column[0] * column
-    r.cross[k, slot] = X
-    tangents = real(1.0) / (G[1] + G[2] + softness)
-    r.weight[k, slot] = vecr(real(1.0) / (G[0] + softness), tangents, tangents)
-
-
-@wp.func
-def joint_chain(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
-    """Degrees of freedom from a joint's row down to its root, and B along them."""
-    first = k * m.nv
-    dof = r.joint_dof[k, slot]
-    size = joint_row_size(m, r, g, k, slot)
-    J = r.joint_J[k, slot]
-    length = int(0)
-    G = real(0.0)
-    above = dof + size - 1
-    while above >= 0:
-        value = real(0.0)
-        if above >= dof:
-            value = J[above - dof]
-        for j in range(length):
-            e = r.joint_chain[first + j, slot]
-            value -= r.H[e * m.nv + above, slot] * r.joint_B[first + j, slot]
-        r.joint_chain[first + length, slot] = above
-        r.joint_B[first + length, slot] = value
-        length += 1
-        above = m.dof_parent[above]
-    for j in range(length):
-        d = r.joint_chain[first + j, slot]
-        value = wp.sqrt(r.H[d * m.nv + d, slot]) * r.joint_B[first + j, slot]
-        r.joint_B[first + j, slot] = value
-        G += value * value
-    r.joint_length[k, slot] = length
-    r.joint_stiffness[k, slot] = G
+        r.B[first + i, slot] = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B[first + i, slot]
 
 
 @wp.func
@@ -166,6 +163,71 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
             j = m.columns[k * m.nv + a, slot]
             total -= r.H[k * m.nv + j, slot] * x[j, slot]
         x[k, slot] = total
+
+
+# --- how impulses change velocities ----------------------------------------------------------------
+
+
+@wp.func
+def share_a_tree(r: Rows, k: int, n: int, slot: int):
+    a = r.root[k, slot]
+    b = r.root[n, slot]
+    return a[0] == b[0] or a[0] == b[1] or a[1] == b[0] or a[1] == b[1]
+
+
+@wp.func
+def block_product(m: Tree, r: Rows, k: int, n: int, slot: int):
+    """A_kn: products of B at the degrees of freedom that are in both chains, which fall."""
+    total = matr()
+    i = k * m.nv
+    j = n * m.nv
+    end_i = i + r.reach[k, slot]
+    end_j = j + r.reach[n, slot]
+    while i < end_i and j < end_j:
+        d = r.chain[i, slot]
+        e = r.chain[j, slot]
+        if d == e:
+            total += wp.outer(r.B[i, slot], r.B[j, slot])
+        if d >= e:
+            i += 1
+        if e >= d:
+            j += 1
+    return total
+
+
+@wp.func(inline=True)
+def add_neighbour(r: Rows, k: int, n: int, A: matr, slot: int):
+    """A: A_nk"""
+    count = int(r.neighbours[k, slot])
+    r.neighbour[count, k, slot] = wp.uint16(n)
+    r.A[count, k, slot] = A
+    r.neighbours[k, slot] = wp.uint16(count + 1)
+
+
+@wp.func
+def find_neighbours(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
+    """A of all blocks, each with those before it and with itself; by turn, and so are the lists."""
+    contacts = contact_count(c, slot)
+    count = block_count(c, r, slot)
+    for i in range(count):
+        k = turn(0, i, contacts, count)
+        r.neighbours[k, slot] = wp.uint16(0)
+        for j in range(i):
+            n = turn(0, j, contacts, count)
+            if share_a_tree(r, k, n, slot):
+                A = block_product(m, r, k, n, slot)
+                add_neighbour(r, n, k, A, slot)
+                add_neighbour(r, k, n, wp.transpose(A), slot)
+        r.before[k, slot] = r.neighbours[k, slot]
+        own = block_product(m, r, k, k, slot)
+        r.own[k, slot] = own
+        # The weight is the same for both tangents, so that where they are shortened to their bound friction is opposite
+        # to sliding; and no more than the larger eigenvalue of their block allows.
+        weight = only_normal(real(1.0) / (own[0, 0] + softness))
+        if has_tangents(r, k, slot):
+            weight[1] = real(1.0) / (own[1, 1] + own[2, 2] + softness)
+            weight[2] = weight[1]
+        r.weight[k, slot] = weight
 
 
 # --- what the rows aim at --------------------------------------------------------------------------
@@ -238,21 +300,57 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         b[0] = b[0] - target
         r.z_free[k, slot] = b
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
+        r.low[k, slot] = real(0.0)
+        r.high[k, slot] = NO_BOUND
+        D = START_STIFFNESS / g.pair_tran[pair]
+        r.start_stiffness[k, slot] = only_normal(D)
+        if g.pair_dim[pair] > 1:
+            r.start_stiffness[k, slot] = vecr(D, D, D)
     r.joint_rows[0, slot] = 0
     for k in range(g.loss_dof.shape[0]):
-        dof = g.loss_dof[k]
+        loss = h * p.loss[world, k]
         J = vec3(real(1.0), real(0.0), real(0.0))
-        b_loss = s.v[dof, slot] + h * s.a[dof, slot]
-        add_joint_row(r, slot, -1 - k, dof, J, b_loss, real(0.0), h * p.loss[world, k])
+        add_joint_row(r, slot, -1 - k, g.loss_dof[k], J, real(0.0), real(0.0), loss)
+        joint_block(m, g, s, c, r, real(0.0), -loss, loss, g.loss_weight[k], slot)
     for k in range(g.limit_joint.shape[0]):
         joint = g.limit_joint[k]
         for side in range(sides(m, joint)):
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
             if distance < g.limit_margin[k]:
-                row = r.joint_rows[0, slot]
                 add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J, real(0.0), real(0.0), real(0.0))
-                b_limit = joint_row_motion(m, g, r, s.v, row, slot) + h * joint_row_motion(m, g, r, s.a, row, slot)
-                r.joint_z_free[row, slot] = b_limit - rest_aim(distance, real(0.0), law[0], h)
+                aim = rest_aim(distance, real(0.0), law[0], h)
+                joint_block(m, g, s, c, r, aim, real(0.0), NO_BOUND, g.limit_weight[k], slot)
+
+
+@wp.func(inline=True)
+def joint_block(
+    m: Tree,
+    g: Shapes,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    target: real,
+    low: real,
+    high: real,
+    inverse_weight: real,
+    slot: int,
+):
+    """The last row of a joint becomes the last block, whose tangents stay zero."""
+    row = r.joint_rows[0, slot] - 1
+    k = contact_count(c, slot) + row
+    size = joint_row_size(m, r, g, row, slot)
+    J = r.joint_J[row, slot]
+    for i in range(size):
+        back = size - 1 - i  # chains begin with the last degree of freedom
+        r.chain[k * m.nv + i, slot] = r.joint_dof[row, slot] + back
+        r.J[k * m.nv + i, slot] = only_normal(J[back])
+    r.chain_length[k, slot] = size
+    v_free = contact_motion(m, r, s.v, k, slot) + m.timestep * contact_motion(m, r, s.a, k, slot)
+    r.z_free[k, slot] = v_free - only_normal(target)
+    r.friction[k, slot] = vecr()
+    r.low[k, slot] = low
+    r.high[k, slot] = high
+    r.start_stiffness[k, slot] = only_normal(START_STIFFNESS / inverse_weight)
 
 
 # --- where the sweeps start ------------------------------------------------------------------------
@@ -265,209 +363,164 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
 
 
 @wp.func
-def start_stiffness(g: Shapes, c: Contacts, k: int, slot: int):
-    """D of a contact's rows."""
-    pair = c.pair[k, slot]
-    D = START_STIFFNESS / g.pair_tran[pair]
-    result = only_normal(D)
-    if g.pair_dim[pair] > 1:
-        result = vecr(D, D, D)
-    return result
+def has_tangents(r: Rows, k: int, slot: int):
+    return r.start_stiffness[k, slot][1] > real(0.0)
 
 
 @wp.func
-def joint_start_stiffness(g: Shapes, r: Rows, k: int, slot: int):
-    source = r.joint_source[k, slot]
-    weight = real(1.0)
-    if source < 0:
-        weight = g.loss_weight[-1 - source]
-    else:
-        weight = g.limit_weight[source / 2]
-    return START_STIFFNESS / weight
-
-
-@wp.func
-def sticking_matrix(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+def sticking_matrix(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
     """r.H = M + Jᵀ D J, factorised."""
     find_columns(m, c, r, slot)
     start_matrix(m, r, slot)
     for d in range(m.nv):
         at = d * m.nv + d
         r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
-    for k in range(contact_count(c, slot)):
-        add_curvature(m, r, r.H, wp.diag(start_stiffness(g, c, k, slot)), k, slot)
-    for k in range(r.joint_rows[0, slot]):
-        add_joint_curvature(m, g, r, joint_start_stiffness(g, r, k, slot), k, slot)
+    for k in range(block_count(c, r, slot)):
+        add_curvature(m, r, r.H, wp.diag(r.start_stiffness[k, slot]), k, slot)
     factorise(m, r, slot)
 
 
 @wp.func
-def start_impulses(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
-    """r.force and r.joint_force; r.u_start is u."""
-    sticking_matrix(m, g, s, c, r, slot)
+def start_impulses(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """The first line of r.history; r.u_start is u."""
+    sticking_matrix(m, s, c, r, slot)
     for d in range(m.nv):
         r.u_start[d, slot] = real(0.0)
-    for k in range(contact_count(c, slot)):
-        push = -wp.cw_mul(start_stiffness(g, c, k, slot), r.z_free[k, slot])
+    for k in range(block_count(c, r, slot)):
+        push = -wp.cw_mul(r.start_stiffness[k, slot], r.z_free[k, slot])
         add_contact_force(m, r, r.u_start, push, k, slot)
-    for k in range(r.joint_rows[0, slot]):
-        row_push = -joint_start_stiffness(g, r, k, slot) * r.joint_z_free[k, slot]
-        add_joint_row_force(m, g, r, r.u_start, row_push, k, slot)
     solve_factored(m, r, r.u_start, slot)
-    for k in range(contact_count(c, slot)):
-        wish = start_wish(m, g, c, r, k, slot)
-        n = wp.max(wish[0], real(0.0))
+    for k in range(block_count(c, r, slot)):
+        wish = start_wish(m, r, k, slot)
+        n = bounded(r, wish[0], k, slot)
         share = friction_share(wish[1], wish[2], r.friction[k, slot][1] * n)
-        r.force[k, slot] = vecr(n, share * wish[1], share * wish[2])
-    for k in range(r.joint_rows[0, slot]):
-        r.joint_force[k, slot] = joint_bounded(r, joint_start_wish(m, g, r, k, slot), k, slot)
+        r.history[0, k, slot] = vecr(n, share * wish[1], share * wish[2])
 
 
 @wp.func
-def start_wish(m: Tree, g: Shapes, c: Contacts, r: Rows, k: int, slot: int):
-    """The first impulse of contact k, were it not bounded."""
+def start_wish(m: Tree, r: Rows, k: int, slot: int):
+    """The first impulse of block k, were it not bounded."""
     left = r.z_free[k, slot] + contact_motion(m, r, r.u_start, k, slot)
-    return -wp.cw_mul(start_stiffness(g, c, k, slot), left)
+    return -wp.cw_mul(r.start_stiffness[k, slot], left)
 
 
 @wp.func
-def joint_start_wish(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
-    left = r.joint_z_free[k, slot] + joint_row_motion(m, g, r, r.u_start, k, slot)
-    return -joint_start_stiffness(g, r, k, slot) * left
+def bounded(r: Rows, wish: real, k: int, slot: int):
+    """Contacts and limits only push, friction loss holds with what it has. NaN stays NaN: min and max would drop it."""
+    pushed = wp.where(wish < r.low[k, slot], r.low[k, slot], wish)
+    return wp.where(pushed > r.high[k, slot], r.high[k, slot], pushed)
 
 
 @wp.func
 def friction_share(x: real, y: real, bound: real):
     """By how much a tangential impulse is shortened to its bound [1]."""
-    length = wp.sqrt(x * x + y * y)
-    return wp.where(length > bound, bound / length, real(1.0))
-
-
-@wp.func
-def is_loss(r: Rows, k: int, slot: int):
-    return r.joint_source[k, slot] < 0
-
-
-@wp.func
-def joint_bounded(r: Rows, wish: real, k: int, slot: int):
-    """The impulse of a joint's row: friction loss holds with what it has, a limit only pushes."""
-    bound = r.joint_loss[k, slot]
-    return wp.where(is_loss(r, k, slot), wp.clamp(wish, -bound, bound), wp.max(wish, real(0.0)))
+    square = x * x + y * y
+    share = real(1.0)
+    if square > bound * bound:
+        share = bound / wp.sqrt(square)
+    return share
 
 
 # --- sweeps ----------------------------------------------------------------------------------------
 
 
-@wp.func
-def contact_residual(m: Tree, r: Rows, k: int, slot: int):
-    """B y"""
+@wp.func(inline=True)
+def gather(r: Rows, x: wp.array3d(dtype=vecr), line: int, lower: bool, k: int, slot: int):
+    """A x[line] at block k, from its neighbours with a turn before it (lower), or after it."""
+    before = int(r.before[k, slot])
     total = vecr()
-    for i in range(r.chain_length[k, slot]):
-        total += r.B[k * m.nv + i, slot] * r.step[r.chain[k * m.nv + i, slot], slot]
+    i = int(wp.where(lower, 0, before))
+    end = wp.where(lower, before, int(r.neighbours[k, slot]))
+    while i < end:  # Warp's range tests its step in every pass
+        n = int(r.neighbour[i, k, slot])
+        total += x[line, n, slot] * r.A[i, k, slot]
+        i += 1
     return total
 
 
 @wp.func
-def add_contact_impulse(m: Tree, r: Rows, change: vecr, k: int, slot: int):
-    for i in range(r.chain_length[k, slot]):
-        d = r.chain[k * m.nv + i, slot]
-        r.step[d, slot] = r.step[d, slot] + wp.dot(r.B[k * m.nv + i, slot], change)
+def goes_up(sweep: int):
+    return sweep % 2 == 0
 
 
 @wp.func
-def normal_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
-    """The normal impulse that would do, were it not bounded."""
-    old = r.force[k, slot][0]
-    return old - r.weight[k, slot][0] * (r.z_free[k, slot][0] + residual + softness * old)
-
-
-@wp.func
-def tangent_wish(r: Rows, softness: real, residual: vecr, k: int, slot: int):
-    old = r.force[k, slot]
-    miss = r.weight[k, slot][1] * (r.z_free[k, slot] + residual + softness * old)
-    return old[1] - miss[1], old[2] - miss[2]
-
-
-@wp.func
-def update_contact(m: Tree, g: Shapes, c: Contacts, r: Rows, softness: real, k: int, slot: int):
+def update_block(r: Rows, softness: real, sweep: int, k: int, slot: int):
     """First the normal's impulse, then, with what that does to sliding, the tangents'."""
-    residual = contact_residual(m, r, k, slot)
-    old = r.force[k, slot]
-    new = old
-    new[0] = wp.max(real(0.0), normal_wish(r, softness, residual[0], k, slot))
-    if g.pair_dim[c.pair[k, slot]] > 1:
-        residual += (new[0] - old[0]) * r.cross[k, slot]
-        x, y = tangent_wish(r, softness, residual, k, slot)
-        share = friction_share(x, y, r.friction[k, slot][1] * new[0])
-        new[1] = share * x
-        new[2] = share * y
-    add_contact_impulse(m, r, new - old, k, slot)
-    r.force[k, slot] = new
+    old = r.history[sweep, k, slot]
+    own = r.own[k, slot]
+    weight = r.weight[k, slot]
+    side = sweep % 2
+    # What the block before has just changed comes in last: an update has to wait for it.
+    rest = r.z_free[k, slot] + r.change[1 - side, k, slot] + own * old + softness * old
+    change = gather(r, r.history, sweep + 1, goes_up(sweep), k, slot)
+    r.change[side, k, slot] = change
+    miss = rest + change
+    wish = old[0] - weight[0] * miss[0]
+    new = bounded(r, wish, k, slot)
+    # numbers, not vectors: a vector that is set in a branch goes through memory
+    x = real(0.0)
+    y = real(0.0)
+    share = real(1.0)
+    if weight[1] > real(0.0):
+        pressed = new - old[0]
+        x = old[1] - weight[1] * (miss[1] + pressed * own[1, 0])
+        y = old[2] - weight[2] * (miss[2] + pressed * own[2, 0])
+        share = friction_share(x, y, r.friction[k, slot][1] * new)
+    r.wish[sweep, k, slot] = vecr(wish, x, y)
+    r.history[sweep + 1, k, slot] = vecr(new, share * x, share * y)
 
 
 @wp.func
-def joint_residual(m: Tree, r: Rows, k: int, slot: int):
-    total = real(0.0)
-    for i in range(r.joint_length[k, slot]):
-        total += r.joint_B[k * m.nv + i, slot] * r.step[r.joint_chain[k * m.nv + i, slot], slot]
-    return total
+def turn(sweep: int, i: int, contacts: int, count: int):
+    """Sweeps go up and down in turn, so that a push at one end of a stack soon reaches the other; joints are lowest."""
+    k = contacts + wp.where(goes_up(sweep), i, count - 1 - i)
+    return wp.where(k < count, k, k - count)
 
 
 @wp.func
-def joint_wish(r: Rows, softness: real, residual: real, k: int, slot: int):
-    old = r.joint_force[k, slot]
-    return old - (r.joint_z_free[k, slot] + residual + softness * old) / (r.joint_stiffness[k, slot] + softness)
+def start_residual(r: Rows, k: int, slot: int):
+    """A λ of block k with the first impulses."""
+    r.change[0, k, slot] = gather(r, r.history, 0, True, k, slot)
+    r.change[1, k, slot] = gather(r, r.history, 0, False, k, slot)
+    return r.change[0, k, slot] + r.change[1, k, slot] + r.own[k, slot] * r.history[0, k, slot]
 
 
 @wp.func
-def update_joint(m: Tree, r: Rows, softness: real, k: int, slot: int):
-    new = joint_bounded(r, joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot), k, slot)
-    add_joint_impulse(m, r, new - r.joint_force[k, slot], k, slot)
-    r.joint_force[k, slot] = new
-
-
-@wp.func
-def add_joint_impulse(m: Tree, r: Rows, change: real, k: int, slot: int):
-    for i in range(r.joint_length[k, slot]):
-        d = r.joint_chain[k * m.nv + i, slot]
-        r.step[d, slot] = r.step[d, slot] + r.joint_B[k * m.nv + i, slot] * change
-
-
-@wp.func
-def turn(sweep: int, i: int, count: int):
-    """Sweeps go up and down in turn, so that a push at one end of a stack soon reaches the other."""
-    return wp.where(sweep % 2 == 0, i, count - 1 - i)
-
-
-@wp.func
-def start_energy(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
-    """b·λ and λᵀ (A + softness) λ of the impulses as they are."""
+def scale_start(c: Contacts, r: Rows, softness: real, slot: int):
     linear = real(0.0)
     square = real(0.0)
-    for k in range(contact_count(c, slot)):
-        linear += wp.dot(r.z_free[k, slot], r.force[k, slot])
-        square += softness * wp.dot(r.force[k, slot], r.force[k, slot])
-    for k in range(r.joint_rows[0, slot]):
-        linear += r.joint_z_free[k, slot] * r.joint_force[k, slot]
-        square += softness * r.joint_force[k, slot] * r.joint_force[k, slot]
-    for d in range(m.nv):
-        square += r.step[d, slot] * r.step[d, slot]
-    return linear, square
-
-
-@wp.func
-def scale_start(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
-    linear, square = start_energy(m, c, r, softness, slot)
+    for k in range(block_count(c, r, slot)):
+        first = r.history[0, k, slot]
+        linear += wp.dot(r.z_free[k, slot], first)
+        square += wp.dot(start_residual(r, k, slot) + softness * first, first)
     scale = real(1.0)
     if -linear < square:
         scale = wp.max(-linear / square, real(0.0))
     r.start_scale[0, slot] = scale
-    for k in range(contact_count(c, slot)):
-        r.force[k, slot] = scale * r.force[k, slot]
-    for k in range(r.joint_rows[0, slot]):
-        r.joint_force[k, slot] = scale * r.joint_force[k, slot]
-    for d in range(m.nv):
-        r.step[d, slot] = scale * r.step[d, slot]
+    for k in range(block_count(c, r, slot)):
+        r.history[0, k, slot] = scale * r.history[0, k, slot]
+        r.change[1, k, slot] = scale * r.change[1, k, slot]
+
+
+@wp.func
+def sweep_blocks(g: Shapes, c: Contacts, r: Rows, softness: real, slot: int):
+    """r.force"""
+    contacts = contact_count(c, slot)
+    count = block_count(c, r, slot)
+    for sweep in range(g.sweeps):
+        for i in range(count):
+            update_block(r, softness, sweep, turn(sweep, i, contacts, count), slot)
+    for k in range(count):
+        r.force[k, slot] = r.history[g.sweeps, k, slot]
+
+
+@wp.func
+def add_impulse(m: Tree, r: Rows, k: int, slot: int):
+    """y += B λ of block k"""
+    force = r.force[k, slot]
+    for i in range(r.reach[k, slot]):
+        d = r.chain[k * m.nv + i, slot]
+        r.step[d, slot] = r.step[d, slot] + wp.dot(r.B[k * m.nv + i, slot], force)
 
 
 @wp.func
@@ -479,7 +532,7 @@ def bounce_moments(m: Tree, c: Contacts, r: Rows, slot: int):
     for k in range(contact_count(c, slot)):
         if r.bounced[k, slot] == 1:
             push = r.force[k, slot][0]
-            for i in range(r.chain_length[k, slot]):
+            for i in range(r.reach[k, slot]):
                 d = r.chain[k * m.nv + i, slot]
                 if m.dof_parent[d] < 0:
                     r.late[d, slot] = r.late[d, slot] + push * r.moment[k, slot]
@@ -502,31 +555,17 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
-        start_impulses(m, g, s, c, r, slot)
+        start_impulses(m, s, c, r, slot)
         mass_factor(m, s, r, slot)
-        contacts = contact_count(c, slot)
-        joints = r.joint_rows[0, slot]
         softness = p.law[world, 0][1]
-        for k in range(contacts):
-            whiten_contact(m, r, softness, k, slot)
-        for k in range(joints):
-            joint_chain(m, g, r, k, slot)
-        for k in range(contacts):
-            add_contact_impulse(m, r, r.force[k, slot], k, slot)
-        for k in range(joints):
-            add_joint_impulse(m, r, r.joint_force[k, slot], k, slot)
-        scale_start(m, c, r, softness, slot)
-        for sweep in range(g.sweeps):
-            for k in range(contacts):
-                r.history[sweep * c.pair.shape[0] + k, slot] = r.force[k, slot]
-            for k in range(joints):
-                r.joint_history[sweep * r.joint_dof.shape[0] + k, slot] = r.joint_force[k, slot]
-            for i in range(contacts + joints):
-                k = turn(sweep, i, contacts + joints)
-                if k < joints:
-                    update_joint(m, r, softness, k, slot)
-                else:
-                    update_contact(m, g, c, r, softness, k - joints, slot)
+        for k in range(block_count(c, r, slot)):
+            reach_root(m, r, k, slot)
+            whiten_block(m, r, k, slot)
+        find_neighbours(m, c, r, softness, slot)
+        scale_start(c, r, softness, slot)
+        sweep_blocks(g, c, r, softness, slot)
+        for k in range(block_count(c, r, slot)):
+            add_impulse(m, r, k, slot)
         for d in range(m.nv):
             r.w[d, slot] = r.step[d, slot]
         whiten_transposed(m, r, r.w, slot)

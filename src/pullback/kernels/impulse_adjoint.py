@@ -1,43 +1,38 @@
 """The sweeps of ``impulse.py`` backwards.
 
-Cotangents: of y in r.gradient, of λ in r.z and r.joint_z, of b in r.b_bar and r.joint_b_bar, of B in r.B_bar and
-r.joint_B_bar, of the squared lengths G in r.G_bar, of distances in r.dist_bar and of J v alone in r.speed_bar.
+One update gave λ_k' = wish within bounds, from residual = Σ A_kn λ_n. Backwards, the cotangent of λ_k' becomes that of
+the old λ_k and of the residual, and λ_n gets A_nk residual_bar. As sweeps go up and down in turn, what a block was
+between two of its updates is seen by each neighbour on one side of it twice, and by none on the other: r.seen_bar has
+the sum of both residual_bar. From it a block gathers what λ_k' gets, just before its update is reversed. Afterwards it
+gives A_bar_kn + A_bar_nkᵀ, the sum over lines of seen_bar_k λ_nᵀ or λ_k seen_bar_nᵀ. That is all that matters of A_bar,
+for A is symmetric and made of B: times B_n it joins B_bar_k.
+
+Cotangents: of y in r.gradient, of λ in r.z, of b in r.b_bar, of B in r.B_bar, of bounds in r.bound_bar, of distances in
+r.dist_bar and of J v alone in r.speed_bar.
 """
 
 import warp as wp
 
-from .flavour import vecr
+from .flavour import matr, vecr
 from .impulse import (
+    NO_BOUND,
+    block_count,
+    bounded,
     friction_share,
-    is_loss,
-    joint_residual,
-    joint_start_stiffness,
-    joint_start_wish,
-    joint_wish,
+    gather,
+    goes_up,
     mass_factor,
-    normal_wish,
     only_normal,
     restitution,
-    start_energy,
-    start_stiffness,
+    start_residual,
     start_wish,
     sticking_matrix,
-    tangent_wish,
     touching,
     turn,
     whiten,
 )
 from .materials import mixed_friction_adjoint
-from .rows import (
-    Rows,
-    add_contact_force,
-    add_joint_row_force,
-    contact_count,
-    contact_motion,
-    joint_row_motion,
-    joint_row_size,
-    solve_factored,
-)
+from .rows import Rows, add_contact_force, contact_count, contact_motion, solve_factored
 from .scalar import real, vec3
 from .shapes import Contacts, Shapes
 from .tree import Params, Tree, Workspace
@@ -87,191 +82,134 @@ def restitution_adjoint(p: Params, p_bar: Params, g: Shapes, pair: int, bar: rea
 
 
 @wp.func
-def start_impulses_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
-    """From the cotangents of the first impulses (r.z, r.joint_z) to b_bar; r.w becomes ν = H⁻¹ Jᵀ p.
+def start_impulses_adjoint(m: Tree, c: Contacts, r: Rows, slot: int):
+    """From the cotangents of the first impulses (r.z) to b_bar; r.w becomes ν = H⁻¹ Jᵀ p.
 
-    With p = -D λ_bar and s = p - D J ν: b_bar gets s, J_bar gets s u + λ ν (see ``add_start``), M gets -ν u.
+    With p = -D λ_bar and s = p - D J ν: b_bar gets s, J_bar gets s u + λ ν (see ``rows_adjoint``), M gets -ν u.
     """
     for d in range(m.nv):
         r.w[d, slot] = real(0.0)
-    for k in range(contact_count(c, slot)):
-        add_contact_force(m, r, r.w, -wp.cw_mul(start_stiffness(g, c, k, slot), r.z[k, slot]), k, slot)
-    for k in range(r.joint_rows[0, slot]):
-        row_push = -joint_start_stiffness(g, r, k, slot) * r.joint_z[k, slot]
-        add_joint_row_force(m, g, r, r.w, row_push, k, slot)
+    for k in range(block_count(c, r, slot)):
+        add_contact_force(m, r, r.w, -wp.cw_mul(r.start_stiffness[k, slot], r.z[k, slot]), k, slot)
     solve_factored(m, r, r.w, slot)
-    for k in range(contact_count(c, slot)):
+    for k in range(block_count(c, r, slot)):
         share = r.z[k, slot] + contact_motion(m, r, r.w, k, slot)
-        share = -wp.cw_mul(start_stiffness(g, c, k, slot), share)
+        share = -wp.cw_mul(r.start_stiffness[k, slot], share)
         r.z[k, slot] = share
         r.b_bar[k, slot] = r.b_bar[k, slot] + share
-    for k in range(r.joint_rows[0, slot]):
-        row_share = r.joint_z[k, slot] + joint_row_motion(m, g, r, r.w, k, slot)
-        row_share = -joint_start_stiffness(g, r, k, slot) * row_share
-        r.joint_z[k, slot] = row_share
-        r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] + row_share
 
 
 @wp.func
-def contact_step_adjoint(m: Tree, r: Rows, change: vecr, k: int, slot: int):
-    """Takes y' = y + B change back to y. Returns the cotangent of the change, and the residual B y."""
-    change_bar = vecr()
-    residual = vecr()
-    for i in range(r.chain_length[k, slot]):
-        at = k * m.nv + i
-        d = r.chain[at, slot]
-        B = r.B[at, slot]
-        y = r.step[d, slot] - wp.dot(B, change)
-        r.step[d, slot] = y
-        change_bar += r.gradient[d, slot] * B
-        residual += y * B
-    return change_bar, residual
-
-
-@wp.func
-def columns_adjoint(m: Tree, r: Rows, change: vecr, residual_bar: vecr, k: int, slot: int):
-    """Reverses residual = B y and y' = y + B change: adds to the cotangents of B and of y."""
-    for i in range(r.chain_length[k, slot]):
-        at = k * m.nv + i
-        d = r.chain[at, slot]
-        y_bar = r.gradient[d, slot]
-        r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * change + r.step[d, slot] * residual_bar
-        r.gradient[d, slot] = y_bar + wp.dot(r.B[at, slot], residual_bar)
-
-
-@wp.func
-def update_contact_adjoint(
-    m: Tree,
-    g: Shapes,
-    p: Params,
-    p_bar: Params,
-    c: Contacts,
-    r: Rows,
-    old: vecr,
-    k: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
-    """r.force goes from after the update back to ``old``; r.z is its cotangent."""
-    softness = p.law[world, 0][1]
-    new = r.force[k, slot]
-    r.force[k, slot] = old
-    change_bar, residual = contact_step_adjoint(m, r, new - old, k, slot)
-    bar = r.z[k, slot] + change_bar
-    old_bar = -change_bar
-    residual_bar = vecr()
-    softness_bar = real(0.0)
-    G_bar = r.G_bar[k, slot]
-    if g.pair_dim[c.pair[k, slot]] > 1:
-        pressed = new[0] - old[0]
-        x, y = tangent_wish(r, softness, residual + pressed * r.cross[k, slot], k, slot)
-        x_bar = bar[1]
-        y_bar = bar[2]
-        mu = r.friction[k, slot][1]
-        bound = mu * new[0]
+def shortened_adjoint(x: real, y: real, bound: real, x_bar: real, y_bar: real):
+    """Cotangents of x, y and the bound of a tangential impulse, (x, y) · bound / length if that is shorter."""
+    share = friction_share(x, y, bound)
+    free_x_bar = share * x_bar
+    free_y_bar = share * y_bar
+    bound_bar = real(0.0)
+    if share < real(1.0):
         length = wp.sqrt(x * x + y * y)
-        if length > bound:
-            # (x, y) · bound / length
-            x_unit = x / length
-            y_unit = y / length
-            bound_bar = x_bar * x_unit + y_bar * y_unit
-            x_bar = (x_bar - bound_bar * x_unit) * bound / length
-            y_bar = (y_bar - bound_bar * y_unit) * bound / length
-            bar[0] = bar[0] + mu * bound_bar
-            if wants_params == 1:
-                friction_bar = vecr()
-                friction_bar[1] = new[0] * bound_bar
-                mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
-        weight_t = r.weight[k, slot][1]
-        gx = weight_t * x_bar
-        gy = weight_t * y_bar
-        old_bar[1] = old_bar[1] + x_bar - softness * gx
-        old_bar[2] = old_bar[2] + y_bar - softness * gy
-        softness_bar = -gx * x - gy * y
-        # both lengths count in the weight
-        length_bar = -gx * (x - old[1]) - gy * (y - old[2])
-        G_bar[1] = G_bar[1] + length_bar
-        G_bar[2] = G_bar[2] + length_bar
-        residual_bar[1] = -gx
-        residual_bar[2] = -gy
-        pressed_bar = wp.dot(residual_bar, r.cross[k, slot])
-        bar[0] = bar[0] + pressed_bar
-        old_bar[0] = old_bar[0] - pressed_bar
-        r.cross_bar[k, slot] = r.cross_bar[k, slot] + pressed * residual_bar
-    wish = normal_wish(r, softness, residual[0], k, slot)
-    if wish > real(0.0):
-        g_n = bar[0] * r.weight[k, slot][0]
-        old_bar[0] = old_bar[0] + bar[0] - softness * g_n
-        G_bar[0] = G_bar[0] - g_n * (wish - old[0])
-        softness_bar -= g_n * wish
-        residual_bar[0] = -g_n
-    columns_adjoint(m, r, new - old, residual_bar, k, slot)
-    r.z[k, slot] = old_bar
+        x_unit = x / length
+        y_unit = y / length
+        bound_bar = x_bar * x_unit + y_bar * y_unit
+        free_x_bar -= share * bound_bar * x_unit
+        free_y_bar -= share * bound_bar * y_unit
+    return free_x_bar, free_y_bar, bound_bar
+
+
+@wp.func
+def update_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
+    """r.z of block k goes from after its update to before it. Returns the cotangent of softness."""
+    old = r.history[sweep, k, slot]
+    new = r.history[sweep + 1, k, slot]
+    wish = r.wish[sweep, k, slot]
+    own = r.own[k, slot]
+    weight = r.weight[k, slot]
+    bar = r.z[k, slot] + gather(r, r.seen_bar, sweep + 1, not goes_up(sweep), k, slot)
+    pressed = new[0] - old[0]
+    n_bar = bar[0]
+    x_bar = real(0.0)
+    y_bar = real(0.0)
+    pressed_bar = real(0.0)
+    if weight[1] > real(0.0):
+        mu = r.friction[k, slot][1]
+        x_bar, y_bar, limit_bar = shortened_adjoint(wish[1], wish[2], mu * new[0], bar[1], bar[2])
+        r.bound_bar[k, slot] = r.bound_bar[k, slot] + new[0] * limit_bar
+        pressed_bar = -weight[1] * (x_bar * own[1, 0] + y_bar * own[2, 0])
+        n_bar += mu * limit_bar + pressed_bar
+    if not (r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]):
+        if r.high[k, slot] < NO_BOUND:
+            r.bound_bar[k, slot] = r.bound_bar[k, slot] + wp.sign(wish[0]) * n_bar
+        n_bar = real(0.0)
+    wish_bar = vecr(n_bar, x_bar, y_bar)
+    residual_bar = -wp.cw_mul(weight, wish_bar)
+    r.seen_bar[sweep + 1, k, slot] = r.seen_bar[sweep + 1, k, slot] + residual_bar
+    r.seen_bar[sweep, k, slot] = residual_bar
+    r.z[k, slot] = wish_bar - only_normal(pressed_bar) + softness * residual_bar + own * residual_bar
     r.b_bar[k, slot] = r.b_bar[k, slot] + residual_bar
-    r.G_bar[k, slot] = G_bar
-    if wants_params == 1:
-        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+    # A_kk is in the residual, in what the normal's impulse does to sliding, and, both lengths for each tangent, in the
+    # weights.
+    length_bar = wp.cw_mul(residual_bar, wish - old)
+    tangents_bar = length_bar[1] + length_bar[2]
+    direct_bar = matr(
+        length_bar[0], pressed * residual_bar[1], pressed * residual_bar[2],
+        real(0.0), tangents_bar, real(0.0),
+        real(0.0), real(0.0), tangents_bar,
+    )  # fmt: skip
+    r.own_bar[k, slot] = r.own_bar[k, slot] + direct_bar + wp.outer(residual_bar, old)
+    return wp.dot(residual_bar, wish)
 
 
 @wp.func
-def joint_bounded_adjoint(
-    m: Tree, p_bar: Params, r: Rows, wish: real, bar: real, k: int, world: int, slot: int, wants_params: int
-):
-    """The cotangent of an impulse before it was bounded; that of the bound joins p_bar."""
-    free = wish > real(0.0)
-    if is_loss(r, k, slot):
-        free = wp.abs(wish) <= r.joint_loss[k, slot]
-        if wants_params == 1 and not free:
-            loss = -1 - r.joint_source[k, slot]
-            p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * wp.sign(wish) * bar
-    return wp.where(free, bar, real(0.0))
+def product_bar(g: Shapes, r: Rows, k: int, n: int, slot: int):
+    """A_bar_kn + A_bar_nkᵀ from the residuals of all sweeps, where n has its turn before k.
+
+    k sees of n what a sweep upwards leaves, in odd lines, and n of k what one downwards leaves.
+    """
+    total = matr()
+    line = int(0)
+    while line <= g.sweeps:
+        total += wp.outer(r.history[line, k, slot], r.seen_bar[line, n, slot])
+        line += 2
+    line = int(1)
+    while line <= g.sweeps:
+        total += wp.outer(r.seen_bar[line, k, slot], r.history[line, n, slot])
+        line += 2
+    return total
 
 
 @wp.func
-def update_joint_adjoint(
-    m: Tree,
-    g: Shapes,
-    p: Params,
-    p_bar: Params,
-    r: Rows,
-    old: real,
-    k: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
-    softness = p.law[world, 0][1]
-    change = r.joint_force[k, slot] - old
-    change_bar = real(0.0)
-    first = k * m.nv
-    for i in range(r.joint_length[k, slot]):
-        d = r.joint_chain[first + i, slot]
-        B = r.joint_B[first + i, slot]
-        y_bar = r.gradient[d, slot]
-        r.step[d, slot] = r.step[d, slot] - B * change
-        change_bar += y_bar * B
-        r.joint_B_bar[first + i, slot] = r.joint_B_bar[first + i, slot] + y_bar * change
-    r.joint_force[k, slot] = old
-    wish = joint_wish(r, softness, joint_residual(m, r, k, slot), k, slot)
-    wish_bar = r.joint_z[k, slot] + change_bar
-    old_bar = -change_bar
-    free_bar = joint_bounded_adjoint(m, p_bar, r, wish, wish_bar, k, world, slot, wants_params)
-    if free_bar != real(0.0):
-        g_bar = free_bar / (r.joint_stiffness[k, slot] + softness)
-        old_bar += free_bar - softness * g_bar
-        r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] - g_bar
-        G_row_bar = -g_bar * (wish - old)
-        for i in range(r.joint_length[k, slot]):
-            d = r.joint_chain[first + i, slot]
-            B = r.joint_B[first + i, slot]
-            r.joint_B_bar[first + i, slot] = (
-                r.joint_B_bar[first + i, slot] - g_bar * r.step[d, slot] + real(2.0) * G_row_bar * B
-            )
-            r.gradient[d, slot] = r.gradient[d, slot] - g_bar * B
-        if wants_params == 1:
-            p_bar.law[world, 0] = p_bar.law[world, 0] - vec3(real(0.0), g_bar * wish, real(0.0))
-    r.joint_z[k, slot] = old_bar
+def add_product_bar(m: Tree, r: Rows, bar: matr, k: int, n: int, slot: int):
+    """B_bar_k += bar B_n, and B_bar_n += barᵀ B_k, at the degrees of freedom that are in both chains."""
+    i = k * m.nv
+    j = n * m.nv
+    end_i = i + r.reach[k, slot]
+    end_j = j + r.reach[n, slot]
+    while i < end_i and j < end_j:
+        d = r.chain[i, slot]
+        e = r.chain[j, slot]
+        if d == e:
+            r.B_bar[i, slot] = r.B_bar[i, slot] + bar * r.B[j, slot]
+            r.B_bar[j, slot] = r.B_bar[j, slot] + r.B[i, slot] * bar
+        if d >= e:
+            i += 1
+        if e >= d:
+            j += 1
+
+
+@wp.func
+def products_adjoint(m: Tree, g: Shapes, c: Contacts, r: Rows, square_bar: real, slot: int):
+    """From the cotangents of A to B_bar; ``square_bar``: of ½ λᵀ A λ with the first impulses, in r.force."""
+    for k in range(block_count(c, r, slot)):
+        force = r.force[k, slot]
+        for i in range(int(r.before[k, slot])):
+            n = int(r.neighbour[i, k, slot])
+            bar = product_bar(g, r, k, n, slot) + square_bar * wp.outer(force, r.force[n, slot])
+            add_product_bar(m, r, bar, k, n, slot)
+        own_bar = r.own_bar[k, slot] + real(0.5) * square_bar * wp.outer(force, force)
+        own_bar += wp.transpose(own_bar)
+        for i in range(r.reach[k, slot]):
+            at = k * m.nv + i
+            r.B_bar[at, slot] = r.B_bar[at, slot] + own_bar * r.B[at, slot]
 
 
 @wp.func
@@ -328,7 +266,7 @@ def bounce_moments_adjoint(m: Tree, c: Contacts, r: Rows, slot: int):
         push_bar = real(0.0)
         moment_bar = real(0.0)
         if r.bounced[k, slot] == 1:
-            for i in range(r.chain_length[k, slot]):
+            for i in range(r.reach[k, slot]):
                 root = r.chain[k * m.nv + i, slot]
                 if m.dof_parent[root] < 0 and r.pushed[root, slot] > real(0.0):
                     share = r.late_bar[root, slot] / r.pushed[root, slot]
@@ -339,59 +277,40 @@ def bounce_moments_adjoint(m: Tree, c: Contacts, r: Rows, slot: int):
 
 
 @wp.func
-def scale_start_adjoint(
-    m: Tree, p: Params, p_bar: Params, c: Contacts, r: Rows, world: int, slot: int, wants_params: int
-):
-    """From the cotangents of the scaled impulses, in r.z and r.joint_z, to those before, and to b_bar and B_bar."""
+def scale_start_adjoint(p: Params, p_bar: Params, c: Contacts, r: Rows, world: int, slot: int, wants_params: int):
+    """From the cotangents of the scaled impulses, in r.z, to those before, and to b_bar; r.force are those before.
+
+    Returns the cotangent of ½ λᵀ A λ.
+    """
     scale = r.start_scale[0, slot]
-    scale_bar = real(0.0)
     softness = p.law[world, 0][1]
     inside = scale > real(0.0) and scale < real(1.0)
-    contacts = contact_count(c, slot)
-    joints = r.joint_rows[0, slot]
-    if inside:
-        for k in range(contacts):
-            r.force[k, slot] = r.force[k, slot] / scale
-            scale_bar += wp.dot(r.z[k, slot], r.force[k, slot])
-        for k in range(joints):
-            r.joint_force[k, slot] = r.joint_force[k, slot] / scale
-            scale_bar += r.joint_z[k, slot] * r.joint_force[k, slot]
-        for d in range(m.nv):
-            r.step[d, slot] = r.step[d, slot] / scale
-    linear_bar = real(0.0)
+    count = block_count(c, r, slot)
+    scale_bar = real(0.0)
+    square = real(0.0)
+    for k in range(count):
+        force = r.history[0, k, slot]
+        if inside:
+            force = force / scale
+            scale_bar += wp.dot(r.z[k, slot], force)
+            square += wp.dot(start_residual(r, k, slot) / scale + softness * force, force)
+        r.force[k, slot] = force
+        r.z[k, slot] = scale * r.z[k, slot]
     square_bar = real(0.0)
     if inside:
-        _linear, square = start_energy(m, c, r, softness, slot)
         linear_bar = -scale_bar / square
-        square_bar = -real(2.0) * scale_bar * scale / square  # of half the square
+        square_bar = real(2.0) * scale * linear_bar
+        norm = real(0.0)
+        for k in range(count):
+            force = r.force[k, slot]
+            change = start_residual(r, k, slot) / scale + softness * force
+            r.z[k, slot] = r.z[k, slot] + linear_bar * r.z_free[k, slot] + square_bar * change
+            r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * force
+            norm += wp.dot(force, force)
         if wants_params == 1:
-            norm = real(0.0)
-            for k in range(contacts):
-                norm += wp.dot(r.force[k, slot], r.force[k, slot])
-            for k in range(joints):
-                norm += r.joint_force[k, slot] * r.joint_force[k, slot]
-            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), real(0.5) * square_bar * norm, real(0.0))
-    for k in range(contacts):
-        bar = scale * r.z[k, slot] + linear_bar * r.z_free[k, slot] + square_bar * softness * r.force[k, slot]
-        if inside:
-            r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * r.force[k, slot]
-            for i in range(r.chain_length[k, slot]):
-                at = k * m.nv + i
-                y_bar = square_bar * r.step[r.chain[at, slot], slot]
-                bar += y_bar * r.B[at, slot]
-                r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * r.force[k, slot]
-        r.z[k, slot] = bar
-    for k in range(joints):
-        row_bar = scale * r.joint_z[k, slot]
-        row_bar += linear_bar * r.joint_z_free[k, slot] + square_bar * softness * r.joint_force[k, slot]
-        if inside:
-            r.joint_b_bar[k, slot] = r.joint_b_bar[k, slot] + linear_bar * r.joint_force[k, slot]
-            for i in range(r.joint_length[k, slot]):
-                at = k * m.nv + i
-                y_row_bar = square_bar * r.step[r.joint_chain[at, slot], slot]
-                row_bar += y_row_bar * r.joint_B[at, slot]
-                r.joint_B_bar[at, slot] = r.joint_B_bar[at, slot] + y_row_bar * r.joint_force[k, slot]
-        r.joint_z[k, slot] = row_bar
+            softness_bar = real(0.5) * square_bar * norm
+            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+    return square_bar
 
 
 @wp.func
@@ -406,36 +325,56 @@ def bounds_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """From the cotangents of the first impulses to those before they were bounded, in r.z; these are put in r.force."""
-    for k in range(contact_count(c, slot)):
-        wish = start_wish(m, g, c, r, k, slot)
+    """From the cotangents of the first impulses to those before they were bounded, in r.z; these are put in r.force.
+
+    Then all cotangents of bounds are known and join p_bar.
+    """
+    contacts = contact_count(c, slot)
+    for k in range(block_count(c, r, slot)):
+        wish = start_wish(m, r, k, slot)
         bar = r.z[k, slot]
-        n = wp.max(wish[0], real(0.0))
+        n = bounded(r, wish[0], k, slot)
         mu = r.friction[k, slot][1]
-        share = friction_share(wish[1], wish[2], mu * n)
-        n_bar = bar[0]
-        x_bar = share * bar[1]
-        y_bar = share * bar[2]
-        if share < real(1.0):
-            length = wp.sqrt(wish[1] * wish[1] + wish[2] * wish[2])
-            bound_bar = (bar[1] * wish[1] + bar[2] * wish[2]) / length
-            x_bar -= share * bound_bar * wish[1] / length
-            y_bar -= share * bound_bar * wish[2] / length
-            n_bar += mu * bound_bar
-            if wants_params == 1:
-                friction_bar = vecr()
-                friction_bar[1] = n * bound_bar
-                mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
-        if wish[0] <= real(0.0):
+        x_bar, y_bar, length_bar = shortened_adjoint(wish[1], wish[2], mu * n, bar[1], bar[2])
+        n_bar = bar[0] + mu * length_bar
+        bound_bar = r.bound_bar[k, slot] + n * length_bar
+        if not (r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]):
+            if k >= contacts:
+                bound_bar += wp.sign(wish[0]) * n_bar
             n_bar = real(0.0)
         r.z[k, slot] = vecr(n_bar, x_bar, y_bar)
         r.force[k, slot] = wish
-    for k in range(r.joint_rows[0, slot]):
-        row_wish = joint_start_wish(m, g, r, k, slot)
-        r.joint_z[k, slot] = joint_bounded_adjoint(
-            m, p_bar, r, row_wish, r.joint_z[k, slot], k, world, slot, wants_params
-        )
-        r.joint_force[k, slot] = row_wish
+        if wants_params == 1:
+            if k < contacts:
+                friction_bar = vecr(real(0.0), bound_bar, real(0.0))
+                mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
+            elif r.joint_source[k - contacts, slot] < 0:
+                loss = -1 - r.joint_source[k - contacts, slot]
+                p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * bound_bar
+
+
+@wp.func
+def end_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """From s.a_bar to the cotangents of the last impulses, and of B by y = B λ; all other sums begin at zero."""
+    for d in range(m.nv):
+        r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep - r.late[d, slot] * r.moved_bar[d, slot]
+    for k in range(contact_count(c, slot), block_count(c, r, slot)):
+        r.z[k, slot] = vecr()
+    bounce_moments_adjoint(m, c, r, slot)
+    whiten(m, r, r.gradient, slot)
+    for k in range(block_count(c, r, slot)):
+        force = r.force[k, slot]
+        force_bar = r.z[k, slot]
+        for i in range(r.reach[k, slot]):
+            at = k * m.nv + i
+            y_bar = r.gradient[r.chain[at, slot], slot]
+            force_bar += y_bar * r.B[at, slot]
+            r.B_bar[at, slot] = y_bar * force
+        r.z[k, slot] = force_bar
+        r.b_bar[k, slot] = vecr()
+        r.bound_bar[k, slot] = real(0.0)
+        r.own_bar[k, slot] = matr()
+        r.seen_bar[g.sweeps, k, slot] = vecr()
 
 
 @wp.func
@@ -453,72 +392,25 @@ def sweeps_adjoint(
 ):
     """From s.a_bar back to B_bar and b_bar; what b depends on joins s.a_bar."""
     contacts = contact_count(c, slot)
-    joints = r.joint_rows[0, slot]
-    for d in range(m.nv):
-        r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep - r.late[d, slot] * r.moved_bar[d, slot]
-    bounce_moments_adjoint(m, c, r, slot)
-    whiten(m, r, r.gradient, slot)
-    for d in range(m.nv):
-        r.y_end[d, slot] = r.step[d, slot]
-        r.y_end_bar[d, slot] = r.gradient[d, slot]
-    for k in range(contacts):
-        for i in range(r.chain_length[k, slot]):
-            r.B_bar[k * m.nv + i, slot] = vecr()
-        r.b_bar[k, slot] = vecr()
-        r.G_bar[k, slot] = vecr()
-        r.cross_bar[k, slot] = vecr()
-    for k in range(joints):
-        r.joint_z[k, slot] = real(0.0)
-        r.joint_b_bar[k, slot] = real(0.0)
-        for i in range(r.joint_length[k, slot]):
-            r.joint_B_bar[k * m.nv + i, slot] = real(0.0)
+    count = block_count(c, r, slot)
+    softness = p.law[world, 0][1]
+    end_adjoint(m, g, s, c, r, slot)
+    softness_bar = real(0.0)
     for back in range(g.sweeps):
         sweep = g.sweeps - 1 - back
-        for j in range(contacts + joints):
-            k = turn(sweep, contacts + joints - 1 - j, contacts + joints)
-            if k < joints:
-                old_joint = r.joint_history[sweep * r.joint_dof.shape[0] + k, slot]
-                update_joint_adjoint(m, g, p, p_bar, r, old_joint, k, world, slot, wants_params)
-            else:
-                old = r.history[sweep * c.pair.shape[0] + k - joints, slot]
-                update_contact_adjoint(m, g, p, p_bar, c, r, old, k - joints, world, slot, wants_params)
-    # the first impulses, which y began with
-    for k in range(contacts):
-        start_bar = r.z[k, slot]
-        first_force = r.force[k, slot]
-        for i in range(r.chain_length[k, slot]):
-            at = k * m.nv + i
-            y_bar = r.gradient[r.chain[at, slot], slot]
-            start_bar += y_bar * r.B[at, slot]
-            r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * first_force
-        r.z[k, slot] = start_bar
-    for k in range(joints):
-        row_bar = r.joint_z[k, slot]
-        for i in range(r.joint_length[k, slot]):
-            at = k * m.nv + i
-            y_bar_row = r.gradient[r.joint_chain[at, slot], slot]
-            row_bar += y_bar_row * r.joint_B[at, slot]
-            r.joint_B_bar[at, slot] = r.joint_B_bar[at, slot] + y_bar_row * r.joint_force[k, slot]
-        r.joint_z[k, slot] = row_bar
-    scale_start_adjoint(m, p, p_bar, c, r, world, slot, wants_params)
+        for i in range(count):
+            k = turn(sweep, count - 1 - i, contacts, count)
+            softness_bar += update_adjoint(r, softness, sweep, k, slot)
+    if wants_params == 1:
+        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+    for k in range(count):
+        r.z[k, slot] = r.z[k, slot] + gather(r, r.seen_bar, 0, True, k, slot)
+    square_bar = scale_start_adjoint(p, p_bar, c, r, world, slot, wants_params)
+    products_adjoint(m, g, c, r, square_bar, slot)
     bounds_adjoint(m, g, p, p_bar, c, r, world, slot, wants_params)
-    sticking_matrix(m, g, s, c, r, slot)
-    start_impulses_adjoint(m, g, s, c, r, slot)
+    sticking_matrix(m, s, c, r, slot)
+    start_impulses_adjoint(m, c, r, slot)
     mass_factor(m, s, r, slot)
     aims_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-    two = real(2.0)
-    for k in range(contacts):
-        G_bar = r.G_bar[k, slot]
-        cross_bar = r.cross_bar[k, slot]
-        for i in range(r.chain_length[k, slot]):
-            at = k * m.nv + i
-            B = r.B[at, slot]
-            B_bar = two * wp.cw_mul(G_bar, B) + B[0] * cross_bar + only_normal(wp.dot(cross_bar, B))
-            r.B_bar[at, slot] = r.B_bar[at, slot] + B_bar
-            d = r.chain[at, slot]
-            s.a_bar[d, slot] = s.a_bar[d, slot] + m.timestep * wp.dot(r.J[at, slot], r.b_bar[k, slot])
-    for k in range(joints):
-        J = r.joint_J[k, slot]
-        d0 = r.joint_dof[k, slot]
-        for i in range(joint_row_size(m, r, g, k, slot)):
-            s.a_bar[d0 + i, slot] = s.a_bar[d0 + i, slot] + m.timestep * J[i] * r.joint_b_bar[k, slot]
+    for k in range(count):
+        add_contact_force(m, r, s.a_bar, m.timestep * r.b_bar[k, slot], k, slot)

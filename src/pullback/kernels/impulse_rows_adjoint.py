@@ -1,13 +1,14 @@
 """From the cotangents of ``impulse_adjoint.py`` to what its rows are made of: mass matrix, Jacobians, distances.
 
-Cotangents: of B in r.B_bar and r.joint_B_bar, which become those of J; of J v* in r.b_bar and r.joint_b_bar; of J v
-alone in r.speed_bar; of distances in r.dist_bar.
+Cotangents: of B in r.B_bar, which become those of J; of J v* in r.b_bar; of J v alone in r.speed_bar; of distances in
+r.dist_bar.
 """
 
 import warp as wp
 
 from .collide import geometry_adjoint
 from .composites import composite_bodies_adjoint
+from .impulse import block_count
 from .impulse_adjoint import rest_aim_adjoint
 from .rows import (
     NO_ANGLE,
@@ -27,9 +28,9 @@ from .tree import Params, Tree, Workspace, add_vec3, read_quat, read_vec3
 
 @wp.func
 def add_products(m: Tree, r: Rows, k: int, slot: int):
-    """Adds contact k's share to T: for each degree of freedom, B_bar at its ancestors times B at its own."""
+    """Adds block k's share to T: for each degree of freedom, B_bar at its ancestors times B at its own."""
     first = k * m.nv
-    length = r.chain_length[k, slot]
+    length = r.reach[k, slot]
     for i in range(length):
         d = r.chain[first + i, slot]
         B = r.B[first + i, slot]
@@ -39,17 +40,6 @@ def add_products(m: Tree, r: Rows, k: int, slot: int):
                 at = d * m.nv + above
                 r.M[at, slot] = r.M[at, slot] + real(0.5) * wp.dot(r.B_bar[first + j, slot], B)
                 above = m.dof_parent[above]
-
-
-@wp.func
-def add_joint_products(m: Tree, r: Rows, k: int, slot: int):
-    first = k * m.nv
-    length = r.joint_length[k, slot]
-    for i in range(length):
-        d = r.joint_chain[first + i, slot]
-        for j in range(i, length):  # a joint's chain has nothing but ancestors
-            at = d * m.nv + r.joint_chain[first + j, slot]
-            r.M[at, slot] = r.M[at, slot] + real(0.5) * r.joint_B_bar[first + j, slot] * r.joint_B[first + i, slot]
 
 
 @wp.func
@@ -94,9 +84,9 @@ def mass_bar(m: Tree, r: Rows, slot: int):
 
 @wp.func
 def jacobian_bar(m: Tree, r: Rows, k: int, slot: int):
-    """B_bar of contact k becomes J_bar = Wᵀ B_bar along its chain."""
+    """B_bar of block k becomes J_bar = Wᵀ B_bar along its chain."""
     first = k * m.nv
-    length = r.chain_length[k, slot]
+    length = r.reach[k, slot]
     for back in range(length):
         i = length - 1 - back
         d = r.chain[first + i, slot]
@@ -126,25 +116,26 @@ def rows_adjoint(
     Cotangents of each contact's point and frame are left in r.pos_bar, r.n_bar, r.t1_bar, r.t2_bar.
     """
     contacts = contact_count(c, slot)
-    joints = r.joint_rows[0, slot]
     # The change of velocity is made like a row: c = W w_bar is its B, and y its cotangent.
     for d in range(m.nv):
         s.S_bar[d, slot] = vec6()
         above = int(d)
         while above >= 0:
-            r.M[d * m.nv + above, slot] = real(0.5) * r.y_end[above, slot] * r.y_end_bar[d, slot]
+            r.M[d * m.nv + above, slot] = real(0.5) * r.step[above, slot] * r.gradient[d, slot]
             above = m.dof_parent[above]
-    for k in range(contacts):
+    for k in range(block_count(c, r, slot)):
         add_products(m, r, k, slot)
         jacobian_bar(m, r, k, slot)
         for i in range(r.chain_length[k, slot]):
             at = k * m.nv + i
             d = r.chain[at, slot]
             r.B_bar[at, slot] = r.B_bar[at, slot] + r.u_start[d, slot] * r.z[k, slot] + r.w[d, slot] * r.force[k, slot]
-        contact_jacobian_adjoint(m, s, c, r, k, slot)
-    for k in range(joints):
-        add_joint_products(m, r, k, slot)
-        ball_limit_jacobian_adjoint(m, g, s, r, k, slot)
+        if k < contacts:
+            contact_jacobian_adjoint(m, s, c, r, k, slot)
+        elif r.chain_length[k, slot] == 3:  # the limit of a ball joint, whose J turns
+            at = k * m.nv
+            J_bar = vec3(r.B_bar[at + 2, slot][0], r.B_bar[at + 1, slot][0], r.B_bar[at, slot][0])
+            ball_axis_adjoint(m, g, s, r, J_bar, k - contacts, slot)
     mass_bar(m, r, slot)
     for e in range(m.nv):
         d = int(e)
@@ -171,44 +162,21 @@ def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int
     t2_bar = vec3()
     for i in range(r.chain_length[k, slot]):
         at = k * m.nv + i
-        side = r.side[at, slot]
-        if side != real(0.0):
-            d = r.chain[at, slot]
-            S = s.S[d, slot]
-            bar = side * r.B_bar[at, slot]
-            arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
-            velocity = lin(S) + wp.cross(ang(S), arm)
-            force = bar[0] * n + bar[1] * t1 + bar[2] * t2
-            s.S_bar[d, slot] = s.S_bar[d, slot] + pack(wp.cross(arm, force), force)
-            pos_bar += wp.cross(force, ang(S))
-            n_bar += bar[0] * velocity
-            t1_bar += bar[1] * velocity
-            t2_bar += bar[2] * velocity
+        d = r.chain[at, slot]
+        S = s.S[d, slot]
+        bar = r.side[at, slot] * r.B_bar[at, slot]
+        arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
+        velocity = lin(S) + wp.cross(ang(S), arm)
+        force = bar[0] * n + bar[1] * t1 + bar[2] * t2
+        s.S_bar[d, slot] = s.S_bar[d, slot] + pack(wp.cross(arm, force), force)
+        pos_bar += wp.cross(force, ang(S))
+        n_bar += bar[0] * velocity
+        t1_bar += bar[1] * velocity
+        t2_bar += bar[2] * velocity
     r.pos_bar[k, slot] = pos_bar
     r.n_bar[k, slot] = n_bar
     r.t1_bar[k, slot] = t1_bar
     r.t2_bar[k, slot] = t2_bar
-
-
-@wp.func
-def ball_limit_jacobian_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, k: int, slot: int):
-    """From joint_B_bar to J_bar = Wᵀ B_bar, in place, and to the coordinates of a ball joint, whose limit's J turns."""
-    first = k * m.nv
-    length = r.joint_length[k, slot]
-    for back in range(length):
-        i = length - 1 - back
-        d = r.joint_chain[first + i, slot]
-        total = wp.sqrt(r.H[d * m.nv + d, slot]) * r.joint_B_bar[first + i, slot]
-        for j in range(i + 1, length):
-            total -= r.H[d * m.nv + r.joint_chain[first + j, slot], slot] * r.joint_B_bar[first + j, slot]
-        r.joint_B_bar[first + i, slot] = total
-    for i in range(length):
-        d = r.joint_chain[first + i, slot]
-        start_bar = r.joint_z[k, slot] * r.u_start[d, slot] + r.joint_force[k, slot] * r.w[d, slot]
-        r.joint_B_bar[first + i, slot] = r.joint_B_bar[first + i, slot] + start_bar
-    if joint_row_size(m, r, g, k, slot) == 3:
-        J_bar = vec3(r.joint_B_bar[first + 2, slot], r.joint_B_bar[first + 1, slot], r.joint_B_bar[first, slot])
-        ball_axis_adjoint(m, g, s, r, J_bar, k, slot)
 
 
 @wp.func
@@ -274,7 +242,7 @@ def approach_adjoint(
         t2_bar = r.t2_bar[k, slot] + b_bar[2] * whole
         geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, dist_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
     for k in range(r.joint_rows[0, slot]):
-        row_bar = r.joint_b_bar[k, slot]
+        row_bar = r.b_bar[contact_count(c, slot) + k, slot][0]
         d = r.joint_dof[k, slot]
         J = r.joint_J[k, slot]
         for i in range(joint_row_size(m, r, g, k, slot)):

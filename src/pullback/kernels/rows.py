@@ -8,7 +8,7 @@ the relative velocity of body 2 against body 1 at the contact, along the normal 
 import warp as wp
 
 from .features import contact_frame
-from .flavour import IMPULSE, ROWS, matr, vecr
+from .flavour import ROWS, matr, vecr
 from .scalar import real, vec3, vec6
 from .shapes import Contacts, Shapes
 from .spatial import ang, inertia_matrix, inertia_mul, lin, log_jacobian_transposed, pack, quat_log, sym66_mul
@@ -65,23 +65,29 @@ class Rows:
     H: wp.array2d(dtype=real)
     residual: wp.array2d(dtype=real)  # one item
 
-    # impulses alone: the whitened Jacobian, impulses before each sweep, and cotangents; see ``impulse.py``
-    B: wp.array2d(dtype=vecr)
-    history: wp.array2d(dtype=vecr)
-    joint_force: wp.array2d(dtype=real)
-    joint_history: wp.array2d(dtype=real)
-    joint_length: wp.array2d(dtype=int)
-    joint_chain: wp.array2d(dtype=int)
-    joint_B: wp.array2d(dtype=real)
+    # impulses alone, and their cotangents; see ``impulse.py``. Blocks are contacts and, after these, rows of joints.
+    reach: wp.array2d(dtype=int)  # length of a block's chain with all below it, down to the root
+    root: wp.array2d(dtype=wp.vec2i)  # roots of the trees a block moves, twice the same if there is one
+    B: wp.array2d(dtype=vecr)  # the whitened Jacobian
+    start_stiffness: wp.array2d(dtype=vecr)
+    low: wp.array2d(dtype=real)  # bounds of a block's first impulse
+    high: wp.array2d(dtype=real)
+    # unsigned, so that the compiler knows that no index is negative, and leaves out Warp's test for that:
+    neighbours: wp.array2d(dtype=wp.uint16)  # how many other blocks move the same trees
+    before: wp.array2d(dtype=wp.uint16)  # how many of these have their turn before the block
+    neighbour: wp.array3d(dtype=wp.uint16)  # [i, block]: which ones they are, by turn
+    A: wp.array3d(dtype=matr)  # [i, block]: how an impulse of the block changes that neighbour's velocity
+    own: wp.array2d(dtype=matr)  # and its own
+    own_bar: wp.array2d(dtype=matr)
+    weight: wp.array2d(dtype=vecr)
+    change: wp.array3d(dtype=vecr)  # [2, block]: velocity by impulses of neighbours before and after it
+    history: wp.array3d(dtype=vecr)  # [line, block]: impulses before each sweep, and after the last
+    wish: wp.array3d(dtype=vecr)  # [sweep, block]: what they would have been without bounds
+    seen_bar: wp.array3d(dtype=vecr)  # [line, block]: of residuals, those of the sweep before the line and after it
+    bound_bar: wp.array2d(dtype=real)  # of friction, or of a friction loss
     B_bar: wp.array2d(dtype=vecr)
     b_bar: wp.array2d(dtype=vecr)
-    G_bar: wp.array2d(dtype=vecr)
-    weight: wp.array2d(dtype=vecr)
-    cross: wp.array2d(dtype=vecr)
-    cross_bar: wp.array2d(dtype=vecr)
     u_start: wp.array2d(dtype=real)
-    y_end: wp.array2d(dtype=real)
-    y_end_bar: wp.array2d(dtype=real)
     start_scale: wp.array2d(dtype=real)  # one item
     bounced: wp.array2d(dtype=int)
     moment: wp.array2d(dtype=real)
@@ -96,8 +102,6 @@ class Rows:
     n_bar: wp.array2d(dtype=vec3)
     t1_bar: wp.array2d(dtype=vec3)
     t2_bar: wp.array2d(dtype=vec3)
-    joint_B_bar: wp.array2d(dtype=real)
-    joint_b_bar: wp.array2d(dtype=real)
 
 
 @wp.func
@@ -131,14 +135,9 @@ def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: 
     length = int(0)
     moves1 = bool(False)
     moves2 = bool(False)
-    # Impulses need the chain down to the root: the inertia of what carries both bodies matters there.
-    while body1 != body2 or (IMPULSE and body1 > 0):
+    while body1 != body2:
         body = wp.max(body1, body2)
-        sign = real(1.0)
-        if body1 > body2:
-            sign = real(-1.0)
-        elif body1 == body2:
-            sign = real(0.0)
+        sign = wp.where(body1 > body2, real(-1.0), real(1.0))
         o = s.o[body, slot]
         first = m.body_joint[body]
         last = m.body_joint[body + 1]
