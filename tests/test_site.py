@@ -76,5 +76,7 @@ def test_pages_of_tasks():
     assert {"throw", "golf", "racecar"} <= pages <= set(TASKS)
     for name in pages:
         text = (ROOT / f"docs/tasks/{name}.md").read_text(encoding="utf-8")
-        assert re.search(rf"^pullback optimize {name}( +#.*)?$", text, re.M) and f"pullback optimize {name} --method cma" in text
-        assert f"../images/task_{name}.png" in text and (ROOT / f"docs/images/task_{name}.png").exists()
+        assert re.search(rf"^pullback optimize {name}( +#.*)?$", text, re.M)
+        assert f"pullback optimize {name} --method cma" in text
+        pictures = re.findall(rf"\.\./images/([\w-]*{name}[\w-]*\.png)", text)
+        assert pictures and all((ROOT / "docs/images" / picture).exists() for picture in pictures)
