@@ -174,7 +174,8 @@ def workspace_struct(model: Model, precision: str, device: str, slots: int):
     return zeros_struct(struct, {n: (sizes[WORKSPACE_SIZES.get(n, "nbody")], slots) for n in struct.vars}, device)
 
 
-CACHE_LINE = 64
+CACHE_LINE = 64  # [bytes]
+_Line = wp.types.vector(CACHE_LINE // 8, wp.uint64)
 
 
 def zeros_struct(struct, shapes: dict[str, tuple[int, ...]], device: str):
@@ -187,7 +188,8 @@ def zeros_struct(struct, shapes: dict[str, tuple[int, ...]], device: str):
         offsets[name] = end
         size = wp.types.type_size_in_bytes(variable.type.dtype) * int(np.prod(shapes[name]))
         end += -(-size // CACHE_LINE) * CACHE_LINE
-    block = wp.zeros(end + CACHE_LINE, dtype=wp.uint8, device=device)
+    # in whole lines: arrays have at most 2³¹ elements, and thousands of worlds need more bytes
+    block = wp.zeros(end // CACHE_LINE + 1, dtype=_Line, device=device)
     start = -(-block.ptr // CACHE_LINE) * CACHE_LINE
     result = struct()
     for name, variable in struct.vars.items():
