@@ -25,7 +25,6 @@ from peers import Absent, mjx_gradient, mujoco_steps, newton_gradient  # noqa: E
 import pullback as pb  # noqa: E402
 
 SWEEPS = 50
-FEWER = 20  # enough beside peers whose solvers stop after one iteration; how far from the end this is, is measured
 
 # --- a quadruped that stands and moves --------------------------------------------------------------------------------
 
@@ -98,18 +97,6 @@ def speed(quick: bool):
         yield Figure(figure, both / a_step["peer"], "ratio", "<= 5", MUJOCO, note)
 
 
-def unfinished(model: pb.Model, controls: np.ndarray) -> float:
-    """What FEWER sweeps leave of the change of velocity by impulses, at worst over a motion."""
-    worlds = len(controls)
-    whole, part = (pb.Articulated(model, pb.ContactImpulse(sweeps=n), worlds=worlds) for n in (1000, FEWER))
-    free = pb.Articulated(model, contact=None, worlds=worlds)
-    one = pb.Articulated(model, pb.ContactImpulse(sweeps=FEWER))
-    run = pb.rollout(one, one.state(), controls[:, None])
-    start = pb.State(run.q[:-1, 0], run.v[:-1, 0])
-    exact, found, without = (system.step(start, controls).v for system in (whole, part, free))
-    return float(np.abs(found - exact).max() / np.abs(exact - without).max())
-
-
 def gradients(quick: bool):
     """Ours is with respect to start and controls, and, in the notes, all parameters too; theirs to controls alone."""
     text = quadruped(feet_only=True, limits=False)
@@ -118,7 +105,7 @@ def gradients(quick: bool):
     controls = 0.5 * np.random.default_rng(2).normal(size=(steps, model.nu))
     q, v = model.home.q, np.zeros(model.nv)
     ours = {}
-    for name, contact in (("convex", pb.ContactConvex()), ("impulse", pb.ContactImpulse(sweeps=FEWER))):
+    for name, contact in (("convex", pb.ContactConvex()), ("impulse", pb.ContactImpulse(sweeps=SWEEPS))):
         system = pb.Articulated(model, contact=contact, threads=1)
         start = system.state(q, v)
 
@@ -128,7 +115,6 @@ def gradients(quick: bool):
 
         ours[name] = lambda f=gradient: f(False)
         ours[f"{name}, params"] = lambda f=gradient: f(True)
-    left = unfinished(model, controls)
     makers = {
         version("mujoco-mjx", "MJX"): ("<= 0.15", lambda: mjx_gradient(model.mujoco, steps, contacts=True)),
         version("newton", "Newton"): ("<= 0.05", lambda: newton_gradient(text, steps, contacts=True)),
@@ -158,7 +144,7 @@ def gradients(quick: bool):
                 f"parameters' too); its set-up: {set_up:.0f} s; four spheres on a plane"
             )
             note += "; one iteration of its solver" if engine == "MJX" else "; float32, springs for contacts"
-            note += f"; {FEWER} sweeps, {left:.1e} of the impulses' work left" if name == "impulse" else ""
+            note += f"; {SWEEPS} sweeps" if name == "impulse" else ""
             yield Figure(figure, found[name] / found["peer"], "ratio", must, peer, note)
 
 
