@@ -50,6 +50,7 @@ class Task:
     target:       the task is solved where the figure is at most this
     method:       that does well
     iterations:   after which to give up
+    easier:       tasks to solve before this one, each from what the one before it found: see :func:`solve`
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
     ghost:        coordinates (nq,) of the wanted end, drawn translucent
@@ -66,6 +67,7 @@ class Task:
     unit: str = ""
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100
+    easier: tuple[Task, ...] = ()
     baseline: Method | None = None
     baseline_iterations: int = 500
     camera: Camera | None = None
@@ -89,7 +91,11 @@ class Task:
 
     def starting(self, state) -> Task:
         """The same task from another state."""
-        task = replace(self, start=state)
+        return self.but(start=state)
+
+    def but(self, **changes) -> Task:
+        """The same task with other fields, and the same System."""
+        task = replace(self, **changes)
         object.__setattr__(task, "in_worlds", self.in_worlds)
         return task
 

@@ -42,7 +42,7 @@ class Tracking:
 
     def __call__(self, run: Run) -> Loss:
         away, weights = self._away(run)
-        bar = run.system.difference_adjoint(self._goals(run), _numbers(run.states), weights * away)
+        bar = run.system.difference_adjoint(self.goals(run), _numbers(run.states), weights * away)
         controls = to_numpy(run.controls)
         effort = np.broadcast_to(np.asarray(self.effort, dtype=float), controls.shape)
         values = (weights * away**2).sum(axis=(0, 2)) / 2 + (effort * controls**2).sum(axis=(0, 2)) / 2
@@ -54,7 +54,7 @@ class Tracking:
         """Of a motion in one world."""
         away, weights = (x[:, 0] for x in self._away(run))
         size, system = away.shape[-1], run.system
-        goal, state = (_row_wise(states, (len(away), size)) for states in (self._goals(run), run.states))
+        goal, state = (_row_wise(states, (len(away), size)) for states in (self.goals(run), run.states))
         rows = system.difference_adjoint(goal, state, np.broadcast_to(np.eye(size), (len(away), size, size)))
         weighted = weights[:, :, None] * rows
         effort = np.broadcast_to(np.asarray(self.effort, dtype=float), to_numpy(run.controls)[:, 0].shape)
@@ -67,7 +67,7 @@ class Tracking:
 
     def _away(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
         """Tangents from the goal (steps + 1, worlds, n), and their weights."""
-        away = run.system.difference(self._goals(run), _numbers(run.states))
+        away = run.system.difference(self.goals(run), _numbers(run.states))
         try:
             weights = np.broadcast_to(self._rows(self.weights), away.shape)
         except ValueError:
@@ -79,7 +79,7 @@ class Tracking:
             raise PullbackError("weights of Tracking must not be negative")
         return away, weights
 
-    def _goals(self, run: Run):
+    def goals(self, run: Run):
         """The goal with the shapes of the run's states."""
         fields = []
         for name, goal, states in zip(run.states._fields, self.goal, run.states, strict=True):
