@@ -103,7 +103,7 @@ class System(ABC):
         return SteppedBackward(self, controls, final_bar, params, wants_params)
 
     def in_worlds(self, worlds: int) -> System:
-        """The same System in another number of worlds. This one is right where ``step`` takes as many as it is given."""
+        """The same System in another number of worlds. This one is for a ``step`` that takes as many as it is given."""
         other = copy.copy(self)
         other.worlds = worlds
         return other

@@ -20,7 +20,7 @@ Worlds = Callable[[int], System] | None
 def linearize_run(run: Run, in_worlds: Worlds = None) -> tuple[np.ndarray, np.ndarray]:
     """A (steps, n, n) and B (steps, n, nu) of a motion in one world, whose states were all kept.
 
-    x ⊕ dx goes to x' ⊕ (A dx + B du); tangents are those of the System's ``linearize``. Parameters are the System's own.
+    x ⊕ dx goes to x' ⊕ (A dx + B du); tangents are those of the System's ``linearize``, parameters are its own.
     in_worlds: makes the System in a number of worlds, for those who keep it; the System's own ``in_worlds`` if None.
     """
     found = [system.linearize(state, control) for system, _, state, control in _pieces(run, in_worlds)]

@@ -17,7 +17,7 @@ from pullback.tasks.task import Camera, Task
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls
 
-TOP, EDGE, GAP = 0.3, 0.15, 0.25  # height of the platforms, where the near one ends, how far the other is [m]
+TOP, EDGE, GAP = 0.3, 0.15, 0.4  # height of the platforms, where the near one ends, how far the other is [m]
 LEG, ANKLE = 0.25, 0.06  # length of thigh and of shank; height of the ankle over the sole [m]
 HEEL, TOE, RADIUS = -0.06, 0.11, 0.02  # of the foot, from the ankle [m]
 BEND = 0.9  # of the knee when it stands [rad]
@@ -130,7 +130,7 @@ def hop(device: str = "cpu", seed: int = 0) -> Task:
     system, helped = (Articulated(load(hopper(harness)), contact, device=device) for harness in (False, True))
     dt = system.model.timestep
     random = np.random.default_rng(seed)
-    start = standing(random.uniform(-0.06, 0.0), BEND + random.uniform(-0.2, 0.2))
+    start = standing(random.uniform(-0.1, 0.0), BEND + random.uniform(-0.2, 0.2))
     goal = standing(LANDING, BEND)
     steps, still = round(SECONDS / dt), round(STILL / dt)
     path = sketch(start, np.arange(steps + 1) * dt)
