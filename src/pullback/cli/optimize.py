@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import runpy
 from pathlib import Path
@@ -21,12 +22,12 @@ from pullback.cli.common import (
 )
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.plan import CMA, LBFGS, SGD, Adam, Method, minimise
+from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Method
 from pullback.plan import Progress as Minimised
-from pullback.tasks import TASKS, Task
+from pullback.tasks import TASKS, Task, solve
 from pullback.view import plot_curve, write_replay
 
-METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "cma": CMA}
+METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "cma": CMA}
 
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
@@ -41,7 +42,7 @@ iterations. 2: bad input.
 def add(verbs) -> None:
     parser = verbs.add_parser("optimize", help="solve a task by gradients", description=ABOUT)
     parser.add_argument("task", metavar="TASK", help=f"a Python file, or one of {', '.join(TASKS)}")
-    add_common(parser, out="where to write (default out/TASK, or out/TASK-METHOD)")
+    add_common(parser, out="where to write (default out/TASK, or out/TASK-METHOD-SEED)")
     parser.add_argument("--method", choices=sorted(METHODS), help="default: the task's own; cma needs no gradients")
     parser.add_argument("--iterations", type=whole(1), metavar="N", help="at most (default: the task's own)")
     parser.add_argument("--all", action="store_true", help="do all iterations, even after the target is reached")
@@ -50,19 +51,21 @@ def add(verbs) -> None:
 
 
 def run(args) -> int:
-    task = read_task(args.task, args.device)
+    task = read_task(args.task, args.device, args.seed)
     method, iterations = choose(task, args)
-    default = f"{task.name}-{args.method}" if args.method else task.name
+    default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
     folder = writable_folder(args.out or Path("out") / default)
     state = folder / "state.npz"
     if args.fresh:
-        state.unlink(missing_ok=True)
-    x, low, high = task.begin()
+        for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
+            old.unlink(missing_ok=True)
+    x, _, _ = task.begin()
     with compiling_note():
         task(x[None], method.wants_gradients)
     if state.exists():
         console().print(f"going on from {state} (--fresh starts over)", style="dim")
-    found = watched(task, x, method, iterations, low, high, state, args)
+    solved = watched(task, method, iterations, state, args)
+    found = solved[-1]
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
     summary = {
@@ -75,13 +78,13 @@ def run(args) -> int:
         "target": task.target,
         "unit": task.unit,
         "stopped": found.stopped,
-        "iterations": found.iterations,
-        "evaluations": found.evaluations,
-        "seconds": found.seconds,
+        "iterations": sum(one.iterations for one in solved),
+        "evaluations": sum(one.evaluations for one in solved),
+        "seconds": sum(one.seconds for one in solved),
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
-    write_result(folder, task, run, found, summary)
+    write_result(folder, task, run, solved, summary)
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
@@ -89,11 +92,11 @@ def run(args) -> int:
     return 0 if summary["solved"] else 1
 
 
-def read_task(name: str, device: str) -> Task:
-    """A task by its name, or from a Python file of the user's."""
+def read_task(name: str, device: str, seed: int = 0) -> Task:
+    """A task by its name, or from a Python file of the user's. Those that begin somewhere at random take the seed."""
     if name in TASKS:
         with quiet_warp():
-            return TASKS[name](device=device)
+            return TASKS[name](device=device, **_seed_of(TASKS[name], seed))
     path = Path(name)
     if path.suffix != ".py":
         raise PullbackError(f"there is no task {name!r}; there are {', '.join(TASKS)}, or give a Python file")
@@ -102,7 +105,7 @@ def read_task(name: str, device: str) -> Task:
     with quiet_warp():
         try:
             made = runpy.run_path(str(path)).get("task")
-            task = made() if callable(made) else made
+            task = made(**_seed_of(made, seed)) if callable(made) else made
         except PullbackError:
             raise
         except Exception as error:  # the user's own code
@@ -110,6 +113,10 @@ def read_task(name: str, device: str) -> Task:
     if not isinstance(task, Task):
         raise PullbackError(f"{name} needs a function task() that gives a pullback.tasks.Task")
     return task
+
+
+def _seed_of(make, seed: int) -> dict:
+    return {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
 
 
 def choose(task: Task, args) -> tuple[Method, int]:
@@ -120,12 +127,12 @@ def choose(task: Task, args) -> tuple[Method, int]:
     else:
         kind = METHODS[args.method]
         method = next((m for m in own if isinstance(m, kind)), None) or kind()
-    usual = task.iterations if method.wants_gradients else task.baseline_iterations
-    return method, args.iterations or usual
+    is_baseline = isinstance(method, type(task.baseline or CMA())) and not isinstance(method, type(task.method))
+    return method, args.iterations or (task.baseline_iterations if is_baseline else task.iterations)
 
 
-def watched(task: Task, x, method: Method, iterations: int, low, high, state: Path, args) -> Minimised:
-    """minimise, with a bar."""
+def watched(task: Task, method: Method, iterations: int, state: Path, args) -> list[Minimised]:
+    """solve, with a bar."""
     columns = (
         TextColumn(task.name),
         BarColumn(),
@@ -134,40 +141,33 @@ def watched(task: Task, x, method: Method, iterations: int, low, high, state: Pa
         TimeElapsedColumn(),
     )
     with Progress(*columns, **progress_options()) as progress:
-        bar = progress.add_task("", total=iterations, figure=float("nan"))
+        total = iterations + sum(easier.iterations for easier in task.easier)
+        bar = progress.add_task("", total=total, figure=float("nan"))
 
-        def watch(found: Minimised) -> None:
-            progress.update(bar, completed=found.iterations, figure=found.figures[found.best])
+        def watch(found: list[Minimised]) -> None:
+            done, last = sum(one.iterations for one in found), found[-1]
+            progress.update(bar, completed=done, figure=last.figures[last.best])
 
-        return minimise(
-            task,
-            x,
-            method,
-            iterations=iterations,
-            target=None if args.all else task.target,
-            low=low,
-            high=high,
-            seed=args.seed,
-            checkpoint=state,
-            watch=watch,
-        )
+        target = None if args.all else task.target
+        return solve(task, method, iterations=iterations, target=target, seed=args.seed, checkpoint=state, watch=watch)
 
 
-def write_result(folder: Path, task: Task, run, found: Minimised, summary: dict) -> None:
-    """Everything there is to keep; no pickle needed to read it."""
+def write_result(folder: Path, task: Task, run, solved: list[Minimised], summary: dict) -> None:
+    """Everything there is to keep; no pickle needed to read it. Histories begin with those of easier tasks."""
+    losses, figures = (np.concatenate([getattr(one, name) for one in solved]) for name in ("losses", "figures"))
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
-    arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}
+    arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
     try:
         np.savez(folder / "result.npz", **states, **arrays, **dt)
-        if np.all(np.isfinite(found.losses)):
+        if np.all(np.isfinite(losses)):
             title = f"{task.name}: {task.about}"
-            plot_curve(folder / "loss.png", found.losses, title=title, xlabel="iteration", ylabel="loss")
+            plot_curve(folder / "loss.png", losses, title=title, xlabel="iteration", ylabel="loss")
             summary["curve"] = str(folder / "loss.png")
         if model is not None:
             replay = folder / "replay.html"
-            write_replay(replay, model, run.q, dt=model.timestep, title=task.name, ghost=task.ghost, loss=found.losses)
+            write_replay(replay, model, run.q, dt=model.timestep, title=task.name, ghost=task.ghost, loss=losses)
             summary["replay"] = str(replay)
         (folder / "result.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     except OSError as error:

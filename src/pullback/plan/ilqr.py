@@ -100,7 +100,7 @@ class ILQR(Method):
         return {"x": x, "low": low, "high": high, "loss": np.array(np.nan), "damping": np.array(self.damping)}
 
     def ask(self, memory):
-        key = (memory["x"].tobytes(), float(memory["loss"]), float(memory["damping"]))
+        key = tuple(memory[name].tobytes() for name in ("x", "loss", "damping"))
         if self._kept.get("asked") != key:  # tell asks again
             self._kept.update(points=self._points(memory), asked=key)
         return self._kept["points"]
@@ -223,12 +223,12 @@ def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float
         v = v + V @ c
         Qx, Qu = x + A.T @ v, u + B.T @ v
         Qux, Quu = ux + B.T @ V @ A, uu + B.T @ V @ B
-        solved = box_step(Quu + damping * np.eye(nu), Qu, low[i], high[i])
+        damped = Quu + damping * np.eye(nu)
+        solved = box_step(damped, Qu, low[i], high[i])
         if solved is None:
             raise PullbackError("iLQR cannot find a step: the linearised motion or the loss around it is not finite")
-        k[i], free, factor = solved
-        if np.any(free):
-            K[i][free] = -_solve(factor, Qux[free])
+        k[i], free = solved
+        K[i][free] = -np.linalg.solve(damped[np.ix_(free, free)], Qux[free])
         v = Qx + K[i].T @ (Quu @ k[i] + Qu) + Qux.T @ k[i]
         # as a sum of squares, so that rounding cannot make it negative where contact makes A large
         closed, cross = A + B @ K[i], K[i].T @ ux
@@ -240,20 +240,22 @@ def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float
 def box_step(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray, most: int = 50):
     """The least of g·d + ½ dᵀ H d with low <= d <= high, by projected Newton steps.
 
-    Returns d, which entries are free, and the Cholesky factor of H for those; None where H is not positive there.
+    Returns d and which entries are free; None where H is not positive for those.
     """
     d = np.clip(np.zeros_like(g), low, high)
     for _ in range(most):
         slope = g + H @ d
         free = ~((d <= low) & (slope > 0) | (d >= high) & (slope < 0))
+        inner = H[np.ix_(free, free)]
         try:
-            factor = np.linalg.cholesky(H[np.ix_(free, free)])
+            np.linalg.cholesky(inner)
         except np.linalg.LinAlgError:
             return None
         step = np.zeros_like(d)
-        if np.any(free):
-            step[free] = -_solve(factor, slope[free])
-        if np.abs(slope[free] @ step[free]) <= 1e-20 + 1e-14 * np.abs(g @ d):
+        step[free] = -np.linalg.solve(inner, slope[free])
+        if np.all(free) and np.all((low <= d + step) & (d + step <= high)):
+            return d + step, free
+        if np.abs(slope @ step) <= 1e-20 + 1e-14 * np.abs(g @ d):
             break
         value, length = g @ d + d @ H @ d / 2, 1.0
         while True:
@@ -264,9 +266,4 @@ def box_step(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray, mo
         if np.array_equal(trial, d):
             break
         d = trial
-    return d, free, factor
-
-
-def _solve(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(L Lᵀ)⁻¹ right"""
-    return np.linalg.solve(factor.T, np.linalg.solve(factor, right))
+    return d, free

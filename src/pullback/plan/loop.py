@@ -93,7 +93,7 @@ def minimise(
     progress = Progress(np.clip(x, low, high), nothing, nothing, 0, 0.0)
     memory = None
     if checkpoint is not None and Path(checkpoint).exists():
-        progress, memory = load_checkpoint(Path(checkpoint), x, method)
+        progress, memory = load_checkpoint(Path(checkpoint), x, method, seed)
         progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))  # more may be asked for
     if memory is None:
         memory = method.begin(progress.x, low, high, seed)
@@ -107,7 +107,7 @@ def minimise(
         progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
         progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience))
         if checkpoint is not None and (progress.stopped or time.monotonic() - saved > SAVE_AFTER):
-            save_checkpoint(Path(checkpoint), progress, memory, method)
+            save_checkpoint(Path(checkpoint), progress, memory, method, seed)
             saved = time.monotonic()
         if watch is not None:
             watch(progress)
@@ -143,14 +143,14 @@ def _why_stop(progress: Progress, iterations: int, target: float | None, patienc
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Method) -> None:
+def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Method, seed: int) -> None:
     """Writes beside the file and then puts it in its place, so that a kill leaves the old one or the new one."""
     fields = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
     held = {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, method=np.array(repr(method)), **fields, **held)
+            np.savez(file, method=np.array(repr(method)), seed=np.array(seed), **fields, **held)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
@@ -158,12 +158,15 @@ def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Meth
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
 
-def load_checkpoint(path: Path, x: np.ndarray, method: Method) -> tuple[Progress, Memory]:
+def load_checkpoint(path: Path, x: np.ndarray, method: Method, seed: int) -> tuple[Progress, Memory]:
     try:
         with np.load(path, allow_pickle=False) as file:
             data = {name: file[name] for name in file.files}
-        if str(data.pop("method")) != repr(method) or data["memory_x"].shape != x.shape:
-            raise PullbackError(f"{str(path)!r} belongs to another method or problem: delete it, or use another folder")
+        same = str(data.pop("method")) == repr(method) and int(data.pop("seed")) == seed
+        if not same or data["memory_x"].shape != x.shape:
+            raise PullbackError(
+                f"{str(path)!r} belongs to another method, problem or seed: delete it, or use another folder"
+            )
         told = {name.removeprefix("progress_"): value for name, value in data.items() if name.startswith("progress_")}
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: {error}") from error
