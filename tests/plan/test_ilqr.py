@@ -8,7 +8,7 @@ import pytest
 
 import pullback as pb
 from pullback.core.system import Named
-from pullback.plan import CMA, ILQR, minimise
+from pullback.plan import ILQR, minimise
 from pullback.plan.ilqr import box_step
 from pullback.tasks import Controls, Loss, Task, Tracking
 
@@ -238,11 +238,3 @@ def test_where_it_cannot_get_better_it_stays():
 def test_bad_input(make, match):
     with pytest.raises(pb.PullbackError, match=match):
         make()
-
-
-def test_it_needs_far_fewer_motions_than_a_search_without_gradients():
-    pytest.importorskip("cma")
-    task = made(Coupled(bend=0.05), Controls(20))
-    best = solved(task).losses.min()
-    searched = solved(task, CMA(spread=0.3), 60)
-    assert searched.losses.min() > best

@@ -18,7 +18,7 @@ from pullback.tasks.variables import Controls
 
 HALF, MASS, FRICTION = 0.025, 0.1, 0.8  # of the cube: half a side [m], [kg], [1]
 TIP, APART = 0.01, 0.015  # radius of a fingertip; how far from the middle of its finger it is [m]
-OPEN, FORCE = 0.07, 10.0  # of the fingers: from the middle at first [m]; what moves them at most [N]
+OPEN, FORCE = 0.07, 20.0  # of the fingers: from the middle at first [m]; what moves them at most [N]
 GRIP = 0.002  # how deep fingertips press into the cube in the sketch [m]
 LIFT = 0.12  # how far the cube should go [m]
 TOUCH, GRIPPED, LIFTED, SECONDS = 0.35, 0.55, 1.05, 1.5  # when it happens; of all of it [s]
@@ -36,13 +36,17 @@ def fingers_and_cube() -> str:
     """Two fingers, each moved along x, y and z, and a cube between them. 12 DoF.
 
     Slides "left_x" to "right_z" with motors called after them. A finger has two round tips side by side, so that the
-    cube cannot turn about the line between the fingers. Their weight is compensated. Sizes and masses are made up.
+    cube cannot turn about the line between the fingers. Springs hold the fingers in place: pushed by forces alone, they
+    would give way sideways as soon as they press on something. Their weight is compensated. Sizes and masses are made
+    up.
     """
     root, world, actuators = stage(Stage("grasp", 0.005, EYE, LOOK))
     for name, y in (("left", OPEN), ("right", -OPEN)):
         finger = add(world, "body", name=name, pos=(0, y, HALF), gravcomp=1)
         for k, axis in enumerate("xyz"):
-            add(finger, "joint", name=f"{name}_{axis}", type="slide", axis=tuple(np.eye(3)[k]), damping=2)
+            add(
+                finger, "joint", name=f"{name}_{axis}", type="slide", axis=tuple(np.eye(3)[k]), stiffness=100, damping=4
+            )
             motor(actuators, f"{name}_{axis}", FORCE)
         for x in (-APART, APART):
             add(finger, "geom", size=TIP, pos=(x, 0, 0), mass=0.1, friction=(FRICTION, 0, 0), material="dark",
@@ -92,10 +96,10 @@ def grasp(device: str = "cpu", seed: int = 0) -> Task:
     speeds = np.column_stack([speeds[:, :9], np.zeros((steps + 1, 3))])
     # The cube leads; of the fingers it matters little where they are.
     finger, finger_speed = [200.0, 2000.0, 200.0], 3 * [0.05]
-    cube, cube_speed = [200.0, 200.0, 200.0, 0.5, 0.5, 0.1], [1.0, 1.0, 1.0, 1e-3, 1e-3, 1e-3]
+    cube, cube_speed = [200.0, 200.0, 200.0, 0.5, 0.5, 0.1], [1.0, 1.0, 1.0, 0.005, 0.005, 0.005]
     weights = np.tile([*finger, *finger, *cube, *finger_speed, *finger_speed, *cube_speed], (steps + 1, 1))
     weights[-still:, 6:12] *= 5
-    weights[-still:, 18:] *= 5
+    weights[-still:, 18:] *= 20
 
     def figure(run) -> np.ndarray:
         """The worst of what is asked for, in terms of what is allowed (worlds,)."""
