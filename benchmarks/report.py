@@ -20,6 +20,7 @@ TITLES = {
     "contact": "Contacts, one core, float64",
     "gpu": "On a GPU",
     "gpu_contact": "Contacts on a GPU",
+    "tasks_ilqr": "Tasks by iLQR",
 }
 
 

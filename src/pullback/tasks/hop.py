@@ -26,7 +26,7 @@ TAKE_OFF, FLIGHT, SECONDS = 0.65, 0.36, 1.7  # when it leaves the ground, for ho
 MOTORS = {"hip": 80, "knee": 100, "ankle": 60}  # [N·m]
 HARNESS = {"x": 100, "z": 200, "pitch": 50}  # [N], [N], [N·m]
 EFFORT = 1e-5  # what a squared newton metre costs
-PRICES = (1e-6, 1e-5, 1e-4, 1e-3)  # of the harness, from hardly anything to so much that it hangs loose
+PRICES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of the harness, from hardly anything to so much that it hangs loose
 STILL = 0.1  # for which it has to stand at the end [s]
 G = 9.81  # [m/s²]
 
@@ -173,7 +173,7 @@ def hop(device: str = "cpu", seed: int = 0) -> Task:
         camera=Camera(EYE, LOOK),
         ghost=goal,
     )
-    easier = replace(task, system=helped, iterations=5)
+    easier = replace(task, system=helped, iterations=3)
     prices = [Tracking(motion, weights, np.repeat([EFFORT, price], 3)) for price in PRICES]
     first = easier.but(loss=prices[0], method=ILQR(sketch=True))
     return task.but(easier=(first, *(easier.but(loss=loss) for loss in prices[1:])))
