@@ -25,6 +25,7 @@ from pullback.core.errors import PullbackError
 from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Method
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Task, solve
+from pullback.tasks.chain import easier_for
 from pullback.view import plot_curve, write_replay
 
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "cma": CMA}
@@ -141,7 +142,7 @@ def watched(task: Task, method: Method, iterations: int, state: Path, args) -> l
         TimeElapsedColumn(),
     )
     with Progress(*columns, **progress_options()) as progress:
-        total = iterations + sum(easier.iterations for easier in task.easier)
+        total = iterations + sum(easier.iterations for easier in easier_for(task, method))
         bar = progress.add_task("", total=total, figure=float("nan"))
 
         def watch(found: list[Minimised]) -> None:

@@ -1,7 +1,7 @@
 """Named problems, and the means to write one's own."""
 
 from pullback.tasks import golf, grasp, hop, racecar, throw
-from pullback.tasks.solve import solve
+from pullback.tasks.chain import solve
 from pullback.tasks.task import Camera, Loss, Task
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Parameters

@@ -35,7 +35,7 @@ def solve(
     watch:               called after every iteration with all there is so far
     """
     method = method or task.method
-    chain = [*task.easier, task] if isinstance(method, type(task.method)) else [task]
+    chain = [*easier_for(task, method), task]
     done: list[Progress] = []
     x = None
     for number, one in enumerate(chain):
@@ -57,6 +57,11 @@ def solve(
         )
         x = done[-1].x
     return done
+
+
+def easier_for(task: Task, method: Method) -> tuple[Task, ...]:
+    """What comes before a task with this method."""
+    return task.easier if isinstance(method, type(task.method)) else ()
 
 
 def _beside(checkpoint: Path, number: int) -> Path:
