@@ -1,5 +1,6 @@
 """``pullback tasks`` and ``pullback optimize``: files, exit codes, going on after a kill."""
 
+import argparse
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pullback.cli import main
+from pullback.cli import main, optimize
 from pullback.tasks import TASKS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -54,6 +55,50 @@ def test_methods(folder, capsys, method):
     summary = json.loads(capsys.readouterr().out)
     assert summary["iterations"] == 2 and not summary["solved"] and summary["method"].lower().startswith(method)
     assert (folder / f"out/crane-{method}/result.npz").exists()
+
+
+def test_ilqr_says_what_it_needs(folder, capsys):
+    assert main(["optimize", str(MY_TASK), "--method", "ilqr"]) == 2
+    assert "pullback.tasks.Tracking" in capsys.readouterr().err
+
+
+def test_tasks_that_begin_at_random(folder, capsys):
+    """Each seed has its own start and its own folder; a folder of another seed is refused."""
+    starts = []
+    for seed in ("0", "3"):
+        assert main(["optimize", "grasp", "--seed", seed, "--json"]) == 0
+        summary = json.loads(capsys.readouterr().out)
+        assert summary["solved"] and summary["seed"] == int(seed) and summary["method"].startswith("ILQR")
+        starts.append(np.load(summary["result"])["q"][0])
+    assert summary["result"] == str(Path("out/grasp-3/result.npz"))
+    assert np.abs(starts[0] - starts[1]).max() > 1e-3
+    assert main(["optimize", "grasp", "--seed", "1", "--out", "out/grasp-3"]) == 2
+    assert "seed" in capsys.readouterr().err
+
+
+def test_easier_tasks_are_counted_and_started_over(folder, capsys):
+    command = ["optimize", "hop", "--json", "--iterations", "1"]
+    assert main(command) in (0, 1)
+    summary = json.loads(capsys.readouterr().out)
+    result = np.load(summary["result"])
+    assert summary["iterations"] == len(result["losses"]) == len(result["figures"]) == 5 * 3 + 1
+    assert summary["evaluations"] > 10 * 16
+    states = sorted(path.name for path in (folder / "out/hop").glob("state*.npz"))
+    assert states == [*(f"state-{k}.npz" for k in range(5)), "state.npz"]
+    before = [(folder / "out/hop" / name).stat().st_mtime_ns for name in states]
+    assert main([*command, "--fresh"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["loss"] == summary["loss"]
+    after = [(folder / "out/hop" / name).stat().st_mtime_ns for name in states]
+    assert all(a != b for a, b in zip(after, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    "task, method, iterations",
+    [("hop", None, 50), ("hop", "ilqr", 50), ("hop", "lbfgs", 50), ("hop", "cma", 2000), ("throw", "lbfgs", 60)],
+)
+def test_how_long_methods_try(task, method, iterations):
+    args = argparse.Namespace(method=method, iterations=None)
+    assert optimize.choose(TASKS[task](), args)[1] == iterations
 
 
 def test_it_goes_on_where_it_was(folder, capsys):

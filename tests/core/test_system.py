@@ -104,6 +104,64 @@ def test_the_plain_loop_agrees_with_the_fused_one(every):
         np.testing.assert_allclose(b.params[name], bar, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+class Both(NamedTuple):
+    a: Any
+    b: Any
+
+
+class Twisted(pb.System):
+    """a' = a + 0.1 sin(b₀) a + u, b' = b + 0.1 a₀ b² : two fields and two controls, for the tangent space as it is."""
+
+    worlds, nu, dtype, device = 2, 2, "float64", "cpu"
+
+    def step(self, state, control, params=None):
+        a, b = state
+        return Both(a + 0.1 * np.sin(b[..., :1]) * a + control, b + 0.1 * a[..., :1] * b**2)
+
+    def pullback(self, state, control, next_bar, params=None):
+        (a, b), (a_bar, b_bar) = state, next_bar
+        back = Both(a_bar * (1 + 0.1 * np.sin(b[..., :1])), b_bar * (1 + 0.2 * a[..., :1] * b))
+        back.a[..., :1] += 0.1 * (b_bar * b**2).sum(axis=-1, keepdims=True)
+        back.b[..., :1] += 0.1 * np.cos(b[..., :1]) * (a_bar * a).sum(axis=-1, keepdims=True)
+        return pb.Bars(back, a_bar, Named())
+
+
+def test_the_tangent_space_of_plain_numbers():
+    rng = np.random.default_rng(0)
+    system = Twisted()
+    start, end = (Both(rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2, 3))) for _ in range(2))
+    moved = system.difference(start, end)
+    assert moved.shape == (5, 2, 5)
+    np.testing.assert_array_equal(moved[..., :2], end.a - start.a)
+    np.testing.assert_array_equal(moved[..., 2:], end.b - start.b)
+    bar = rng.normal(size=(5, 2, 5))
+    np.testing.assert_array_equal(system.difference_jacobian(moved), np.broadcast_to(np.eye(5), (5, 2, 5, 5)))
+    back = system.state_bar(end, bar)
+    np.testing.assert_array_equal(back.a, bar[..., :2])
+    np.testing.assert_array_equal(back.b, bar[..., 2:])
+
+
+def test_jacobians_by_pullbacks():
+    """Two worlds at once, every entry, against central differences at several steps."""
+    rng = np.random.default_rng(1)
+    system = Twisted()
+    state, control = Both(rng.normal(size=(2, 2)), rng.normal(size=(2, 3))), rng.normal(size=(2, 2))
+    A, B = system.linearize(state, control)
+    assert A.shape == (2, 5, 5) and B.shape == (2, 5, 2)
+
+    def stepped(move: np.ndarray) -> np.ndarray:
+        a, b, u = move[:2], move[2:5], move[5:]
+        return np.concatenate(system.step(Both(state.a + a, state.b + b), control + u), axis=-1)
+
+    for column, direction in enumerate(np.eye(7)):
+        exact = np.concatenate([A, B], axis=-1)[..., column]
+        errors = [
+            np.abs((stepped(h * direction) - stepped(-h * direction)) / (2 * h) - exact).max()
+            for h in (1e-2, 1e-3, 1e-5)
+        ]
+        assert np.abs(exact).max() > 0.1 and errors[2] < 1e-9 and errors[1] <= 0.02 * errors[0] + 1e-12
+
+
 def test_named_arrays():
     named = Named(mass=1, com=2)
     assert named.mass == named["mass"] == 1

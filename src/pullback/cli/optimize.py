@@ -24,9 +24,10 @@ from pullback.cli.common import (
 from pullback.cli.view import add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method, minimise
+from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
 from pullback.plan import Progress as Minimised
-from pullback.tasks import TASKS, Residuals, Task
+from pullback.tasks import TASKS, Residuals, Task, solve
+from pullback.tasks.chain import easier_for
 from pullback.view import Drawing, Viewer, draw, draw_run, plot_curve, plot_intervals, save_motion, write_page
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
@@ -47,7 +48,7 @@ iterations. 2: bad input. With --view it stays until Ctrl-C.
 def add(verbs) -> None:
     parser = verbs.add_parser("optimize", help="solve a task by gradients", description=ABOUT)
     parser.add_argument("task", metavar="TASK", help=f"a Python file, or one of {', '.join(TASKS)}")
-    add_common(parser, out="where to write (default out/TASK, or out/TASK-METHOD)")
+    add_common(parser, out="where to write (default out/TASK, or out/TASK-METHOD-SEED)")
     parser.add_argument("--method", choices=sorted(METHODS), help="default: the task's own; cma needs no gradients")
     parser.add_argument("--iterations", type=whole(1), metavar="N", help="at most (default: the task's own)")
     parser.add_argument("--all", action="store_true", help="do all iterations, even after the target is reached")
@@ -60,18 +61,20 @@ def add(verbs) -> None:
 def run(args) -> int:
     task = read_task(args.task, {"device": args.device, "seed": args.seed})
     method, iterations = choose(task, args)
-    default = f"{task.name}-{args.method}" if args.method else task.name
+    default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
     folder = writable_folder(args.out or Path("out") / default)
     state = folder / "state.npz"
     if args.fresh:
-        state.unlink(missing_ok=True)
-    x, low, high = task.begin()
+        for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
+            old.unlink(missing_ok=True)
+    x, _, _ = task.begin()
     with compiling_note():
         task(x[None], method.wants_gradients)
     if state.exists():
         console().print(f"going on from {state} (--fresh starts over)", style="dim")
     viewer = start_viewer(task, args) if args.view else None
-    found = watched(task, x, method, iterations, low, high, state, args, viewer)
+    solved = watched(task, method, iterations, state, args, viewer)
+    found = solved[-1]
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
     summary = {
@@ -84,15 +87,15 @@ def run(args) -> int:
         "target": task.target,
         "unit": task.unit,
         "stopped": found.stopped,
-        "iterations": found.iterations,
-        "evaluations": found.evaluations,
-        "seconds": found.seconds,
+        "iterations": sum(one.iterations for one in solved),
+        "evaluations": sum(one.evaluations for one in solved),
+        "seconds": sum(one.seconds for one in solved),
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
     known = task.estimate(found.x) if isinstance(task.loss(run), Residuals) else None
-    drawing = draw_found(task, run, found)
-    write_result(folder, task, run, found, summary, drawing, known)
+    drawing = draw_found(task, run, solved)
+    write_result(folder, task, run, solved, summary, drawing, known)
     if viewer is not None:
         viewer.play(drawing)
     if args.json:
@@ -157,11 +160,9 @@ def start_viewer(task: Task, args) -> Viewer:
     return viewer
 
 
-def watched(
-    task: Task, x, method: Method, iterations: int, low, high, state: Path, args, viewer: Viewer | None
-) -> Minimised:
-    """minimise, with a bar, and the best motion so far in the viewer."""
-    shown = [-1, -np.inf]  # the iteration that is shown, and since when
+def watched(task: Task, method: Method, iterations: int, state: Path, args, viewer: Viewer | None) -> list[Minimised]:
+    """solve, with a bar, and the best motion so far in the viewer."""
+    shown = [None, -np.inf]  # what is shown, and since when
     columns = (
         TextColumn(task.name),
         BarColumn(),
@@ -170,55 +171,56 @@ def watched(
         TimeElapsedColumn(),
     )
     with Progress(*columns, **progress_options()) as progress:
-        bar = progress.add_task("", total=iterations, figure=float("nan"))
+        total = iterations + sum(easier.iterations for easier in easier_for(task, method))
+        bar = progress.add_task("", total=total, figure=float("nan"))
 
-        def watch(found: Minimised) -> None:
-            progress.update(bar, completed=found.iterations, figure=found.figures[found.best])
-            is_news = viewer is not None and found.best != shown[0] and np.isfinite(found.losses[found.best])
+        def watch(found: list[Minimised]) -> None:
+            done, last = sum(one.iterations for one in found), found[-1]
+            progress.update(bar, completed=done, figure=last.figures[last.best])
+            best = len(found), last.best
+            is_news = viewer is not None and best != shown[0] and np.isfinite(last.losses[last.best])
             if is_news and time.monotonic() - shown[1] > VIEW_EVERY:
-                viewer.play(draw_found(task, task.run(found.x), found))
-                shown[:] = found.best, time.monotonic()
+                stage = [*easier_for(task, method), task][len(found) - 1]
+                viewer.play(draw_found(stage, stage.run(last.x), found))
+                shown[:] = best, time.monotonic()
 
-        return minimise(
-            task,
-            x,
-            method,
-            iterations=iterations,
-            target=None if args.all or task.judged else task.target,
-            low=low,
-            high=high,
-            seed=args.seed,
-            checkpoint=state,
-            watch=watch,
-        )
+        target = None if args.all or task.judged else task.target
+        return solve(task, method, iterations=iterations, target=target, seed=args.seed, checkpoint=state, watch=watch)
 
 
-def draw_found(task: Task, run, found: Minimised) -> Drawing | None:
+def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:
     """The motion that was found, with contacts, gradients of the loss and the target; None if nothing has shapes."""
     if getattr(task.system, "model", None) is None:
         return None
+    losses = history(solved, "losses")
     return draw_run(
         run,
         title=task.name,
         ghost=task.ghost,
-        losses=found.losses if np.all(np.isfinite(found.losses)) else None,
+        losses=losses if np.all(np.isfinite(losses)) else None,
         camera=None if task.camera is None else (task.camera.eye, task.camera.target),
         bars=task.bars(run),
     )
+
+
+def history(solved: list[Minimised], name: str) -> np.ndarray:
+    """Of all iterations, those of easier tasks first."""
+    return np.concatenate([getattr(one, name) for one in solved])
 
 
 def write_result(
     folder: Path,
     task: Task,
     run,
-    found: Minimised,
+    solved: list[Minimised],
     summary: dict,
     drawing: Drawing | None,
     known: Estimate | None,
 ) -> None:
     """Everything there is to keep; no pickle needed to read it."""
+    losses, figures = (history(solved, name) for name in ("losses", "figures"))
     states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
-    arrays = {"x": found.x, "losses": found.losses, "figures": found.figures, "controls": to_numpy(run.controls)}
+    arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
     dt = {} if model is None else {"dt": np.array(model.timestep)}
     estimates = {} if known is None else _estimate_arrays(known, task.truth)
@@ -232,9 +234,9 @@ def write_result(
                 xlabel=f"estimate and {known.confidence:.0%} interval",
             )  # fmt: skip
             summary["intervals"] = str(picture)
-        if np.all(np.isfinite(found.losses)):
+        if np.all(np.isfinite(losses)):
             title = f"{task.name}: {task.about}"
-            plot_curve(folder / "loss.png", found.losses, title=title, xlabel="iteration", ylabel="loss")
+            plot_curve(folder / "loss.png", losses, title=title, xlabel="iteration", ylabel="loss")
             summary["curve"] = str(folder / "loss.png")
         if drawing is not None:
             summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))

@@ -5,9 +5,14 @@ found backwards in time, within the bounds of the controls (Tassa, Mansard and T
 dynamic programming, 2014), and tried forwards at several lengths α, each in its own world: K keeps the motion from
 drifting away from what was linearised. Tangents are those of the System's ``linearize``.
 
+What was linearised need not be a motion. Where each state is missed by c by the step before it, c enters the way
+backwards (Giftthaler et al., A family of iterative Gauss-Newton shooting methods, 2018), and the way forwards is a
+motion again. This is how a sketch of what is wanted becomes a first motion.
+
 | letter | meaning | shape |
 |---|---|---|
 | A, B | Jacobians of all steps for which one control is held | n × n, n × nu |
+| c | by how much they miss the next state | n |
 | V | loss from here to the end, in δx: v·δx + ½ δxᵀ V δx | n, n × n |
 | Q | loss from a control on, in δx and δu | |
 """
@@ -22,17 +27,21 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.plan.methods import Memory, Method
-from pullback.rollout import linearize_run
+from pullback.rollout import Run, linearize_run, side_by_side
 
-# Of the regularisation, in units of the largest curvature of the loss: from where it is none, to where to give up.
+# Of the damping, in units of the largest curvature of the loss: from where it is none, to where nothing moves.
 LEAST_DAMPING, MOST_DAMPING = 1e-9, 1e6
 
 
 class Knot(NamedTuple):
-    """The steps for which a control is held, to second order in the tangent x of the first state and the control u."""
+    """The steps for which a control is held, to second order in the tangent x of the first state and the control u.
+
+    They lead to A x + B u + c.
+    """
 
     A: np.ndarray
     B: np.ndarray
+    c: np.ndarray
     x: np.ndarray
     u: np.ndarray
     xx: np.ndarray
@@ -40,27 +49,43 @@ class Knot(NamedTuple):
     uu: np.ndarray
 
 
+class Around(NamedTuple):
+    """States and controls of a motion, and what is near it: knots, and v and V after the last one."""
+
+    run: Run
+    knots: list[Knot]
+    v: np.ndarray
+    V: np.ndarray
+
+
 @dataclass(frozen=True)
 class ILQR(Method):
     """Iterative LQR for a task that looks for Controls and whose loss can be expanded, as ``Tracking`` can.
 
-    An iteration linearises the motion once and tries all lengths.
+    An iteration linearises the motion once and tries policies of several dampings at several lengths, all in parallel.
 
     lengths:   of steps that are tried, as shares of the whole [1]
+    spread:    of dampings that are tried, as multiples of the one that did best before [1]
     damping:   of the first step, as a share of the largest curvature of the loss in the controls [1]
+    sketch:    take the loss's goal for a motion and begin with policies around that, beside the first guess. The goal
+               need not be possible: how far each step misses the next state is known, and made up for. It should touch
+               what the motion should touch, since nothing is learnt of contacts that are not there.
     """
 
-    lengths: tuple[float, ...] = (1.0, 0.6, 0.36, 0.2, 0.1, 0.03, 0.01, 0.001)
-    damping: float = 1e-6
+    lengths: tuple[float, ...] = (1.0, 0.5, 0.2, 0.05)
+    spread: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
+    damping: float = 1e-3
+    sketch: bool = False
     problem: Any = field(default=None, repr=False, compare=False)
     _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     wants_gradients = False
-    DAMP, RELAX = 10.0, 0.1  # factors of the damping after a step that failed, and after one that did well
 
     def __post_init__(self):
         if not self.lengths or not all(0 < length <= 1 for length in self.lengths):
             raise PullbackError(f"lengths of ILQR are shares of a step, in (0, 1], not {self.lengths!r}")
+        if not self.spread or not all(0 < factor < np.inf for factor in self.spread):
+            raise PullbackError(f"spread of ILQR are positive factors of the damping, not {self.spread!r}")
         if not 0 < self.damping < np.inf:
             raise PullbackError(f"damping of ILQR must be positive, not {self.damping!r}")
 
@@ -77,130 +102,138 @@ class ILQR(Method):
         return {"x": x, "low": low, "high": high, "loss": np.array(np.nan), "damping": np.array(self.damping)}
 
     def ask(self, memory):
-        if np.isnan(memory["loss"]):
-            return memory["x"][None]
-        key = (memory["x"].tobytes(), float(memory["damping"]))
+        key = tuple(memory[name].tobytes() for name in ("x", "loss", "damping"))
         if self._kept.get("asked") != key:  # tell asks again
-            self._kept.update(points=self._tried(memory, *self._policy(memory)), asked=key)
+            self._kept.update(points=self._points(memory), asked=key)
         return self._kept["points"]
 
+    def _points(self, memory: Memory) -> np.ndarray:
+        if not np.isnan(memory["loss"]):
+            return self._tried(memory, self._motion(memory), self.lengths)
+        guess = memory["x"][None]
+        if not self.sketch:
+            return guess
+        return np.concatenate([guess, self._tried(memory, self._goal(memory), (1.0,))])
+
     def tell(self, memory, losses, gradients):
-        if np.isnan(memory["loss"]):
-            if not np.isfinite(losses[0]):
-                raise PullbackError("the first guess cannot be evaluated: its loss is not finite")
-            return {**memory, "loss": np.array(losses[0])}
         ranked = np.where(np.isfinite(losses), losses, np.inf)
         best = int(np.argmin(ranked))
-        damping = float(memory["damping"])
+        point = {"x": self.ask(memory)[best], "loss": np.array(ranked[best])}
+        if np.isnan(memory["loss"]):
+            if np.isinf(ranked[best]):
+                raise PullbackError("the first guess cannot be evaluated: its loss is not finite")
+            return {**memory, **point}
+        dampings = self._dampings(memory)
         if not ranked[best] < memory["loss"]:
-            return {**memory, "damping": np.array(min(max(damping, LEAST_DAMPING) * self.DAMP, MOST_DAMPING))}
-        # a step that had to be cut short was trusted too far
-        damping *= self.RELAX if self.lengths[best] > 0.5 else 1.0 if self.lengths[best] > 0.05 else self.DAMP
-        damping = min(max(damping, LEAST_DAMPING), MOST_DAMPING)
-        x = self.ask(memory)[best]
-        return {**memory, "x": x, "loss": np.array(ranked[best]), "damping": np.array(damping)}
+            return {**memory, "damping": np.array(min(10 * dampings.max(), MOST_DAMPING))}
+        return {**memory, **point, "damping": np.array(dampings[best // len(self.lengths)])}
 
-    # --- the motion, and steps around it -----------------------------------------------------------
+    def _dampings(self, memory: Memory) -> np.ndarray:
+        return np.clip(memory["damping"] * np.array(self.spread), LEAST_DAMPING, MOST_DAMPING)
 
-    def _expanded(self, memory: Memory) -> tuple[Any, list[Knot]]:
-        """The motion of the best controls so far and its knots. Kept, since it stays while steps fail."""
+    # --- what the policy is around -----------------------------------------------------------------
+
+    def _motion(self, memory: Memory) -> Around:
+        """The motion of the best controls so far. Kept, since it stays while steps fail."""
         key = memory["x"].tobytes()
         if self._kept.get("key") != key:
             run = self.problem.run(memory["x"])
-            self._kept.clear()
-            self._kept.update(key=key, run=run, knots=self._knots(run))
-        return self._kept["run"], self._kept["knots"]
+            A, B = (jacobian[:, 0] for jacobian in linearize_run(run))
+            self._kept.update(key=key, motion=self._around(run, A, B, np.zeros(A.shape[:2])))
+        return self._kept["motion"]
 
-    def _knots(self, run) -> list[Knot]:
+    def _goal(self, memory: Memory) -> Around:
+        """The goal of the loss with the controls of the first guess, as if they belonged to each other."""
+        run = self.problem.run(memory["x"])
+        goals = self.problem.loss.goals(run)
+        steps = side_by_side(self.problem.in_worlds(run.steps), goals, run.controls)
+        A, B = (jacobian[0] for jacobian in linearize_run(steps))
+        missed = run.system.difference(type(goals)(*(field[1:, 0] for field in goals)), steps.final)
+        return self._around(Run(run.system, goals, run.controls, 1, run.params), A, B, missed)
+
+    def _around(self, run: Run, A: np.ndarray, B: np.ndarray, missed: np.ndarray) -> Around:
+        """From Jacobians of all steps, and how far each leads from the next state, (steps, n)."""
         find, scale = self.problem.find, self.problem.find.scale_in(run.system)
-        A, B = (jacobian[:, 0] for jacobian in linearize_run(run))
         loss = self.problem.loss.expand(run)
         B, u, uu = B * scale, loss.u * scale, loss.uu * scale**2
         n, nu = B.shape[1:]
         knots = []
         for first in range(0, find.knots * find.hold, find.hold):
-            # x of a step is a x₀ + b u
-            a, b = np.eye(n), np.zeros((n, nu))
-            sums = Knot(a, b, np.zeros(n), np.zeros(nu), np.zeros((n, n)), np.zeros((nu, n)), np.zeros((nu, nu)))
+            # x of a step is a x₀ + b u + c
+            a, b, c = np.eye(n), np.zeros((n, nu)), np.zeros(n)
+            sums = Knot(a, b, c, np.zeros(n), np.zeros(nu), np.zeros((n, n)), np.zeros((nu, n)), np.zeros((nu, nu)))
             for t in range(first, min(first + find.hold, find.driven)):
-                slope, curve = loss.x[t], loss.xx[t]
+                slope, curve = loss.x[t] + loss.xx[t] @ c, loss.xx[t]
                 sums.x[:] += slope @ a
                 sums.u[:] += slope @ b + u[t]
                 sums.xx[:] += a.T @ curve @ a
                 sums.ux[:] += b.T @ curve @ a
                 sums.uu[:] += b.T @ curve @ b + np.diag(uu[t])
-                a, b = A[t] @ a, A[t] @ b + B[t]
-            knots.append(sums._replace(A=a, B=b))
+                a, b, c = A[t] @ a, A[t] @ b + B[t], A[t] @ c + missed[t]
+            knots.append(sums._replace(A=a, B=b, c=c))
         # what comes after the last control, undriven
         v, V = loss.x[-1], loss.xx[-1]
         for t in reversed(range(find.driven, run.steps)):
-            v, V = loss.x[t] + A[t].T @ v, loss.xx[t] + A[t].T @ V @ A[t]
-        self._kept["end"] = v, V
-        return knots
-
-    # --- backwards ---------------------------------------------------------------------------------
-
-    def _policy(self, memory: Memory) -> tuple[np.ndarray, np.ndarray]:
-        """k (knots, nu) and K (knots, nu, n). Damping grows where the loss curves the wrong way."""
-        _, knots = self._expanded(memory)
-        x, low, high = (memory[name].reshape(len(knots), -1) for name in ("x", "low", "high"))
-        largest = max(float(np.linalg.norm(knot.uu, 2)) for knot in knots)
-        damping = float(memory["damping"])
-        while damping <= 10 * MOST_DAMPING:
-            found = _backwards(knots, *self._kept["end"], low - x, high - x, damping * max(largest, 1e-12))
-            if found is not None:
-                return found
-            damping = max(damping, LEAST_DAMPING) * self.DAMP
-        raise PullbackError("iLQR cannot find a step: the linearised motion or the loss around it is not finite")
+            v, V = loss.x[t] + A[t].T @ (v + V @ missed[t]), loss.xx[t] + A[t].T @ V @ A[t]
+        return Around(run, knots, v, V)
 
     # --- forwards ----------------------------------------------------------------------------------
 
-    def _tried(self, memory: Memory, k: np.ndarray, K: np.ndarray) -> np.ndarray:
-        """The controls (lengths, variables) that the policy makes of the motion, one row a length."""
-        lengths = np.array(self.lengths)
+    def _tried(self, memory: Memory, around: Around, lengths: tuple[float, ...]) -> np.ndarray:
+        """The controls (dampings × lengths, variables) that policies around a motion lead to."""
+        x, low, high = (memory[name].reshape(len(around.knots), -1) for name in ("x", "low", "high"))
+        largest = max(float(np.linalg.norm(knot.uu, 2)) for knot in around.knots)
+        policies = [
+            _backwards(around, low - x, high - x, damping * max(largest, 1e-12)) for damping in self._dampings(memory)
+        ]
+        k, K = (np.repeat(np.array(part), len(lengths), axis=0) for part in zip(*policies, strict=True))
+        k = k * np.tile(lengths, len(policies))[:, None, None]
         try:
-            return self._follow(memory, k, K, lengths)
+            points = self._follow(around, x, low, high, k, K)
         except PullbackError:  # in one of the worlds: the others are still good
-            return np.concatenate([self._follow_alone(memory, k, K, length) for length in lengths])
+            alone = [self._follow_alone(around, x, low, high, k[[i]], K[[i]]) for i in range(len(k))]
+            points = np.concatenate(alone)
+        return points.reshape(len(points), -1)
 
-    def _follow_alone(self, memory: Memory, k: np.ndarray, K: np.ndarray, length: float) -> np.ndarray:
+    def _follow_alone(self, around: Around, x, low, high, k: np.ndarray, K: np.ndarray) -> np.ndarray:
         try:
-            return self._follow(memory, k, K, np.array([length]))
+            return self._follow(around, x, low, high, k, K)
         except PullbackError:
-            return np.clip(memory["x"] + length * k.ravel(), memory["low"], memory["high"])[None]
+            return np.clip(x + k, low, high)
 
-    def _follow(self, memory: Memory, k: np.ndarray, K: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        run, knots = self._expanded(memory)
-        worlds, find = len(lengths), self.problem.find
+    def _follow(self, around: Around, x, low, high, k: np.ndarray, K: np.ndarray) -> np.ndarray:
+        """The controls (worlds, knots, nu) of policies k (worlds, knots, nu), K (worlds, knots, nu, n)."""
+        worlds, find = len(k), self.problem.find
         system, state = self.problem.in_worlds(worlds), self.problem.start_in(worlds)
         scale = find.scale_in(system)
-        x, low, high = (memory[name].reshape(len(knots), -1) for name in ("x", "low", "high"))
         points = np.zeros((worlds, *x.shape))
         for i, first in enumerate(range(0, find.driven, find.hold)):
-            planned = type(state)(*(np.repeat(to_numpy(f)[first], worlds, axis=0) for f in run.states))
+            planned = type(state)(*(np.repeat(to_numpy(f)[first], worlds, axis=0) for f in around.run.states))
             away = system.difference(planned, state)
-            points[:, i] = np.clip(x[i] + lengths[:, None] * k[i] + away @ K[i].T, low[i], high[i])
+            points[:, i] = np.clip(x[i] + k[:, i] + np.einsum("wij,wj->wi", K[:, i], away), low[i], high[i])
             held = min(find.hold, find.driven - first)
             controls = np.repeat((points[:, i] * scale)[None], held, axis=0).astype(system.dtype)
-            states = system.steps(state, controls)
+            states = system.steps(state, controls, keep_every=held)
             state = type(states)(*(to_numpy(f)[-1] for f in states))
-        return points.reshape(worlds, -1)
+        return points
 
 
-def _backwards(knots: list[Knot], v, V, low: np.ndarray, high: np.ndarray, damping: float):
-    """The policy k, K within the bounds low and high of δu, or None where a control has no best value."""
+def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray]:
+    """The policy k (knots, nu), K (knots, nu, n) within the bounds low and high of δu."""
+    _, knots, v, V = around
     n, nu = knots[0].B.shape
     k, K = np.zeros((len(knots), nu)), np.zeros((len(knots), nu, n))
     for i in reversed(range(len(knots))):
-        A, B, x, u, xx, ux, uu = knots[i]
+        A, B, c, x, u, xx, ux, uu = knots[i]
+        v = v + V @ c
         Qx, Qu = x + A.T @ v, u + B.T @ v
         Qux, Quu = ux + B.T @ V @ A, uu + B.T @ V @ B
-        solved = box_step(Quu + damping * np.eye(nu), Qu, low[i], high[i])
+        damped = Quu + damping * np.eye(nu)
+        solved = box_step(damped, Qu, low[i], high[i])
         if solved is None:
-            return None
-        k[i], free, factor = solved
-        if np.any(free):
-            K[i][free] = -_solve(factor, Qux[free])
+            raise PullbackError("iLQR cannot find a step: the linearised motion or the loss around it is not finite")
+        k[i], free = solved
+        K[i][free] = -np.linalg.solve(damped[np.ix_(free, free)], Qux[free])
         v = Qx + K[i].T @ (Quu @ k[i] + Qu) + Qux.T @ k[i]
         # as a sum of squares, so that rounding cannot make it negative where contact makes A large
         closed, cross = A + B @ K[i], K[i].T @ ux
@@ -212,20 +245,22 @@ def _backwards(knots: list[Knot], v, V, low: np.ndarray, high: np.ndarray, dampi
 def box_step(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray, most: int = 50):
     """The least of g·d + ½ dᵀ H d with low <= d <= high, by projected Newton steps.
 
-    Returns d, which entries are free, and the Cholesky factor of H for those; None where H is not positive there.
+    Returns d and which entries are free; None where H is not positive for those.
     """
     d = np.clip(np.zeros_like(g), low, high)
     for _ in range(most):
         slope = g + H @ d
         free = ~((d <= low) & (slope > 0) | (d >= high) & (slope < 0))
+        inner = H[np.ix_(free, free)]
         try:
-            factor = np.linalg.cholesky(H[np.ix_(free, free)])
+            np.linalg.cholesky(inner)
         except np.linalg.LinAlgError:
             return None
         step = np.zeros_like(d)
-        if np.any(free):
-            step[free] = -_solve(factor, slope[free])
-        if np.abs(slope[free] @ step[free]) <= 1e-20 + 1e-14 * np.abs(g @ d):
+        step[free] = -np.linalg.solve(inner, slope[free])
+        if np.all(free) and np.all((low <= d + step) & (d + step <= high)):
+            return d + step, free
+        if np.abs(slope @ step) <= 1e-20 + 1e-14 * np.abs(g @ d):
             break
         value, length = g @ d + d @ H @ d / 2, 1.0
         while True:
@@ -236,9 +271,4 @@ def box_step(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray, mo
         if np.array_equal(trial, d):
             break
         d = trial
-    return d, free, factor
-
-
-def _solve(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(L Lᵀ)⁻¹ right"""
-    return np.linalg.solve(factor.T, np.linalg.solve(factor, right))
+    return d, free

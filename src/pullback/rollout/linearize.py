@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.rollout.run import Run
+from pullback.rollout.run import Run, rollout
 
 
 def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
@@ -17,3 +18,12 @@ def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
         raise PullbackError("there are no steps to linearise")
     parts = list(run.system.jacobians(run.every_state(), run.controls, run.params))
     return np.concatenate([part.A for part in parts]), np.concatenate([part.B for part in parts])
+
+
+def side_by_side(system, states, controls) -> Run:
+    """Every step of a motion in one world as a world of its own: one step from each of states that may be made up.
+
+    system: with as many worlds as there are steps; states (steps + 1, 1, ...); controls (steps, 1, nu).
+    """
+    start = type(states)(*(np.ascontiguousarray(to_numpy(field)[:-1, 0]) for field in states))
+    return rollout(system, start, np.ascontiguousarray(to_numpy(controls)[:, 0])[None])

@@ -1,13 +1,21 @@
 """Named problems, and the means to write one's own."""
 
-from pullback.tasks import golf, identify, racecar, throw
+from pullback.tasks import golf, grasp, hop, identify, racecar, throw
+from pullback.tasks.chain import solve
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.task import Camera, Loss, Task
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, Parameters
 
 # What makes each: a task is made when it is asked for.
-TASKS = {"throw": throw.throw, "golf": golf.golf, "racecar": racecar.racecar, "identify": identify.identify}
+TASKS = {
+    "throw": throw.throw,
+    "golf": golf.golf,
+    "racecar": racecar.racecar,
+    "hop": hop.hop,
+    "grasp": grasp.grasp,
+    "identify": identify.identify,
+}
 
 __all__ = [
     "TASKS",
@@ -20,4 +28,5 @@ __all__ = [
     "Residuals",
     "Task",
     "Tracking",
+    "solve",
 ]

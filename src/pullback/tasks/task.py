@@ -53,6 +53,7 @@ class Task:
     truth:        what the variables stand for, (n,), where it is known, to be compared with an estimate
     method:       that does well
     iterations:   after which to give up
+    easier:       tasks to solve before this one, each from what the one before it found: see :func:`solve`
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
     ghost:        coordinates (nq,) of the wanted end, drawn translucent
@@ -71,6 +72,7 @@ class Task:
     truth: np.ndarray | None = None
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100
+    easier: tuple[Task, ...] = ()
     baseline: Method | None = None
     baseline_iterations: int = 500
     camera: Camera | None = None
@@ -99,7 +101,11 @@ class Task:
 
     def starting(self, state) -> Task:
         """The same task from another state."""
-        task = replace(self, start=state)
+        return self.but(start=state)
+
+    def but(self, **changes) -> Task:
+        """The same task with other fields, and the same System."""
+        task = replace(self, **changes)
         object.__setattr__(task, "in_worlds", self.in_worlds)
         return task
 

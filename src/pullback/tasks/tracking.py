@@ -65,7 +65,7 @@ class Tracking:
 
     def _away(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
         """Tangents from the goal (steps + 1, worlds, n), and their weights."""
-        away = run.system.difference(self._goals(run), run.states)
+        away = run.system.difference(self.goals(run), run.states)
         try:
             weights = np.broadcast_to(self._rows(self.weights), away.shape)
         except ValueError:
@@ -77,7 +77,7 @@ class Tracking:
             raise PullbackError("weights of Tracking must not be negative")
         return away, weights
 
-    def _goals(self, run: Run):
+    def goals(self, run: Run):
         """The goal with the shapes of the run's states."""
         fields = []
         for name, goal, states in zip(run.states._fields, self.goal, run.states, strict=True):

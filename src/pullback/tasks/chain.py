@@ -1,0 +1,80 @@
+"""A task that is too hard to begin with is solved after easier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.plan import Method, Progress, minimise
+from pullback.tasks.task import Task
+from pullback.tasks.variables import Controls
+
+
+def solve(
+    task: Task,
+    method: Method | None = None,
+    *,
+    iterations: int | None = None,
+    target: float | None = None,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    watch: Callable[[list[Progress]], None] | None = None,
+) -> list[Progress]:
+    """Minimises the loss of each of the task's easier tasks, and then its own. One Progress each; the last one counts.
+
+    Each easier task is given its own method and number of iterations, and goes on from what the one before it found. A
+    method of another kind than the task's own starts with the task itself.
+
+    method, iterations:  the task's own if None
+    target:              stops the last one when its figure is at most this
+    checkpoint:          a file to go on from; those of easier tasks lie beside it
+    watch:               called after every iteration with all there is so far
+    """
+    method = method or task.method
+    chain = [*easier_for(task, method), task]
+    done: list[Progress] = []
+    x = None
+    for number, one in enumerate(chain):
+        first, low, high = one.begin()
+        last = one is task
+        done.append(
+            minimise(
+                one,
+                first if x is None else _taken_over(chain[number - 1], x, one),
+                method if last else one.method,
+                iterations=(iterations or task.iterations) if last else one.iterations,
+                target=target if last else None,
+                low=low,
+                high=high,
+                seed=seed,
+                checkpoint=checkpoint if last or checkpoint is None else _beside(checkpoint, number),
+                watch=None if watch is None else lambda progress: watch([*done, progress]),
+            )
+        )
+        x = done[-1].x
+    return done
+
+
+def easier_for(task: Task, method: Method) -> tuple[Task, ...]:
+    """What comes before a task with this method."""
+    return task.easier if isinstance(method, type(task.method)) else ()
+
+
+def _beside(checkpoint: Path, number: int) -> Path:
+    return checkpoint.with_name(f"{checkpoint.stem}-{number}{checkpoint.suffix}")
+
+
+def _taken_over(easier: Task, x: np.ndarray, task: Task) -> np.ndarray:
+    """The variables of a task that make the controls that an easier one has found.
+
+    The easier one may have more controls than the task. They come last and are left out.
+    """
+    if not isinstance(task.find, Controls) or not isinstance(easier.find, Controls):
+        raise PullbackError("a task that finds something else than Controls has no easier tasks")
+    controls, _ = easier.find.decode(easier.system, x[None])
+    knots = controls[: task.find.driven : task.find.hold, 0, : task.system.nu]
+    return replace(task.find, start=knots).begin(task.system)[0]
