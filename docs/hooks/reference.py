@@ -66,7 +66,7 @@ def spelled(title: str, found: inspect.Signature) -> str:
     line = f"{title}({', '.join(arguments)}){gives}"
     if len(line) > WIDTH:
         line = f"{title}(\n" + "".join(f"    {argument},\n" for argument in arguments) + f"){gives}"
-    return re.sub(r"(: |-> )(?:ForwardRef\()?'([^'\n]*)'\)?", r"\1\2", line)
+    return re.sub(r"(: |-> )(?:ForwardRef\('([^'\n]*)'\)|'([^'\n]*)')", lambda m: m[1] + (m[2] or m[3]), line)
 
 
 def prose(doc: str | None) -> str:

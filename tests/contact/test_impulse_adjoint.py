@@ -45,7 +45,7 @@ def test_sticking(sweeps):
 def test_sliding(sweeps, condim):
     geom = f'condim="{condim}"'
     system, state, control = at.sliding(impulse(sweeps=sweeps), geom=geom, floor=geom)
-    report = check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, *BODIES))
+    report = check(system, state, control, matter=(*STATE, "control", *SHAPES, "cfm", *BODIES))
     assert (report["friction"].largest > 0) == (condim == 3)
 
 
@@ -141,7 +141,7 @@ def test_servos_that_feel_velocity(integrator):
 
 def test_free_bodies_under_implicitfast():
     system, state, control = at.sliding(impulse(), option='integrator="implicitfast"')
-    check(system, state, control, matter=(*STATE, "control", *SHAPES, *SOLVER, "friction", *BODIES))
+    check(system, state, control, matter=(*STATE, "control", *SHAPES, "cfm", "friction", *BODIES))
 
 
 def test_in_a_fluid():

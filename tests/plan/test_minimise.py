@@ -180,3 +180,38 @@ def test_killed_again_and_again(tmp_path):
     end = subprocess.run([sys.executable, "-c", WORKER, path], capture_output=True, text=True)
     assert end.stdout.splitlines()[-1] == whole.stdout.splitlines()[-1]
     assert end.stdout.split()[-1] == "300"
+
+
+def test_a_problem_that_was_changed_is_not_gone_on_with(tmp_path):
+    """The answer to the old problem would look like one to the new."""
+    at = tmp_path / "state.npz"
+    minimise(rosenbrock, np.array([-1.2, 1.0]), LBFGS(), iterations=3, checkpoint=at)
+
+    def other(points, wants_gradients):
+        found = rosenbrock(points - 0.5, wants_gradients)
+        return Found(found.losses, found.gradients, found.figures)
+
+    with pytest.raises(pb.PullbackError, match="the problem was changed.*--fresh"):
+        minimise(other, np.array([-1.2, 1.0]), LBFGS(), iterations=6, checkpoint=at)
+
+
+@pytest.mark.parametrize("broken", [b"PK\x03\x04junk", b"", "half", "array"])
+def test_broken_checkpoints(tmp_path, broken):
+    at = tmp_path / "state.npz"
+    minimise(rosenbrock, np.array([-1.2, 1.0]), LBFGS(), iterations=3, checkpoint=at)
+    if broken == "half":
+        broken = at.read_bytes()[:500]
+    if broken == "array":
+        with open(at, "wb") as file:
+            np.save(file, np.zeros(3))
+    else:
+        at.write_bytes(broken)
+    with pytest.raises(pb.PullbackError, match="cannot be read as a checkpoint"):
+        minimise(rosenbrock, np.array([-1.2, 1.0]), LBFGS(), iterations=6, checkpoint=at)
+
+
+@pytest.mark.parametrize("given", [{"iterations": 0}, {"iterations": 2.5}, {"iterations": None}, {"method": LBFGS}])
+def test_bad_arguments(given):
+    given = {"method": LBFGS(), "iterations": 3, **given}
+    with pytest.raises(pb.PullbackError, match="must be"):
+        minimise(rosenbrock, np.zeros(2), given.pop("method"), **given)

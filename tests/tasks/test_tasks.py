@@ -161,3 +161,22 @@ def test_the_road_of_the_racecar():
     x, low, high = of.begin()
     found = minimise(of, x, of.method, iterations=20, target=1e-5, low=low, high=high)
     np.testing.assert_allclose(found.x[0], 1 / (2 * 9.81 * 0.8), rtol=0.01)
+
+
+def test_what_is_easily_got_wrong():
+    good = task(Controls(20))
+    with pytest.raises(pb.PullbackError, match="method of a task must be a method such as"):
+        task(Controls(20), method=type(good.method))
+    with pytest.raises(pb.PullbackError, match="start of a task must be a state"):
+        task(Controls(20), start=[0.1, 0.0])
+    with pytest.raises(pb.PullbackError, match="must be a System"):
+        task(Controls(20), system=good.system.model)
+    wrong = task(Controls(20), figure=lambda run: np.abs(run.q[-1]).max())
+    with pytest.raises(TypeError, match="figure of a task must give one number a world"):
+        wrong(wrong.begin()[0][None], False)
+    with pytest.raises(pb.PullbackError, match="scale of Controls"):
+        task(Controls(20, scale=np.ones(3))).begin()
+    with pytest.raises(pb.PullbackError, match="is no index of 'mass'"):
+        task(Parameters(20, {"mass": 7})).begin()
+    with pytest.raises(pb.PullbackError, match="rollout needs a System"):
+        pb.rollout(good.system.model, good.start, steps=3)

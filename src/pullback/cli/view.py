@@ -46,7 +46,7 @@ def add(verbs) -> None:
 
 def add_server(parser: argparse.ArgumentParser) -> None:
     """Where the viewer is found."""
-    parser.add_argument("--port", type=whole(1), default=8080, metavar="N", help="of the viewer (default 8080)")
+    parser.add_argument("--port", type=whole(1), metavar="N", help="of the viewer (default 8080, or the next free one)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="0.0.0.0 lets other machines look (default 127.0.0.1, this one alone)"
     )

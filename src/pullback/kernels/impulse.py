@@ -263,6 +263,16 @@ def bounce_speed(moment: real, speed: real, free: real, restitution: real):
 
 
 @wp.func
+def parting_aim(speed: real, restitution: real, law: vec3):
+    """By how much less a contact aims at that parts already, faster than what bounces.
+
+    If another one pushes it back it may come back at this velocity (Moreau). To be stopped instead would add energy: an
+    impulse λ adds λ (v + v') / 2, which would be positive.
+    """
+    return wp.where(speed > law[2], restitution * speed, real(0.0))
+
+
+@wp.func
 def bounces(x: real, speed: real, free: real, restitution: real, law: vec3, slop: real, h: real):
     """Whether surfaces meet within the step, fast enough to part again."""
     result = bool(False)
@@ -291,7 +301,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         b = v + h * contact_motion(m, r, s.a, k, slot)
         x = c.dist[k, slot]
         e = restitution(p, g, pair, world)
-        target = rest_aim(x, slop, law[0], h)
+        target = rest_aim(x, slop, law[0], h) - parting_aim(v[0], e, law)
         r.bounced[k, slot] = 0
         if bounces(x, v[0], b[0], e, law, slop, h):
             r.bounced[k, slot] = 1

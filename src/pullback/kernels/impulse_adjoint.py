@@ -247,6 +247,11 @@ def aims_adjoint(
         else:
             x_rest_bar, slop_bar, erp_bar = rest_aim_adjoint(x, slop, law[0], h, bar)
             r.dist_bar[k, slot] = x_rest_bar
+            parting = contact_motion(m, r, s.v, k, slot)[0]
+            if parting > law[2]:
+                r.speed_bar[k, slot] = -restitution(p, g, pair, world) * bar
+                if wants_params == 1:
+                    restitution_adjoint(p, p_bar, g, pair, -parting * bar, world)
             if wants_params == 1:
                 p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
                 p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(slop_bar, real(0.0), real(0.0))

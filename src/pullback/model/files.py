@@ -114,7 +114,7 @@ def read_model_file(path: Path) -> bytes:
         if path.is_dir():
             raise PullbackError(f"{path} is a folder; give the MJCF or URDF file inside it")
         if not path.exists():
-            raise PullbackError(f"{path} does not exist (sample robots are functions: pb.load(pb.robots.quadruped()))")
+            raise PullbackError(f"there is no file {path}")
         if not path.is_file():
             raise PullbackError(f"{path} is not a regular file")
         data = path.read_bytes()

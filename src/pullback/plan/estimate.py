@@ -102,6 +102,8 @@ def estimate(
     with np.errstate(invalid="ignore"):
         parts = np.where(np.abs(vectors) > np.sqrt(NO_CURVATURE), vectors * spread, 0.0)
     errors = np.sqrt(np.sum(parts**2, axis=1))
+    if not 0 < confidence < 1:
+        raise PullbackError(f"confidence must lie between 0 and 1, not {confidence!r}")
     alone, joint = (_quantile(1 - (1 - confidence) / (2 * among), freedom) for among in (1, count))
     ends = [natural(x + sign * factor * errors) for factor in (alone, joint) for sign in (-1, 1)]
     weak = np.flatnonzero(spread > undetermined_from)

@@ -82,9 +82,15 @@ class ILQR(Method):
     wants_gradients = False
 
     def __post_init__(self):
-        if not self.lengths or not all(0 < length <= 1 for length in self.lengths):
+        for name in ("lengths", "spread"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not value or not all(isinstance(each, int | float) for each in value):
+                raise PullbackError(f"{name} of ILQR is a tuple of numbers, not {value!r}")
+        if not isinstance(self.damping, int | float):
+            raise PullbackError(f"damping of ILQR is a number, not {self.damping!r}")
+        if not all(0 < length <= 1 for length in self.lengths):
             raise PullbackError(f"lengths of ILQR are shares of a step, in (0, 1], not {self.lengths!r}")
-        if not self.spread or not all(0 < factor < np.inf for factor in self.spread):
+        if not all(0 < factor < np.inf for factor in self.spread):
             raise PullbackError(f"spread of ILQR are positive factors of the damping, not {self.spread!r}")
         if not 0 < self.damping < np.inf:
             raise PullbackError(f"damping of ILQR must be positive, not {self.damping!r}")
@@ -127,6 +133,10 @@ class ILQR(Method):
         if not ranked[best] < memory["loss"]:
             return {**memory, "damping": np.array(min(10 * dampings.max(), MOST_DAMPING))}
         return {**memory, **point, "damping": np.array(dampings[best // len(self.lengths)])}
+
+    def done(self, memory):
+        """Even the shortest and most careful step leads nowhere better."""
+        return bool(memory["damping"] >= MOST_DAMPING)
 
     def _dampings(self, memory: Memory) -> np.ndarray:
         return np.clip(memory["damping"] * np.array(self.spread), LEAST_DAMPING, MOST_DAMPING)

@@ -88,6 +88,10 @@ def minimise(
     checkpoint:  a file to go on from if it exists, written about once a second
     watch:       called after every iteration
     """
+    if not isinstance(method, Method):
+        raise PullbackError(f"method must be one such as LBFGS(), not {method!r}")
+    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
+        raise PullbackError(f"iterations must be a whole number of at least 1, not {iterations!r}")
     method = method.bound(problem)
     x = np.array(x, dtype=float)
     low, high = (np.broadcast_to(np.asarray(bound, dtype=float), x.shape).copy() for bound in (low, high))
@@ -97,9 +101,11 @@ def minimise(
         raise PullbackError(f"the bounds of variable {int(np.argmax(low > high))} exclude each other")
     nothing = np.zeros(0)
     progress = Progress(np.clip(x, low, high), nothing, nothing, 0, 0.0)
-    memory = None
+    memory, whose = None, {}
+    if checkpoint is not None:
+        whose = _whose(problem, progress.x, method, seed)
     if checkpoint is not None and Path(checkpoint).exists():
-        progress, memory = load_checkpoint(Path(checkpoint), x, method, seed)
+        progress, memory = load_checkpoint(Path(checkpoint), whose)
         why = _why_stop(progress, iterations, target, patience, method.done(memory))  # more may be asked for
         progress = replace(progress, stopped=why)
     if memory is None:
@@ -118,7 +124,7 @@ def minimise(
         progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
         progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience, method.done(memory)))
         if checkpoint is not None and (progress.stopped or time.monotonic() - saved > SAVE_AFTER):
-            save_checkpoint(Path(checkpoint), progress, memory, method, seed)
+            save_checkpoint(Path(checkpoint), progress, memory, whose)
             saved = time.monotonic()
         if watch is not None:
             watch(progress)
@@ -156,14 +162,20 @@ def _why_stop(progress: Progress, iterations: int, target: float | None, patienc
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Method, seed: int) -> None:
+def _whose(problem: Problem, x: np.ndarray, method: Method, seed: int) -> dict[str, np.ndarray]:
+    """What a checkpoint belongs to. A problem is known by its loss at the first guess: names stay when code changes."""
+    loss = problem(x[None], False).losses[0]
+    return {"method": np.array(repr(method)), "seed": np.array(seed), "guess": x, "loss": np.asarray(loss, dtype=float)}
+
+
+def save_checkpoint(path: Path, progress: Progress, memory: Memory, whose: dict[str, np.ndarray]) -> None:
     """Writes beside the file and then puts it in its place, so that a kill leaves the old one or the new one."""
     fields = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
     held = {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, method=np.array(repr(method)), seed=np.array(seed), **fields, **held)
+            np.savez(file, **whose, **fields, **held)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
@@ -171,25 +183,28 @@ def save_checkpoint(path: Path, progress: Progress, memory: Memory, method: Meth
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
 
-def load_checkpoint(path: Path, x: np.ndarray, method: Method, seed: int) -> tuple[Progress, Memory]:
+def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress, Memory]:
     try:
         with np.load(path, allow_pickle=False) as file:
             data = {name: file[name] for name in file.files}
-        others = str(data.pop("method")) != repr(method) or int(data.pop("seed")) != seed
-        if others or data["memory_x"].shape != x.shape:
-            raise PullbackError(
-                f"{str(path)!r} belongs to another method, seed or problem: delete it, or use another folder"
-            )
+        same = all(
+            np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
+        )
         told = {name.removeprefix("progress_"): value for name, value in data.items() if name.startswith("progress_")}
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: {error}") from error
-    progress = Progress(
-        told["x"],
-        told["losses"],
-        told["figures"],
-        int(told["evaluations"]),
-        float(told["seconds"]),
-        str(told["stopped"]),
-    )
+        progress = Progress(
+            told["x"],
+            np.atleast_1d(told["losses"]),
+            np.atleast_1d(told["figures"]),
+            int(told["evaluations"]),
+            float(told["seconds"]),
+            str(told["stopped"]),
+        )
+    except Exception as error:  # there is no end to what can be wrong with an archive
+        raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error
+    if not same:
+        raise PullbackError(
+            f"{str(path)!r} belongs to another method, seed or problem, or the problem was changed: delete it (on the "
+            "command line: --fresh), or use another folder"
+        )
     memory = {name.removeprefix("memory_"): value for name, value in data.items() if name.startswith("memory_")}
     return progress, memory

@@ -47,8 +47,8 @@ def receding(
     plant:       what really moves, a System in one world; the task's own if None
     watch:       called after every tick
     """
-    plant = task.system if plant is None else plant
-    find = task.find
+    find = getattr(task, "find", None)
+    plant = getattr(task, "system", None) if plant is None else plant
     if not hasattr(find, "shifted"):
         raise PullbackError("only controls can be planned again and again: give a task that finds Controls")
     for name, value in {"ticks": ticks, "apply": apply, "iterations": iterations}.items():

@@ -13,9 +13,7 @@ from pullback.core.errors import GradientOverflow, PullbackError
 def pushforward(run, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
     """See :meth:`Run.pushforward`. Exact: S' = A S + B U + P, with the Jacobians of every step from its pullbacks."""
     system = run.system
-    if not hasattr(system, "jacobians"):
-        raise PullbackError(f"{type(system).__name__} has no Jacobians of its steps, which a pushforward needs")
-    size = 2 * system.nv
+    size = system.difference(run.final, run.final).shape[-1]
     given = {} if state is None else {"state": (state, (system.worlds, size))}
     given |= {} if controls is None else {"controls": (controls, (run.steps, system.worlds, system.nu))}
     for name in params or {}:

@@ -31,6 +31,8 @@ def rollout(
 
     The controls are kept for the way back, not copied: do not change the array before ``pullback``.
     """
+    if not isinstance(system, System):
+        raise PullbackError(f"rollout needs a System, such as pb.Articulated(model), not {type(system).__name__}")
     if not isinstance(checkpoint_every, int | np.integer) or checkpoint_every < 1:
         raise PullbackError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
     if (controls is None) == (steps is None):
@@ -152,7 +154,12 @@ class Run:
         A run whose states were all kept is needed.
         """
         asked = np.asarray(at)
-        if asked.ndim != 1 or asked.dtype.kind not in "iu" or np.any((asked < 0) | (asked > self.steps)):
+        if (
+            asked.ndim != 1
+            or not len(asked)
+            or asked.dtype.kind not in "iu"
+            or np.any((asked < 0) | (asked > self.steps))
+        ):
             raise PullbackError(f"at must be a list of whole numbers from 0 to {self.steps}, not {at!r}")
         if self.checkpoint_every != 1:
             raise PullbackError("adjoints needs all states: make the rollout with checkpoint_every=1")

@@ -69,7 +69,7 @@ class Recording:
             axes = ("steps + 1", "motions", f"n{name}")
             value = checked(getattr(self, name), (steps, motions, size), "float64", f"recorded {name}", axes)
             object.__setattr__(self, name, value)
-        if not 1 <= self.every < steps:
+        if not isinstance(self.every, int | np.integer) or not 1 <= self.every < steps:
             raise PullbackError(f"every must be from 1 to the number of steps, {steps - 1}, not {self.every!r}")
 
     def scale(self) -> np.ndarray:

@@ -79,6 +79,14 @@ class Task:
     ghost: np.ndarray | None = None
 
     def __post_init__(self):
+        if not isinstance(self.system, System):
+            raise PullbackError(f"system of a task must be a System, not {type(self.system).__name__}")
+        for name in ("method", "baseline"):
+            value = getattr(self, name)
+            if not isinstance(value, Method) and not (name == "baseline" and value is None):
+                raise PullbackError(f"{name} of a task must be a method such as LBFGS(), not {value!r}")
+        if not isinstance(self.start, tuple) or any(np.ndim(to_numpy(field)) < 1 for field in self.start):
+            raise PullbackError("start of a task must be a state: make one with system.state(...)")
         if self.system.worlds != 1:
             raise PullbackError(f"the System of a task has one world, not {self.system.worlds}")
         system = self.system
@@ -140,7 +148,10 @@ class Task:
                 losses, gradients, curvatures = self._shooting(points, run, loss, wants_gradients)
         except GradientOverflow:
             return self._one_by_one(points, wants_gradients, wants_curvature)
-        return Found(losses, gradients, self._by_point(self.figure(run)).max(axis=1), curvatures)
+        return Found(losses, gradients, self._figures(run), curvatures)
+
+    def _figures(self, run: Run) -> np.ndarray:
+        return self._by_point(_one_a_world(self.figure(run), run, "figure")).max(axis=1)
 
     def bars(self, run: Run) -> Mapping[str, Any]:
         """The cotangents of the loss by the states of a run, as ``run.pullback`` takes them."""
@@ -150,7 +161,8 @@ class Task:
     def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals, wants_gradients: bool):
         """Losses (k,), gradients (k, n) if they are wanted, and no curvatures."""
         squares = isinstance(loss, Residuals)
-        losses = self._by_point(loss.losses() if squares else loss.values).sum(axis=1)
+        values = loss.losses() if squares else _one_a_world(loss.values, run, "loss")
+        losses = self._by_point(values).sum(axis=1)
         if not wants_gradients:
             return losses, None, None
         loss = Loss(losses, loss.bars(run)) if squares else loss
@@ -191,3 +203,12 @@ class Task:
         names = ("losses", "gradients", "figures", "curvatures")
         columns = ([getattr(part, name) for part in parts] for name in names)
         return Found(*(None if column[0] is None else np.concatenate(column) for column in columns))
+
+
+def _one_a_world(values, run: Run, name: str) -> np.ndarray:
+    values = np.asarray(values, dtype=float)
+    if values.shape != (run.system.worlds,):
+        raise TypeError(
+            f"{name} of a task must give one number a world, shape ({run.system.worlds},), not shape {values.shape}"
+        )
+    return values

@@ -29,7 +29,7 @@ class Expansion(NamedTuple):
 class Tracking:
     """½ Σₜ eₜᵀ weights eₜ + ½ Σₜ uₜᵀ effort uₜ, where eₜ is the tangent (n,) from the goal to the state.
 
-    goal:     a state whose fields are (size,), or (steps + 1, size) for one that moves
+    goal:     a state such as ``pb.State(q, v)``, whose fields are (size,), or (steps + 1, size) for one that moves
     weights:  (n,), or (steps + 1, n) where some moments count more than others; one number of the tangent each
     effort:   (nu,) or one number
 
@@ -40,11 +40,19 @@ class Tracking:
     weights: np.ndarray
     effort: np.ndarray | float = 0.0
 
+    def __post_init__(self):
+        if not isinstance(self.goal, tuple):
+            raise PullbackError("goal of Tracking must be a state such as pb.State(q, v)")
+        for name, value in (("weights", self.weights), ("effort", self.effort)):
+            numbers = np.asarray(value, dtype=float)
+            if not np.all(np.isfinite(numbers)) or np.any(numbers < 0):
+                raise PullbackError(f"{name} of Tracking must be finite and not negative")
+
     def __call__(self, run: Run) -> Loss:
         away, weights = self._away(run)
         bar = np.einsum("twi,twij->twj", weights * away, run.system.difference_jacobian(away))
         controls = to_numpy(run.controls)
-        effort = np.broadcast_to(np.asarray(self.effort, dtype=float), controls.shape)
+        effort = self._efforts(controls)
         values = (weights * away**2).sum(axis=(0, 2)) / 2 + (effort * controls**2).sum(axis=(0, 2)) / 2
         bars = run.system.state_bar(run.states, bar)
         named = {f"{name}_bar": x for name, x in zip(bars._fields, bars, strict=True)}
@@ -55,13 +63,21 @@ class Tracking:
         away, weights = (x[:, 0] for x in self._away(run))
         rows = run.system.difference_jacobian(away)
         weighted = weights[:, :, None] * rows
-        effort = np.broadcast_to(np.asarray(self.effort, dtype=float), to_numpy(run.controls)[:, 0].shape)
+        controls = to_numpy(run.controls)[:, 0]
+        effort = self._efforts(controls)
         return Expansion(
             np.einsum("ti,tij->tj", away, weighted),
             np.einsum("tij,tik->tjk", rows, weighted),
-            effort * to_numpy(run.controls)[:, 0],
+            effort * controls,
             effort,
         )
+
+    def _efforts(self, controls: np.ndarray) -> np.ndarray:
+        """With the shape of controls (..., nu)."""
+        effort = np.asarray(self.effort, dtype=float)
+        if effort.shape not in ((), controls.shape[-1:]):
+            raise PullbackError(f"effort of Tracking has shape {effort.shape}, but ({controls.shape[-1]},) is needed")
+        return np.broadcast_to(effort, controls.shape)
 
     def _away(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
         """Tangents from the goal (steps + 1, worlds, n), and their weights."""
@@ -73,12 +89,12 @@ class Tracking:
                 f"weights of Tracking have shape {np.shape(self.weights)}, but ({away.shape[-1]},) or "
                 f"({away.shape[0]}, {away.shape[-1]}) is needed"
             ) from None
-        if not np.all(weights >= 0):
-            raise PullbackError("weights of Tracking must not be negative")
         return away, weights
 
     def goals(self, run: Run):
         """The goal with the shapes of the run's states."""
+        if type(self.goal)._fields != type(run.states)._fields:
+            raise PullbackError(f"the goal is a {type(self.goal).__name__}, but states are {type(run.states).__name__}")
         fields = []
         for name, goal, states in zip(run.states._fields, self.goal, run.states, strict=True):
             try:

@@ -89,7 +89,12 @@ class Controls(Variables):
     def scale_in(self, system: System) -> np.ndarray:
         """What a variable of one stands for (nu,)."""
         if self.scale is not None:
-            return np.broadcast_to(np.asarray(self.scale, dtype=float), system.nu)
+            scale = np.asarray(self.scale, dtype=float)
+            if scale.shape not in ((), (system.nu,)) or not np.all(scale > 0):
+                raise PullbackError(
+                    f"scale of Controls must be positive, one number or ({system.nu},), not {self.scale!r}"
+                )
+            return np.broadcast_to(scale, system.nu)
         low, high = self._limits(system)
         return np.where(np.isfinite(high - low), (high - low) / 2, 1.0)
 
@@ -160,9 +165,7 @@ class Parameters(Variables):
     def _mask(self, system: System, name: str) -> np.ndarray:
         if name not in system.params:
             raise PullbackError(f"there is no parameter {name!r} to look for; there are {', '.join(system.params)}")
-        mask = np.zeros(system.params[name].shape, dtype=bool)
-        mask[self.entries[name]] = True
-        return mask
+        return _mask_of(system, name, self.entries[name])
 
     def _base(self, system: System, name: str) -> np.ndarray:
         base = np.array(system.params[name], dtype=float)
@@ -172,6 +175,8 @@ class Parameters(Variables):
         return base
 
     def begin(self, system):
+        if not self.entries:
+            raise PullbackError("Parameters needs at least one entry to look for")
         first = []
         for name in self.entries:
             values = self._base(system, name)[self._mask(system, name)]
@@ -253,13 +258,15 @@ class Factors(Variables):
     def _weights(self, system: System) -> dict[str, np.ndarray]:
         """By name of the parameter, which entries each factor multiplies: (*shape, n)."""
         weights = {}
-        for j, (label, (name, index)) in enumerate(self.groups.items()):
+        for j, (label, group) in enumerate(self.groups.items()):
+            if not isinstance(group, tuple) or len(group) != 2:
+                raise PullbackError(f"{label!r} must be a pair such as ('mass', 1), not {group!r}")
+            name, index = group
             if name not in system.params:
                 raise PullbackError(f"{label!r}: there is no parameter {name!r}; there are {', '.join(system.params)}")
             shape = system.params[name].shape
             of = weights.setdefault(name, np.zeros((*shape, len(self.groups))))
-            mask = np.zeros(shape, dtype=bool)
-            mask[index] = True
+            mask = _mask_of(system, name, index)
             if not np.any(system.params[name][mask]):
                 raise PullbackError(f"{label!r}: a factor of {name!r} changes nothing, since it is zero there")
             of[mask, j] = 1.0
@@ -295,6 +302,16 @@ class Factors(Variables):
 
     def natural(self, system, x):
         return np.exp(x)
+
+
+def _mask_of(system: System, name: str, index) -> np.ndarray:
+    """Which entries of a parameter an index means."""
+    mask = np.zeros(system.params[name].shape, dtype=bool)
+    try:
+        mask[index] = True
+    except IndexError:
+        raise PullbackError(f"{index!r} is no index of {name!r}, which has shape {mask.shape}") from None
+    return mask
 
 
 def _repeated(controls: np.ndarray | None, steps: int, system: System, worlds: int) -> np.ndarray:

@@ -20,7 +20,7 @@ FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
 FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
 AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 320 * 240}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
-STRIP = 6  # pictures of a strip
+STRIP, MOST_STRIP, MOST_FILM = 6, 100, 20_000  # pictures of a strip, usually and at most; of a film
 ROW = 2000  # a row of them is about this wide [pixels]
 GAP = 4  # between pictures of a strip [pixels]
 PALETTE = 255
@@ -66,6 +66,8 @@ def export(
         raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
     if kind == ".mp4":
         width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
+    if frames is not None and not 1 <= frames <= (MOST_STRIP if kind == ".png" else MOST_FILM):
+        raise PullbackError(f"a strip has 1 to {MOST_STRIP} pictures and a film up to {MOST_FILM}, not {frames}")
     if kind == ".png":
         shown = np.unique(np.linspace(0, drawing.frames - 1, frames or STRIP).round().astype(int))
     else:
@@ -92,6 +94,8 @@ def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
 def _film_frames(drawing: Drawing, count: int | None, rate: float) -> np.ndarray:
     """Frames of the drawing that become pictures; rate: pictures for each second of the motion."""
     count = count or max(1, math.floor(drawing.duration * rate + 1e-9) + 1)
+    if count > MOST_FILM:
+        raise PullbackError(f"a film has up to {MOST_FILM} pictures, not {count:.3g}: raise speed, or lower fps")
     times = np.arange(count) / rate
     after = np.clip(np.searchsorted(drawing.times, times), 1, max(drawing.frames - 1, 1))
     before = after - 1

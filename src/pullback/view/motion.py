@@ -8,6 +8,7 @@ MuJoCo. The rest is for people and programs: the states, the controls, dt. docs/
 from __future__ import annotations
 
 import os
+import zipfile
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -67,7 +68,18 @@ def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
 
 
 def load_motion(path) -> Drawing:
-    """Read what is drawn in a motion file."""
+    """Read what is drawn in a motion file, or in the one that a folder of results holds."""
+    path = Path(path)
+    if path.is_dir():
+        held = [name for name in ("result.npz", "motion.npz") if (path / name).is_file()]
+        if not held:
+            raise PullbackError(f"the folder {str(path)!r} holds neither result.npz nor motion.npz")
+        path = path / held[0]
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise PullbackError(
+            f"{str(path)!r} is no motion file: those are the .npz that 'pullback simulate ROBOT' and "
+            "'pullback optimize TASK' write"
+        )
     try:
         with np.load(path, allow_pickle=False) as file:
             known = set(file.files)
@@ -79,7 +91,9 @@ def load_motion(path) -> Drawing:
     except PullbackError:
         raise
     except FileNotFoundError:
-        raise PullbackError(f"there is no file {str(path)!r}") from None
+        raise PullbackError(
+            f"there is no file {str(path)!r}; 'pullback simulate ROBOT' and 'pullback optimize TASK' write motion files"
+        ) from None
     except KeyError as error:
         raise PullbackError(f"{str(path)!r} is not a whole motion file: {error.args[0]}") from None
     except Exception as error:  # there is no end to what can be wrong with an archive
@@ -97,7 +111,9 @@ def _problem(held: dict[str, np.ndarray]) -> str:
     frames, shapes, bodies = held["times"].size, held["shape_kind"].size, held["body_moves"].size
     copies = held["poses"].shape[1] if held["poses"].ndim == 4 else 0
     meshes, contacts = held["mesh_sizes"].size // 2, held["contact_frame"].size
-    gradients = (frames, bodies, 3) if held["body_gradients"].size else held["body_gradients"].shape
+    gradients = held["body_gradients"].shape
+    if len(gradients) != 3 or gradients[0]:
+        gradients = (frames, bodies, 3)
     expected = {
         **{"title": (), "worlds": (), "times": (frames,), "poses": (frames, copies, bodies, 7)},
         **{"shape_kind": (shapes,), "shape_size": (shapes, 3), "shape_mesh": (shapes,), "shape_body": (shapes,)},

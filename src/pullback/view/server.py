@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -33,6 +34,22 @@ SPEEDS = {"1/20": 0.05, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0
 ASPECT = 1.2  # of the part of the page that no panel covers, about
 STEP_BACK = 1.25  # from where the motion would fill that part [1]
 SQUARE = 0.5  # of the floor [m]
+FIRST_PORT = 8080
+
+
+def free_port(host: str, port: int | None) -> int:
+    """The port that was asked for, or the first free one from 8080 on. viser finds out only in a thread of its own."""
+    family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
+    for trial in [port] if port is not None else range(FIRST_PORT, FIRST_PORT + 100):
+        with socket.socket(family, socket.SOCK_STREAM) as trying:
+            trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trying.bind((host, trial))
+                return trial
+            except OSError:
+                if port is not None:
+                    raise
+    raise OSError(f"no port from {FIRST_PORT} on is free")
 
 
 class Viewer:
@@ -45,10 +62,10 @@ class Viewer:
 
     what:  a :class:`pullback.Model` to show states of, or a :class:`Drawing` to play
     host:  "127.0.0.1" is seen from this machine alone; "0.0.0.0" from others too
-    port:  the first to try; if it is taken, one of the next is used
+    port:  to serve on; None for 8080, or the next that is free
     """
 
-    def __init__(self, what: Model | Drawing, *, host: str = "127.0.0.1", port: int = 8080):
+    def __init__(self, what: Model | Drawing, *, host: str = "127.0.0.1", port: int | None = None):
         try:
             import viser
         except ImportError:
@@ -58,10 +75,11 @@ class Viewer:
         if not isinstance(drawing, Drawing):
             raise PullbackError(f"a Viewer shows a Model or a Drawing, not {type(what).__name__}")
         try:
+            port = free_port(host, port)
             with contextlib.redirect_stdout(io.StringIO()):  # its banner; whoever starts a viewer says where it is
                 self._server = viser.ViserServer(host=host, port=port, label=drawing.title, verbose=False)
         except (OSError, OverflowError) as error:
-            raise PullbackError(f"cannot serve on {host}, port {port}: {error}") from None
+            raise PullbackError(f"cannot serve on {host}, port {port or FIRST_PORT}: {error}") from None
         self._lock = threading.RLock()
         self._closed = threading.Event()
         self._drawing: Drawing | None = None
