@@ -9,6 +9,7 @@ import pytest
 
 from pullback.cli import main
 from pullback.cli.completion import SHELLS
+from pullback.cli.optimize import METHODS
 from pullback.model.robots import ROBOTS
 from pullback.tasks import TASKS
 
@@ -73,7 +74,7 @@ def test_robots_and_files(script, verb):
 def test_tasks_and_methods(script):
     assert offered(script, "pullback", "optimize", "") == set(TASKS) | FILES
     assert offered(script, "pullback", "optimize", "my_t") == {"my_task.py"}
-    assert offered(script, "pullback", "optimize", "golf", "--method", "") == {"adam", "cma", "lbfgs", "sgd"}
+    assert offered(script, "pullback", "optimize", "golf", "--method", "") == set(METHODS)
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

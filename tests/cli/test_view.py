@@ -62,7 +62,7 @@ def test_exports(motion, tmp_path, capsys, name):
     ("arguments", "message"),
     [
         (["missing.npz"], "there is no file 'missing.npz'"),
-        ([str(MY_TASK)], "cannot be read as a motion file"),
+        ([str(MY_TASK)], "is no motion file: those are the .npz that 'pullback simulate ROBOT'"),
         (["MOTION", "--export", "film.avi"], "its name must end in"),
         (["MOTION", "--export", "a.png", "--size", "640"], "'640' is not a size such as 640x480"),
         (["MOTION", "--export", "a.png", "--layers", "forces,smoke"], "there is no layer 'smoke'"),

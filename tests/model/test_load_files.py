@@ -330,7 +330,7 @@ def test_missing_files_are_named(home):
 
 def test_things_that_are_no_model(home):
     for source, message in [
-        (home / "gone.xml", "does not exist"),
+        (home / "gone.xml", "there is no file"),
         (home, "is a folder"),
         ("", "empty string"),
         ("   ", "empty string"),

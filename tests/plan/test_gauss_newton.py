@@ -123,7 +123,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path, monkeypatc
     problem, start = least_squares(decay), np.array([5.0, 6.0, -3.0])
     whole = minimise(problem, start, GaussNewton(), iterations=100)
     for after in (1, 4, whole.iterations - 1):
-        left = iter(range(after))
+        left = iter(range(after + 1))  # the first guess is looked at before anything else
 
         def broken(*asked, left=left):
             if next(left, None) is None:
@@ -137,8 +137,13 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path, monkeypatc
         np.testing.assert_array_equal(again.losses, whole.losses)
         np.testing.assert_array_equal(again.x, whole.x)
         assert again.stopped == CONVERGED and again.evaluations == whole.evaluations
-        once_more = minimise(broken, start, GaussNewton(), iterations=100, checkpoint=path)  # nothing left to do
+        asked = []
+        once_more = minimise(
+            lambda *given, asked=asked: asked.append(given) or problem(*given),
+            start, GaussNewton(), iterations=100, checkpoint=path,
+        )  # fmt: skip
         np.testing.assert_array_equal(once_more.x, whole.x)
+        assert len(asked) == 1  # whether it is the same problem; nothing is left to do
 
 
 def test_a_checkpoint_of_another_seed_is_refused(tmp_path):
