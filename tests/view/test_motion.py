@@ -151,13 +151,13 @@ def test_files_that_are_none(tmp_path, run):
     (tmp_path / "spoiled.npz").write_bytes(spoiled)
     np.save(tmp_path / "one.npy", np.zeros(3))
     messages = {
-        "text.npz": "cannot be read as a motion file",
+        "text.npz": "is no motion file",
         "old.npz": "holds nothing to draw",
         "part.npz": "not a whole motion file",
         "pickle.npz": "motion file",
-        "cut.npz": "cannot be read as a motion file",
+        "cut.npz": "is no motion file",
         "spoiled.npz": "cannot be read as a motion file",
-        "one.npy": "cannot be read as a motion file",
+        "one.npy": "is no motion file",
     }
     for name, message in messages.items():
         with pytest.raises(pb.PullbackError, match=message):

@@ -108,8 +108,11 @@ def test_a_browser_shows_the_motion(drawing, model, tmp_path):
 
 
 def test_it_serves_a_page_and_plays(drawing):
-    with Viewer(drawing, port=8120) as viewer, Viewer(drawing, port=8120) as other:
+    with Viewer(drawing) as viewer, Viewer(drawing) as other:
         assert viewer.url != other.url  # the next port, if one is taken
+        taken = int(other.url.rsplit(":", 1)[1].strip("/"))
+        with pytest.raises(pb.PullbackError, match=f"cannot serve on 127.0.0.1, port {taken}"):
+            Viewer(drawing, port=taken)
         with urllib.request.urlopen(viewer.url, timeout=30) as page:
             assert b"<html" in page.read().lower()
         before = viewer._time.value
