@@ -140,8 +140,9 @@ def test_servos_that_feel_velocity(integrator):
 
 
 def test_free_bodies_under_implicitfast():
-    system, state, control = at.sliding(impulse(), option='integrator="implicitfast"')
-    check(system, state, control, matter=(*STATE, "control", *SHAPES, "cfm", "friction", *BODIES))
+    for restitution in (0.3, 0.0):
+        system, state, control = at.sliding(impulse(restitution=restitution), option='integrator="implicitfast"')
+        check(system, state, control, matter=(*STATE, "control", *SHAPES, "cfm", "friction", *BODIES))
 
 
 def test_in_a_fluid():

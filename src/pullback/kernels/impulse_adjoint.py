@@ -72,13 +72,14 @@ def restitution_adjoint(p: Params, p_bar: Params, g: Shapes, pair: int, bar: rea
     j = g.pair_second[pair]
     e1 = p.bounce[world, i][0]
     e2 = p.bounce[world, j][0]
-    share = real(0.5)  # where they are the same, the mean of both sides
-    if e1 > e2:
-        share = real(1.0)
-    elif e1 < e2:
-        share = real(0.0)
-    p_bar.bounce[world, i] = p_bar.bounce[world, i] + vec3(share * bar, real(0.0), real(0.0))
-    p_bar.bounce[world, j] = p_bar.bounce[world, j] + vec3((real(1.0) - share) * bar, real(0.0), real(0.0))
+    share1 = wp.where(e1 > e2, real(1.0), real(0.0))
+    share2 = wp.where(e2 > e1, real(1.0), real(0.0))
+    if e1 == e2:
+        # the mean of both sides; at zero there is only the upper one
+        share1 = wp.where(e1 > real(0.0), real(0.5), real(1.0))
+        share2 = share1
+    p_bar.bounce[world, i] = p_bar.bounce[world, i] + vec3(share1 * bar, real(0.0), real(0.0))
+    p_bar.bounce[world, j] = p_bar.bounce[world, j] + vec3(share2 * bar, real(0.0), real(0.0))
 
 
 @wp.func
