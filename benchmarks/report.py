@@ -55,7 +55,8 @@ def main(paths: list[str]) -> None:
         "Contacts: times of the tables over numbers of steps, one and ten quadrupeds, are the least of the repeats;",
         "medians of the ten's once differed by 1.38 forward and 1.31 backward, which misses 1.3. Peak memory was 2.00",
         "to 2.01 MB where JAX had been loaded before. On the GPU, motions and gradients of impulses were compared with",
-        "the CPU's of another machine by hand: 4e-16 in q, 1e-13 in gradients.",
+        "the CPU's of another machine by hand: 4e-16 in q, 1e-13 in gradients. Rows of check_system were run after the",
+        "others, and those of the GPU before, one change to the gradient by restitution at exactly zero apart.",
         "",
         f"{here['date']}, {here['cpu']} ({here['cores']} cores), {here['system']}. {versions}.",
     ]
