@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 from contact_closed_forms import closed_forms  # noqa: E402
 from contact_detection import detection  # noqa: E402
 from contact_gradients import accelerations, checks, linearisation  # noqa: E402
-from contact_long import drift, energy, momentum  # noqa: E402
+from contact_long import drift, energy, momentum, thrown  # noqa: E402
 from contact_scenes import MUJOCO, attempt, quadruped, stance  # noqa: E402
 from peers import Absent, mjx_gradient, mujoco_steps, newton_gradient  # noqa: E402
 
@@ -214,6 +214,7 @@ QUESTIONS = {
     "closed_forms": closed_forms,
     "drift": drift,
     "energy": energy,
+    "thrown": thrown,
     "momentum": momentum,
     "speed": speed,
     "tables": tables,  # before JAX is loaded, whose threads make memory hard to measure

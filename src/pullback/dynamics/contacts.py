@@ -94,11 +94,15 @@ def contact_room(
             ("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv
         ),
         **dict.fromkeys(("u_start", "late", "pushed", "late_bar", "moved_bar"), nv),
+        **dict.fromkeys(("island", "linear", "square", "held", "held_bar", "y_bar"), nv),
     }
     if not sweeps:  # what belongs to impulses alone
         of_rows |= dict.fromkeys(("reach", "root", "start_stiffness", "low", "high", "neighbours", "before", "own"), 0)
         of_rows |= dict.fromkeys(("weight", "B", "B_bar", "b_bar", "own_bar", "bound_bar", "u_start"), 0)
         of_rows |= dict.fromkeys(("moment", "moment_bar", "bounced", "late", "pushed", "late_bar", "moved_bar"), 0)
+        of_rows |= dict.fromkeys(
+            ("rebound", "rebound_bar", "island", "linear", "square", "held", "held_bar", "y_bar"), 0
+        )
         of_rows |= dict.fromkeys(("dist_bar", "speed_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)
     shapes = {n: (of_rows.get(n, joints if n.startswith("joint_") else blocks), slots) for n in rows.vars}
     of_blocks = {"neighbour": blocks, "A": blocks, "change": 2, "history": sweeps + 1, "seen_bar": sweeps + 1}

@@ -35,6 +35,7 @@ derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (W�
     A       blocks, by neighbour and block; with itself                  r.A, r.own
             how far an update goes for a unit of velocity                r.weight
     t / h   when bouncing surfaces touch, in steps                       r.moment
+    κ       share of its impulses that a tree gets, see ``islands.py``   r.held
 """
 
 import math
@@ -42,6 +43,7 @@ import math
 import warp as wp
 
 from .flavour import matr, vecr
+from .islands import hold_back, rebounds
 from .materials import mixed_friction
 from .rows import (
     Rows,
@@ -256,20 +258,19 @@ def touching(x: real, speed: real, free: real, h: real):
 
 
 @wp.func
-def bounce_speed(moment: real, speed: real, free: real, restitution: real):
-    """Velocity at the end of the step: what is left of that of touching, and what forces do in the rest of the step."""
-    after = (real(1.0) - moment) * (free - speed)
-    return -restitution * (free - after) + after
+def after_touching(moment: real, speed: real, free: real):
+    """What forces do to the velocity in the rest of the step. Surfaces touch at the velocity free - after."""
+    return (real(1.0) - moment) * (free - speed)
 
 
 @wp.func
-def parting_aim(speed: real, restitution: real, law: vec3):
-    """By how much less a contact aims at that parts already, faster than what bounces.
+def parting_rebound(speed: real, restitution: real, law: vec3):
+    """What restitution adds to the aim of a contact that parts already, faster than what bounces.
 
     If another one pushes it back it may come back at this velocity (Moreau). To be stopped instead would add energy: an
     impulse λ adds λ (v + v') / 2, which would be positive.
     """
-    return wp.where(speed > law[2], restitution * speed, real(0.0))
+    return wp.where(speed > law[2], -restitution * speed, real(0.0))
 
 
 @wp.func
@@ -277,7 +278,8 @@ def bounces(x: real, speed: real, free: real, restitution: real, law: vec3, slop
     """Whether surfaces meet within the step, fast enough to part again."""
     result = bool(False)
     if restitution > real(0.0) and speed < -law[2] and free < real(0.0) and x + h * free < real(0.0):
-        result = bounce_speed(touching(x, speed, free, h), speed, free, restitution) > rest_aim(x, slop, law[0], h)
+        after = after_touching(touching(x, speed, free, h), speed, free)
+        result = after - restitution * (free - after) > rest_aim(x, slop, law[0], h)
     return result
 
 
@@ -301,13 +303,16 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         b = v + h * contact_motion(m, r, s.a, k, slot)
         x = c.dist[k, slot]
         e = restitution(p, g, pair, world)
-        target = rest_aim(x, slop, law[0], h) - parting_aim(v[0], e, law)
+        target = rest_aim(x, slop, law[0], h)
+        rebound = parting_rebound(v[0], e, law)
         r.bounced[k, slot] = 0
         if bounces(x, v[0], b[0], e, law, slop, h):
             r.bounced[k, slot] = 1
             r.moment[k, slot] = touching(x, v[0], b[0], h)
-            target = bounce_speed(r.moment[k, slot], v[0], b[0], e)
-        b[0] = b[0] - target
+            target = after_touching(r.moment[k, slot], v[0], b[0])
+            rebound = -e * (b[0] - target)
+        r.rebound[k, slot] = rebound
+        b[0] = b[0] - (target + rebound)
         r.z_free[k, slot] = b
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
         r.low[k, slot] = real(0.0)
@@ -562,6 +567,7 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         r.step[d, slot] = real(0.0)
         r.w[d, slot] = real(0.0)
         r.late[d, slot] = real(0.0)
+        r.held[d, slot] = real(1.0)
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
         composite_bodies(m, p, s, r, world, slot)
@@ -576,9 +582,14 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         sweep_blocks(g, c, r, softness, slot)
         for k in range(block_count(c, r, slot)):
             add_impulse(m, r, k, slot)
+        if rebounds(c, r, slot):
+            hold_back(m, c, r, block_count(c, r, slot), slot)
         for d in range(m.nv):
             r.w[d, slot] = r.step[d, slot]
         whiten_transposed(m, r, r.w, slot)
         for d in range(m.nv):
             s.a[d, slot] = s.a[d, slot] + r.w[d, slot] / m.timestep
         bounce_moments(m, c, r, slot)
+        for k in range(contact_count(c, slot)):
+            if r.root[k, slot][0] >= 0:
+                r.force[k, slot] = r.held[r.root[k, slot][0], slot] * r.force[k, slot]

@@ -7,8 +7,9 @@ the sum of both residual_bar. From it a block gathers what λ_k' gets, just befo
 gives A_bar_kn + A_bar_nkᵀ, the sum over lines of seen_bar_k λ_nᵀ or λ_k seen_bar_nᵀ. That is all that matters of A_bar,
 for A is symmetric and made of B: times B_n it joins B_bar_k.
 
-Cotangents: of y in r.gradient, of λ in r.z, of b in r.b_bar, of B in r.B_bar, of bounds in r.bound_bar, of distances in
-r.dist_bar and of J v alone in r.speed_bar.
+Cotangents: of y in r.y_bar, and of what is left of it once it is held back in r.gradient; of λ in r.z, of b in r.b_bar,
+of B in r.B_bar, of bounds in r.bound_bar, of distances in r.dist_bar, of J v alone in r.speed_bar, of rebounds in
+r.rebound_bar.
 """
 
 import warp as wp
@@ -16,6 +17,7 @@ import warp as wp
 from .flavour import matr, vecr
 from .impulse import (
     NO_BOUND,
+    after_touching,
     block_count,
     bounded,
     friction_share,
@@ -31,6 +33,7 @@ from .impulse import (
     turn,
     whiten,
 )
+from .islands import hold_back_adjoint, island_of, rebounds, stopped
 from .materials import mixed_friction_adjoint
 from .rows import Rows, add_contact_force, contact_count, contact_motion, solve_factored
 from .scalar import real, vec3
@@ -46,15 +49,23 @@ def rest_aim_adjoint(x: real, slop: real, erp: real, h: real, bar: real):
 
 
 @wp.func
-def bounce_adjoint(x: real, speed: real, free: real, restitution: real, h: real, bar: real, moment_bar: real):
-    """Cotangents of x, speed, free and restitution in bar · target + moment_bar · moment."""
+def bounce_adjoint(
+    x: real,
+    speed: real,
+    free: real,
+    restitution: real,
+    h: real,
+    target_bar: real,
+    rebound_bar: real,
+    moment_bar: real,
+):
+    """Cotangents of x, speed, free and restitution in those of the velocity without rebound, of it, of the moment."""
     one = real(1.0)
     moment = touching(x, speed, free, h)
-    after_bar = (one + restitution) * bar
-    after = (one - moment) * (free - speed)
-    free_bar = -restitution * bar + (one - moment) * after_bar
+    after_bar = target_bar + restitution * rebound_bar
+    free_bar = -restitution * rebound_bar + (one - moment) * after_bar
     speed_bar = -(one - moment) * after_bar
-    restitution_bar = -(free - after) * bar
+    restitution_bar = -(free - after_touching(moment, speed, free)) * rebound_bar
     x_bar = real(0.0)
     whole_bar = moment_bar - after_bar * (free - speed)
     if x > real(0.0):
@@ -231,15 +242,24 @@ def aims_adjoint(
     slop = p.law[world, 1][0]
     h = m.timestep
     for k in range(contact_count(c, slot)):
+        r.rebound_bar[k, slot] = -r.b_bar[k, slot][0]
+    if rebounds(c, r, slot):  # the work is that of velocities less what they aim at without rebound
+        for k in range(block_count(c, r, slot)):
+            i = island_of(r, k, slot)
+            if i >= 0:
+                r.b_bar[k, slot] = r.b_bar[k, slot] + r.linear[i, slot] * r.history[g.sweeps, k, slot]
+    for k in range(contact_count(c, slot)):
         pair = c.pair[k, slot]
         x = c.dist[k, slot]
         bar = -r.b_bar[k, slot][0]
+        rebound_bar = r.rebound_bar[k, slot]
         r.speed_bar[k, slot] = real(0.0)
         if r.bounced[k, slot] == 1:
             speed = contact_motion(m, r, s.v, k, slot)[0]
             free = speed + h * contact_motion(m, r, r.kept_a, k, slot)[0]
             e = restitution(p, g, pair, world)
-            x_bar, speed_bar, free_bar, e_bar = bounce_adjoint(x, speed, free, e, h, bar, r.moment_bar[k, slot])
+            moment_bar = r.moment_bar[k, slot]
+            x_bar, speed_bar, free_bar, e_bar = bounce_adjoint(x, speed, free, e, h, bar, rebound_bar, moment_bar)
             r.b_bar[k, slot] = r.b_bar[k, slot] + only_normal(free_bar)
             r.speed_bar[k, slot] = speed_bar
             r.dist_bar[k, slot] = x_bar
@@ -250,9 +270,9 @@ def aims_adjoint(
             r.dist_bar[k, slot] = x_rest_bar
             parting = contact_motion(m, r, s.v, k, slot)[0]
             if parting > law[2]:
-                r.speed_bar[k, slot] = -restitution(p, g, pair, world) * bar
+                r.speed_bar[k, slot] = -restitution(p, g, pair, world) * rebound_bar
                 if wants_params == 1:
-                    restitution_adjoint(p, p_bar, g, pair, -parting * bar, world)
+                    restitution_adjoint(p, p_bar, g, pair, -parting * rebound_bar, world)
             if wants_params == 1:
                 p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
                 p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(slop_bar, real(0.0), real(0.0))
@@ -366,14 +386,25 @@ def end_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: in
         r.gradient[d, slot] = s.a_bar[d, slot] / m.timestep - r.late[d, slot] * r.moved_bar[d, slot]
     for k in range(contact_count(c, slot), block_count(c, r, slot)):
         r.z[k, slot] = vecr()
+    for k in range(contact_count(c, slot)):
+        r.force[k, slot] = r.history[g.sweeps, k, slot]  # before they were held back
     bounce_moments_adjoint(m, c, r, slot)
     whiten(m, r, r.gradient, slot)
+    for d in range(m.nv):
+        r.y_bar[d, slot] = r.gradient[d, slot]
+    rebound = rebounds(c, r, slot)
+    if rebound:
+        hold_back_adjoint(m, r, slot)
     for k in range(block_count(c, r, slot)):
         force = r.force[k, slot]
         force_bar = r.z[k, slot]
+        if rebound:
+            i = island_of(r, k, slot)
+            if i >= 0:
+                force_bar += r.linear[i, slot] * stopped(c, r, k, slot)
         for i in range(r.reach[k, slot]):
             at = k * m.nv + i
-            y_bar = r.gradient[r.chain[at, slot], slot]
+            y_bar = r.y_bar[r.chain[at, slot], slot]
             force_bar += y_bar * r.B[at, slot]
             r.B_bar[at, slot] = y_bar * force
         r.z[k, slot] = force_bar

@@ -91,8 +91,16 @@ class Rows:
     start_scale: wp.array2d(dtype=real)  # one item
     bounced: wp.array2d(dtype=int)
     moment: wp.array2d(dtype=real)
+    rebound: wp.array2d(dtype=real)  # what restitution adds to a contact's aim
     late: wp.array2d(dtype=real)
     pushed: wp.array2d(dtype=real)
+    island: wp.array2d(dtype=int)
+    linear: wp.array2d(dtype=real)  # of islands, at their roots; see ``islands.py``
+    square: wp.array2d(dtype=real)
+    held: wp.array2d(dtype=real)
+    held_bar: wp.array2d(dtype=real)
+    rebound_bar: wp.array2d(dtype=real)
+    y_bar: wp.array2d(dtype=real)
     late_bar: wp.array2d(dtype=real)
     moved_bar: wp.array2d(dtype=real)  # of the velocity that positions move with
     moment_bar: wp.array2d(dtype=real)
