@@ -49,11 +49,11 @@ def shooting(quick: bool):
         best = statistics.median(float(np.min(run.figures)) for run in theirs)
         counts = ", ".join(str(run.iterations) for run in theirs)
         note = f"{task.baseline!r}, median of {len(seeds)} seeds; iterations {counts}"
-        yield Figure(f"{name}: the best of CMA-ES", best, task.unit, "", f"cma {version('cma')}", note)
+        yield Figure(f"{name}: the best of CMA-ES", best, task.unit, "", version("cma", "cma"), note)
         seconds = statistics.median(run.seconds for run in ours)
         peer = statistics.median(run.seconds for run in theirs)
         note = f"{seconds:.2g} s against {peer:.2g} s"
-        yield Figure(f"{name}: wall-clock / CMA-ES", seconds / peer, "ratio", "<= 0.1", f"cma {version('cma')}", note)
+        yield Figure(f"{name}: wall-clock / CMA-ES", seconds / peer, "ratio", "<= 0.1", version("cma", "cma"), note)
 
 
 # --- kill -9 ----------------------------------------------------------------------------------------------------------

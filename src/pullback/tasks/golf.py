@@ -80,7 +80,7 @@ def golf(device: str = "cpu") -> Task:
         figure=lambda run: np.linalg.norm(away(run), axis=1),
         target=0.05,
         unit="m",
-        method=LBFGS(first=0.3),
+        method=LBFGS(first=0.2),
         iterations=100,
         baseline=CMA(spread=0.1),
         baseline_iterations=1500,
