@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import warp as wp
 from trees import mujoco_run, relative_error
 
 import pullback as pb
@@ -95,3 +96,14 @@ def test_no_mass_no_center():
     system = pb.Articulated(pb.load("<mujoco/>"))
     with pytest.raises(pb.PullbackError, match="has mass"):
         pb.dynamics.center_of_mass(system, np.zeros((1, 0)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_body_without_controls_is_pulled_back(device):
+    if device == "cuda" and not wp.is_cuda_available():
+        pytest.skip("needs a CUDA device")
+    model = pb.load('<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body></worldbody></mujoco>')
+    system = pb.Articulated(model, contact=None, worlds=3, device=device)
+    bars = system.pullback(system.state(), None, pb.State(None, np.eye(3, 6)))
+    assert bars.control.shape == (3, 0)
+    np.testing.assert_allclose(bars.state.v, np.eye(3, 6))

@@ -247,7 +247,8 @@ class Articulated(System):
         backward = self.backward(controls, final, next_bar, params=params, wants_params=wants_params)
         backward.through(State(states.q[:1], states.v[:1]), 0, 1)
         bars = backward.finish(State(states.q[0], states.v[0]))
-        return Bars(bars.state, bars.control[0], bars.params)
+        control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
+        return Bars(bars.state, control_bar, bars.params)
 
     def _one_control(self, control):
         if control is None:
