@@ -13,12 +13,6 @@ NAMES = ("hop", "grasp")
 SEEDS = range(10)
 
 
-def ilqr_figures(seeds: Iterable[int] = SEEDS) -> list[dict]:
-    """Of each task: starts solved, and iterations and seconds of those. Easier tasks that come first are counted in."""
-    seeds = list(seeds)
-    return [figure.as_dict() for name in NAMES for figure in task_figures(name, seeds)]
-
-
 def task_figures(name: str, seeds: list[int]) -> list[Figure]:
     # Once for nothing: kernels are loaded, and compiled if they never were.
     solve(TASKS[name](seed=seeds[0]), iterations=1)
@@ -46,10 +40,10 @@ def task_figures(name: str, seeds: list[int]) -> list[Figure]:
     ]
 
 
-def figures(quick: bool) -> list[Figure]:
-    seeds = list(SEEDS)[:2] if quick else list(SEEDS)
-    return [figure for name in NAMES for figure in task_figures(name, seeds)]
+def ilqr_figures(seeds: Iterable[int] = SEEDS) -> list[Figure]:
+    """Of each task: starts solved, and iterations and seconds of those. Easier tasks that come first are counted in."""
+    return [figure for name in NAMES for figure in task_figures(name, list(seeds))]
 
 
 if __name__ == "__main__":
-    main(figures)
+    main(lambda quick: ilqr_figures(list(SEEDS)[:2] if quick else SEEDS))

@@ -30,7 +30,7 @@ LINE = {package: number for number, packages in enumerate(LINES) for package in 
 KERNELS = [
     *("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
     *("shapes", "support", "features", "narrow", "narrow_box", "convex_gap", "convex_pairs", "flavour", "collide"),
-    *("rows", "law", "materials", "convex", "compliant", "constrained", "impulse"),
+    *("rows", "law", "materials", "convex", "compliant", "constrained", "islands", "impulse"),
     *("impulse_adjoint", "composites", "impulse_rows_adjoint"),
 ]
 
