@@ -207,6 +207,7 @@ def _listed(values: dict[int, float | None], unit: str, digits: int) -> str:
 
 
 QUESTIONS = {
+    "tables": tables,  # first: what a process has done before makes memory hard to measure
     "detection": detection,
     "accelerations": accelerations,
     "linearize": linearisation,
@@ -217,7 +218,6 @@ QUESTIONS = {
     "thrown": thrown,
     "momentum": momentum,
     "speed": speed,
-    "tables": tables,  # before JAX is loaded, whose threads make memory hard to measure
     "gradients": gradients,
 }
 
