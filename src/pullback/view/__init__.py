@@ -2,6 +2,7 @@
 
 from pullback.view.drawing import LAYERS, Drawing, draw
 from pullback.view.export import export
+from pullback.view.heat import draw_heat
 from pullback.view.motion import draw_run, load_motion, save_motion
 from pullback.view.plots import plot_curve, plot_intervals
 from pullback.view.pushes import body_gradients
@@ -14,6 +15,7 @@ __all__ = [
     "Viewer",
     "body_gradients",
     "draw",
+    "draw_heat",
     "draw_run",
     "export",
     "load_motion",
