@@ -99,6 +99,10 @@ class System(ABC):
     def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
         """Cotangents of state, control and parameters from that of the next state."""
 
+    def default_controls(self, steps: int) -> np.ndarray:
+        """Controls (steps, worlds, nu) of a motion that nobody controls."""
+        return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
+
     def hold_params(self, given: Mapping | None = None):
         """The parameters as they are now, with those given in place of some, to be passed as ``params`` later."""
         return {**getattr(self, "params", {}), **(given or {})}

@@ -40,7 +40,7 @@ def rollout(
     if controls is None:
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
             raise PullbackError(f"steps must be a whole number of at least 0, not {steps!r}")
-        controls = np.zeros((steps, system.worlds, system.nu), dtype=system.dtype)
+        controls = system.default_controls(int(steps))
     if not hasattr(controls, "shape"):
         controls = to_numbers(controls, "controls")
     if len(controls.shape) != 3:
