@@ -188,7 +188,10 @@ class SteppedBackward:
         self.params_bar: dict[str, np.ndarray] = {}
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
+        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
+
+        The state at ``end`` is the last of them; its own cotangent is already carried, and states_bar may end before.
+        """
         for t in reversed(range(first, end)):
             state = type(states)(*(field[t - first] for field in states))
             bars = self.system.pullback(state, self.controls[t], self.carry, self.given)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import warp as wp
 
 from pullback.contact import Contact, Scene
 from pullback.contact.params import FIELDS, check_contact_parameter, contact_parameters, kernel_form, user_form

@@ -1,17 +1,21 @@
 """Heat in a part of hexahedra: what one element and one node do in a step, and the way back.
 
-A step is two phases. Elements: the heat that flows into each corner, from the conduction potentials of its nodes. Nodes:
-all that flows in, and the temperature at which the material holds that much. Every element has a place of its own for
-each corner (a *slot*, sorted by node), so that no two threads write to the same number and sums have a fixed order.
+A step is two phases. Elements: the heat that flows into each corner, from the conduction potentials of its nodes.
+Nodes: all that flows in, and the temperature at which the material holds that much. Every element has a place of its
+own for each corner (a *slot*, sorted by node), so that no two threads write to the same number and sums have a fixed
+order.
 
-    theta(T) = integral of the conductivity     flow = -K theta            K: stiffness of a unit conductivity, symmetric
-    H(T)     = integral of the capacity         V' H(T') = V H(T) + (V' - V) H(ambient) + dt (flow + beam - losses) / density
+    theta(T): integral of the conductivity       flow = -K theta, K the stiffness of a unit conductivity, symmetric
+    H(T): integral of the capacity               V' H(T') = V H(T) + (V' - V) H(ambient) + dt/density · heat
+                                                 heat = flow + beam - losses
 
 V and V' are the volumes that belong to a node before and after the births of the step; new material comes at ambient
 temperature. With the next temperature T' known, nothing of a step has to be computed again on the way back:
 
-    lambda   = T'_bar / c(T')                   flow_bar = dt lambda / (density V')
-    theta_bar = -K flow_bar                     T_bar    = lambda c(T) V / V' + k(T) theta_bar - flow_bar losses'(T)
+    lambda = T'_bar / c(T')                      heat_bar = dt lambda / (density V')
+    theta_bar = -K heat_bar                      T_bar = lambda c(T) V / V' + k(T) theta_bar - heat_bar losses'(T)
+
+Functions are inlined: a call would copy the descriptions of all arrays, which takes longer than most of them.
 """
 
 import warp as wp
@@ -89,7 +93,7 @@ class LawBar:
 # --- the material -----------------------------------------------------------------------------------------------------
 
 
-@wp.func
+@wp.func(inline=True)
 def piece_of(m: Law, T: real):
     p = int(0)
     if T >= m.bins_first:
@@ -101,35 +105,35 @@ def piece_of(m: Law, T: real):
     return p
 
 
-@wp.func
+@wp.func(inline=True)
 def capacity_at(c: vec3, x: real):
     return c[0] + x * (c[1] + x * c[2])
 
 
-@wp.func
+@wp.func(inline=True)
 def enthalpy_between(c: vec3, x: real, d: real):
     """From x to x + d on one piece [J/kg]. Of the difference, so that little is not lost beside much."""
     return d * (capacity_at(c, x) + d * (real(0.5) * c[1] + x * c[2] + d * c[2] / real(3.0)))
 
 
-@wp.func
+@wp.func(inline=True)
 def conductivity_at(k: vec4, x: real):
     return k[1] + x * (k[2] + x * k[3])
 
 
-@wp.func
+@wp.func(inline=True)
 def potential_at(k: vec4, x: real):
     """theta [W/m]"""
     return k[0] + x * (k[1] + x * (real(0.5) * k[2] + x * k[3] / real(3.0)))
 
 
-@wp.func
+@wp.func(inline=True)
 def potential(m: Law, T: real, world: int):
     p = piece_of(m, T)
     return potential_at(m.conductivity[world, p], T - m.anchor[p])
 
 
-@wp.func
+@wp.func(inline=True)
 def warmed(m: Law, start: real, energy: real, world: int):
     """The temperature from which H differs by ``energy`` [J/kg] from that at ``start``."""
     p = piece_of(m, start)
@@ -167,7 +171,7 @@ def warmed(m: Law, start: real, energy: real, world: int):
     return T + d
 
 
-@wp.func
+@wp.func(inline=True)
 def enthalpy_difference(m: Law, start: real, end: real, world: int):
     """H(end) - H(start) [J/kg]"""
     p = piece_of(m, start)
@@ -182,7 +186,7 @@ def enthalpy_difference(m: Law, start: real, end: real, world: int):
     return total + enthalpy_between(m.capacity[world, p], T - m.anchor[p], end - T)
 
 
-@wp.func
+@wp.func(inline=True)
 def add_enthalpy_bar(bar: LawBar, place: int, p: int, x: real, d: real, weight: real):
     y = x + d
     # differences of squares and cubes, without cancellation
@@ -193,7 +197,7 @@ def add_enthalpy_bar(bar: LawBar, place: int, p: int, x: real, d: real, weight: 
     )
 
 
-@wp.func
+@wp.func(inline=True)
 def enthalpy_difference_adjoint(m: Law, bar: LawBar, place: int, start: real, end: real, weight: real, world: int):
     """Of weight·(H(end) - H(start)), by the capacity."""
     p = piece_of(m, start)
@@ -210,7 +214,7 @@ def enthalpy_difference_adjoint(m: Law, bar: LawBar, place: int, start: real, en
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
-@wp.func
+@wp.func(inline=True)
 def conduct(g: Part, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real), e: int, world: int):
     """slots = -K x at the corners of an element. K is symmetric: the way back is the same."""
     nodes = g.element_nodes[e]
@@ -226,7 +230,7 @@ def conduct(g: Part, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real), e
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-@wp.func
+@wp.func(inline=True)
 def is_near(g: Part, beam: Beam, i: int):
     """Whether the beam reaches the faces of a node."""
     place = g.node_place[i]
@@ -237,7 +241,7 @@ def is_near(g: Part, beam: Beam, i: int):
     return place[3] >= real(0.0) and beam[0] != real(0.0) and x * x + y * y + z * z < reach * reach
 
 
-@wp.func
+@wp.func(inline=True)
 def beam_on(g: Part, beam: Beam, live: int, i: int):
     """What a node takes of the beam [W]."""
     total = real(0.0)
@@ -253,7 +257,7 @@ def beam_on(g: Part, beam: Beam, live: int, i: int):
     return total * beam[0]
 
 
-@wp.func
+@wp.func(inline=True)
 def beam_on_adjoint(g: Part, beam: Beam, live: int, i: int, bar: real):
     """Cotangents of the beam's intensity, centre and 3/radius², from that of what the node takes."""
     by_beam = Beam()
@@ -272,7 +276,7 @@ def beam_on_adjoint(g: Part, beam: Beam, live: int, i: int, bar: real):
     return by_beam
 
 
-@wp.func
+@wp.func(inline=True)
 def advance(
     g: Part,
     m: Law,
@@ -313,7 +317,7 @@ def advance(
     return after
 
 
-@wp.func
+@wp.func(inline=True)
 def flow_bar_of(g: Part, m: Law, live_next: int, dt: real, after: real, after_bar: real, i: int, world: int):
     """Cotangent of the heat that flows into a node in a step, from that of its temperature after it."""
     j = g.node_first[i]
@@ -329,7 +333,7 @@ def flow_bar_of(g: Part, m: Law, live_next: int, dt: real, after: real, after_ba
     return result
 
 
-@wp.func
+@wp.func(inline=True)
 def retreat(
     g: Part,
     m: Law,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS
 from pullback.kernels import specialise
 from pullback.thermal.mesh import CORNERS, Mesh
 

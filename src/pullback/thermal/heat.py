@@ -354,8 +354,8 @@ class Heat(System):
         row = next(r for r in range(len(kept)) if first_not_finite(every[r]) is not None)
         world, node = first_not_finite(every[row])
         raise PullbackError(
-            f"temperatures grew beyond all bounds: that of node {node} in world {world} is {every[row, world, node]} at "
-            f"step {kept[row]}; look at the power [W] and the radius [m] of the laser"
+            f"temperatures grew beyond all bounds: at step {kept[row]} that of node {node} in world {world} is "
+            f"{every[row, world, node]}; look at the power [W] and the radius [m] of the laser"
         )
 
 

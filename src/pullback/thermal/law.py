@@ -1,8 +1,9 @@
 """Tables over temperature as smooth functions, and their integrals.
 
-A table's straight lines meet in corners, where a gradient would jump. Here every corner is rounded: within ``ROUNDED`` of
-the nearer neighbour's distance, the straight lines are replaced by their average over that range, a parabola. So the
-slope is continuous, no value lies outside what the table says nearby, and everything is linear in the table's entries.
+A table's straight lines meet in corners, where a gradient would jump. Here every corner is rounded: within ``ROUNDED``
+of the nearer neighbour's distance, the straight lines are replaced by their average over that range, a parabola. So the
+slope is continuous, no value lies outside what the table says nearby, and all is linear in the table's entries.
+
 The latent heat is spread over the melting interval as a quadratic B-spline, which is as smooth. Both are parabolas on
 pieces of the temperature axis; their integrals (enthalpy, conduction potential) are exact.
 """
