@@ -53,9 +53,11 @@ class Part:
     stiffness: wp.array2d(dtype=vec8)  # [shape, column], of a unit conductivity [m]
     node_first: wp.array(dtype=int)  # slots of node i are node_first[i] .. node_first[i + 1]
     slot_element: wp.array(dtype=int)  # rising within a node
-    # Of a node when the first j of its slots are there, at j + node: volume [m³] and area of exposed faces [m²].
+    # Of a node when those before slot j are there, at j + node: volume [m³], area of exposed faces [m²], and its own
+    # entry on the diagonal of the stiffness [m].
     volume: wp.array(dtype=real)
     area: wp.array(dtype=real)
+    self_stiffness: wp.array(dtype=real)
     # Faces that look up, from each of their nodes: entries of node i are lit_first[i] .. lit_first[i + 1].
     lit_first: wp.array(dtype=int)
     lit_face: wp.array(dtype=int)

@@ -7,38 +7,8 @@ thread and back would take longer than a phase of a few thousand elements.
 import warp as wp
 
 from .heat import Beam, Law, LawBar, Part, advance, conduct, flow_bar_of, potential, retreat
+from .heat_cores import BLOCK, Share, meet
 from .scalar import real
-
-# Nodes that a core takes at a time. Unborn ones are quickly done, and they lie together: shares are interleaved.
-BLOCK = wp.constant(128)
-
-
-@wp.func_native(
-    """
-    if (cores > 1) {
-        __atomic_add_fetch(&arrived.data[0], 1, __ATOMIC_SEQ_CST);
-        for (int spins = 0; __atomic_load_n(&arrived.data[0], __ATOMIC_SEQ_CST) < cores * meeting; ++spins) {
-            #ifndef _WIN32
-            if (spins > 4000) { extern int give_way(void) __asm__("sched_yield"); give_way(); }
-            #endif
-        }
-    }
-    """
-)
-def meet(arrived: wp.array(dtype=wp.int32), cores: int, meeting: int):
-    """Waits until all cores are here, for the meeting-th time (from 1). A core that waits long gives way to others."""
-
-
-@wp.struct
-class Share:
-    """What a core does: its worlds, and in them its share among the cores that have the same."""
-
-    first_world: int
-    end_world: int
-    core: int
-    cores: int
-    lane: int  # where its sums go
-    arrived: wp.array(dtype=wp.int32)  # zero at the start
 
 
 @wp.kernel(enable_backward=False)

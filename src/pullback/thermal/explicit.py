@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
-import numpy as np
 import warp as wp
 
 from pullback.core.arrays import empty
-from pullback.core.launch import launch
 from pullback.kernels import specialise
+from pullback.thermal.cores import on_cores, shares_of
 
-# A core that has fewer elements than this waits for the others longer than it works.
-LEAST_ELEMENTS = 400
 # Threads that have sums of their own on CUDA, in all worlds together: few enough that these are no burden.
 MOST_LANES = 16384
 
@@ -24,42 +19,12 @@ class Explicit:
         self.heat = heat
         self.on_cpu = heat.device == "cpu"
         if self.on_cpu:
-            self.shares = self._shares(cores)
+            self.shares = shares_of(heat.dtype, heat.worlds, len(heat.mesh.elements), cores)
             self.lanes = self.beam_lanes = len(self.shares)
         else:
             self.lanes, self.beam_lanes = max(1, min(heat.n, MOST_LANES // heat.worlds)), 1
         shapes = ((heat.worlds, heat.n), (heat.worlds, heat.n), (heat.worlds, 8 * len(heat.mesh.elements)))
         self.now, self.nodal, self.slots = (empty(shape, heat.dtype, heat.device) for shape in shapes)
-
-    def _shares(self, cores: int) -> list:
-        """Worlds for each core, or a share of every world if there are fewer worlds than cores."""
-        heat, share = self.heat, specialise(self.heat.dtype, "heat_lanes").Share
-        arrived = wp.zeros(1, dtype=wp.int32, device="cpu")
-        if heat.worlds >= cores:
-            bounds = np.linspace(0, heat.worlds, cores + 1).astype(int)
-            shares = [(a, b, 0, 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        else:
-            cores = max(1, min(cores, heat.worlds * len(heat.mesh.elements) // LEAST_ELEMENTS))
-            shares = [(0, heat.worlds, core, cores) for core in range(cores)]
-        result = []
-        for lane, numbers in enumerate(shares):
-            mine = share()
-            mine.first_world, mine.end_world, mine.core, mine.cores = (int(x) for x in numbers)
-            mine.lane, mine.arrived = lane, arrived
-            result.append(mine)
-        return result
-
-    def _on_cores(self, kernel, inputs_of) -> None:
-        """The kernel on every core at once; inputs_of(share) are its inputs."""
-        commands = [launch(kernel, 1, inputs_of(share), "cpu", record_cmd=True) for share in self.shares]
-        self.shares[0].arrived.zero_()
-        # Threads of their own, not of a pool: a pool's may be gone after a fork, and the others would wait for ever.
-        others = [threading.Thread(target=command.launch) for command in commands[1:]]
-        for other in others:
-            other.start()
-        commands[0].launch()
-        for other in others:
-            other.join()
 
     def forward(self, law, trace, start: wp.array, rows: wp.array, keep_every: int) -> None:
         """Fills ``rows`` from 1 on."""
@@ -68,7 +33,7 @@ class Explicit:
         if self.on_cpu:
             kernel = specialise(heat.dtype, "heat_lanes").roll
             after = [trace.beams, trace.live, heat.dt, keep_every, self.nodal, self.slots, self.now, rows]
-            self._on_cores(kernel, lambda share: [heat._part, law.struct, share, *after])
+            on_cores(kernel, self.shares, lambda share: [heat._part, law.struct, share, *after])
             return
         module = specialise(heat.dtype, "heat_phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
@@ -102,8 +67,9 @@ class Explicit:
         if self.on_cpu:
             kernel = specialise(heat.dtype, "heat_lanes").roll_back
             after = [trace.live, heat.dt, rows, rows_bar, every_row, wants_params, self.nodal, self.slots, carry]
-            self._on_cores(
+            on_cores(
                 kernel,
+                self.shares,
                 lambda share: [heat._part, law.struct, law_bar, share, trace.beams, beams_bar[share.lane], *after],
             )
             return

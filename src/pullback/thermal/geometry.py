@@ -74,8 +74,9 @@ class Geometry:
         first = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=n))])
 
         # Volume of a node as its elements are born: one entry for none, and one more for each of them.
-        volume = np.zeros(8 * count + n)
+        volume, self_stiffness = np.zeros(8 * count + n), np.zeros(8 * count + n)
         volume[slots + elements + 1] = volumes[shape]
+        self_stiffness[slots + elements + 1] = np.einsum("scc->sc", stiffness)[shape]
         faces = _exposed_faces(mesh, order)
         area = np.zeros(8 * count + n)
         corner_area = faces.areas @ _face_shapes()[0]
@@ -84,7 +85,7 @@ class Geometry:
             place = _slots_of(elements, slots, element[there], faces.nodes[there]) + faces.nodes[there] + 1
             np.add.at(area, place, sign * corner_area[there])
         starts = first[:-1] + np.arange(n)
-        volume, area = (_sums_from(x, starts) for x in (volume, area))
+        volume, area, self_stiffness = (_sums_from(x, starts) for x in (volume, area, self_stiffness))
         area[area < UPRIGHT * np.max(area)] = 0.0  # what is left of one face less another
 
         gathered = {
@@ -96,6 +97,7 @@ class Geometry:
             "slot_element": by_node // 8,
             "volume": volume,
             "area": area,
+            "self_stiffness": self_stiffness,
             **_lit(mesh, faces),
         }
         scaled = stiffness / np.sqrt(volumes[:, :, None] * volumes[:, None, :])

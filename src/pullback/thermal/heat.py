@@ -29,6 +29,7 @@ from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
 from pullback.thermal.explicit import Explicit
 from pullback.thermal.geometry import Geometry, upload
+from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
@@ -123,7 +124,8 @@ class Heat(System):
         self._path = self._upload_path()
         self._law: tuple[int, KernelLaw] | None = None
         self._lock = threading.Lock()
-        self._stepper = Explicit(self, cores_to_use(self._threads))
+        stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
+        self._stepper = stepper(self, cores_to_use(self._threads))
 
     def __repr__(self) -> str:
         return (
