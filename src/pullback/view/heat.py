@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.rollout import Run
 from pullback.thermal import Mesh, Toolpath
 from pullback.view.drawing import MOST_FRAMES, Drawing
 
 LASER_COLOUR = (0.86, 0.16, 0.22, 1.0)
 LASER_LENGTH, LASER_WIDTH = 0.18, 0.006  # against the diagonal of the part [1]
+HOTTER = 200.0  # than the liquidus is the end of the colour scale of a run [K]
 USUAL_FRAMES = 300  # colours of every node at every frame are many numbers
 
 
@@ -20,6 +23,7 @@ def draw_heat(
     *,
     born=None,
     path: Toolpath | None = None,
+    clock=None,
     limits: tuple[float, float] | None = None,
     frames: int = USUAL_FRAMES,
     title: str = "",
@@ -30,8 +34,9 @@ def draw_heat(
 
     times:         (rows,) [s], rising
     temperatures:  (rows, nodes) [K]
-    born:          (elements,) [s] when each is deposited; None if all are there
+    born:          (elements,) [s] when each is deposited, by the clock; None if all are there
     path:          of the laser
+    clock:         (rows,) [s] time on the path, where the laser is faster or slower than it says; None for times
     limits:        the temperatures of the ends of the colour scale [K]; None for the coldest and the hottest
     frames:        so many rows are kept at most
     losses, camera: as for :func:`pullback.view.draw`
@@ -48,7 +53,12 @@ def draw_heat(
         raise PullbackError(f"frames must be from 1 to {MOST_FRAMES}, not {frames!r}")
     stride = -(-len(times) // frames)
     rows = np.unique(np.append(np.arange(0, len(times) - 1, stride), len(times) - 1))
-    shown, times = temperatures[rows].astype(float), times[rows] - times[0]
+    clock = times if clock is None else np.asarray(clock, dtype=float)
+    if clock.shape != times.shape or np.any(np.diff(clock) < 0):
+        raise PullbackError("clock must have one number a time, none smaller than the one before")
+    if born is not None:  # from time on the path to time
+        born = np.where(np.asarray(born) <= clock[-1], np.interp(born, clock, times - times[0]), np.inf)
+    shown, times, clock = temperatures[rows].astype(float), times[rows] - times[0], clock[rows]
     if not np.all(np.isfinite(shown)):
         raise PullbackError(f"the temperature is not finite at row {rows[np.argwhere(~np.isfinite(shown))[0][0]]}")
     low, high = limits or (float(shown.min()), max(float(shown.max()), float(shown.min()) + 1.0))
@@ -74,7 +84,7 @@ def draw_heat(
         # The part does not move, but it is what is looked at: the camera frames what moves.
         body_moves=np.array([False, True, True])[: shapes + 1],
         body_com=np.zeros((shapes + 1, 3)),
-        poses=_poses(path, times, shapes, size),
+        poses=_poses(path, clock, shapes, size),
         losses=np.zeros(0) if losses is None else np.asarray(losses, dtype=float),
         camera=np.zeros((0, 3)) if camera is None else np.asarray(camera, dtype=float),
         paint=np.clip(np.round(255 * (shown[:, used] - low) / (high - low)), 0, 255).astype(np.uint8),
@@ -82,6 +92,17 @@ def draw_heat(
         paint_unit="K",
         face_times=np.concatenate([seen, seen]),
     )
+
+
+def draw_heat_run(run: Run, *, title: str = "", losses=None, camera=None) -> Drawing:
+    """A drawing of the first world of a run of a Heat System, from the states that it has kept."""
+    heat = run.system
+    # Colours from the ambient to well above the melting point: of the hottest spot alone little would be seen.
+    limits = (float(np.min(run.params.values["ambient"])), float(heat.material.liquidus) + HOTTER)
+    return draw_heat(
+        heat.mesh, heat.dt * run.kept, to_numpy(run.T)[:, 0], born=heat.born,
+        path=heat.toolpath, clock=to_numpy(run.s)[:, 0, 0], limits=limits, title=title, losses=losses, camera=camera,
+    )  # fmt: skip
 
 
 def _faces_in_time(mesh: Mesh, born, duration: float) -> tuple[np.ndarray, np.ndarray]:
@@ -97,12 +118,12 @@ def _faces_in_time(mesh: Mesh, born, duration: float) -> tuple[np.ndarray, np.nd
     return corners[ever], seen[ever]
 
 
-def _poses(path: Toolpath | None, times: np.ndarray, shapes: int, size: float) -> np.ndarray:
+def _poses(path: Toolpath | None, clock: np.ndarray, shapes: int, size: float) -> np.ndarray:
     """Of the world, the part and the laser, (frames, 1, bodies, 7); the laser is lifted while it is off."""
-    poses = np.zeros((len(times), 1, shapes + 1, 7), dtype=np.float32)
+    poses = np.zeros((len(clock), 1, shapes + 1, 7), dtype=np.float32)
     poses[..., 3] = 1.0
     if path is not None:
-        places, on = path.at(times)
+        places, on = path.at(clock)
         poses[:, 0, 2, :3] = places
         poses[:, 0, 2, 2] += np.where(on > 0, 0.0, size * LASER_LENGTH / 2)
     return poses
