@@ -29,3 +29,32 @@ def seed_part(steps: int = STEPS, **options) -> tuple[thermal.Heat, np.ndarray]:
     settings = dict(dt=0.02, ambient=300.0, convection=50.0, spot_radius=1e-3, power=250.0, dtype="float32")
     heat = thermal.Heat(mesh, thermal.inconel_718(), path, born=born, **(settings | options))
     return heat, heat.default_controls(steps)
+
+
+def plain() -> thermal.Material:
+    """Figures that do not depend on temperature, for closed forms."""
+    return thermal.Material("plain", 8000.0, [300.0], [20.0], [500.0], 5000.0, 6000.0, 0.0, 1.0, 0.0)
+
+
+def still() -> thermal.Toolpath:
+    """A laser that is never on."""
+    return thermal.Toolpath([0.0, 1e6], np.zeros((2, 3)), [0.0, 0.0])
+
+
+def wall(small: bool = False, **options) -> thermal.Heat:
+    """A wall of four layers on a plate, 3,112 elements; or a small one with the same in it."""
+    if small:
+        mesh = thermal.printed(np.ones((4, 1)), 1e-3, layers=2, layer=1e-3, base=2e-3, base_cells=2, margin=1)
+        length, layers = 4e-3, 2
+    else:
+        mesh = thermal.printed(np.ones((19, 2)), 1e-3, layers=4, layer=1e-3, base=4e-3, base_cells=4, margin=9)
+        length, layers = 19e-3, 4
+    middle = (1.0 if not small else 0.5) * 1e-3
+    lines = [
+        thermal.follow(np.array([(0.0, middle, 1e-3 * k), (length, middle, 1e-3 * k)]), speed=8e-3)
+        for k in range(1, layers + 1)
+    ]
+    path = thermal.stack(lines, travel=0.1)
+    born = thermal.births(mesh, path, reach=1.2e-3)
+    settings = dict(dt=0.02, convection=50.0, spot_radius=1.5e-3, power=250.0)
+    return thermal.Heat(mesh, thermal.inconel_718(), path, born=born, **(settings | options))

@@ -138,12 +138,14 @@ def potential(m: Law, T: real, world: int):
 @wp.func(inline=True)
 def warmed(m: Law, start: real, energy: real, world: int):
     """The temperature from which H differs by ``energy`` [J/kg] from that at ``start``."""
+    last = m.anchor.shape[0] - 1
     p = piece_of(m, start)
     T = start
     e = energy
     reach = real(0.0)
-    hops = int(0)
-    while hops < m.anchor.shape[0]:
+    inside = bool(False)
+    # The outermost pieces have no end; nothing but a piece's bounds ever limits a temperature.
+    while not inside and wp.where(e > real(0.0), p < last, p > 0):
         end = wp.where(e > real(0.0), m.bounds[p + 1], m.bounds[p])
         reach = end - T
         room = enthalpy_between(m.capacity[world, p], T - m.anchor[p], reach)
@@ -151,25 +153,21 @@ def warmed(m: Law, start: real, energy: real, world: int):
             e -= room
             T = end
             p = wp.where(e > real(0.0), p + 1, p - 1)
-            hops += 1
         else:
-            hops = m.anchor.shape[0]
+            inside = True
     c = m.capacity[world, p]
     x = T - m.anchor[p]
     here = capacity_at(c, x)
-    half_slope = real(0.5) * c[1] + x * c[2]
-    third = c[2] / real(3.0)
-    d = e / here
-    for _ in range(NEWTON_STEPS):
-        excess = d * (here + d * (half_slope + d * third)) - e
-        change = excess / (here + d * (real(2.0) * half_slope + d * c[2]))
-        d = d - change
-        if reach > real(0.0):
-            d = wp.clamp(d, real(0.0), reach)
-        else:
-            d = wp.clamp(d, reach, real(0.0))
-        if not wp.abs(change) > CONVERGED * wp.abs(d):
-            break
+    d = e / here  # which is the answer where the capacity is constant, as in the outermost pieces
+    if inside:
+        half_slope = real(0.5) * c[1] + x * c[2]
+        third = c[2] / real(3.0)
+        for _ in range(NEWTON_STEPS):
+            excess = d * (here + d * (half_slope + d * third)) - e
+            change = excess / (here + d * (real(2.0) * half_slope + d * c[2]))
+            d = wp.clamp(d - change, wp.min(reach, real(0.0)), wp.max(reach, real(0.0)))
+            if not wp.abs(change) > CONVERGED * wp.abs(d):
+                break
     return T + d
 
 

@@ -40,9 +40,9 @@ from .scalar import real
 
 SINGLE = real is wp.float32
 # What may be left of R, against what a change of all temperatures by themselves makes of it: rounding. [1]
-BALANCED = wp.constant(wp.float64(3e-6 if SINGLE else 1e-13))
+BALANCED = wp.constant(wp.float64(3e-6 if SINGLE else 3e-14))
 # How far conjugate gradients go for a step of Newton's, and for a gradient, against where they start. [1]
-ROUGHLY = wp.constant(wp.float64(1e-5))
+ROUGHLY = wp.constant(wp.float64(1e-4 if SINGLE else 1e-8))
 CLOSELY = wp.constant(wp.float64(1e-6 if SINGLE else 1e-13))
 NEWTON_STEPS = wp.constant(60)  # with the halved ones
 HALVED = wp.constant(real(1e-3))  # shorter steps are taken as they are

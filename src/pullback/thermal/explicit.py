@@ -15,10 +15,11 @@ MOST_LANES = 16384
 class Explicit:
     """How a Heat System's steps are launched. ``lanes``: how many sums of cotangents there are to add up."""
 
-    def __init__(self, heat, cores: int):
+    def __init__(self, heat, cores: int, *, by_phases: bool | None = None):
+        """by_phases: a launch for each phase of a step; None for CUDA, where it has to be so."""
         self.heat = heat
-        self.on_cpu = heat.device == "cpu"
-        if self.on_cpu:
+        self.by_phases = heat.device != "cpu" if by_phases is None else by_phases
+        if not self.by_phases:
             self.shares = shares_of(heat.dtype, heat.worlds, len(heat.mesh.elements), cores)
             self.lanes = self.beam_lanes = len(self.shares)
         else:
@@ -30,7 +31,7 @@ class Explicit:
         """Fills ``rows`` from 1 on."""
         heat = self.heat
         wp.copy(self.now, start)
-        if self.on_cpu:
+        if not self.by_phases:
             kernel = specialise(heat.dtype, "heat_lanes").roll
             after = [trace.beams, trace.live, heat.dt, keep_every, self.nodal, self.slots, self.now, rows]
             on_cores(kernel, self.shares, lambda share: [heat._part, law.struct, share, *after])
@@ -64,7 +65,7 @@ class Explicit:
     def backward(self, law, law_bar, trace, beams_bar, rows, rows_bar, every_row, wants_params, carry) -> None:
         """``carry`` (worlds, n), the cotangent of the last of rows, becomes that of the first."""
         heat = self.heat
-        if self.on_cpu:
+        if not self.by_phases:
             kernel = specialise(heat.dtype, "heat_lanes").roll_back
             after = [trace.live, heat.dt, rows, rows_bar, every_row, wants_params, self.nodal, self.slots, carry]
             on_cores(
