@@ -75,6 +75,13 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
     return bars
 
 
+class State(NamedTuple):
+    """Where an articulated System is: coordinates (worlds, nq) and velocities (worlds, nv)."""
+
+    q: Any
+    v: Any
+
+
 class System(ABC):
     """Anything with ``step`` and ``pullback``.
 
@@ -90,6 +97,12 @@ class System(ABC):
     nu: int
     dtype: str
     device: str
+    state_type: type = State
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """How many numbers each field of a state has, in one world: the bindings ask. Here those of a State."""
+        return self.nq, self.nv
 
     @abstractmethod
     def step(self, state, control, params: Mapping | None = None):
@@ -205,10 +218,3 @@ class SteppedBackward:
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
         return refuse_overflow(Bars(self.carry, self.controls_bar, Named(self.params_bar)), str(self.system.dtype))
-
-
-class State(NamedTuple):
-    """Where an articulated System is: coordinates (worlds, nq) and velocities (worlds, nv)."""
-
-    q: Any
-    v: Any

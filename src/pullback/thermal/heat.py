@@ -71,7 +71,8 @@ class Heat(System):
     seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows.
     """
 
-    nu = 3
+    nu = len(CONTROLS)
+    state_type = HeatState
 
     def __init__(
         self,
@@ -207,6 +208,10 @@ class Heat(System):
             density = law.scalars[min(w, len(law.scalars) - 1), 0]
             result[w] = density * np.sum(volume * enthalpy)
         return result
+
+    @property
+    def state_sizes(self) -> tuple[int, int]:
+        return self.n, 1
 
     @property
     def explicit_limit(self) -> float:
