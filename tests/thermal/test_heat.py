@@ -1,6 +1,8 @@
 """Heat in a part: closed forms, balances, births, checkpoints, sharing among cores, bad input."""
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -229,7 +231,7 @@ def test_parameters_may_differ_between_worlds():
 
 def test_an_unstable_step_is_refused_with_the_limit_and_the_limit_is_near():
     with pytest.raises(pb.PullbackError, match=r"dt=0.5 s is unstable.*longest.*0\.0\d+ s.*implicit"):
-        crooked_part(dt=0.5).step(crooked_part().state())
+        crooked_part(dt=0.5)
     limit = crooked_part().explicit_limit
     heat = crooked_part(dt=0.99 * limit, convection=0.0)
     run = pb.rollout(heat, warm_state(heat), heat.default_controls(300) * [0.0, 1.0, 1.0], checkpoint_every=300)
@@ -264,6 +266,11 @@ def test_bad_states_controls_and_parameters_are_named():
         heat.step(start._replace(T=np.where(np.arange(2)[:, None] == 1, np.nan, start.T)))
     with pytest.raises(pb.PullbackError, match="T has shape"):
         heat.step(start._replace(T=start.T[:, 1:]))
+    with pytest.raises(pb.PullbackError, match="T must be above zero .K.: that of node 5 in world 1 is -3"):
+        heat.step(heat.state(np.where(np.arange(2 * heat.n).reshape(2, -1) == heat.n + 5, -3.0, 300.0)))
+    with pytest.raises(pb.PullbackError, match="laser is on outside the part: point 1"):
+        away = thermal.Toolpath([0.0, 1.0], [[0, 0, 2e-3], [1.0, 0, 2e-3]], [1.0, 0.0])
+        thermal.Heat(heat.mesh, heat.material, away, dt=0.01)
     controls = heat.default_controls(4)
     controls[2, 1, 2] = 0.0
     with pytest.raises(pb.PullbackError, match="radius of the laser must be above zero: at step 2 in world 1"):
@@ -289,6 +296,16 @@ def test_too_much_power_is_an_error_and_no_number_that_is_none():
     controls[10:, 0, 0] = 1e300
     with pytest.raises(pb.PullbackError, match="grew beyond all bounds: at step 1"):
         pb.rollout(heat, heat.state(), controls)
+
+
+def test_copies_are_the_same_system():
+    heat = crooked_part(worlds=2)
+    heat.params["convection"] = [10.0, 90.0]
+    start = warm_state(heat)
+    wanted = heat.step(start)
+    for other in (copy.deepcopy(heat), pickle.loads(pickle.dumps(heat))):
+        np.testing.assert_array_equal(other.step(start).T, wanted.T)
+        assert other._part is not heat._part
 
 
 def test_a_material_of_one_entry_and_replaced_figures_work():

@@ -22,7 +22,7 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.errors import PullbackError
-from pullback.core.launch import cores_to_use
+from pullback.core.launch import cores_to_use, launch
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
 from pullback.thermal.explicit import Explicit
@@ -108,7 +108,7 @@ class Heat(System):
                 raise PullbackError(f"{name} must be a number above zero, not {value!r}")
         if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
             raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
-        self.mesh, self.material, self.toolpath, self.method = mesh, material, toolpath, method
+        self.mesh, self.material, self.toolpath, self.method = mesh, material, toolpath.check_over(mesh), method
         self.dt, self.spot_radius, self.power = float(dt), float(spot_radius), float(power)
         self.worlds, self.n = int(worlds), len(mesh.nodes)
         self.dtype, self.device = check_precision(dtype), check_device(device)
@@ -127,6 +127,7 @@ class Heat(System):
         self._lock = threading.Lock()
         stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
         self._stepper = stepper(self, cores_to_use(self._threads))
+        self._take_params(None)  # refuses an unstable step
 
     def __repr__(self) -> str:
         return (
@@ -235,6 +236,13 @@ class Heat(System):
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
         sizes = zip(state, ("T", "s"), (self.n, 1), strict=True)
+        if not name and not self._is_here(state[0]):
+            T = to_numbers(state[0], "T")
+            if T.size and np.min(T) <= 0:
+                world, node = (int(i) for i in np.argwhere(T <= 0)[0][-2:])
+                raise PullbackError(
+                    f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}"
+                )
         if name:  # a cotangent, of which a part may be left out
             zero = np.zeros((self.worlds, 1), dtype=self.dtype)
             sizes = ((np.broadcast_to(zero, (self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
@@ -330,6 +338,12 @@ class Heat(System):
         other._prepare()
         return other
 
+    def __reduce__(self):
+        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
+        settings = {"born": self.born, "threads": self._threads}
+        settings |= {k: getattr(self, k) for k in ("dt", "method", "spot_radius", "power", "worlds", "dtype", "device")}
+        return _rebuild, (self.mesh, self.material, self.toolpath, settings, dict(self.params))
+
     # --- many steps at once -------------------------------------------------------------------------
 
     def steps(self, state: HeatState, controls, *, keep_every: int = 1, params: Mapping | None = None) -> HeatState:
@@ -366,6 +380,13 @@ class Heat(System):
         )
 
 
+def _rebuild(mesh: Mesh, material: Material, toolpath: Toolpath, settings: dict, params: dict) -> Heat:
+    heat = Heat(mesh, material, toolpath, **settings)
+    for name, value in params.items():
+        heat.params[name] = value
+    return heat
+
+
 class Trace:
     """The beam and what is there of the part, in the steps from ``first`` to ``end`` of the controls."""
 
@@ -378,7 +399,7 @@ class Trace:
         self.beams = wp.empty((steps, worlds), dtype=module.Beam, device=device)
         self.live = wp.empty((steps + 1, worlds), dtype=wp.int32, device=device)
         inputs = [heat._path, law.struct.scalars, controls, first, heat.dt, self.s, self.beams, self.live]
-        wp.launch(module.trace, dim=worlds, inputs=inputs, device=device)
+        launch(module.trace, worlds, inputs, device)
 
 
 class HeatBackward:
@@ -419,7 +440,7 @@ class HeatBackward:
             )
         inputs = [heat._path, self.law.struct.scalars, self.controls, first, heat.dt, s, beams_bar, s_bar, every_row]
         inputs += [self.carry.s, self.controls_bar, self.path_bar]
-        wp.launch(module.trace_adjoint, dim=heat.worlds, inputs=inputs, device=heat.device)
+        launch(module.trace_adjoint, heat.worlds, inputs, heat.device)
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
