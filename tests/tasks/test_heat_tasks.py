@@ -8,10 +8,11 @@ import pytest
 import pullback as pb
 from pullback import thermal
 from pullback.cli import main
-from pullback.tasks import TASKS, Network, Schedule
+from pullback.tasks import TASKS, Loss, Network, Schedule, Task, pareto
 from pullback.tasks.heat_treatment import BAND, WANTED
 from pullback.tasks.laser_history import hidden_power
 from pullback.tasks.melt_pool import Columns, plate
+from pullback.tasks.pareto import undominated
 from pullback.view import load_motion
 
 
@@ -102,6 +103,50 @@ def test_the_depth_is_continuous_where_the_surface_just_melts(columns):
     np.testing.assert_allclose(depths, [-1e-6, 0, 1e-6], atol=1e-12)
     with pytest.raises(pb.PullbackError, match="molten through at row 0"):
         columns.pool(np.full((1, 1, len(T)), 1600.0), place, still)
+
+
+# --- several objectives -----------------------------------------------------------------------------------------------
+
+
+def test_a_front_of_two_objectives_with_a_known_one():
+    """Two controls' squares from two goals: what is best for any weights lies on the straight line between them."""
+    heat = small_heat()
+    goals = np.array([80.0, 120.0])
+    find = Schedule(6, (100.0, 1.0, 1e-3), (0,), 2, scale=10.0)
+
+    def towards(goal: float):
+        def loss(run) -> Loss:
+            bar = np.zeros(run.controls.shape)
+            bar[..., 0] = 2 * (run.controls[..., 0] - goal) / 6
+            return Loss(((run.controls[..., 0] - goal) ** 2).mean(axis=0), {"T_bar": np.zeros(run.T.shape)}, bar)
+
+        return loss
+
+    of = Task(
+        name="two", about="", system=heat, start=heat.state(), find=find, loss=towards(80.0),
+        figure=lambda run: np.ones(run.system.worlds), target=0.0,
+    )  # fmt: skip
+    front = pareto(of, {"low": towards(goals[0]), "high": towards(goals[1])}, divisions=4, iterations=25)
+    assert front.best.all() and len(front.best) == 5
+    wanted = front.weights @ goals
+    np.testing.assert_allclose(10 * front.x, np.repeat(wanted[:, None], 2, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(front.values, (wanted[:, None] - goals) ** 2, rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_surpassed_is_not_on_the_front():
+    values = np.array([(1, 5), (2, 2), (5, 1), (3, 3), (2, 2)])
+    np.testing.assert_array_equal(undominated(values), [True, True, True, False, True])
+
+
+def test_gradients_of_the_timing_where_nothing_bends():
+    """At a speed at which the laser is at no corner at the end of any step."""
+    of = TASKS["melt-pool-timing"]()
+    random = np.random.default_rng(1)
+    x = 0.95 * of.begin()[0] + 0.05 * random.standard_normal(len(of.begin()[0]))
+    way = random.standard_normal(len(x))
+    slope = float(of(x[None], True).gradients[0] @ way)
+    up, down = of(np.stack([x + 1e-5 * way, x - 1e-5 * way]), False).losses
+    assert slope == pytest.approx((up - down) / 2e-5, rel=1e-6) and abs(slope) > 1e-3
 
 
 # --- the others -------------------------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ STEPS = {
     "heat-treatment": 30,
     "identify-material": 25,
     "melt-pool": 20,
+    "melt-pool-timing": 40,
 }  # iterations at most, easier tasks included
 
 

@@ -13,6 +13,7 @@ from pullback.tasks import (
     throw,
 )
 from pullback.tasks.chain import solve
+from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.schedules import Network, Schedule
 from pullback.tasks.task import Camera, Curves, Loss, Task
@@ -31,6 +32,7 @@ TASKS = {
     "heat-treatment": heat_treatment.heat_treatment,
     "identify-material": identify_material.identify_material,
     "melt-pool": melt_pool.melt_pool,
+    "melt-pool-timing": melt_pool.melt_pool_timing,
 }
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Controls",
     "Curves",
     "Factors",
+    "Front",
     "Loss",
     "Network",
     "Parameters",
@@ -47,5 +50,6 @@ __all__ = [
     "Schedule",
     "Task",
     "Tracking",
+    "pareto",
     "solve",
 ]

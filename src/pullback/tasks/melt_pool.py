@@ -1,4 +1,5 @@
-"""How deep does the laser melt? Its power, so that the pool stays equally deep where the path turns and comes back."""
+"""How deep does the laser melt? Its power, so that the pool stays equally deep where the path turns and comes back; or
+its timing instead: how fast it goes along the path."""
 
 from __future__ import annotations
 
@@ -24,6 +25,11 @@ POWER = 160.0  # constant, to compare with [W]
 DT, EVERY = 2.5e-3, 4  # [s]; steps from one look at the pool to the next
 WARM_UP = 0.3  # before the pool is looked at [s]
 KNOTS = 60
+SLOWEST, FASTEST = 0.3, 3.0  # against the speed of the path [1]
+LATE = 0.98  # speed of the first guess [1]
+PUNCTUAL = 100.0  # weight of the square of how early or late the laser is at the end, as a share of the whole time
+# What may be looked for: columns of the controls.
+FREE = {"power": (0,), "timing": (1,), "both": (0, 1)}
 EYE, LOOK = (0.012, -0.018, 0.014), (0.0, 0.0, 0.0)
 
 
@@ -109,11 +115,22 @@ def measure(heat: thermal.Heat, columns: Columns, run: Run, rows: np.ndarray) ->
     path = heat.toolpath
     piece = np.clip(np.searchsorted(path.times, s, side="right") - 1, 0, len(path.times) - 2)
     velocity = (np.diff(path.points, axis=0) / np.diff(path.times)[:, None])[piece]
+    velocity[(s < path.times[0]) | (s > path.times[-1])] = 0.0  # it waits at the ends
     return columns.pool(to_numpy(run.T)[rows].astype(float), places, velocity)
 
 
-def melt_pool(device: str = "cpu", seed: int = 0) -> Task:
-    """``seed`` changes nothing: there is no chance in it."""
+def melt_pool_timing(device: str = "cpu", seed: int = 0) -> Task:
+    return melt_pool(device, seed, by="timing")
+
+
+def melt_pool(device: str = "cpu", seed: int = 0, by: str = "power") -> Task:
+    """by: what is looked for: "power", "timing" (the speed along the path, and so its pauses too) or "both".
+
+    Whatever is found, the laser reaches the end of its path when it would by itself. ``seed`` changes nothing: there is
+    no chance in it.
+    """
+    if by not in FREE:
+        raise PullbackError(f"by must be one of {', '.join(FREE)}, not {by!r}")
     heat = plate(device)
     material = heat.material
     columns = Columns(heat.mesh, (material.solidus + material.liquidus) / 2)
@@ -134,7 +151,11 @@ def melt_pool(device: str = "cpu", seed: int = 0) -> Task:
         bar = (off / (wanted * len(rows)))[..., None] * pool.slopes
         at = (rows[:, None, None], np.arange(bar.shape[1])[:, None], pool.nodes)
         np.add.at(T_bar, at, bar)
-        return Loss((off**2).mean(axis=0) / 2, {"T_bar": T_bar})
+        s_bar = np.zeros(run.s.shape)
+        s_bar[rows, :, 0] = off / (wanted * len(rows)) * pool.by_path
+        late = (to_numpy(run.s)[-1, :, 0] - heat.toolpath.times[-1]) / heat.toolpath.duration
+        s_bar[-1, :, 0] += PUNCTUAL * late / heat.toolpath.duration
+        return Loss((off**2).mean(axis=0) / 2 + PUNCTUAL * late**2 / 2, {"T_bar": T_bar, "s_bar": s_bar})
 
     def variance(run: Run) -> np.ndarray:
         """Of the depth, against that with constant power."""
@@ -143,22 +164,30 @@ def melt_pool(device: str = "cpu", seed: int = 0) -> Task:
     def curves(run: Run) -> list[Curves]:
         times = heat.dt * rows
         depth = {"constant power": 1e3 * constant(), "found": 1e3 * measure(heat, columns, run, rows).depth[:, 0]}
-        power = to_numpy(run.controls)[:, 0, 0]
-        both = {"constant": np.full(steps, POWER), "found": power}
-        return [
-            Curves("depth", times, depth, "time [s]", "depth of the melt pool [mm]"),
-            Curves("power", heat.dt * np.arange(steps), both, "time [s]", "power of the laser [W]"),
-        ]
+        found = [Curves("depth", times, depth, "time [s]", "depth of the melt pool [mm]")]
+        for column in FREE[by]:
+            name, label = (("power", "power of the laser [W]"), ("speed", "speed along the path [1]"))[column]
+            values = {"constant": np.full(steps, base[column]), "found": to_numpy(run.controls)[:, 0, column]}
+            found.append(Curves(name, heat.dt * np.arange(steps), values, "time [s]", label))
+        return found
+
+    base, free = (POWER, 1.0, RADIUS), list(FREE[by])
+    limits = np.array([(0.0, 3 * POWER, POWER / 10), (SLOWEST, FASTEST, 0.1)])[free]
+    # A laser that is early at the end is switched off there, which no gradient sees coming: it starts a little late.
+    start = np.array(base)[free] * [1.0 if column == 0 else LATE for column in free]
+    about = {"power": "power", "timing": "speed", "both": "power and speed"}[by]
 
     return Task(
-        name="melt-pool",
-        about="hold the melt pool of a laser equally deep through the turns of its path",
+        name="melt-pool" if by == "power" else f"melt-pool-{by}",
+        about=f"hold the melt pool of a laser equally deep through the turns of its path, by its {about}",
         system=heat,
         start=heat.state(),
-        find=Schedule(steps, (POWER, 1.0, RADIUS), (0,), KNOTS, scale=POWER / 10, low=0.0, high=3 * POWER),
+        find=Schedule(
+            steps, base, FREE[by], KNOTS, scale=limits[:, 2], low=limits[:, 0], high=limits[:, 1], start=start
+        ),
         loss=loss,
         figure=variance,
-        target=0.1,
+        target=0.2 if by == "timing" else 0.1,
         unit="of the variance with constant power",
         method=LBFGS(first=0.5),
         iterations=60,

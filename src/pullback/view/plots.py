@@ -61,6 +61,28 @@ def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path
     return _write(figure, path)
 
 
+def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Path:
+    """Write a Pareto front, values (m, 2 or 3), as a PNG picture at ``path`` and return that path.
+
+    best: (m,) bool, which of them no other surpasses in all. The third value is the colour.
+    """
+    values, best = np.asarray(values, dtype=np.float64), np.asarray(best, dtype=bool)
+    if values.ndim != 2 or values.shape[1] not in (2, 3) or best.shape != (len(values),) or not len(values):
+        raise PullbackError(f"values must have shape (m, 2) or (m, 3) and best (m,), not {values.shape}, {best.shape}")
+    if len(labels) != values.shape[1]:
+        raise PullbackError(f"there must be {values.shape[1]} labels, not {len(labels)}")
+    figure, (axes,) = _figure((7.0, 4.2), 1)
+    axes.plot(*values[~best, :2].T, "x", color=TEXT_COLOUR, markersize=5, alpha=0.5)
+    colours = values[best, 2] if values.shape[1] == 3 else CURVE_COLOUR
+    points = axes.scatter(*values[best, :2].T, c=colours, s=40, cmap="viridis")
+    if values.shape[1] == 3:
+        figure.colorbar(points, ax=axes).set_label(labels[2], color=TEXT_COLOUR, parse_math=False)
+    _title(axes, title)
+    axes.set_xlabel(labels[0], color=TEXT_COLOUR, parse_math=False)
+    axes.set_ylabel(labels[1], color=TEXT_COLOUR, parse_math=False)
+    return _write(figure, path)
+
+
 def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, truth=None) -> Path:
     """Write estimates (n,) with their intervals as a PNG picture at ``path``, one line each, and return that path.
 
