@@ -97,6 +97,18 @@ def test_thinning_keeps_colours_with_their_times(drawing):
         np.testing.assert_array_equal(thin.paint[frame], drawing.paint[row])
 
 
+def test_a_laser_that_is_slower_than_its_path(wall):
+    """At half the speed everything happens twice as late, births too."""
+    mesh, path, born, times, temperatures = wall
+    slow = draw_heat(mesh, 2 * times, temperatures, born=born, path=path, clock=times)
+    usual = draw_heat(mesh, times, temperatures, born=born, path=path)
+    np.testing.assert_array_equal(slow.poses, usual.poses)
+    for frame in (0, 40, 80):
+        np.testing.assert_array_equal(slow.faces_seen(frame, 0), usual.faces_seen(frame, 0))
+    with pytest.raises(PullbackError, match="clock must have"):
+        draw_heat(mesh, times, temperatures, clock=-times)
+
+
 @needs_chromium
 def test_a_browser_shows_the_part_grow(drawing, tmp_path):
     page = write_page(tmp_path / "replay.html", drawing)

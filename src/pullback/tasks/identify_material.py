@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback import thermal
 from pullback.core.arrays import to_numpy
-from pullback.plan import LBFGS
+from pullback.plan import CMA, LBFGS
 from pullback.rollout import Run, rollout
 from pullback.tasks.laser_history import CELL, LAYER, LENGTH, SPEED, WIDTH
 from pullback.tasks.task import Camera, Curves, Loss, Task
@@ -103,6 +103,8 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
         truth=truth,
         method=LBFGS(first=0.1),
         iterations=40,
+        baseline=CMA(spread=0.1),
+        baseline_iterations=60,
         camera=Camera(EYE, LOOK),
         curves=curves,
     )

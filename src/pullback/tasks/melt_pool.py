@@ -16,12 +16,12 @@ from pullback.rollout import Run, rollout
 from pullback.tasks.schedules import Schedule
 from pullback.tasks.task import Camera, Curves, Loss, Task
 
-SIZE = (8e-3, 5e-3)  # of the plate [m]
+SIZE = (10e-3, 7e-3)  # of the plate [m]
 EDGE = 0.5e-3  # of its elements along x and y [m]
-DEPTHS = np.array([0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.7, 2.3, 3.1, 4.0]) * 1e-3  # of its planes of nodes [m]
-LINES, SPACING, INSET = 3, 1.0e-3, 1.5e-3  # of the path; lines apart and from the edges [m]
-SPEED, RADIUS, CONVECTION = 10e-3, 1.2e-3, 50.0  # [m/s], [m], [W/m²/K]
-POWER = 160.0  # constant, to compare with [W]
+DEPTHS = np.array([0, 0.2, 0.4, 0.6, 0.85, 1.2, 1.8, 2.7, 4.0]) * 1e-3  # of its planes of nodes [m]
+LINES, SPACING, INSET = 3, 1.2e-3, 2e-3  # of the path; lines apart and from the edges [m]
+SPEED, RADIUS, CONVECTION = 10e-3, 2e-3, 50.0  # [m/s], [m], [W/m²/K]
+POWER = 270.0  # constant, to compare with [W]
 DT, EVERY = 2.5e-3, 4  # [s]; steps from one look at the pool to the next
 WARM_UP = 0.3  # before the pool is looked at [s]
 KNOTS = 60
@@ -37,17 +37,18 @@ class Pool(NamedTuple):
     """Depth of the pool under the laser at the rows that are looked at, and how it moves with the state."""
 
     depth: np.ndarray  # (rows, worlds) [m]; negative where nothing is molten
-    nodes: np.ndarray  # (rows, worlds, 8) which temperatures it depends on
-    slopes: np.ndarray  # (rows, worlds, 8) [m/K]
+    nodes: np.ndarray  # (rows, worlds, 32) which temperatures it depends on
+    slopes: np.ndarray  # (rows, worlds, 32) [m/K]
     by_path: np.ndarray  # (rows, worlds) by the time on the path [m/s]
 
 
 class Columns:
-    """The nodes of a block under any place on top of it.
+    """The nodes of a block under any place on top of it, its planes along x and y at equal distances.
 
-    Temperatures between four columns of nodes are those of the elements there, linear in x and in y. The depth is where
-    the straight line between two nodes of that column crosses the melting temperature: continuous in temperatures and
-    place. Where the surface is not molten, the line from it to the next node is drawn on upwards: a negative depth.
+    Temperatures are interpolated between 4 × 4 columns of nodes by cubics, smooth in the place: straight lines would
+    cut off the peak under the laser between nodes, and the depth would wave with every element. The depth is where the
+    straight line between two nodes of that column crosses the melting temperature, which is continuous. Where the
+    surface is not molten, the line from it to the next node is drawn on upwards: a negative depth.
     """
 
     def __init__(self, mesh: thermal.Mesh, melting: float):
@@ -55,21 +56,20 @@ class Columns:
         self.down, self.melting = z[::-1], melting
         if len(mesh.nodes) != len(self.x) * len(self.y) * len(z):
             raise PullbackError("the depth of a melt pool is measured in a block, which this mesh is not")
+        for planes in (self.x, self.y):
+            if len(planes) < 4 or np.ptp(np.diff(planes)) > 1e-6 * np.ptp(planes):
+                raise PullbackError("a melt pool needs four planes or more along x and y, at equal distances")
         order = np.lexsort((mesh.nodes[:, 0], mesh.nodes[:, 1], -mesh.nodes[:, 2]))
         self.number = order.reshape(len(z), len(self.y), len(self.x))
 
     def pool(self, T: np.ndarray, places: np.ndarray, velocity: np.ndarray) -> Pool:
         """T: (rows, worlds, n) [K]; places, velocity: (rows, worlds, 3) of the laser [m, m/s]."""
-        i, share_x, wide = _cell(self.x, places[..., 0])
-        j, share_y, deep = _cell(self.y, places[..., 1])
-        corners = np.stack([self.number[:, j + dj, i + di] for dj in (0, 1) for di in (0, 1)], axis=-1)
-        x, y = np.stack([1 - share_x, share_x]), np.stack([1 - share_y, share_y])
-        weights = np.stack([y[dj] * x[di] for dj in (0, 1) for di in (0, 1)], axis=-1)
-        turn_x = np.stack([y[dj] * sign / wide for dj in (0, 1) for sign in (-1, 1)], axis=-1)
-        turn_y = np.stack([sign * x[di] / deep for sign in (-1, 1) for di in (0, 1)], axis=-1)
-        moved = turn_x * velocity[..., :1] + turn_y * velocity[..., 1:2]  # of the weights, per second on the path
+        (i, x, turn_x), (j, y, turn_y) = _cubic(self.x, places[..., 0]), _cubic(self.y, places[..., 1])
+        corners = np.stack([self.number[:, j + dj, i + di] for dj in range(4) for di in range(4)], axis=-1)
+        weights = _outer(y, x)
+        moved = _outer(y, turn_x) * velocity[..., :1] + _outer(turn_y, x) * velocity[..., 1:2]  # a second on the path
         rows, worlds = np.indices(T.shape[:2])
-        around = T[rows[None, ..., None], worlds[None, ..., None], corners]  # (levels, rows, worlds, 4)
+        around = T[rows[None, ..., None], worlds[None, ..., None], corners]  # (levels, rows, worlds, 16)
         column = np.einsum("lrwc,rwc->lrw", around, weights)
         # The first level that is no longer molten; there is one below the surface, or the plate is molten through.
         cold = np.where(np.any(column[1:] < self.melting, axis=0), 1 + np.argmax(column[1:] < self.melting, axis=0), 0)
@@ -83,15 +83,26 @@ class Columns:
         nodes, near = (np.take_along_axis(a, pick, axis=0) for a in (corners, around))
         slopes = np.stack([by_upper, by_lower])[..., None] * weights
         by_path = np.einsum("krw,krwc,rwc->rw", np.stack([by_upper, by_lower]), near, moved)
-        both = (x.transpose(1, 2, 0, 3).reshape(*T.shape[:2], 8) for x in (nodes, slopes))
+        both = (x.transpose(1, 2, 0, 3).reshape(*T.shape[:2], 32) for x in (nodes, slopes))
         return Pool(depth, *both, by_path)
 
 
-def _cell(planes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """In which cell between planes a coordinate is, how far in it (0 to 1), and how wide it is [m]."""
-    i = np.clip(np.searchsorted(planes, at, side="right") - 1, 0, len(planes) - 2)
-    wide = planes[i + 1] - planes[i]
-    return i, (at - planes[i]) / wide, wide
+def _cubic(planes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first of the four planes around a coordinate, the weights of the four (4, ...) and their slopes [1/m].
+
+    Catmull and Rom's cubics: through the values at the planes, with the slope of their neighbours.
+    """
+    wide = (planes[-1] - planes[0]) / (len(planes) - 1)
+    i = np.clip(np.searchsorted(planes, at, side="right") - 2, 0, len(planes) - 4)
+    u = (at - planes[i + 1]) / wide
+    weights = np.stack([-u + 2 * u**2 - u**3, 2 - 5 * u**2 + 3 * u**3, u + 4 * u**2 - 3 * u**3, u**3 - u**2]) / 2
+    slopes = np.stack([-1 + 4 * u - 3 * u**2, -10 * u + 9 * u**2, 1 + 8 * u - 9 * u**2, 3 * u**2 - 2 * u]) / (2 * wide)
+    return i, weights, slopes
+
+
+def _outer(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """All products (..., 16) of (4, ...) and (4, ...)."""
+    return np.moveaxis(y[:, None] * x[None], (0, 1), (-2, -1)).reshape(*y.shape[1:], 16)
 
 
 def plate(device: str = "cpu", dt: float = DT) -> thermal.Heat:

@@ -73,8 +73,8 @@ def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Pa
         raise PullbackError(f"there must be {values.shape[1]} labels, not {len(labels)}")
     figure, (axes,) = _figure((7.0, 4.2), 1)
     axes.plot(*values[~best, :2].T, "x", color=TEXT_COLOUR, markersize=5, alpha=0.5)
-    colours = values[best, 2] if values.shape[1] == 3 else CURVE_COLOUR
-    points = axes.scatter(*values[best, :2].T, c=colours, s=40, cmap="viridis")
+    colour = {"c": values[best, 2], "cmap": "viridis"} if values.shape[1] == 3 else {"color": CURVE_COLOUR}
+    points = axes.scatter(*values[best, :2].T, s=40, **colour)
     if values.shape[1] == 3:
         figure.colorbar(points, ax=axes).set_label(labels[2], color=TEXT_COLOUR, parse_math=False)
     _title(axes, title)
