@@ -10,6 +10,7 @@ from parts import controls_near, crooked_part, warm_state
 
 import pullback as pb
 from pullback import thermal
+from pullback.thermal.cores import launches_of
 from pullback.thermal.explicit import Explicit
 from pullback.thermal.law import Pieces
 
@@ -155,6 +156,20 @@ def test_checkpoints_change_nothing(method):
             for name, value in wanted.params.items():
                 np.testing.assert_allclose(got.params[name], value, rtol=1e-12)
     assert sorted(asked) == sorted(4 * list(range(31)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_how_many_steps_a_launch_does_is_of_no_account(method, monkeypatch):
+    heat = crooked_part(method=method)
+    start, controls = warm_state(heat), controls_near(heat, 20)
+    results = []
+    for at_once in (1, 7, 100):
+        monkeypatch.setattr(heat._stepper, "launches", lambda steps, at_once=at_once: launches_of(steps, at_once))
+        run = pb.rollout(heat, start, controls, checkpoint_every=3)
+        results.append((run.T, *run.pullback(T_bar=run.T).state, run.pullback(T_bar=run.T).controls))
+    for other in results[1:]:
+        for got, wanted in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("method", METHODS)

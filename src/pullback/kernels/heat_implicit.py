@@ -353,13 +353,16 @@ def roll(
     beams: wp.array2d(dtype=Beam),
     live: wp.array2d(dtype=int),
     dt: real,
+    first: int,
+    end: int,
     keep_every: int,
     now: wp.array2d(dtype=real),
     rows: wp.array3d(dtype=real),
     status: wp.array(dtype=int),
 ):
-    """Steps ``now`` (worlds, n) in place; every keep_every-th state and the last go into ``rows`` from 1 on.
+    """Steps ``now`` (worlds, n) in place from step ``first`` to ``end``.
 
+    Of all steps, every keep_every-th state and the last go into ``rows`` from 1 on.
     status: (worlds,) the first step that was not solved, or HEALTHY; a world stops there.
     """
     thread = wp.tid()
@@ -367,10 +370,10 @@ def roll(
     n = now.shape[1]
     steps = beams.shape[0]
     meeting = int(0)
-    first = share.first_world + thread / threads
-    for world in range(first, wp.where(threads > 1, first + 1, share.end_world)):
+    start = share.first_world + thread / threads
+    for world in range(start, wp.where(threads > 1, start + 1, share.end_world)):
         solved = bool(True)
-        for t in range(steps):
+        for t in range(first, end):
             if solved:
                 row = int(0)
                 if (t + 1) % keep_every == 0 or t + 1 == steps:
@@ -401,6 +404,8 @@ def roll_back(
     beams_bar: wp.array2d(dtype=Beam),
     live: wp.array2d(dtype=int),
     dt: real,
+    first: int,
+    end: int,
     rows: wp.array3d(dtype=real),
     rows_bar: wp.array3d(dtype=real),
     every_row: int,
@@ -408,7 +413,7 @@ def roll_back(
     carry: wp.array2d(dtype=real),
     status: wp.array(dtype=int),
 ):
-    """``carry`` (worlds, n) is the cotangent of the last of rows, and then of the first.
+    """``carry`` (worlds, n) is the cotangent of the state at ``end``, a row, and then of that at ``first``.
 
     With every_row, the states' own cotangents rows_bar join on the way, but for the last one's. status as in ``roll``.
     """
@@ -417,12 +422,11 @@ def roll_back(
     place = share.lane + thread % threads
     n = carry.shape[1]
     worlds = carry.shape[0]
-    steps = beams.shape[0]
     meeting = int(0)
-    first = share.first_world + thread / threads
-    for world in range(first, wp.where(threads > 1, first + 1, share.end_world)):
-        for back in range(steps):
-            t = steps - 1 - back
+    start = share.first_world + thread / threads
+    for world in range(start, wp.where(threads > 1, start + 1, share.end_world)):
+        for back in range(end - first):
+            t = end - 1 - back
             count = live[t + 1, world]
             for block in range(crew.core * crew.block, n, crew.cores * crew.block):
                 for i in range(block, wp.min(block + crew.block, n)):

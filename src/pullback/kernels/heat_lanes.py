@@ -19,13 +19,18 @@ def roll(
     beams: wp.array2d(dtype=Beam),
     live: wp.array2d(dtype=int),
     dt: real,
+    first: int,
+    end: int,
     keep_every: int,
     theta: wp.array2d(dtype=real),
     slots: wp.array2d(dtype=real),
     now: wp.array2d(dtype=real),
     rows: wp.array3d(dtype=real),
 ):
-    """Steps ``now`` (worlds, n) in place; every keep_every-th state and the last go into ``rows`` from 1 on."""
+    """Steps ``now`` (worlds, n) in place from step ``first`` to ``end``.
+
+    Of all steps, every keep_every-th state and the last go into ``rows`` from 1 on.
+    """
     n = now.shape[1]
     steps = beams.shape[0]
     meeting = int(0)
@@ -33,7 +38,7 @@ def roll(
         for block in range(share.core * BLOCK, n, share.cores * BLOCK):
             for i in range(block, wp.min(block + BLOCK, n)):
                 theta[world, i] = potential(m, now[world, i], world)
-    for t in range(steps):
+    for t in range(first, end):
         row = int(0)
         if (t + 1) % keep_every == 0 or t + 1 == steps:
             row = t / keep_every + 1
@@ -66,6 +71,8 @@ def roll_back(
     beams_bar: wp.array2d(dtype=Beam),
     live: wp.array2d(dtype=int),
     dt: real,
+    first: int,
+    end: int,
     rows: wp.array3d(dtype=real),
     rows_bar: wp.array3d(dtype=real),
     every_row: int,
@@ -74,22 +81,21 @@ def roll_back(
     slots: wp.array2d(dtype=real),
     carry: wp.array2d(dtype=real),
 ):
-    """``carry`` (worlds, n) is the cotangent of the last of rows, and then of the first.
+    """``carry`` (worlds, n) is the cotangent of the state at ``end``, a row, and then of that at ``first``.
 
     With every_row, the states' own cotangents rows_bar join on the way, but for the last one's.
     """
     n = carry.shape[1]
     worlds = carry.shape[0]
-    steps = beams.shape[0]
     meeting = int(0)
     for world in range(share.first_world, share.end_world):
         for block in range(share.core * BLOCK, n, share.cores * BLOCK):
             for i in range(block, wp.min(block + BLOCK, n)):
                 flow_bar[world, i] = flow_bar_of(
-                    g, m, live[steps, world], dt, rows[steps, world, i], carry[world, i], i, world
+                    g, m, live[end, world], dt, rows[end, world, i], carry[world, i], i, world
                 )
-    for back in range(steps):
-        t = steps - 1 - back
+    for back in range(end - first):
+        t = end - 1 - back
         meeting += 1
         meet(share.arrived, share.cores, meeting)
         for world in range(share.first_world, share.end_world):

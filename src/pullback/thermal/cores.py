@@ -44,3 +44,9 @@ def on_cores(kernel, shares: list, inputs_of) -> None:
     commands[0].launch()
     for other in others:
         other.join()
+
+
+def launches_of(steps: int, at_once: int) -> list[tuple[int, int]]:
+    """First and end of at most ``at_once`` steps each, at least one."""
+    at_once = max(1, at_once)
+    return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]

@@ -6,8 +6,10 @@ import warp as wp
 
 from pullback.core.arrays import empty
 from pullback.kernels import specialise
-from pullback.thermal.cores import on_cores, shares_of
+from pullback.thermal.cores import launches_of, on_cores, shares_of
 
+# How much a launch does on the CPU, some tenths of a second.
+ELEMENT_STEPS = 5_000_000
 # Threads that have sums of their own on CUDA, in all worlds together: few enough that these are no burden.
 MOST_LANES = 16384
 
@@ -27,14 +29,23 @@ class Explicit:
         shapes = ((heat.worlds, heat.n), (heat.worlds, heat.n), (heat.worlds, 8 * len(heat.mesh.elements)))
         self.now, self.nodal, self.slots = (empty(shape, heat.dtype, heat.device) for shape in shapes)
 
+    def launches(self, steps: int) -> list[tuple[int, int]]:
+        """First and end of some steps at a time: an interrupt is looked at between launches."""
+        return launches_of(steps, ELEMENT_STEPS // (self.heat.worlds * len(self.heat.mesh.elements)))
+
     def forward(self, law, trace, start: wp.array, rows: wp.array, keep_every: int) -> None:
         """Fills ``rows`` from 1 on."""
         heat = self.heat
         wp.copy(self.now, start)
         if not self.by_phases:
             kernel = specialise(heat.dtype, "heat_lanes").roll
-            after = [trace.beams, trace.live, heat.dt, keep_every, self.nodal, self.slots, self.now, rows]
-            on_cores(kernel, self.shares, lambda share: [heat._part, law.struct, share, *after])
+            before, after = [trace.beams, trace.live, heat.dt], [keep_every, self.nodal, self.slots, self.now, rows]
+            for first, end in self.launches(trace.steps):
+                on_cores(
+                    kernel,
+                    self.shares,
+                    lambda share, first=first, end=end: [heat._part, law.struct, share, *before, first, end, *after],
+                )
             return
         module = specialise(heat.dtype, "heat_phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
@@ -67,12 +78,14 @@ class Explicit:
         heat = self.heat
         if not self.by_phases:
             kernel = specialise(heat.dtype, "heat_lanes").roll_back
-            after = [trace.live, heat.dt, rows, rows_bar, every_row, wants_params, self.nodal, self.slots, carry]
-            on_cores(
-                kernel,
-                self.shares,
-                lambda share: [heat._part, law.struct, law_bar, share, trace.beams, beams_bar[share.lane], *after],
-            )
+            after = [rows, rows_bar, every_row, wants_params, self.nodal, self.slots, carry]
+
+            def inputs_of(share, first, end):
+                beams = [trace.beams, beams_bar[share.lane], trace.live]
+                return [heat._part, law.struct, law_bar, share, *beams, heat.dt, first, end, *after]
+
+            for first, end in reversed(self.launches(trace.steps)):
+                on_cores(kernel, self.shares, lambda share, first=first, end=end: inputs_of(share, first, end))
             return
         module = specialise(heat.dtype, "heat_phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))

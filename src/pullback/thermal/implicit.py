@@ -8,9 +8,11 @@ import warp as wp
 from pullback.core.arrays import empty
 from pullback.core.errors import PullbackError
 from pullback.kernels import specialise
-from pullback.thermal.cores import on_cores, shares_of
+from pullback.thermal.cores import launches_of, on_cores, shares_of
 
 THREADS = 256  # a block on CUDA
+# How much a launch does, some tenths of a second; a step takes some tens of passes over the elements.
+ELEMENT_STEPS = 200_000
 HEALTHY = -1  # as in kernels/heat_implicit.py
 
 
@@ -41,21 +43,35 @@ class Implicit:
         heat = self.heat
         wp.copy(self.now, start)
         status = self._no_trouble()
-        after = [trace.beams, trace.live, heat.dt, keep_every, self.now, rows, status]
-        self._launch(self.module.roll, lambda share: [heat._part, law.struct, share], lambda share: after)
-        self._refuse(status, trace.first, "a balance of heat")
+        before, after = [trace.beams, trace.live, heat.dt], [keep_every, self.now, rows, status]
+        for first, end in self.launches(trace.steps):
+            self._launch(
+                self.module.roll,
+                lambda share: [heat._part, law.struct, share],
+                lambda share, first=first, end=end: [*before, first, end, *after],
+            )
+            self._refuse(status, trace.first, "a balance of heat")
 
     def backward(self, law, law_bar, trace, beams_bar, rows, rows_bar, every_row, wants_params, carry) -> None:
         """``carry`` (worlds, n), the cotangent of the last of rows, becomes that of the first."""
         heat = self.heat
         status = self._no_trouble()
-        after = [trace.live, heat.dt, rows, rows_bar, every_row, wants_params, carry, status]
-        self._launch(
-            self.module.roll_back,
-            lambda share: [heat._part, law.struct, law_bar, share],
-            lambda share: [trace.beams, beams_bar[share.lane], *after],
-        )
-        self._refuse(status, trace.first, "the gradient")
+        after = [rows, rows_bar, every_row, wants_params, carry, status]
+
+        def rest_of(share, first, end):
+            return [trace.beams, beams_bar[share.lane], trace.live, heat.dt, first, end, *after]
+
+        for first, end in reversed(self.launches(trace.steps)):
+            self._launch(
+                self.module.roll_back,
+                lambda share: [heat._part, law.struct, law_bar, share],
+                lambda share, first=first, end=end: rest_of(share, first, end),
+            )
+            self._refuse(status, trace.first, "the gradient")
+
+    def launches(self, steps: int) -> list[tuple[int, int]]:
+        """First and end of some steps at a time: an interrupt is looked at between launches."""
+        return launches_of(steps, ELEMENT_STEPS // (self.heat.worlds * len(self.heat.mesh.elements)))
 
     def _no_trouble(self) -> wp.array:
         return wp.full(self.heat.worlds, HEALTHY, dtype=wp.int32, device=self.heat.device)
