@@ -52,7 +52,8 @@ ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
-intervals: a table, and DIR/intervals.png.
+intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
+becomes a picture. Of heat, result.npz has 300 states at most.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
 iterations. 2: bad input. With --view it stays until Ctrl-C.
