@@ -36,7 +36,7 @@ def warmth(run):
 
 
 objectives = {"uneven pool": task.loss, "warm bottom": warmth, "energy": energy}
-divisions, iterations = (1, 3) if QUICK else (2, 10)
+divisions, iterations = (1, 3) if QUICK else (3, 25)
 watch = lambda done, count: print(f"{done} of {count}", end="\r", file=sys.stderr, flush=True)  # noqa: E731
 front = pareto(task, objectives, divisions=divisions, iterations=iterations, watch=watch)
 
