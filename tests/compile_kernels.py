@@ -19,6 +19,7 @@ FLAVOURS = (
     *(f"float32_{contact}_round" for contact in kernels.CONTACTS if contact != "convex6"),
 )
 LAUNCHED = ("step_adjoint", "step", "report")
+HEAT = ("heat_lanes", "heat_path", "heat_phases")
 
 
 def load(flavour: str, name: str) -> None:
@@ -28,7 +29,8 @@ def load(flavour: str, name: str) -> None:
 
 if __name__ == "__main__":
     plain = [(flavour, name) for name in (*LAUNCHED, "algorithms") for flavour in kernels.PRECISIONS] + [("", "raster")]
+    heat = [("float64", "heat_implicit"), *((f, n) for n in HEAT for f in kernels.PRECISIONS)]
     # the slowest first, so that no core is left with one of them at the end
-    jobs = [(flavour, name) for name in LAUNCHED for flavour in FLAVOURS] + plain
+    jobs = [(flavour, name) for name in LAUNCHED for flavour in FLAVOURS] + heat + plain
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
         pool.starmap(load, jobs, chunksize=1)

@@ -77,6 +77,6 @@ def test_pages_of_tasks():
     for name in pages:
         text = (ROOT / f"docs/tasks/{name}.md").read_text(encoding="utf-8")
         assert re.search(rf"^pullback optimize {name}( +#.*)?$", text, re.M)
-        assert f"pullback optimize {name} --method cma" in text
+        assert f"pullback optimize {name} --method cma" in text or TASKS[name]().baseline is None
         pictures = re.findall(rf"\.\./images/([\w-]*{name}[\w-]*\.png)", text)
         assert pictures and all((ROOT / "docs/images" / picture).exists() for picture in pictures)

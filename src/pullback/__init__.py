@@ -1,5 +1,6 @@
 """Differentiable simulation in robotics: systems that step, and step back."""
 
+from pullback import thermal
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, State, System
@@ -24,4 +25,5 @@ __all__ = [
     "load",
     "robots",
     "rollout",
+    "thermal",
 ]

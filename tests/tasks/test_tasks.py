@@ -124,6 +124,11 @@ STEPS = {
     "hop": 30,
     "grasp": 15,
     "identify": 10,
+    "laser-history": 120,
+    "heat-treatment": 30,
+    "identify-material": 25,
+    "melt-pool": 20,
+    "melt-pool-timing": 40,
 }  # iterations at most, easier tasks included
 
 

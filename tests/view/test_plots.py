@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pullback.core.errors import PullbackError
-from pullback.view import plot_curve, plot_intervals
+from pullback.view import plot_curve, plot_front, plot_intervals, plot_lines
 
 WORDS = {"title": "Loss of $robot_{", "xlabel": "iteration", "ylabel": "loss"}
 
@@ -70,3 +70,27 @@ def test_intervals_are_drawn_with_the_truth_beside_them(tmp_path):
 def test_intervals_of_different_lengths(tmp_path):
     with pytest.raises(PullbackError, match="same length"):
         plot_intervals(tmp_path / "x.png", ["a"], [1.0, 2.0], [0.0], [2.0], title="", xlabel="")
+
+
+def test_lines_are_compared(tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    x = np.linspace(0, 1, 50)
+    picture = image.imread(plot_lines(tmp_path / "lines.png", x, {"before": x, "found": x**2}, **WORDS))
+    blue = (picture[..., 2] > 0.7) & (picture[..., 0] < 0.4)
+    orange = (picture[..., 0] > 0.8) & (picture[..., 2] < 0.3)
+    assert blue.sum() > 500 and orange.sum() > 500
+    assert plot_lines(tmp_path / "many.png", x, {str(k): k * x for k in range(9)}, **WORDS).exists()
+    with pytest.raises(PullbackError, match="the same length"):
+        plot_lines(tmp_path / "lines.png", x, {"found": x[1:]}, **WORDS)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_front(tmp_path, count):
+    pytest.importorskip("matplotlib")
+    values, best = np.random.default_rng(0).uniform(size=(9, count)), np.arange(9) < 6
+    labels = ("a", "b", "c")[:count]
+    assert plot_front(tmp_path / "front.png", values, best, labels=labels, title="front").stat().st_size > 1000
+    with pytest.raises(PullbackError, match="labels"):
+        plot_front(tmp_path / "front.png", values, best, labels=("a",), title="front")
+    with pytest.raises(PullbackError, match="must have shape"):
+        plot_front(tmp_path / "front.png", values, best[1:], labels=labels, title="front")

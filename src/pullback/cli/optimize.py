@@ -28,9 +28,23 @@ from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Me
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Residuals, Task, solve
 from pullback.tasks.chain import easier_for
-from pullback.view import Drawing, Viewer, draw, draw_run, plot_curve, plot_intervals, save_motion, write_page
+from pullback.thermal import Heat
+from pullback.view import (
+    Drawing,
+    Viewer,
+    draw,
+    draw_heat,
+    draw_heat_run,
+    draw_run,
+    plot_curve,
+    plot_intervals,
+    plot_lines,
+    save_motion,
+    write_page,
+)
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
+STATES_OF_HEAT = 300  # that are written at most
 REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "gauss-newton": GaussNewton, "cma": CMA}
 
@@ -38,7 +52,8 @@ ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
-intervals: a table, and DIR/intervals.png.
+intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
+becomes a picture. Of heat, result.npz has 300 states at most.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
 iterations. 2: bad input. With --view it stays until Ctrl-C.
@@ -94,6 +109,10 @@ def run(args) -> int:
         "result": str(folder / "result.npz"),
     }
     known = task.estimate(found.x) if isinstance(task.loss(run), Residuals) else None
+    if known is None and task.truth is not None:
+        pairs = zip(task.find.natural(task.system, found.x), task.truth, strict=True)
+        rows = zip(task.find.labels(task.system), pairs, strict=True)
+        summary["found"] = {label: {"found": float(value), "truth": float(true)} for label, (value, true) in rows}
     drawing = draw_found(task, run, solved)
     write_result(folder, task, run, solved, summary, drawing, known)
     if viewer is not None:
@@ -151,10 +170,14 @@ def choose(task: Task, args) -> tuple[Method, int]:
 
 def start_viewer(task: Task, args) -> Viewer:
     """Of the start of the motion, until there is one."""
-    if getattr(task.system, "model", None) is None:
+    if isinstance(task.system, Heat):
+        heat = task.system
+        first = draw_heat(heat.mesh, [0.0], to_numpy(task.start.T)[:1], born=heat.born, path=heat.toolpath)
+    elif getattr(task.system, "model", None) is None:
         raise PullbackError(f"--view: {type(task.system).__name__} has no bodies to look at")
-    model = task.system.model
-    first = draw(model, to_numpy(task.start.q)[None], dt=model.timestep, title=task.name, ghost=task.ghost)
+    else:
+        model = task.system.model
+        first = draw(model, to_numpy(task.start.q)[None], dt=model.timestep, title=task.name, ghost=task.ghost)
     viewer = Viewer(first, host=args.host, port=args.port)
     announce(viewer, browser=True)
     return viewer
@@ -190,17 +213,14 @@ def watched(task: Task, method: Method, iterations: int, state: Path, args, view
 
 def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:
     """The motion that was found, with contacts, gradients of the loss and the target; None if nothing has shapes."""
+    losses = history(solved, "losses")
+    losses = losses if np.all(np.isfinite(losses)) else None
+    camera = None if task.camera is None else (task.camera.eye, task.camera.target)
+    if isinstance(task.system, Heat):
+        return draw_heat_run(run, title=task.name, losses=losses, camera=camera)
     if getattr(task.system, "model", None) is None:
         return None
-    losses = history(solved, "losses")
-    return draw_run(
-        run,
-        title=task.name,
-        ghost=task.ghost,
-        losses=losses if np.all(np.isfinite(losses)) else None,
-        camera=None if task.camera is None else (task.camera.eye, task.camera.target),
-        bars=task.bars(run),
-    )
+    return draw_run(run, title=task.name, ghost=task.ghost, losses=losses, camera=camera, bars=task.bars(run))
 
 
 def history(solved: list[Minimised], name: str) -> np.ndarray:
@@ -219,10 +239,11 @@ def write_result(
 ) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     losses, figures = (history(solved, name) for name in ("losses", "figures"))
-    states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
+    states = written_states(task, run)
     arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
     model = getattr(task.system, "model", None)
-    dt = {} if model is None else {"dt": np.array(model.timestep)}
+    dt = getattr(task.system, "dt", None) if model is None else model.timestep
+    dt = {} if dt is None else {"dt": np.array(dt)}
     estimates = {} if known is None else _estimate_arrays(known, task.truth)
     try:
         save_motion(folder / "result.npz", drawing, **states, **arrays, **dt, **estimates)
@@ -238,11 +259,25 @@ def write_result(
             title = f"{task.name}: {task.about}"
             plot_curve(folder / "loss.png", losses, title=title, xlabel="iteration", ylabel="loss")
             summary["curve"] = str(folder / "loss.png")
+        for curves in task.curves(run) if task.curves is not None else ():
+            picture = folder / f"{curves.name}.png"
+            labels = {"xlabel": curves.xlabel, "ylabel": curves.ylabel}
+            plot_lines(picture, curves.x, curves.values, title=f"{task.name}: {curves.name}", **labels)
+            summary.setdefault("pictures", []).append(str(picture))
         if drawing is not None:
             summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))
         (folder / "result.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or one_line(error)}") from None
+
+
+def written_states(task: Task, run) -> dict[str, np.ndarray]:
+    """All states of a robot. Those of a part are large: some of them, and at which steps they are."""
+    states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
+    if not isinstance(task.system, Heat):
+        return states
+    rows = np.unique(np.linspace(0, len(run.kept) - 1, STATES_OF_HEAT).round().astype(int))
+    return {name: value[rows] for name, value in states.items()} | {"steps": run.kept[rows]}
 
 
 def _estimate_arrays(known: Estimate, truth: np.ndarray | None) -> dict[str, np.ndarray]:
@@ -270,11 +305,15 @@ def _show(s: dict) -> None:
     verdict = "solved" if s["solved"] else "not solved"
     print(f"{verdict}: {s['figure']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})")
     print(f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s")
+    for label, pair in s.get("found", {}).items():
+        print(f"{label}: {pair['found']:.4g}, in truth {pair['truth']:.4g}")
     if "inside" in s:
         print(f"inside: {s['inside']} of {len(s['estimates'])} true values in intervals of their own, ", end="")
         print(f"{'all' if s['all_inside_jointly'] else 'not all'} in the joint ones")
     for name in ("result", "curve", "intervals", "replay"):
         if name in s:
             print(f"{name + ':':<11}{s[name]}")
+    for picture in s.get("pictures", ()):
+        print(f"picture:   {picture}")
     if "replay" in s:
         print(f"look:      pullback view {s['result']}")

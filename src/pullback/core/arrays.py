@@ -106,3 +106,18 @@ def empty(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
 
 def zeros(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
     return wp.zeros(shape, dtype=PRECISIONS[precision], device=device)
+
+
+def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, device: str) -> wp.array:
+    """[world, item] of a Warp type from (1 or worlds, items, ...).
+
+    What all worlds share is stored once and has a stride of zero along worlds.
+    """
+    base = wp.array(np.ascontiguousarray(array, dtype=precision), dtype=dtype, device=device, ndim=2)
+    if len(array) == worlds:
+        return base
+    shared = wp.array(
+        ptr=base.ptr, dtype=dtype, shape=(worlds, base.shape[1]), strides=(0, base.strides[1]), device=device
+    )
+    shared.owner = base  # keeps the memory alive
+    return shared

@@ -75,6 +75,13 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
     return bars
 
 
+class State(NamedTuple):
+    """Where an articulated System is: coordinates (worlds, nq) and velocities (worlds, nv)."""
+
+    q: Any
+    v: Any
+
+
 class System(ABC):
     """Anything with ``step`` and ``pullback``.
 
@@ -90,6 +97,12 @@ class System(ABC):
     nu: int
     dtype: str
     device: str
+    state_type: type = State
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """How many numbers each field of a state has, in one world: the bindings ask. Here those of a State."""
+        return self.nq, self.nv
 
     @abstractmethod
     def step(self, state, control, params: Mapping | None = None):
@@ -98,6 +111,10 @@ class System(ABC):
     @abstractmethod
     def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
         """Cotangents of state, control and parameters from that of the next state."""
+
+    def default_controls(self, steps: int) -> np.ndarray:
+        """Controls (steps, worlds, nu) of a motion that nobody controls."""
+        return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
 
     def hold_params(self, given: Mapping | None = None):
         """The parameters as they are now, with those given in place of some, to be passed as ``params`` later."""
@@ -184,7 +201,10 @@ class SteppedBackward:
         self.params_bar: dict[str, np.ndarray] = {}
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
+        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
+
+        The state at ``end`` is the last of them; its own cotangent is already carried, and states_bar may end before.
+        """
         for t in reversed(range(first, end)):
             state = type(states)(*(field[t - first] for field in states))
             bars = self.system.pullback(state, self.controls[t], self.carry, self.given)
@@ -198,10 +218,3 @@ class SteppedBackward:
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
         return refuse_overflow(Bars(self.carry, self.controls_bar, Named(self.params_bar)), str(self.system.dtype))
-
-
-class State(NamedTuple):
-    """Where an articulated System is: coordinates (worlds, nq) and velocities (worlds, nv)."""
-
-    q: Any
-    v: Any

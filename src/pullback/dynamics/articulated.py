@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +24,10 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.errors import PullbackError
+from pullback.core.launch import cores_to_use, launch
 from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
-from pullback.dynamics.launch import Lane, launch
+from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
@@ -125,11 +125,7 @@ class Articulated(System):
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":
             return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS))]
-        if threads is None:
-            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if not isinstance(threads, int | np.integer) or threads < 1:
-            raise PullbackError(f"threads must be a whole number of at least 1, not {threads!r}")
-        bounds = np.linspace(0, self.worlds, min(threads, self.worlds) + 1).astype(int)
+        bounds = np.linspace(0, self.worlds, min(cores_to_use(threads), self.worlds) + 1).astype(int)
         return [self._lane(int(first), int(end), 1) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
 
     def _lane(self, first: int, end: int, slots: int) -> Lane:

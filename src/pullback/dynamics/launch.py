@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import warp as wp
 
-# Warp loads a kernel's module at its first launch, and not safely from several threads at once.
-_loading = threading.Lock()
-
-
-# CUDA threads a block. A thread works on a world of its own for a long time, so what counts is that the blocks of some
-# ten thousand worlds are spread over all multiprocessors.
-BLOCK = 64
-
-
-def launch(kernel, dim: int, inputs: list, device: str, **options) -> wp.Launch | None:
-    """wp.launch, one at a time in the whole process."""
-    with _loading:
-        return wp.launch(kernel, dim=dim, inputs=inputs, device=device, block_dim=BLOCK, **options)
+from pullback.core.launch import launch
 
 
 @dataclass

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
-import warp as wp
 
 from pullback.contact import Contact, Scene
 from pullback.contact.params import FIELDS, check_contact_parameter, contact_parameters, kernel_form, user_form
-from pullback.core.arrays import checked, to_numbers
-from pullback.core.errors import PullbackError, UnknownName
+from pullback.core.arrays import upload_per_world
+from pullback.core.errors import PullbackError
+from pullback.core.params import NamedParams, Parameter
 from pullback.core.system import Named
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
 from pullback.model.tangent import rotations
 from pullback.spatial import quat_bar_of_tangent
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One named array. Its value has this shape, or (worlds, *shape)."""
-
-    unit: str
-    axes: tuple[str, ...]
-    value: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.value.shape
 
 
 def parameters(model: Model, scene: Scene | None = None, contact: Contact | None = None) -> dict[str, Parameter]:
@@ -65,7 +51,7 @@ def parameters(model: Model, scene: Scene | None = None, contact: Contact | None
     return table
 
 
-class Params(Mapping):
+class Params(NamedParams):
     """``system.params``: read an array by name, or set one: ``system.params["mass"] = new_mass``.
 
     Arrays are read-only; set a changed copy, or one number for all entries. An array with a leading axis of size
@@ -73,67 +59,11 @@ class Params(Mapping):
     """
 
     def __init__(self, model: Model, worlds: int, scene: Scene | None = None, contact: Contact | None = None):
-        self._model, self._worlds, self._scene = model, worlds, scene
-        self._table = parameters(model, scene, contact)
-        self._values = {name: _frozen(np.array(entry.value, dtype=np.float64)) for name, entry in self._table.items()}
-        self.version = 0  # counts changes, so that derived arrays know when they are stale
+        self._model, self._scene = model, scene
+        super().__init__(parameters(model, scene, contact), worlds)
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._values[self._known(name)]
-
-    def __getattr__(self, name: str) -> np.ndarray:
-        if name.startswith("_") or name not in self._table:
-            raise AttributeError(name)
-        return self[name]
-
-    def __setattr__(self, name: str, value) -> None:
-        if name.startswith("_") or name == "version":
-            object.__setattr__(self, name, value)
-        else:
-            self[name] = value
-
-    def __setitem__(self, name: str, value) -> None:
-        shape = self._table[self._known(name)].shape
-        # Here alone: a parameter that is given to a rollout has a gradient of its own shape.
-        if shape and np.ndim(to_numbers(value, f"parameter {name!r}")) == 0:
-            value = np.full(shape, to_numbers(value, f"parameter {name!r}"))
-        self._values[name] = self.check(name, value)
-        self.version += 1
-
-    def __iter__(self):
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        rows = (f"  {n}: {self._values[n].shape} [{e.unit}]" for n, e in self._table.items())
-        return "Params(\n" + "\n".join(rows) + "\n)"
-
-    def unit(self, name: str) -> str:
-        return self._table[self._known(name)].unit
-
-    def axes(self, name: str) -> tuple[str, ...]:
-        """What the axes of this parameter count, without that of worlds, e.g. ("body", "axis")."""
-        return self._table[self._known(name)].axes
-
-    def is_per_world(self, name: str, value) -> bool:
-        """Whether a value of this parameter has an axis for worlds."""
-        shape = self._table[self._known(name)].shape
-        return to_numbers(value, f"parameter {name!r}").ndim > len(shape)
-
-    def _known(self, name: str) -> str:
-        if name not in self._table:
-            raise UnknownName(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
-        return name
-
-    def check(self, name: str, value) -> np.ndarray:
-        """The value as a read-only array, if a robot could have it."""
-        entry = self._table[self._known(name)]
-        shape, axes = entry.shape, entry.axes
-        if self.is_per_world(name, value):
-            shape, axes = (self._worlds, *shape), ("worlds", *axes)
-        array = checked(value, shape, "float64", f"parameter {name!r}", axes).copy()
+    def check_value(self, name: str, array: np.ndarray) -> None:
+        """Refuses what no robot could have."""
         if name == "mass":
             bodies = np.arange(self._model.nbody) > 0  # the world's own mass is of no account
             wrong = (array < 0) | ((array == 0) & (self._model.body_mass > 0))
@@ -152,7 +82,6 @@ class Params(Mapping):
             found = check_contact_parameter(self._scene, name, array)
             if found is not None:
                 self._refuse(name, *found)
-        return _frozen(array)
 
     def _refuse(self, name: str, wrong: np.ndarray, why: str, item: int | None = None) -> None:
         """An error that names the first place where ``wrong`` is true; ``item`` stands for the first axis."""
@@ -173,11 +102,6 @@ class Params(Mapping):
         }.get(axis, ())
         where = "" if item is None else f" of {names[item]!r}" if names else f" at {axis} {item}"
         raise PullbackError(f"parameter {name!r}{where}{world} {why}")
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.setflags(write=False)
-    return array
 
 
 def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:
@@ -219,7 +143,7 @@ class KernelParams:
         self.struct = module.Params()
         for name, variable in module.Params.vars.items():
             array = self._kernel_form(name)
-            setattr(self.struct, name, self._upload(array, variable.type.dtype))
+            setattr(self.struct, name, upload_per_world(array, variable.type.dtype, worlds, precision, device))
 
     def _batched(self, name: str) -> np.ndarray:
         """The user's array with a leading axis of 1 or worlds."""
@@ -267,21 +191,6 @@ class KernelParams:
         fluid = np.zeros((max(len(density), len(viscosity), len(wind)), 2, 3))
         fluid[:, 0, 0], fluid[:, 0, 1], fluid[:, 1] = density, viscosity, wind
         return fluid
-
-    def _upload(self, array: np.ndarray, dtype) -> wp.array:
-        """An array [world, item]; one all worlds share is stored once and has a stride of zero along worlds."""
-        base = wp.array(np.ascontiguousarray(array, dtype=self.precision), dtype=dtype, device=self.device, ndim=2)
-        if len(array) == self.worlds:
-            return base
-        shared = wp.array(
-            ptr=base.ptr,
-            dtype=dtype,
-            shape=(self.worlds, base.shape[1]),
-            strides=(0, base.strides[1]),
-            device=self.device,
-        )
-        shared.owner = base  # keeps the memory alive
-        return shared
 
     def zero_bars(self):
         """A struct of cotangents, one set a world: summing them in a fixed order keeps results reproducible."""

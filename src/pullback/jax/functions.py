@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.core.system import State, System
+from pullback.core.system import System
 from pullback.rollout import Run
 from pullback.rollout import rollout as roll
 
@@ -33,6 +33,8 @@ def rollout(
 ) -> tuple[jax.Array, jax.Array]:
     """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
 
+    Of another System than a robot, q and v are the two fields of its state, such as T and s of heat.
+
     system:    is closed over, not traced. What ``params`` does not replace is read from it whenever the function runs.
     q0:        (worlds, nq) [m, rad, quaternions wxyz]
     v0:        (worlds, nv) [m/s, rad/s]
@@ -49,8 +51,9 @@ def rollout(
             "the System is float64, but JAX is limited to float32: call "
             'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
         )
-    q0 = _checked(system, "q0", q0, ("worlds", "nq"), (system.worlds, system.nq))
-    v0 = _checked(system, "v0", v0, ("worlds", "nv"), (system.worlds, system.nv))
+    nq, nv = system.state_sizes
+    q0 = _checked(system, "q0", q0, ("worlds", "nq"), (system.worlds, nq))
+    v0 = _checked(system, "v0", v0, ("worlds", "nv"), (system.worlds, nv))
     controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
     known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
     params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
@@ -127,7 +130,8 @@ class _Forward:
         q0, v0, controls = (np.asarray(x) for x in (q0, v0, controls))
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
-            run = roll(self.system, State(q0, v0), controls, checkpoint_every=self.every, params=params)
+            start = self.system.state_type(q0, v0)
+            run = roll(self.system, start, controls, checkpoint_every=self.every, params=params)
             return *(to_numpy(x) for x in run.states), np.int32(_version_of(self.system))
 
 
@@ -145,8 +149,10 @@ class _Backward:
         q, v, controls, q_bar, v_bar = (np.asarray(x) for x in (q, v, controls, q_bar, v_bar))
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
-            run = Run(self.system, State(q, v), controls, self.every, params)
-            bars = run.pullback(q_bar=q_bar, v_bar=v_bar, wants_params=bool(params))
+            kept = self.system.state_type(q, v)
+            run = Run(self.system, kept, controls, self.every, params)
+            given = {f"{name}_bar": bar for name, bar in zip(kept._fields, (q_bar, v_bar), strict=True)}
+            bars = run.pullback(**given, wants_params=bool(params))
             params_bar = {
                 name: to_numpy(bars.params[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()
             }

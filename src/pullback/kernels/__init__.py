@@ -13,6 +13,7 @@ Inside this directory a module imports only from those above it:
 scalar, spatial, tree, forces, sweeps, gyroscopic; shapes, support, features, narrow, narrow_box, convex_gap,
 convex_pairs; flavour, collide, rows, law, materials, convex, compliant, constrained, impulse, impulse_adjoint,
 composites, impulse_rows_adjoint; then the kernels (step, step_adjoint, algorithms, report).
+Heat has modules of its own: heat, heat_cores; then the kernels (heat_path, heat_lanes, heat_phases, heat_implicit).
 """
 
 import functools

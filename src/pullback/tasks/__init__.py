@@ -1,9 +1,22 @@
 """Named problems, and the means to write one's own."""
 
-from pullback.tasks import golf, grasp, hop, identify, racecar, throw
+from pullback.tasks import (
+    golf,
+    grasp,
+    heat_treatment,
+    hop,
+    identify,
+    identify_material,
+    laser_history,
+    melt_pool,
+    racecar,
+    throw,
+)
 from pullback.tasks.chain import solve
+from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.residuals import Recording, Residuals
-from pullback.tasks.task import Camera, Loss, Task
+from pullback.tasks.schedules import Network, Schedule
+from pullback.tasks.task import Camera, Curves, Loss, Task
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, Parameters
 
@@ -15,18 +28,28 @@ TASKS = {
     "hop": hop.hop,
     "grasp": grasp.grasp,
     "identify": identify.identify,
+    "laser-history": laser_history.laser_history,
+    "heat-treatment": heat_treatment.heat_treatment,
+    "identify-material": identify_material.identify_material,
+    "melt-pool": melt_pool.melt_pool,
+    "melt-pool-timing": melt_pool.melt_pool_timing,
 }
 
 __all__ = [
     "TASKS",
     "Camera",
     "Controls",
+    "Curves",
     "Factors",
+    "Front",
     "Loss",
+    "Network",
     "Parameters",
     "Recording",
     "Residuals",
+    "Schedule",
     "Task",
     "Tracking",
+    "pareto",
     "solve",
 ]

@@ -30,6 +30,16 @@ class Loss(NamedTuple):
     controls_bar: np.ndarray | None = None
 
 
+class Curves(NamedTuple):
+    """Lines to draw of what was found: ``values`` (n,) by what to call them, over x (n,)."""
+
+    name: str  # of the picture
+    x: np.ndarray
+    values: Mapping[str, np.ndarray]
+    xlabel: str
+    ylabel: str
+
+
 @dataclass(frozen=True)
 class Camera:
     """Where a picture is taken from [m], and what it looks at."""
@@ -57,6 +67,7 @@ class Task:
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
     ghost:        coordinates (nq,) of the wanted end, drawn translucent
+    curves:       of a run of what was found, pictures to draw
     """
 
     name: str
@@ -77,6 +88,7 @@ class Task:
     baseline_iterations: int = 500
     camera: Camera | None = None
     ghost: np.ndarray | None = None
+    curves: Callable[[Run], list[Curves]] | None = None
 
     def __post_init__(self):
         if not isinstance(self.system, System):

@@ -11,7 +11,7 @@ import warp as wp
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.core.system import State, System
+from pullback.core.system import System
 from pullback.rollout import Run
 from pullback.rollout import rollout as roll
 
@@ -22,9 +22,11 @@ def rollout(
     v0: torch.Tensor,
     controls: torch.Tensor,
     params: Mapping | None = None,
-    checkpoint_every: int = 1,
+    checkpoint_every: int | str | tuple[int, ...] = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
+
+    Of another System than a robot, q and v are the two fields of its state, such as T and s of heat.
 
     q0:        (worlds, nq) [m, rad, quaternions wxyz]
     v0:        (worlds, nv) [m/s, rad/s]
@@ -32,7 +34,8 @@ def rollout(
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Tensors that
                require a gradient get one; without any, the time that parameter gradients take is saved.
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again on the way back; the gradient is the same in about 1/k of the memory.
+               are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
+               as in :func:`pullback.rollout`.
     """
     for name, tensor in (("q0", q0), ("v0", v0), ("controls", controls)):
         _check(system, name, tensor)
@@ -71,7 +74,8 @@ class _Rollout(torch.autograd.Function):
         ctx.system, ctx.every, ctx.names = system, every, names
         with _stream(system):
             ctx.held = system.hold_params({**constants, **dict(zip(names, map(to_numpy, tensors), strict=True))})
-            run = roll(system, State(_lend(q0), _lend(v0)), _lend(controls), checkpoint_every=every, params=ctx.held)
+            start = system.state_type(_lend(q0), _lend(v0))
+            run = roll(system, start, _lend(controls), checkpoint_every=every, params=ctx.held)
             q, v = (_take(x) for x in run.states)
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
         ctx.save_for_backward(q, v, controls, *tensors)
@@ -85,8 +89,10 @@ class _Rollout(torch.autograd.Function):
         q, v, controls, *tensors = ctx.saved_tensors
         wants_q, wants_v, wants_controls, *wants = ctx.needs_input_grad[4:]
         with _stream(ctx.system):
-            run = Run(ctx.system, State(_lend(q), _lend(v)), _lend(controls), ctx.every, ctx.held)
-            bars = run.pullback(q_bar=_lend(q_bar), v_bar=_lend(v_bar), wants_params=any(wants))
+            kept = ctx.system.state_type(_lend(q), _lend(v))
+            run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held)
+            given = {f"{name}_bar": _lend(bar) for name, bar in zip(kept._fields, (q_bar, v_bar), strict=True)}
+            bars = run.pullback(**given, wants_params=any(wants))
             q0_bar = _take(bars.state[0]) if wants_q else None
             v0_bar = _take(bars.state[1]) if wants_v else None
             controls_bar = _take(bars.controls) if wants_controls else None

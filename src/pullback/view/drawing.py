@@ -35,6 +35,14 @@ STRONG = 75  # per cent of all arrows are shorter than a strong one
 TOUCHING = 1e-4
 HARDEST_WITHIN = 0.05  # so much earlier may be what is shown of contacts [s]
 CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])  # of a box
+# Colours (256, 3) from cold to hot, from 0 to 1: steel, violet, red, orange, nearly white.
+PALETTE = np.stack(
+    [
+        np.interp(np.linspace(0, 1, 256), (0, 0.25, 0.5, 0.75, 1), channel)
+        for channel in ((0.42, 0.40, 0.80, 0.98, 1.0), (0.47, 0.18, 0.20, 0.62, 0.97), (0.54, 0.42, 0.17, 0.12, 0.78))
+    ],
+    axis=1,
+)
 BALL_SHARE = 0.6  # of an arrow's width: the radius of the ball that marks a contact [1]
 
 
@@ -85,6 +93,12 @@ class Drawing:
     losses: np.ndarray = _none()  # (iterations,)
     camera: np.ndarray = _none(3)  # (2, 3) eye and what it looks at [m]
 
+    # Meshes whose colour changes over their surface and with time, a part that is heated say, and grows.
+    paint: np.ndarray = _none(0, dtype=np.uint8)  # (frames, all vertices) of all meshes, from 0 to 255 on PALETTE
+    paint_range: np.ndarray = _none()  # (2,) what 0 and 255 stand for, in paint_unit
+    paint_unit: str = ""
+    face_times: np.ndarray = _none(2)  # (all faces, 2) from when and until when a face is seen [s]; all faces if none
+
     # --- shapes -------------------------------------------------------------------------------------------------------
 
     @property
@@ -121,6 +135,23 @@ class Drawing:
         if self.shape_kind[shape] == "mesh":
             return self.meshes[self.shape_mesh[shape]]
         return simple_surface(str(self.shape_kind[shape]), tuple(map(float, self.shape_size[shape])))
+
+    def painted(self, shape: int) -> bool:
+        """Whether the colours of a shape are those of ``paint``."""
+        return len(self.paint) > 0 and self.shape_kind[shape] == "mesh"
+
+    def paint_at(self, frame: int, shape: int) -> np.ndarray:
+        """Colours (n, 3) from 0 to 1 of the vertices of a painted shape's surface."""
+        first = int(self.mesh_sizes[: self.shape_mesh[shape], 0].sum())
+        return PALETTE[self.paint[frame, first + self.surface(shape).source]]
+
+    def faces_seen(self, frame: int, shape: int) -> np.ndarray:
+        """Which faces of a painted shape are there (m,) bool."""
+        first, count = int(self.mesh_sizes[: self.shape_mesh[shape], 1].sum()), len(self.surface(shape).faces)
+        if not len(self.face_times):
+            return np.ones(count, dtype=bool)
+        since, until = self.face_times[first : first + count].T
+        return (since <= self.times[frame]) & (self.times[frame] < until)
 
     def half_box(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
         """The middle and the half edges of the box around a shape, in the shape's frame [m]."""
@@ -277,6 +308,7 @@ class Drawing:
             contact_pos=np.concatenate([pos for pos, _ in contacts]),
             contact_force=np.concatenate([force for _, force in contacts]),
             body_gradients=self.body_gradients[kept] if len(self.body_gradients) else self.body_gradients,
+            paint=self.paint[kept] if len(self.paint) else self.paint,
         )
 
 

@@ -21,6 +21,7 @@ class Surface(NamedTuple):
     vertices: np.ndarray  # (n, 3) float32 [m]
     normals: np.ndarray  # (n, 3) int8, of length 127: finer than anyone sees
     faces: np.ndarray  # (m, 3) int32, counter-clockwise from outside
+    source: np.ndarray  # (n,) int32, which of the vertices that it was made from
 
 
 def surface(vertices: np.ndarray, faces: np.ndarray) -> Surface:
@@ -28,7 +29,8 @@ def surface(vertices: np.ndarray, faces: np.ndarray) -> Surface:
     quantised = np.round(crease_normals(vertices, faces) * 127.0).astype(np.int64)
     unique, indices = np.unique(np.column_stack([faces.reshape(-1, 1), quantised]), axis=0, return_inverse=True)
     at = np.asarray(vertices, dtype=np.float32)[unique[:, 0]]
-    return Surface(at, unique[:, 1:].astype(np.int8), indices.reshape(-1, 3).astype(np.int32))
+    source = unique[:, 0].astype(np.int32)
+    return Surface(at, unique[:, 1:].astype(np.int8), indices.reshape(-1, 3).astype(np.int32), source)
 
 
 def crease_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:

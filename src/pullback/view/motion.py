@@ -24,10 +24,16 @@ FORMAT = "pullback motion 1"
 PREFIX = "draw_"
 # Kinds of dtypes, as NumPy calls them, of the fields that are not simply numbers.
 DTYPES = {
-    "U": ("title", "shape_kind"),
+    "U": ("title", "shape_kind", "paint_unit"),
     "b": ("body_moves",),
-    "iu": ("worlds", "shape_mesh", "shape_body", "mesh_faces", "mesh_sizes", "contact_frame"),
+    "iu": ("paint", "worlds", "shape_mesh", "shape_body", "mesh_faces", "mesh_sizes", "contact_frame"),
 }
+# What files of earlier versions lack: nothing is painted then.
+UNPAINTED = {
+    "paint": np.zeros((0, 0), np.uint8), "paint_range": np.zeros(0), "paint_unit": np.array(""),
+    "face_times": np.zeros((0, 2)),
+}  # fmt: skip
+REQUIRED = {PREFIX + field.name for field in fields(Drawing) if field.name not in UNPAINTED}
 KINDS = ("plane", "sphere", "capsule", "cylinder", "box", "mesh")
 
 
@@ -87,7 +93,8 @@ def load_motion(path) -> Drawing:
                 raise PullbackError(
                     f"{str(path)!r} holds nothing to draw: write it with 'pullback simulate' or 'pullback optimize'"
                 )
-            held = {field.name: file[PREFIX + field.name] for field in fields(Drawing)}
+            wanted = [field.name for field in fields(Drawing) if PREFIX + field.name in known | REQUIRED]
+            held = UNPAINTED | {name: file[PREFIX + name] for name in wanted}
     except PullbackError:
         raise
     except FileNotFoundError:
@@ -100,7 +107,8 @@ def load_motion(path) -> Drawing:
         raise PullbackError(f"{str(path)!r} cannot be read as a motion file: {error}") from None
     if problem := _problem(held):
         raise PullbackError(f"{str(path)!r} is not a sound motion file: {problem}")
-    return Drawing(**{**held, "title": str(held["title"]), "worlds": int(held["worlds"])})
+    texts = {name: str(held[name]) for name in ("title", "paint_unit")}
+    return Drawing(**{**held, **texts, "worlds": int(held["worlds"])})
 
 
 def _problem(held: dict[str, np.ndarray]) -> str:
@@ -111,6 +119,8 @@ def _problem(held: dict[str, np.ndarray]) -> str:
     frames, shapes, bodies = held["times"].size, held["shape_kind"].size, held["body_moves"].size
     copies = held["poses"].shape[1] if held["poses"].ndim == 4 else 0
     meshes, contacts = held["mesh_sizes"].size // 2, held["contact_frame"].size
+    vertices, faces = held["mesh_vertices"].size // 3, held["mesh_faces"].size // 3
+    painted = bool(held["paint"].size)
     gradients = held["body_gradients"].shape
     if len(gradients) != 3 or gradients[0]:
         gradients = (frames, bodies, 3)
@@ -118,7 +128,9 @@ def _problem(held: dict[str, np.ndarray]) -> str:
         **{"title": (), "worlds": (), "times": (frames,), "poses": (frames, copies, bodies, 7)},
         **{"shape_kind": (shapes,), "shape_size": (shapes, 3), "shape_mesh": (shapes,), "shape_body": (shapes,)},
         **{"shape_pos": (shapes, 3), "shape_quat": (shapes, 4), "shape_colours": (shapes, 2, 4)},
-        **{"mesh_vertices": (held["mesh_vertices"].size // 3, 3), "mesh_faces": (held["mesh_faces"].size // 3, 3)},
+        **{"mesh_vertices": (vertices, 3), "mesh_faces": (faces, 3), "paint_unit": ()},
+        **{"paint": (frames, vertices) if painted else (0, 0), "paint_range": (2 * painted,)},
+        **{"face_times": (faces if held["face_times"].size else 0, 2)},
         **{"mesh_sizes": (meshes, 2), "body_moves": (bodies,), "body_com": (bodies, 3), "body_gradients": gradients},
         **{"contact_frame": (contacts,), "contact_pos": (contacts, 3), "contact_force": (contacts, 3)},
         **{"losses": (held["losses"].size,), "camera": (2 if held["camera"].size else 0, 3)},

@@ -38,6 +38,51 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
     return _write(figure, path)
 
 
+def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path:
+    """Write several lines, (n,) each by what to call them, over x (n,) as a PNG picture at ``path``; returns that path.
+
+    The last one is what should be seen first.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    lines = {str(label): np.asarray(y, dtype=np.float64) for label, y in values.items()}
+    if not lines or x.ndim != 1 or not x.size or any(y.shape != x.shape for y in lines.values()):
+        shapes = ", ".join(f"{label} {y.shape}" for label, y in lines.items())
+        raise PullbackError(f"x and all lines must have the same length, at least 1, not {x.shape} and {shapes}")
+    figure, (axes,) = _figure((7.0, 4.2), 1)
+    # Two lines are a comparison; of more, all count alike.
+    colours = [TRUTH_COLOUR, CURVE_COLOUR][-len(lines) :] if len(lines) < 3 else [None] * len(lines)
+    for (label, y), colour in zip(lines.items(), colours, strict=True):
+        axes.plot(x, y, color=colour, linewidth=1.8 if len(lines) < 3 else 1.2, label=label)
+    if len(lines) > 1:
+        axes.legend(loc="best", fontsize=8, frameon=False)
+    _title(axes, title)
+    axes.set_xlabel(xlabel, color=TEXT_COLOUR, parse_math=False)
+    axes.set_ylabel(ylabel, color=TEXT_COLOUR, parse_math=False)
+    return _write(figure, path)
+
+
+def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Path:
+    """Write a Pareto front, values (m, 2 or 3), as a PNG picture at ``path`` and return that path.
+
+    best: (m,) bool, which of them no other surpasses in all. The third value is the colour.
+    """
+    values, best = np.asarray(values, dtype=np.float64), np.asarray(best, dtype=bool)
+    if values.ndim != 2 or values.shape[1] not in (2, 3) or best.shape != (len(values),) or not len(values):
+        raise PullbackError(f"values must have shape (m, 2) or (m, 3) and best (m,), not {values.shape}, {best.shape}")
+    if len(labels) != values.shape[1]:
+        raise PullbackError(f"there must be {values.shape[1]} labels, not {len(labels)}")
+    figure, (axes,) = _figure((7.0, 4.2), 1)
+    axes.plot(*values[~best, :2].T, "x", color=TEXT_COLOUR, markersize=5, alpha=0.5)
+    colour = {"c": values[best, 2], "cmap": "viridis"} if values.shape[1] == 3 else {"color": CURVE_COLOUR}
+    points = axes.scatter(*values[best, :2].T, s=40, **colour)
+    if values.shape[1] == 3:
+        figure.colorbar(points, ax=axes).set_label(labels[2], color=TEXT_COLOUR, parse_math=False)
+    _title(axes, title)
+    axes.set_xlabel(labels[0], color=TEXT_COLOUR, parse_math=False)
+    axes.set_ylabel(labels[1], color=TEXT_COLOUR, parse_math=False)
+    return _write(figure, path)
+
+
 def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, truth=None) -> Path:
     """Write estimates (n,) with their intervals as a PNG picture at ``path``, one line each, and return that path.
 

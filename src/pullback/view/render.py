@@ -86,6 +86,8 @@ class Renderer:
                 if copy and not ghost:
                     colour = colour * (1, 1, 1, OTHER_WORLD_ALPHA)
                 part = _placed(drawing.surface(shape), at, turn, np.ones(3), colour)
+                if drawing.painted(shape) and not ghost:
+                    part = _painted(part, drawing, frame, shape)
                 (solid if colour[3] > 0.999 else clear).append(part)
         if "forces" in self.layers:
             solid += self._arrows(drawing.force_arrows(frame, since), FORCE_COLOUR)
@@ -165,6 +167,14 @@ def _placed(mesh: Surface, at, turn: np.ndarray, scale: np.ndarray, colour) -> _
     vertices = (mesh.vertices * scale) @ turn.T + at
     normals = (mesh.normals / (127.0 * scale)) @ turn.T
     return _Triangles(vertices[mesh.faces], normals[mesh.faces], np.tile(colour, (len(mesh.faces), 1)))
+
+
+def _painted(part: _Triangles, drawing: Drawing, frame: int, shape: int) -> _Triangles:
+    """The faces that are there, each in the mean colour of its corners."""
+    seen = drawing.faces_seen(frame, shape)
+    colours = part.colour[seen]
+    colours[:, :3] = drawing.paint_at(frame, shape)[drawing.surface(shape).faces[seen]].mean(axis=1)
+    return _Triangles(part.at[seen], part.normal[seen], colours)
 
 
 def _joined(parts: list[_Triangles], way: np.ndarray) -> _Triangles:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pullback.core.errors import PullbackError
-from pullback.view.drawing import Arrows, Drawing, draw
+from pullback.view.drawing import PALETTE, Arrows, Drawing, draw
 from pullback.view.meshes import Surface, simple_surface
 
 MAX_LOSS_POINTS = 1000  # the loss is drawn about 200 pixels wide
@@ -84,6 +84,25 @@ def _scene(drawing: Drawing) -> dict:
         "ball": _short(drawing.ball_radius),
         "camera": _short(drawing.camera),
         "loss": _thin(drawing.losses) if len(drawing.losses) else None,
+        "paint": _paint(drawing) if len(drawing.paint) else None,
+    }
+
+
+def _paint(drawing: Drawing) -> dict:
+    """Colours of the vertices of all meshes at every frame, (frames, n) uint8, and when their faces are seen (m, 2)."""
+    starts = np.cumsum([0, *drawing.mesh_sizes[:, 0]])
+    source = np.concatenate([start + mesh.source for start, mesh in zip(starts[:-1], drawing.meshes, strict=True)])
+    always = np.tile([-1.0, 2 * drawing.duration + 1.0], (len(drawing.mesh_faces), 1))
+    return {
+        "palette": _packed(np.round(255 * PALETTE), "u1"),
+        "range": _short(drawing.paint_range),
+        "unit": drawing.paint_unit,
+        "shades": _packed(drawing.paint[:, source], "u1"),
+        "times": _packed(drawing.face_times if len(drawing.face_times) else always, "<f4"),
+        "starts": [  # of the vertices and faces of each mesh
+            np.cumsum([0, *(len(mesh.vertices) for mesh in drawing.meshes)]).tolist(),
+            np.cumsum([0, *drawing.mesh_sizes[:, 1]]).tolist(),
+        ],
     }
 
 

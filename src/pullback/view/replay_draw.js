@@ -12,6 +12,7 @@ layout(location = 3) in vec4 placeAndStretch;
 layout(location = 4) in vec4 turn;
 layout(location = 5) in vec3 scale;
 layout(location = 6) in vec4 colour;
+layout(location = 7) in vec4 paint; // its last number says whether there is any
 uniform mat4 projection;
 out vec3 world, facing;
 out vec4 tint;
@@ -19,7 +20,7 @@ vec3 turned(vec3 v) { return v + 2.0 * cross(turn.yzw, cross(turn.yzw, v) + turn
 void main() {
   world = placeAndStretch.xyz + turned(position * scale + vec3(0, 0, end * placeAndStretch.w));
   facing = turned(normal / scale);
-  tint = colour;
+  tint = vec4(mix(colour.rgb, paint.rgb, paint.a), colour.a);
   gl_Position = projection * vec4(world, 1);
 }`;
 const SHADE = `#version 300 es
@@ -237,6 +238,52 @@ for (const batch of batches.values()) {
     gl.vertexAttribDivisor(slot, 1);
   }
 }
+// Meshes that change colour: shades of their vertices are looked up on the palette and blended between two frames, and
+// faces that are not there at that time are left out.
+gl.vertexAttrib4f(7, 0, 0, 0, 0); // all else has no paint
+const palette = scene.paint && new Uint8Array(bytes(scene.paint.palette));
+const shades = scene.paint && new Uint8Array(bytes(scene.paint.shades));
+const faceTimes = scene.paint && new Float32Array(bytes(scene.paint.times));
+for (const batch of batches.values()) {
+  const mesh = Number(batch.shape.slice(5));
+  if (!scene.paint || batch.layer || !batch.shape.startsWith("mesh") || mesh >= scene.meshes.length - 1) continue;
+  const [vertices, faces] = scene.paint.starts, count = vertices[mesh + 1] - vertices[mesh];
+  batch.paint = {
+    first: vertices[mesh], times: faceTimes.subarray(2 * faces[mesh], 2 * faces[mesh + 1]),
+    all: new Uint32Array(bytes(scene.meshes[mesh].indices)), colours: new Uint8Array(4 * count),
+    colourBuffer: gl.createBuffer(), indexBuffer: gl.createBuffer(),
+  };
+  gl.bindVertexArray(batch.array);
+  gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, batch.paint.indexBuffer);
+  gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, batch.paint.all, gl.DYNAMIC_DRAW);
+  gl.bindBuffer(gl.ARRAY_BUFFER, batch.paint.colourBuffer);
+  gl.bufferData(gl.ARRAY_BUFFER, batch.paint.colours.byteLength, gl.DYNAMIC_DRAW);
+  gl.enableVertexAttribArray(7);
+  gl.vertexAttribPointer(7, 4, gl.UNSIGNED_BYTE, true, 0, 0);
+}
+function paintBatch(batch, time) {
+  const {first, times, all, colours, colourBuffer, indexBuffer} = batch.paint;
+  const [before, after, share] = frameBefore(time), perFrame = shades.length / scene.frames;
+  for (let i = 0; i < colours.length / 4; i++) {
+    const a = shades[before * perFrame + first + i], b = shades[after * perFrame + first + i];
+    const shade = Math.round(a + share * (b - a));
+    for (let k = 0; k < 3; k++) colours[4 * i + k] = palette[3 * shade + k];
+    colours[4 * i + 3] = 255;
+  }
+  gl.bindBuffer(gl.ARRAY_BUFFER, colourBuffer);
+  gl.bufferSubData(gl.ARRAY_BUFFER, 0, colours);
+  const seen = new Uint32Array(all.length);
+  let count = 0;
+  for (let face = 0; face < all.length / 3; face++) {
+    if (time < times[2 * face] || time >= times[2 * face + 1]) continue;
+    for (let k = 0; k < 3; k++) seen[count++] = all[3 * face + k];
+  }
+  gl.bindVertexArray(batch.array);
+  gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, indexBuffer);
+  gl.bufferSubData(gl.ELEMENT_ARRAY_BUFFER, 0, seen.subarray(0, count));
+  batch.count = count;
+  gl.bindVertexArray(null);
+}
 const emptyArray = gl.createVertexArray(), floorArray = gl.createVertexArray();
 gl.bindVertexArray(floorArray);
 gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
@@ -256,6 +303,7 @@ function placeInstances(time) {
     });
     gl.bindBuffer(gl.ARRAY_BUFFER, batch.buffer);
     gl.bufferSubData(gl.ARRAY_BUFFER, 0, batch.data);
+    if (batch.paint) paintBatch(batch, time);
   }
 }
 function placeArrows(batch, frame) {

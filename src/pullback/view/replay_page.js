@@ -238,6 +238,14 @@ if (scene.loss) {
   element("loss").hidden = false;
 }
 
+if (scene.paint) { // what the colours mean
+  const [low, high] = document.querySelectorAll("#legend span"), stops = [];
+  for (let i = 0; i < 256; i += 15) stops.push(`rgb(${palette.slice(3 * i, 3 * i + 3).join(",")})`);
+  document.querySelector("#legend i").style.background = `linear-gradient(90deg, ${stops.join(",")})`;
+  [low, high].forEach((end, k) => { end.textContent = `${Math.round(scene.paint.range[k])} ${scene.paint.unit}`; });
+  element("legend").hidden = false;
+}
+
 element("bar").classList.toggle("still", !(scene.duration > 0));
 element("scrub").max = scene.duration || 1;
 element("follow").setAttribute("aria-pressed", following);

@@ -203,7 +203,7 @@ class Viewer:
         camera.fov = 2 * math.atan(HALF_VIEW)
         self._world = scene.add_frame("/world", show_axes=False)
         self._make_floors()
-        self._copies, self._bodies = [], {}
+        self._copies, self._bodies, self._painted = [], {}, []
         moving = set(np.flatnonzero(drawing.body_moves).tolist())
         for copy in range(drawing.copies):
             self._copies.append(scene.add_frame(f"/world/robot {copy}", show_axes=False))
@@ -226,6 +226,9 @@ class Viewer:
         if not drawing.body_moves[body]:
             pos, quat = drawing.place(0, 0, shape)
         mesh = drawing.surface(shape)
+        if drawing.painted(shape) and copy == 0:  # made anew at every frame, with its colours
+            self._painted.append((name, shape))
+            return
         self._server.scene.add_mesh_simple(
             name,
             mesh.vertices,
@@ -318,7 +321,22 @@ class Viewer:
         self._set("gradients", drawing.gradient_arrows(frame))
         # A robot that travels is followed by moving everything back, which leaves the camera to the user.
         self._world.position = -self._way[frame] if self._follow.value else np.zeros(3)
+        for name, shape in self._painted:
+            self._add_painted(name, shape, frame)
         self._shown = frame
+
+    def _add_painted(self, name: str, shape: int, frame: int) -> None:
+        import trimesh  # comes with viser
+
+        drawing, mesh = self._drawing, self._drawing.surface(shape)
+        colours = np.round(255 * drawing.paint_at(frame, shape)).astype(np.uint8)
+        part = trimesh.Trimesh(
+            mesh.vertices, mesh.faces[drawing.faces_seen(frame, shape)], vertex_colors=colours,
+            vertex_normals=mesh.normals / 127.0, process=False,
+        )  # fmt: skip
+        self._server.scene.add_mesh_trimesh(
+            name, part, position=drawing.shape_pos[shape], wxyz=drawing.shape_quat[shape]
+        )
 
     def _set(self, name: str, arrows: Arrows) -> None:
         node = self._arrows[name]
@@ -337,7 +355,7 @@ def _same_shapes(a: Drawing, b: Drawing) -> bool:
     if (a.copies, a.worlds, a.title) != (b.copies, b.worlds, b.title):
         return False
     names = ("shape_kind", "shape_size", "shape_mesh", "shape_body", "shape_pos", "shape_quat", "shape_colours")
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in (*names, "mesh_vertices"))
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in (*names, "mesh_vertices", "face_times"))
 
 
 def _rgb(colour) -> tuple[int, int, int]:

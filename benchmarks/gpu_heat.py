@@ -1,0 +1,107 @@
+"""What does heat cost on a GPU, and is it right there?
+
+    python benchmarks/gpu_heat.py [--json FILE] [--quick] [--only NAME ...]
+
+Needs an NVIDIA GPU; without one every figure is reported as absent.
+"""
+
+import time
+
+import numpy as np
+import warp as wp
+from common import Figure, main
+from heat_parts import STEPS, seed_part, wall
+
+import pullback as pb
+from pullback.core.arrays import to_numpy
+
+
+def absent(figures: dict[str, tuple[str, str]]):
+    for name, (unit, must) in figures.items():
+        yield Figure(name, None, unit, must, "", "absent: no GPU")
+
+
+def relative(a, b) -> float:
+    a, b = to_numpy(a), to_numpy(b)
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def right(quick: bool):
+    """In float64, against the CPU: a motion with births and melting, and its gradient."""
+    figures = {
+        f"{method} on CUDA, {steps} steps: {what}": ("", "<= 1e-9")
+        for method, steps in (("explicit", 200), ("implicit", 20))
+        for what in ("temperatures", "gradients")
+    }
+    if not wp.is_cuda_available():
+        yield from absent(figures)
+        return
+    for method, steps, dt in (("explicit", 200, 0.02), ("implicit", 20, 0.2)):
+        found = []
+        for device in ("cpu", "cuda"):
+            heat = wall(device=device, method=method, dt=dt)
+            run = pb.rollout(heat, heat.state(), heat.default_controls(steps), checkpoint_every="sqrt")
+            found.append((run.final.T, run.pullback(T_bar=np.ones((1, heat.n)))))
+        (cpu, cpu_grads), (cuda, cuda_grads) = found
+        yield Figure(
+            f"{method} on CUDA, {steps} steps: temperatures", relative(cuda, cpu), "", "<= 1e-9", "our CPU", ""
+        )
+        errors = {name: relative(cuda_grads.params[name], bar) for name, bar in cpu_grads.params.items()}
+        for k, name in enumerate(("power", "speed", "radius")):
+            errors[name] = relative(to_numpy(cuda_grads.controls)[..., k], to_numpy(cpu_grads.controls)[..., k])
+        worst = max(errors, key=errors.get)
+        note = f"worst: {worst}"
+        yield Figure(f"{method} on CUDA, {steps} steps: gradients", errors[worst], "", "<= 1e-9", "our CPU", note)
+
+
+@wp.kernel
+def square_bars(T: wp.array3d(dtype=wp.float32), weight: float, bars: wp.array3d(dtype=wp.float32)):
+    i, j, k = wp.tid()
+    bars[i, j, k] = weight * (T[i, j, k] - 800.0)
+
+
+def study(quick: bool):
+    """One gradient of a loss over all temperatures by all controls and parameters, checkpoints like the square root."""
+    steps = 1000 if quick else STEPS
+    names = {"gradient iteration of a printed part": ("s", "<= 5"), "its GPU memory": ("GB", "<= 1")}
+    if not wp.is_cuda_available():
+        yield from absent(names)
+        return
+    heat, controls = seed_part(steps, device="cuda")
+    count = (steps + 1) * heat.n
+
+    def bars(_steps, states):
+        result = wp.empty(states.T.shape, dtype=wp.float32, device="cuda")
+        wp.launch(square_bars, states.T.shape, inputs=[states.T, 2.0 / count, result], device="cuda")
+        return result
+
+    def gradient(n):
+        run = pb.rollout(heat, heat.state(), controls[:n], checkpoint_every="sqrt")
+        wp.synchronize()
+        middle = time.perf_counter()
+        grads = run.pullback(T_bar=bars)
+        wp.synchronize()
+        return grads, middle
+
+    gradient(100)  # compiles
+    free = wp.get_device("cuda").free_memory
+    taken = []
+    for _ in range(1 if quick else 3):
+        begin = time.perf_counter()
+        grads, middle = gradient(steps)
+        end = time.perf_counter()
+        taken.append((end - begin, middle - begin))
+    assert np.all(np.isfinite(to_numpy(grads.controls)))
+    seconds, forward = sorted(taken)[len(taken) // 2]
+    elements = len(heat.mesh.elements)
+    note = f"{elements} elements, {steps} steps, float32, median of {len(taken)}; forward {forward:.2f} s"
+    yield Figure("gradient iteration of a printed part", seconds, "s", "<= 5" if not quick else "", "", note)
+    yield Figure("(forward + backward) / forward", seconds / forward, "ratio", "<= 4", "", "")
+    used = (free - wp.get_device("cuda").free_memory) / 1e9
+    yield Figure(
+        "its GPU memory", max(used, 0.0), "GB", "<= 1", "", "what the allocator took on top of the first 100 steps"
+    )
+
+
+if __name__ == "__main__":
+    main({"right": right, "study": study})

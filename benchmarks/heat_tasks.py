@@ -1,0 +1,80 @@
+"""Are the studies of heat in printed parts solved, and how well?
+
+- ``laser-history``: a hidden random power curve from the temperatures of a wall, the power a network of time, Adam with
+  a rate of 0.01. The benchmark has 26,000 steps; the task itself has 1,000.
+- ``heat-treatment``: every probe 2 s in a band of temperatures.
+- ``identify-material``: four factors of a material from top temperatures with noise of 2 K; every seed is another
+  material and other noise.
+- ``melt-pool``: the depth of the pool through the turns of a path, against constant power.
+
+Run: python benchmarks/heat_tasks.py [--json FILE] [--quick]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from common import Figure, main
+
+from pullback.plan import Progress
+from pullback.tasks import TASKS, Task, solve
+
+LONG = 26_000  # steps of laser-history
+SEEDS = range(10)  # of identify-material
+
+
+def solved(task: Task, seed: int = 0) -> Progress:
+    """What ``pullback optimize NAME`` does, and a line about it."""
+    found = solve(task, target=None if task.judged else task.target, seed=seed)[-1]
+    text = f"{task.name}, seed {seed}: {found.stopped} after {found.iterations}, {found.figures[found.best]:.3g}"
+    print(f"{text} {task.unit}, {found.seconds:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def spent(found: Progress) -> str:
+    first, last = found.losses[0], found.losses[found.best]
+    return f"{found.iterations} iterations, {found.seconds:.0f} s, loss from {first:.3g} to {last:.3g}"
+
+
+def history_figures(steps: int) -> Iterator[Figure]:
+    task = TASKS["laser-history"](steps=steps, dtype="float32")
+    found = solved(task)
+    name = f"laser-history, {steps} steps"
+    yield Figure(f"{name}: error of the power", found.figures[found.best], "%", "<= 2", note=spent(found))
+    yield Figure(f"{name}: iterations until 2 %", found.iterations, "iterations", "<= 300")
+    yield Figure(f"{name}: time of an iteration", found.seconds / found.iterations, "s", note=repr(task.system))
+
+
+def treatment_figures() -> Iterator[Figure]:
+    found = solved(TASKS["heat-treatment"]())
+    worst = found.figures[found.best]
+    yield Figure("heat-treatment: worst probe, from the wanted time", worst, "%", "<= 5", note=spent(found))
+
+
+def material_figures(seeds: Iterable[int]) -> Iterator[Figure]:
+    results = [solved(TASKS["identify-material"](seed=seed), seed) for seed in seeds]
+    worst = np.array([found.figures[found.best] for found in results])
+    share, count = np.mean(worst <= 3), len(worst)
+    note = f"noise 2 K; {np.sum(worst <= 3)} of {count}; worst {worst.max():.2f} %, median {np.median(worst):.2f} %"
+    yield Figure("identify-material: seeds with all four within 3 %", share, "share", ">= 1", note=note)
+    seconds = np.median([found.seconds for found in results])
+    yield Figure("identify-material: time, median", seconds, "s", note=f"{results[0].iterations} iterations each")
+
+
+def pool_figures() -> Iterator[Figure]:
+    found = solved(TASKS["melt-pool"]())
+    ratio = found.figures[found.best]
+    yield Figure("melt-pool: variance of the depth", ratio, "ratio", "<= 0.1", peer="constant power", note=spent(found))
+
+
+def figures(quick: bool) -> Iterator[Figure]:
+    yield from treatment_figures()
+    yield from pool_figures()
+    yield from material_figures(list(SEEDS)[: 2 if quick else None])
+    yield from history_figures(1000 if quick else LONG)
+
+
+if __name__ == "__main__":
+    main(figures)

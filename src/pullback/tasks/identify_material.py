@@ -1,0 +1,110 @@
+"""What is this material really like? Conductivity, capacity, losses and absorptivity from noisy temperatures on top."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from pullback import thermal
+from pullback.core.arrays import to_numpy
+from pullback.plan import CMA, LBFGS
+from pullback.rollout import Run, rollout
+from pullback.tasks.laser_history import CELL, LAYER, LENGTH, SPEED, WIDTH
+from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.variables import Factors
+
+LAYERS, PLATE, MARGIN = 2, 3e-3, 2  # of the wall; height of the plate [m]; cells of it around the wall
+COOLING = 12.0  # how long the part is watched after printing [s]: losses are what is seen then
+POWER, RADIUS, CONVECTION = 160.0, 1.2e-3, 50.0  # [W], [m], [W/m²/K]
+DT = 0.02  # [s]
+OFF = (0.05, 0.25)  # how far the real material is from the handbook, at least and at most [1]
+MOST = 1.6  # times more or less than the handbook says, at most [1]
+NOISE = 2.0  # of a thermometer, standard deviation [K]
+EVERY = 5  # steps from one reading to the next
+# What is looked for. Density, emissivity and the latent heat are known: were they not, a common factor of all would be
+# free, since the temperatures would stay the same.
+GROUPS = {
+    "conductivity": ("conductivity", ...),
+    "heat capacity": ("capacity", ...),
+    "convection": ("convection", ...),
+    "absorptivity": ("absorptivity", ...),
+}
+EYE, LOOK = (0.03, -0.05, 0.03), (0.0, 0.0, 0.0)
+
+
+def experiment(device: str = "cpu") -> thermal.Heat:
+    """A low wall that is printed, and a laser that is off while it cools."""
+    mesh = thermal.printed(
+        np.ones((LENGTH, WIDTH)), CELL, layers=LAYERS, layer=LAYER, base=PLATE, base_cells=2, margin=MARGIN
+    )
+    middle = WIDTH / 2 * CELL
+    there = [(0.0, middle, LAYER), (LENGTH * CELL, middle, LAYER)]
+    back = [(x, y, 2 * LAYER) for x, y, _ in reversed(there)]
+    path = thermal.stack([thermal.follow(line, speed=SPEED) for line in (there, back)], travel=5 * SPEED)
+    born = thermal.births(mesh, path, reach=1.2 * CELL)
+    return thermal.Heat(
+        mesh, thermal.inconel_718(), path, born=born, dt=DT, convection=CONVECTION, spot_radius=RADIUS, power=POWER,
+        device=device,
+    )  # fmt: skip
+
+
+def identify_material(device: str = "cpu", seed: int = 0) -> Task:
+    heat, random = experiment(device), np.random.default_rng(seed)
+    steps = heat.steps_until(heat.toolpath.times[-1] + COOLING)
+    rows = np.arange(0, steps + 1, EVERY)
+    find = Factors(steps, GROUPS, heat.default_controls(steps)[:, 0], most=MOST)
+    truth = 1 + random.uniform(*OFF, len(GROUPS)) * random.choice([-1, 1], len(GROUPS))
+    top = np.flatnonzero(heat.mesh.nodes[:, 2] > heat.mesh.high[2] - 0.5 * LAYER)
+    # A node is read from when the material around it is there.
+    born = np.array([heat.born[np.any(heat.mesh.elements == node, axis=1)].min() for node in top])
+    times = heat.toolpath.times[0] + heat.dt * rows
+    seen = times[:, None] > born
+
+    @cache
+    def recorded() -> np.ndarray:
+        """Temperatures (rows, top nodes) [K] of the real part, as they were measured."""
+        controls, params = find.decode(heat, np.log(truth)[None])
+        exact = to_numpy(rollout(heat, heat.state(), controls, params=params).T)[rows][:, 0, top]
+        return exact + NOISE * random.standard_normal(exact.shape)
+
+    def loss(run: Run) -> Loss:
+        """Half the mean of squares, in units of the noise."""
+        apart = np.where(seen[:, None], to_numpy(run.T)[rows][:, :, top] - recorded()[:, None], 0.0) / NOISE
+        T_bar = np.zeros(run.T.shape)
+        T_bar[rows[:, None], :, top] = apart.transpose(0, 2, 1) / (NOISE * seen.sum())
+        return Loss((apart**2).sum(axis=(0, 2)) / (2 * seen.sum()), {"T_bar": T_bar})
+
+    def error(run: Run) -> np.ndarray:
+        """The largest of the four, against the truth [%]."""
+        names = [name for name, _ in GROUPS.values()]
+        values = [np.reshape(run.params.values[name], (run.system.worlds, -1))[:, 0] for name in names]
+        sheet = np.array([np.ravel(heat.params[name])[0] for name in names])
+        return 100 * np.abs(np.array(values) / (sheet * truth)[:, None] - 1).max(axis=0)
+
+    def curves(run: Run) -> list[Curves]:
+        """The reading in the middle of the top, and what it would be with the material that was found."""
+        middle = int(np.argmin(np.linalg.norm(heat.mesh.nodes[top] - heat.mesh.nodes[top].mean(axis=0), axis=1)))
+        there = seen[:, middle]
+        values = {"measured": recorded()[there, middle], "found": to_numpy(run.T)[rows[there], 0, top[middle]]}
+        return [Curves("temperature", times[there], values, "time [s]", "temperature in the middle of the top [K]")]
+
+    return Task(
+        name="identify-material",
+        about="find conductivity, capacity, convection and absorptivity from top temperatures with 2 K noise",
+        system=heat,
+        start=heat.state(),
+        find=find,
+        loss=loss,
+        figure=error,
+        target=3.0,
+        unit="% of the true value, at worst",
+        judged=True,
+        truth=truth,
+        method=LBFGS(first=0.1),
+        iterations=40,
+        baseline=CMA(spread=0.1),
+        baseline_iterations=60,
+        camera=Camera(EYE, LOOK),
+        curves=curves,
+    )

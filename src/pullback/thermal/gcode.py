@@ -1,0 +1,219 @@
+"""Toolpaths from G-code: of printers (E says when material is laid down) and of lasers (M3, M5 and S)."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.thermal.toolpath import Toolpath
+
+WORD = re.compile(r"([A-Z])\s*([+-]?(?:\d+\.?\d*|\.\d+))")
+# Codes that move nothing and switch no laser: planes, feed modes, fans, heaters, ends of programs, tool and unit notes.
+HARMLESS = {"G17", "G40", "G49", "G54", "G80", "G94"} | {
+    f"M{n}" for n in (0, 1, 2, 6, 7, 8, 9, 17, 18, 30, 73, 84, 104, 105, 106, 107, 109, 110, 117, 140, 141, 190, 191,
+                      201, 203, 204, 205, 220, 221, 400, 900)
+}  # fmt: skip
+
+
+@dataclass
+class _Machine:
+    """What the controller of the machine remembers from line to line."""
+
+    unit: float = 1e-3  # [m]
+    absolute: bool = True
+    absolute_e: bool = True
+    feed: float | None = None  # [m/s]
+    motion: str | None = None  # G0 to G3, which a line of bare coordinates repeats
+    place: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    e: float = 0.0
+    laser: bool = False
+    strength: float | None = None
+    times: list = field(default_factory=lambda: [0.0])
+    points: list = field(default_factory=list)
+    on: list = field(default_factory=list)  # S of the laser, or 1, or 0; one fewer than points
+
+
+def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolerance: float = 1e-5) -> Toolpath:
+    """The path of a G-code file, or of its text (it has a line break).
+
+    travel:     speed of G0 [m/s]; None for that of the last F, as simple machines do
+    tolerance:  how far straight pieces may be from an arc [m]
+
+    Known: G0, G1, G2, G3 (in the plane of x and y), G4, G20, G21, G90, G91, G92, M3, M4, M5, M82, M83, F, S and E. The
+    laser is on with M3 or M4, as strong as S against the largest S of the file, or on moves that feed material (E
+    rises). A line that is broken, or has a code that is not known, is an error that names it.
+    """
+    text, name = _text(source)
+    machine = _Machine()
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            _execute(machine, _words(line), travel, tolerance)
+        except PullbackError as error:
+            raise PullbackError(f"line {number} of {name}: {error}: {line.strip()!r}") from None
+    if len(machine.points) < 2:
+        raise PullbackError(f"{name} moves nothing")
+    strongest = max(machine.on)
+    if strongest <= 0:
+        raise PullbackError(f"{name} never switches the laser on: it needs M3 with S, or moves with E")
+    return Toolpath(machine.times, machine.points, [*(np.array(machine.on) / strongest), 0.0])
+
+
+def _text(source) -> tuple[str, str]:
+    if isinstance(source, str) and "\n" in source:
+        return source, "the G-code"
+    try:
+        with open(source, encoding="utf-8") as file:
+            return file.read(), repr(str(source))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PullbackError(f"G-code {str(source)!r} cannot be read: {error}") from None
+
+
+def _words(line: str) -> list[tuple[str, float]]:
+    """Letters and numbers of a line, without comments, line numbers and checksums."""
+    line = re.sub(r"\([^()]*\)", " ", line.split(";")[0]).split("*")[0].strip().upper()
+    if line in ("", "%"):
+        return []
+    if re.match(r"M117\b", line):  # a message for the display
+        return [("M", 117.0)]
+    words = [(letter, float(value)) for letter, value in WORD.findall(line)]
+    if WORD.sub("", line).strip():
+        raise PullbackError("not letters with a number each")
+    return [word for word in words if word[0] != "N"]
+
+
+def _execute(machine: _Machine, words: list, travel: float | None, tolerance: float) -> None:
+    codes = [f"{letter}{value:g}" for letter, value in words if letter in "GM"]
+    letters = [letter for letter, _ in words if letter not in "GM"]
+    if len(set(letters)) < len(letters):
+        raise PullbackError("a letter is there twice")
+    values = dict(words)
+    for name in ("G", "M"):
+        values.pop(name, None)
+    moves = [code for code in codes if code in ("G0", "G1", "G2", "G3")]
+    if len(moves) > 1:
+        raise PullbackError("two ways to move in one line")
+    for code in codes:
+        _set_mode(machine, code, values)
+    if "F" in values:
+        if values["F"] <= 0:
+            raise PullbackError("a feed F must be above zero")
+        machine.feed = values["F"] * machine.unit / 60
+    if "S" in values and "G4" not in codes and not set(codes) & HARMLESS:
+        if values["S"] < 0:
+            raise PullbackError("a strength S must not be negative")
+        machine.strength = values["S"]
+    if "G4" in codes:
+        _dwell(machine, values)
+    elif "G92" in codes:
+        _reset(machine, values)
+    else:
+        machine.motion = moves[0] if moves else machine.motion
+        if moves or (not codes and any(letter in values for letter in "XYZE")):
+            _move(machine, values, travel, tolerance)
+
+
+def _set_mode(machine: _Machine, code: str, values: dict) -> None:
+    if code in ("G0", "G1", "G2", "G3", "G4", "G92") or code in HARMLESS:
+        return
+    elif code in ("G20", "G21"):
+        machine.unit = 0.0254 if code == "G20" else 1e-3
+    elif code in ("G90", "G91"):
+        machine.absolute = machine.absolute_e = code == "G90"
+    elif code in ("M82", "M83"):
+        machine.absolute_e = code == "M82"
+    elif code in ("M3", "M4", "M5"):
+        machine.laser = code != "M5"
+    else:
+        raise PullbackError(f"{code} is not known")
+
+
+def _strength(machine: _Machine) -> float:
+    return (1.0 if machine.strength is None else machine.strength) if machine.laser else 0.0
+
+
+def _dwell(machine: _Machine, values: dict) -> None:
+    """P in milliseconds, or S in seconds."""
+    seconds = values.get("S", values.get("P", 0.0) / 1000)
+    if seconds < 0:
+        raise PullbackError("a dwell must not be negative")
+    if seconds > 0 and machine.points:
+        _go(machine, machine.place, seconds, _strength(machine))
+
+
+def _reset(machine: _Machine, values: dict) -> None:
+    """G92 gives the place where the machine is another name: that would bend the path, but of E it does not."""
+    if any(letter in values for letter in "XYZ"):
+        raise PullbackError("G92 of X, Y or Z is not known, only of E")
+    machine.e = values.get("E", 0.0)
+
+
+def _move(machine: _Machine, values: dict, travel: float | None, tolerance: float) -> None:
+    if machine.motion is None:
+        raise PullbackError("coordinates before any G0 or G1")
+    target = machine.place.copy()
+    for axis, letter in enumerate("XYZ"):
+        if letter in values:
+            target[axis] = values[letter] * machine.unit + (0.0 if machine.absolute else machine.place[axis])
+    fed = 0.0
+    if "E" in values:
+        fed = values["E"] - (machine.e if machine.absolute_e else 0.0)
+        machine.e += fed
+    if not machine.points:  # where the machine was before is not part of the path
+        machine.points.append(machine.place.copy())
+    route = [target] if machine.motion in ("G0", "G1") else _arc(machine, values, target, tolerance)
+    rapid = machine.motion == "G0"
+    speed = travel if rapid and travel is not None else machine.feed
+    if speed is None:
+        raise PullbackError("a move before any feed F" + (", and no travel speed is given" if rapid else ""))
+    strength = 0.0 if rapid else _strength(machine) or float(fed > 0)
+    for point in route:
+        length = float(np.linalg.norm(point - machine.place))
+        if length > 0:
+            _go(machine, point, length / speed, strength)
+
+
+def _go(machine: _Machine, point: np.ndarray, seconds: float, strength: float) -> None:
+    machine.times.append(machine.times[-1] + seconds)
+    machine.points.append(np.array(point))
+    machine.on.append(strength)
+    machine.place = np.array(point)
+
+
+def _arc(machine: _Machine, values: dict, target: np.ndarray, tolerance: float) -> list[np.ndarray]:
+    """Points along an arc, clockwise for G2, with z in equal steps."""
+    start, turn = machine.place, -1.0 if machine.motion == "G2" else 1.0
+    centre = _centre(machine, values, target, turn)
+    out, back = start[:2] - centre, target[:2] - centre
+    radius = float(np.hypot(*out))
+    if radius == 0 or abs(np.hypot(*back) - radius) > max(1e-3 * radius, 1e-5):
+        raise PullbackError("the ends of an arc are not at the same distance from its centre")
+    sweep = turn * (math.atan2(*back[::-1]) - math.atan2(*out[::-1])) % (2 * math.pi)
+    sweep = sweep if sweep > 1e-9 else 2 * math.pi  # back to where it began: a full circle
+    step = 2 * math.acos(max(1 - tolerance / radius, 0.0))
+    count = max(1, math.ceil(sweep / step))
+    route = []
+    for share in np.arange(1, count) / count:
+        angle = math.atan2(*out[::-1]) + turn * share * sweep
+        place = centre + radius * np.array([math.cos(angle), math.sin(angle)])
+        route.append(np.append(place, start[2] + share * (target[2] - start[2])))
+    return [*route, target]
+
+
+def _centre(machine: _Machine, values: dict, target: np.ndarray, turn: float) -> np.ndarray:
+    start = machine.place
+    if "I" in values or "J" in values:
+        return start[:2] + machine.unit * np.array([values.get("I", 0.0), values.get("J", 0.0)])
+    if "R" not in values:
+        raise PullbackError("an arc needs its centre, I and J, or its radius R")
+    chord = target[:2] - start[:2]
+    length, radius = float(np.hypot(*chord)), values["R"] * machine.unit
+    if not 0 < length <= 2 * abs(radius) * (1 + 1e-9):
+        raise PullbackError("an arc of this radius R does not reach from end to end")
+    height = math.sqrt(max(radius**2 - length**2 / 4, 0.0))
+    left = np.array([-chord[1], chord[0]]) / length  # of the chord; a negative R means the longer way round
+    return start[:2] + chord / 2 + math.copysign(height, radius) * turn * left

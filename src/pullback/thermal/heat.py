@@ -1,0 +1,451 @@
+"""Heat in a part that is being printed, as a System."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import (
+    PRECISIONS,
+    check_device,
+    check_precision,
+    checked,
+    empty,
+    from_device,
+    to_device,
+    to_numbers,
+    to_numpy,
+    zeros,
+)
+from pullback.core.errors import PullbackError
+from pullback.core.launch import cores_to_use, launch
+from pullback.core.system import Bars, Named, System, refuse_overflow
+from pullback.kernels import specialise
+from pullback.thermal.explicit import Explicit
+from pullback.thermal.geometry import Geometry, upload
+from pullback.thermal.implicit import Implicit
+from pullback.thermal.law import Pieces
+from pullback.thermal.materials import Material
+from pullback.thermal.mesh import Mesh
+from pullback.thermal.params import HeatParams, KernelLaw, parameters
+from pullback.thermal.toolpath import Toolpath
+
+CONTROLS = ("power", "speed", "radius")
+# Nothing is this hot: what gets there, or below zero, has blown up. [K]
+HOTTEST = 1e6
+
+
+class HeatState(NamedTuple):
+    """How warm a part is, and how far the laser has come.
+
+    T:  (worlds, n) temperature of every node [K]
+    s:  (worlds, 1) time on the toolpath [s]: which moves on by the speed factor times dt in a step
+    """
+
+    T: Any
+    s: Any
+
+
+class Heat(System):
+    """Conduction, a laser along a toolpath, element birth, convection and radiation; in ``worlds`` copies.
+
+    mesh:         hexahedra
+    material:     what the part is made of; its figures are where ``params`` start
+    toolpath:     where the laser is, and when it is on
+    born:         (e,) time on the toolpath [s] at which each element is laid down, at ambient temperature; None or -inf
+                  for those that are there from the start
+    dt:           timestep [s]
+    method:       "explicit": cheap steps, up to a longest one; or "implicit": any step, solved by conjugate gradients
+    ambient:      temperature around the part, and of new material [K]
+    convection:   heat transfer coefficient [W/m²/K] of exposed faces
+    spot_radius:  of the laser [m], where a control does not say otherwise: 95 % (1 - e⁻³) of the power are inside
+    power:        of the laser [W], likewise
+    threads:      CPU threads; as many as there are cores if None
+
+    A control is (power [W], speed factor [1], spot radius [m]). The beam comes from above. Where its centre is at p, an
+    exposed face that looks up takes absorptivity · power · on · 3/(π r²) · exp(-3 |x - p|²/r²) for each unit of area as
+    seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows.
+    """
+
+    nu = len(CONTROLS)
+    state_type = HeatState
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        material: Material,
+        toolpath: Toolpath,
+        *,
+        born=None,
+        dt: float,
+        method: str = "explicit",
+        ambient: float = 300.0,
+        convection: float = 20.0,
+        spot_radius: float = 1e-3,
+        power: float = 200.0,
+        worlds: int = 1,
+        dtype: str = "float64",
+        device: str = "cpu",
+        threads: int | None = None,
+    ):
+        for name, value, kind in (
+            ("mesh", mesh, Mesh),
+            ("material", material, Material),
+            ("toolpath", toolpath, Toolpath),
+        ):
+            if not isinstance(value, kind):
+                raise PullbackError(f"{name} must be a thermal.{kind.__name__}, not {type(value).__name__}")
+        if method not in ("explicit", "implicit"):
+            raise PullbackError(f"method={method!r} is not known: use 'explicit' or 'implicit'")
+        numbers = {"dt": dt, "ambient": ambient, "spot_radius": spot_radius, "convection": convection, "power": power}
+        for name, value in numbers.items():
+            number = to_numbers(value, name)
+            if number.ndim or not np.isfinite(number) or number < 0 or (number == 0 and name in list(numbers)[:3]):
+                raise PullbackError(f"{name} must be a number above zero, not {value!r}")
+        if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
+            raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
+        self.mesh, self.material, self.toolpath, self.method = mesh, material, toolpath.check_over(mesh), method
+        self.dt, self.spot_radius, self.power = float(dt), float(spot_radius), float(power)
+        self.worlds, self.n = int(worlds), len(mesh.nodes)
+        self.dtype, self.device = check_precision(dtype), check_device(device)
+        self.born = self._take_born(born)
+        self.geometry = Geometry.of(mesh, self.born)
+        self.pieces = Pieces.of(material.temperatures, material.solidus, material.liquidus)
+        self.params = HeatParams(parameters(material, float(convection), float(ambient)), self.worlds)
+        self._threads = threads
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What follows from worlds, precision and device."""
+        self._part = upload(self.geometry, self.dtype, self.device)
+        self._path = self._upload_path()
+        self._law: tuple[int, KernelLaw] | None = None
+        self._lock = threading.Lock()
+        stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
+        self._stepper = stepper(self, cores_to_use(self._threads))
+        self._take_params(None)  # refuses an unstable step
+
+    def __repr__(self) -> str:
+        return (
+            f"Heat(nodes={self.n}, elements={len(self.mesh.elements)}, dt={self.dt:g}, method={self.method!r}, "
+            f"worlds={self.worlds}, dtype={self.dtype!r}, device={self.device!r})"
+        )
+
+    def _take_born(self, born) -> np.ndarray:
+        count = len(self.mesh.elements)
+        if born is None:
+            return np.full(count, -np.inf)
+        born = to_numbers(born, "born").astype(float)
+        if born.shape != (count,):
+            raise PullbackError(f"born has shape {born.shape}, but (elements={count},) is needed")
+        if np.any(np.isnan(born)):
+            raise PullbackError(f"the birth of element {int(np.argmax(np.isnan(born)))} is not a number")
+        return born
+
+    def _upload_path(self):
+        module = specialise(self.dtype, "heat_path")
+        path, tool = module.Path(), self.toolpath
+        pace = np.diff(tool.points, axis=0) / np.diff(tool.times)[:, None]
+        fields = {
+            "times": tool.times,
+            "points": tool.points,
+            "velocity": np.concatenate([pace, np.zeros((1, 3))]),
+            "on": np.append(tool.on[:-1], 0.0),
+            "births": self.geometry.births,
+        }
+        for name, array in fields.items():
+            kind = module.Path.vars[name].type.dtype
+            setattr(path, name, wp.array(array.astype(self.dtype), dtype=kind, ndim=1, device=self.device))
+        return path
+
+    # --- states, controls, parameters ---------------------------------------------------------------
+
+    def state(self, T=None, s=None) -> HeatState:
+        """A state of all worlds: T (worlds, n), (n,) or one number [K]; s (worlds, 1), (worlds,) or one number [s].
+
+        What is not given is ambient temperature, and the start of the toolpath.
+        """
+        T = np.asarray(self.params["ambient"]) if T is None else to_numbers(T, "T")
+        if T.shape == (self.worlds,) and self.worlds != self.n:
+            T = T[:, None]
+        s = np.asarray(self.toolpath.times[0]) if s is None else to_numbers(s, "s")
+        if s.shape == (self.worlds,):
+            s = s[:, None]
+        fields = []
+        for name, value, size in (("T", T, self.n), ("s", s, 1)):
+            shape = (self.worlds, size)
+            if value.ndim < 2 or value.shape == (self.worlds, 1):
+                value = np.broadcast_to(value, shape) if value.shape in ((), (size,), (self.worlds, 1)) else value
+            array = checked(value, shape, self.dtype, name, ("worlds", "nodes" if name == "T" else "one"))
+            fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
+        return HeatState(*fields)
+
+    def default_controls(self, steps: int) -> np.ndarray:
+        """Controls (steps, worlds, 3) of the laser as the System was set up: power [W], speed factor, radius [m]."""
+        result = np.empty((steps, self.worlds, self.nu), dtype=self.dtype)
+        result[:] = (self.power, 1.0, self.spot_radius)
+        return result
+
+    def steps_until(self, time: float) -> int:
+        """How many steps at full speed lead from the start of the toolpath to a time on it [s]."""
+        return int(np.ceil((time - self.toolpath.times[0]) / self.dt - 1e-9))
+
+    def energy(self, state: HeatState, params: Mapping | None = None) -> np.ndarray:
+        """Heat in the part (worlds,) [J], in double precision, counted from the lowest temperature of the table."""
+        law = self._take_params(params)
+        T, s = (to_numpy(x).astype(float) for x in state)
+        arrays = self.geometry.arrays
+        result = np.empty(self.worlds)
+        for w in range(self.worlds):
+            live = np.searchsorted(self.geometry.births, s[w, 0], side="right")
+            there = np.add.reduceat(np.append(arrays["slot_element"] < live, False), arrays["node_first"][:-1])
+            there[np.diff(arrays["node_first"]) == 0] = 0
+            volume = arrays["volume"][arrays["node_first"][:-1] + np.arange(self.n) + there]
+            enthalpy = self.pieces.integral(T[w], law.capacity[min(w, len(law.capacity) - 1)])
+            density = law.scalars[min(w, len(law.scalars) - 1), 0]
+            result[w] = density * np.sum(volume * enthalpy)
+        return result
+
+    @property
+    def state_sizes(self) -> tuple[int, int]:
+        return self.n, 1
+
+    @property
+    def explicit_limit(self) -> float:
+        """The longest stable explicit step [s], at any temperature of the table."""
+        return self._take_params(None).explicit_limit(self.geometry.fastest, self.geometry.widest)
+
+    def _is_here(self, value) -> bool:
+        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
+        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
+
+    def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
+        if self._is_here(value):
+            if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
+                raise PullbackError(
+                    f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
+                )
+            return value
+        return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
+
+    def _take_state(self, state, name: str = "") -> HeatState:
+        if not isinstance(state, tuple) or len(state) != 2:
+            raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
+        sizes = zip(state, ("T", "s"), (self.n, 1), strict=True)
+        if not name and not self._is_here(state[0]):
+            T = to_numbers(state[0], "T")
+            if T.size and np.min(T) <= 0:
+                world, node = (int(i) for i in np.argwhere(T <= 0)[0][-2:])
+                raise PullbackError(
+                    f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}"
+                )
+        if name:  # a cotangent, of which a part may be left out
+            zero = np.zeros((self.worlds, 1), dtype=self.dtype)
+            sizes = ((np.broadcast_to(zero, (self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
+        return HeatState(*(self._take(x, (self.worlds, n), f + name, ("worlds", "entry")) for x, f, n in sizes))
+
+    def _take_controls(self, controls) -> wp.array:
+        steps = len(controls) if hasattr(controls, "__len__") else 0
+        shape = (steps, self.worlds, self.nu)
+        if not self._is_here(controls):
+            controls = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
+            for column, wrong in ((1, controls[..., 1] < 0), (2, controls[..., 2] <= 0)):
+                if np.any(wrong):
+                    step, world = (int(i) for i in np.argwhere(wrong)[0])
+                    least = ("", "not be negative", "be above zero")[column]
+                    raise PullbackError(
+                        f"the {CONTROLS[column]} of the laser must {least}: at step {step} in world {world} it is "
+                        f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls"
+                    )
+        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
+
+    def hold_params(self, given: Mapping | None = None) -> KernelLaw:
+        return self._take_params(given)
+
+    def _take_params(self, given: Mapping | KernelLaw | None) -> KernelLaw:
+        if isinstance(given, KernelLaw):
+            return given
+        if given is not None and not isinstance(given, Mapping):
+            raise PullbackError(f"params must map names to arrays, not {type(given).__name__}")
+        if given:
+            return self._law_of({**self.params, **{name: self.params.check(name, x) for name, x in given.items()}})
+        if self._law is None or self._law[0] != self.params.version:
+            self._law = (self.params.version, self._law_of(self.params))
+        return self._law[1]
+
+    def _law_of(self, values: Mapping) -> KernelLaw:
+        per_world = {name: self.params.is_per_world(name, value) for name, value in values.items()}
+        law = KernelLaw(self.pieces, values, per_world, self.worlds, self.dtype, self.device)
+        if self.method == "explicit":
+            limit = law.explicit_limit(self.geometry.fastest, self.geometry.widest)
+            if self.dt > limit:
+                raise PullbackError(
+                    f"an explicit step of dt={self.dt:g} s is unstable: the longest for this mesh and material is "
+                    f"{limit:.4g} s; use a smaller dt, larger elements, or method='implicit'"
+                )
+        return law
+
+    # --- the contract -------------------------------------------------------------------------------
+
+    def step(self, state: HeatState, control=None, params: Mapping | None = None) -> HeatState:
+        """The state one timestep on. control: (worlds, 3), the laser as it was set up if None."""
+        states = self.steps(state, self._one_control(control), params=params)
+        return HeatState(*(x[1] for x in states))
+
+    def pullback(
+        self,
+        state: HeatState,
+        control,
+        next_bar: HeatState,
+        params: Mapping | None = None,
+        *,
+        wants_params: bool = True,
+    ) -> Bars:
+        """Cotangents of state, control and parameters from that of the next state."""
+        controls = self._one_control(control)
+        states = self.steps(state, controls, params=params)
+        final = HeatState(*(x[1] for x in states))
+        backward = self.backward(controls, final, next_bar, params=params, wants_params=wants_params)
+        backward.through(states, 0, 1)
+        bars = backward.finish(state)
+        return Bars(bars.state, bars.control[0], bars.params)
+
+    def _one_control(self, control):
+        if control is None:
+            return self.default_controls(1)
+        if self._is_here(control):
+            return control.reshape((1, *control.shape))
+        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+
+    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Heat:
+        """The same System in another number of worlds, and maybe another precision.
+
+        It has this one's parameters, but for those that differ between worlds, which are as at first.
+        """
+        other = object.__new__(Heat)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") and k != "params"})
+        other.worlds, other.dtype = int(worlds), check_precision(dtype or self.dtype)
+        other._threads = self._threads
+        table = parameters(self.material, self.params._table["convection"].value, self.params._table["ambient"].value)
+        other.params = HeatParams(table, other.worlds)
+        for name, value in self.params.items() if self.params.version else ():
+            if not self.params.is_per_world(name, value):
+                other.params[name] = value
+        other._prepare()
+        return other
+
+    def __reduce__(self):
+        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
+        settings = {"born": self.born, "threads": self._threads}
+        settings |= {k: getattr(self, k) for k in ("dt", "method", "spot_radius", "power", "worlds", "dtype", "device")}
+        return _rebuild, (self.mesh, self.material, self.toolpath, settings, dict(self.params))
+
+    # --- many steps at once -------------------------------------------------------------------------
+
+    def steps(self, state: HeatState, controls, *, keep_every: int = 1, params: Mapping | None = None) -> HeatState:
+        """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 1)."""
+        start = self._take_state(state)
+        controls = self._take_controls(controls)
+        law = self._take_params(params)
+        count = controls.shape[0]
+        kept = np.append(np.arange(0, count, keep_every), count)
+        rows = empty((len(kept), self.worlds, self.n), self.dtype, self.device)
+        wp.copy(rows, start.T, count=start.T.size)
+        trace = Trace(self, law, controls, 0, count, start.s)
+        if count:
+            with self._lock:
+                self._stepper.forward(law, trace, start.T, rows, keep_every)
+            self._refuse_blow_up(rows, kept)
+        s = np.ascontiguousarray(to_numpy(trace.s)[kept][..., None])
+        return HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
+
+    def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
+        return HeatBackward(self, controls, final_bar, self._take_params(params), wants_params)
+
+    def _refuse_blow_up(self, rows: wp.array, kept: np.ndarray) -> None:
+        """What is not finite stays so: it is enough to look at the last state."""
+        last = rows[len(kept) - 1].numpy()
+        if np.all((last > 0) & (last < HOTTEST)):
+            return
+        every = rows.numpy()
+        wrong = ~((every > 0) & (every < HOTTEST))
+        row, world, node = (int(i) for i in np.argwhere(wrong)[0])
+        raise PullbackError(
+            f"temperatures grew beyond all bounds: at step {kept[row]} that of node {node} in world {world} is "
+            f"{every[row, world, node]:g} K; look at the power [W] and the radius [m] of the laser"
+        )
+
+
+def _rebuild(mesh: Mesh, material: Material, toolpath: Toolpath, settings: dict, params: dict) -> Heat:
+    heat = Heat(mesh, material, toolpath, **settings)
+    for name, value in params.items():
+        heat.params[name] = value
+    return heat
+
+
+class Trace:
+    """The beam and what is there of the part, in the steps from ``first`` to ``end`` of the controls."""
+
+    def __init__(self, heat: Heat, law: KernelLaw, controls: wp.array, first: int, end: int, s: wp.array):
+        module = specialise(heat.dtype, "heat_path")
+        steps, worlds, device = end - first, heat.worlds, heat.device
+        self.first, self.steps = first, steps
+        self.s = empty((steps + 1, worlds), heat.dtype, device)
+        wp.copy(self.s, s, count=worlds)
+        self.beams = wp.empty((steps, worlds), dtype=module.Beam, device=device)
+        self.live = wp.empty((steps + 1, worlds), dtype=wp.int32, device=device)
+        inputs = [heat._path, law.struct.scalars, controls, first, heat.dt, self.s, self.beams, self.live]
+        launch(module.trace, worlds, inputs, device)
+
+
+class HeatBackward:
+    """Pulls back through a trajectory piece by piece, last piece first."""
+
+    def __init__(self, heat: Heat, controls, final_bar, law: KernelLaw, wants_params: bool):
+        self.heat, self.law, self.wants_params = heat, law, wants_params
+        self.controls = heat._take_controls(controls)
+        self.controls_bar = zeros(self.controls.shape, heat.dtype, heat.device)
+        self.carry = HeatState(*(wp.clone(x) for x in heat._take_state(final_bar, "_bar")))
+        self.law_bar = law.zero_bars(heat._stepper.lanes)
+        self.path_bar = wp.zeros((heat.worlds, law.scalars.shape[1]), dtype=wp.float64, device=heat.device)
+
+    def _own(self, x) -> wp.array:
+        """An array of the System's precision, on its device."""
+        heat = self.heat
+        if isinstance(x, wp.array) and x.dtype is PRECISIONS[heat.dtype] and str(x.device) == heat.device:
+            return x
+        x = np.ascontiguousarray(to_numpy(x), dtype=heat.dtype)
+        # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
+        return to_device(x.reshape(-1).reshape(x.shape), heat.dtype, heat.device)
+
+    def through(self, states: HeatState, first: int, end: int, states_bar: HeatState | None = None) -> None:
+        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
+
+        The state at ``end`` must be among them.
+        """
+        heat = self.heat
+        T, s = (self._own(x) for x in states)
+        T_bar, s_bar = (T, s) if states_bar is None else (self._own(x) for x in states_bar)
+        trace = Trace(heat, self.law, self.controls, first, end, s[0])
+        module = specialise(heat.dtype, "heat_path")
+        beams_bar = wp.zeros((heat._stepper.beam_lanes, *trace.beams.shape), dtype=module.Beam, device=heat.device)
+        every_row, wants_params = int(states_bar is not None), int(self.wants_params)
+        with heat._lock:
+            heat._stepper.backward(
+                self.law, self.law_bar, trace, beams_bar, T, T_bar, every_row, wants_params, self.carry.T
+            )
+        inputs = [heat._path, self.law.struct.scalars, self.controls, first, heat.dt, s, beams_bar, s_bar, every_row]
+        inputs += [self.carry.s, self.controls_bar, self.path_bar]
+        launch(module.trace_adjoint, heat.worlds, inputs, heat.device)
+
+    def finish(self, start) -> Bars:
+        """The cotangents at the start of the trajectory."""
+        params = Named()
+        if self.wants_params:
+            params = self.law.user_bars(self.law_bar, self.path_bar)
+        bars = Bars(HeatState(*(from_device(x) for x in self.carry)), from_device(self.controls_bar), params)
+        return refuse_overflow(bars, self.heat.dtype)

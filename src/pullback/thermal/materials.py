@@ -1,0 +1,160 @@
+"""What parts are made of: tables over temperature, with where they were published.
+
+What was checked, and against what, is said at each material. All values are in SI units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.core.arrays import to_numbers
+from pullback.core.errors import PullbackError
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """How a material takes up, conducts and gives off heat. Beyond its ends a table stays what it is there.
+
+    density:       [kg/m³], the same at all temperatures: the mesh does not expand
+    temperatures:  (m,) [K], rising, of the two tables
+    conductivity:  (m,) [W/m/K]
+    capacity:      (m,) [J/kg/K], without the latent heat
+    solidus:       where melting begins [K]
+    liquidus:      where it ends [K]
+    latent_heat:   taken up in between [J/kg]
+    absorptivity:  share of the laser's power that the part takes up [1]
+    emissivity:    [1]
+    source:        where the figures are from
+    """
+
+    name: str
+    density: float
+    temperatures: np.ndarray
+    conductivity: np.ndarray
+    capacity: np.ndarray
+    solidus: float
+    liquidus: float
+    latent_heat: float
+    absorptivity: float
+    emissivity: float
+    source: str = ""
+
+    def __post_init__(self):
+        for name in ("temperatures", "conductivity", "capacity"):
+            value = np.array(to_numbers(getattr(self, name), f"{name} of {self.name}"), dtype=float)
+            if value.ndim != 1 or not len(value):
+                raise PullbackError(f"{name} of {self.name} must be a row of numbers, not of shape {value.shape}")
+            object.__setattr__(self, name, value)
+        for name in ("conductivity", "capacity"):
+            if getattr(self, name).shape != self.temperatures.shape:
+                raise PullbackError(
+                    f"{name} of {self.name} has {len(getattr(self, name))} entries, but there are "
+                    f"{len(self.temperatures)} temperatures"
+                )
+        for name in ("temperatures", "conductivity", "capacity"):
+            value = getattr(self, name)
+            wrong = ~(np.isfinite(value) & (value > 0))
+            if np.any(wrong):
+                entry = int(np.argmax(wrong))
+                raise PullbackError(f"{name} of {self.name} must be above zero: entry {entry} is {value[entry]:g}")
+        falling = np.diff(self.temperatures) <= 0
+        if np.any(falling):
+            raise PullbackError(f"temperatures of {self.name} must rise: entry {int(np.argmax(falling)) + 1} does not")
+        for name, least, most in (
+            ("density", 0.0, np.inf), ("solidus", 0.0, np.inf), ("liquidus", 0.0, np.inf),
+            ("latent_heat", 0.0, np.inf), ("absorptivity", 0.0, 1.0), ("emissivity", 0.0, 1.0),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value <= most:
+                raise PullbackError(f"{name} of {self.name} must be a number in [{least:g}, {most:g}], not {value!r}")
+        if not self.density > 0:
+            raise PullbackError(f"density of {self.name} must be above zero, not {self.density!r}")
+        if not self.solidus < self.liquidus:
+            raise PullbackError(
+                f"solidus of {self.name} must be below its liquidus, not {self.solidus:g} and {self.liquidus:g} K"
+            )
+
+    def conductivity_at(self, temperature) -> np.ndarray:
+        """[W/m/K], straight lines between the entries of the table."""
+        return np.interp(temperature, self.temperatures, self.conductivity)
+
+    def capacity_at(self, temperature) -> np.ndarray:
+        """[J/kg/K], straight lines between the entries of the table, without the latent heat."""
+        return np.interp(temperature, self.temperatures, self.capacity)
+
+
+def inconel_718() -> Material:
+    """Inconel 718, the table that Mozaffar et al. simulate with.
+
+    Tables, melting interval, latent heat, density and emissivity are those of their published notebook. The density is
+    a round 8000 kg/m³ (handbooks say about 8200 for the solid at room temperature). Absorptivity: 1, since their
+    laser's 250 W are what the part takes up; give your own with ``dataclasses.replace``.
+    """
+    return Material(
+        name="Inconel 718",
+        density=8000.0,
+        temperatures=[298.0, 473.0, 673.0, 873.0, 1073.0, 1273.0, 1443.0, 1609.0],
+        conductivity=[8.9, 12.9, 17.4, 20.8, 26.9, 26.7, 29.3, 29.6],
+        capacity=[435.0, 479.0, 515.0, 558.0, 680.0, 620.0, 650.0, 720.0],
+        solidus=1533.15,
+        liquidus=1609.15,
+        latent_heat=272e3,
+        absorptivity=1.0,
+        emissivity=0.2,
+        source=(
+            "Mozaffar et al.: Differentiable simulation for material thermal response design in additive manufacturing "
+            "processes, Additive Manufacturing 61 (2023), arXiv:2107.10919"
+        ),
+    )
+
+
+def ti_6al_4v() -> Material:
+    """Ti-6Al-4V. At 1268 K, where the α phase becomes β, both tables jump; here they do so over 20 K.
+
+    The heat capacity agrees to 1 % with the fits 483.04 + 0.215 T (α) and 412.70 + 0.180 T (β), whose constants, like
+    831 J/kg/K of the melt, the melting interval and the latent heat, were found in a public simulation set-up. The
+    conductivity is from memory of Mills, checked at room temperature alone, against data sheets (6.7 to 7.2 W/m/K), as
+    was the density (4420 to 4430 kg/m³). Emissivity and absorptivity are usual values, from memory.
+    """
+    return Material(
+        name="Ti-6Al-4V",
+        density=4420.0,
+        temperatures=[298, 373, 473, 573, 673, 773, 873, 973, 1073, 1173, 1258, 1278, 1373, 1473, 1573, 1673, 1773,
+                      1877, 1923],
+        conductivity=[7.0, 7.45, 8.75, 10.15, 11.35, 12.6, 14.2, 15.5, 17.8, 20.2, 22.7, 19.3, 21.0, 22.9, 23.7, 24.6,
+                      25.8, 27.0, 33.4],
+        capacity=[546, 562, 584, 606, 629, 651, 673, 694, 714, 734, 753, 641, 660, 678, 696, 714, 732, 750, 831],
+        solidus=1877.0,
+        liquidus=1923.0,
+        latent_heat=286e3,
+        absorptivity=0.4,
+        emissivity=0.3,
+        source="Mills: Recommended values of thermophysical properties for selected commercial alloys (2002)",
+    )  # fmt: skip
+
+
+def steel_316l() -> Material:
+    """Stainless steel 316L by Kim's fits: k = 9.248 + 0.01571 T, c_p = 459.3 + 0.1329 T; of the melt 12.41 + 0.003279 T
+    and 770.4 [W/m/K, J/kg/K, T in K].
+
+    Fits, melting interval, latent heat, density, emissivity and absorptivity were checked against the table of 316L in
+    Oak Ridge's Mist, which quotes Kim (there with T in °C, and the conversion undone here); the conductivity at room
+    temperature also against a data sheet (14.6 W/m/K between 20 and 100 °C, here 14.4).
+    """
+    solid = np.array([298.0, 500.0, 750.0, 1000.0, 1250.0, 1500.0, 1670.0])
+    melt = np.array([1730.0, 2200.0, 2800.0])
+    return Material(
+        name="316L",
+        density=7955.0,
+        temperatures=np.concatenate([solid, melt]),
+        conductivity=np.concatenate([9.248 + 0.01571 * solid, 12.41 + 0.003279 * melt]),
+        capacity=np.concatenate([459.3 + 0.1329 * solid, np.full(len(melt), 770.4)]),
+        solidus=1670.0,
+        liquidus=1730.0,
+        latent_heat=268e3,
+        absorptivity=0.36,
+        emissivity=0.4,
+        source="Kim: Thermophysical properties of stainless steels, ANL-75-55, Argonne National Laboratory (1975)",
+    )

@@ -1,0 +1,282 @@
+"""Where the laser is at every moment, and whether it is on."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.core.arrays import to_numbers
+from pullback.core.errors import PullbackError
+from pullback.thermal.mesh import Mesh
+
+COLUMNS = ("time", "x", "y", "z", "on")
+# How far outside the part a path may be by rounding, against the size of the part. [1]
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Toolpath:
+    """A path of straight pieces, travelled at a constant speed each.
+
+    times:   (k,) [s], strictly rising
+    points:  (k, 3) [m] where the laser is then
+    on:      (k,) share of the power, 0 to 1, for the piece that begins there; that of the last point counts for nothing
+    """
+
+    times: np.ndarray
+    points: np.ndarray
+    on: np.ndarray
+
+    def __post_init__(self):
+        for name, axes in (("times", 1), ("points", 2), ("on", 1)):
+            value = np.array(to_numbers(getattr(self, name), f"{name} of a toolpath"), dtype=float)
+            if value.ndim != axes:
+                raise PullbackError(f"{name} of a toolpath must have {axes} axes, not shape {value.shape}")
+            object.__setattr__(self, name, value)
+        k = len(self.times)
+        if k < 2 or self.points.shape != (k, 3) or self.on.shape != (k,):
+            raise PullbackError(
+                f"a toolpath needs two points or more: times (k,), points (k, 3) and on (k,), not shapes "
+                f"{self.times.shape}, {self.points.shape} and {self.on.shape}"
+            )
+        finite = np.isfinite(self.times) & np.all(np.isfinite(self.points), axis=1) & np.isfinite(self.on)
+        if not np.all(finite):
+            raise PullbackError(f"point {int(np.argmin(finite))} of the toolpath is not finite")
+        late = np.diff(self.times) <= 0
+        if np.any(late):
+            row = int(np.argmax(late)) + 1
+            raise PullbackError(
+                f"times of a toolpath must rise: point {row} at {self.times[row]:g} s comes after "
+                f"{self.times[row - 1]:g} s"
+            )
+        wrong = (self.on < 0) | (self.on > 1)
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise PullbackError(f"on of a toolpath must be from 0 to 1: at point {row} it is {self.on[row]:g}")
+
+    @property
+    def duration(self) -> float:
+        """From the first point to the last [s]."""
+        return float(self.times[-1] - self.times[0])
+
+    def at(self, times) -> tuple[np.ndarray, np.ndarray]:
+        """Places (..., 3) [m] and on (...) at some times (...) [s]; off, and at its ends, before and after the path."""
+        times = np.asarray(times, dtype=float)
+        places = np.stack([np.interp(times, self.times, x) for x in self.points.T], axis=-1)
+        piece = np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 1)
+        inside = (times >= self.times[0]) & (times < self.times[-1])
+        return places, np.where(inside, self.on[piece], 0.0)
+
+    def then(self, other: Toolpath, *, pause: float = 0.0, travel: float | None = None) -> Toolpath:
+        """This path and then another, whose own start time does not matter.
+
+        pause:   seconds at the end of this path, the laser off
+        travel:  speed from here to where the other begins, the laser off [m/s]; needed unless it begins here
+        """
+        gap = float(np.linalg.norm(other.points[0] - self.points[-1]))
+        if pause < 0 or (travel is not None and travel <= 0):
+            raise PullbackError("pause must not be negative, and travel must be a speed above zero")
+        if gap > 0 and travel is None:
+            raise PullbackError(f"the next path begins {gap:g} m away: give the speed of travel")
+        times, points, on = list(self.times), list(self.points), list(self.on)
+        on[-1] = 0.0
+        if pause > 0:
+            times.append(times[-1] + pause)
+            points.append(points[-1])
+            on.append(0.0)
+        if gap > 0:
+            start = times[-1] + gap / travel
+        else:  # the other's first point is this one's last
+            start = times.pop()
+            points.pop()
+            on.pop()
+        times += list(other.times - other.times[0] + start)
+        return Toolpath(times, points + list(other.points), on + list(other.on))
+
+    def check_over(self, mesh: Mesh) -> Toolpath:
+        """This path, if the laser is on only over the part; an error that names the point if not."""
+        slack = SLACK * float(np.max(mesh.high - mesh.low))
+        lit = np.concatenate([[False], self.on[:-1] > 0]) | np.append(self.on[:-1] > 0, False)
+        outside = lit & np.any((self.points < mesh.low - slack) | (self.points > mesh.high + slack), axis=1)
+        if np.any(outside):
+            row = int(np.argmax(outside))
+            low, high = (tuple(float(f"{x:.6g}") for x in corner) for corner in (mesh.low, mesh.high))
+            place = tuple(float(f"{x:.6g}") for x in self.points[row])
+            raise PullbackError(
+                f"the laser is on outside the part: point {row} of the toolpath ({self.times[row]:g} s) is {place} m, "
+                f"and the part reaches from {low} to {high} m"
+            )
+        return self
+
+
+def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
+    """A path along points (k, 3) [m] at one speed [m/s], from the time ``start`` [s]. ``on``: one number or (k,)."""
+    points = to_numbers(points, "points of a path").astype(float)
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
+        raise PullbackError(f"points of a path must have shape (k, 3) with k >= 2, not {points.shape}")
+    if not speed > 0:
+        raise PullbackError(f"speed must be above zero, not {speed!r}")
+    lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    if np.any(lengths == 0):
+        raise PullbackError(
+            f"points {int(np.argmin(lengths))} and {int(np.argmin(lengths)) + 1} of a path are the same"
+        )
+    times = start + np.concatenate([[0.0], np.cumsum(lengths / speed)])
+    return Toolpath(times, points, np.broadcast_to(np.asarray(on, dtype=float), len(points)))
+
+
+def raster(
+    low, high, z: float, *, spacing: float, speed: float, along: str = "x", travel: float | None = None
+) -> Toolpath:
+    """Lines to and fro over the rectangle from low (2,) to high (2,) [m] at height z, half a spacing from its edges.
+
+    along:   "x" or "y", the direction of the lines
+    travel:  speed from one line to the next, the laser off [m/s]; None for the speed of the lines
+    """
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    if along not in ("x", "y") or low.shape != (2,) or high.shape != (2,) or np.any(high <= low) or not spacing > 0:
+        raise PullbackError("raster needs low < high, (2,) each, a spacing above zero and along 'x' or 'y'")
+    first, second = (0, 1) if along == "x" else (1, 0)
+    lines = max(1, round((high[second] - low[second]) / spacing))
+    offsets = low[second] + (np.arange(lines) + 0.5) * (high[second] - low[second]) / lines
+    path = None
+    for number, offset in enumerate(offsets):
+        ends = np.full((2, 3), float(z))
+        ends[:, first] = (low[first], high[first]) if number % 2 == 0 else (high[first], low[first])
+        ends[:, second] = offset
+        line = follow(ends, speed=speed)
+        path = line if path is None else path.then(line, travel=travel or speed)
+    return path
+
+
+def contour(corners, z: float, *, speed: float, start: float = 0.0) -> Toolpath:
+    """Once around the polygon corners (k, 2) [m] at height z, back to the first."""
+    corners = to_numbers(corners, "corners of a contour").astype(float)
+    if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3:
+        raise PullbackError(f"corners of a contour must have shape (k, 2) with k >= 3, not {corners.shape}")
+    closed = np.concatenate([corners, corners[:1]])
+    return follow(np.column_stack([closed, np.full(len(closed), float(z))]), speed=speed, start=start)
+
+
+def stack(paths, *, pause: float = 0.0, travel: float) -> Toolpath:
+    """One path after the other, layers say, with a pause [s] and travel [m/s] between them."""
+    paths = list(paths)
+    if not paths:
+        raise PullbackError("there are no paths to stack")
+    whole = paths[0]
+    for path in paths[1:]:
+        whole = whole.then(path, pause=pause, travel=travel)
+    return whole
+
+
+def from_table(table, *, unit: float = 1.0) -> Toolpath:
+    """A path from rows of time [s], x, y, z and on (0 to 1): an array (k, 5), or the path of a CSV file.
+
+    unit:  of the places in the table, in metres: 1e-3 for millimetres
+    """
+    if isinstance(table, str | os.PathLike):
+        rows, lines = _read_rows(table)
+        where = [f"line {line} of {str(table)!r}" for line in lines]
+    else:
+        rows = to_numbers(table, "table of a toolpath").astype(float)
+        if rows.ndim != 2 or rows.shape[1] != 5:
+            raise PullbackError(f"a table of a toolpath must have shape (k, 5), not {rows.shape}")
+        where = [f"row {row} of the table" for row in range(len(rows))]
+    late = np.flatnonzero(np.diff(rows[:, 0]) <= 0)
+    if len(late):
+        row = late[0] + 1
+        raise PullbackError(
+            f"{where[row]}: times must rise, but {rows[row, 0]:g} s comes after {rows[row - 1, 0]:g} s: sort the rows"
+        )
+    wrong = np.flatnonzero(~np.all(np.isfinite(rows), axis=1) | (rows[:, 4] < 0) | (rows[:, 4] > 1))
+    if len(wrong):
+        raise PullbackError(f"{where[wrong[0]]}: not finite, or 'on' not from 0 to 1")
+    return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4])
+
+
+def _read_rows(path) -> tuple[np.ndarray, list[int]]:
+    """Numbers (k, 5) of a CSV file and the lines they are on; a first line of names is skipped, and lines with #."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            text = list(enumerate(csv.reader(file), start=1))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise PullbackError(f"{str(path)!r} cannot be read as a table: {error}") from None
+    rows, lines = [], []
+    for line, cells in text:
+        if not cells or not "".join(cells).strip() or cells[0].lstrip().startswith("#"):
+            continue
+        try:
+            row = [float(cell) for cell in cells]
+        except ValueError:
+            if not rows and tuple(cell.strip().lower() for cell in cells) == COLUMNS:
+                continue
+            raise PullbackError(f"line {line} of {str(path)!r} is not of numbers: {','.join(cells)!r}") from None
+        if len(row) != 5:
+            raise PullbackError(f"line {line} of {str(path)!r} has {len(row)} numbers, not {', '.join(COLUMNS)}")
+        rows.append(row)
+        lines.append(line)
+    if len(rows) < 2:
+        raise PullbackError(f"{str(path)!r} has {len(rows)} rows: a toolpath needs two or more")
+    return np.array(rows), lines
+
+
+def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None = None) -> np.ndarray:
+    """When each element is deposited (e,) [s]: -inf for those that were there before.
+
+    base:   height [m] below which everything is there from the start: elements whose centre is lower
+    reach:  how far from the laser material is laid down [m], seen from above; None for half of the element's diagonal
+
+    An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
+    bottom, at most at its top.
+    """
+    path.check_over(mesh)
+    corners = mesh.nodes[mesh.elements]
+    low, high, centres = corners.min(axis=1), corners.max(axis=1), corners.mean(axis=1)
+    radius = np.linalg.norm(high[:, :2] - low[:, :2], axis=1) / 2 if reach is None else np.full(len(low), float(reach))
+    if np.any(radius <= 0):
+        raise PullbackError(f"reach must be above zero, not {reach!r}")
+    slack = SLACK * float(np.max(mesh.high - mesh.low))
+    born = np.full(len(low), np.inf)
+    order = np.argsort(low[:, 2], kind="stable")  # a piece looks only at elements of its height
+    bottoms, tallest = low[order, 2], float((high[:, 2] - low[:, 2]).max())
+    for piece in np.flatnonzero(path.on[:-1] > 0):
+        a, b = path.points[piece], path.points[piece + 1]
+        first = np.searchsorted(bottoms, min(a[2], b[2]) - tallest - slack)
+        last = np.searchsorted(bottoms, max(a[2], b[2]) + slack)
+        near = order[first:last]
+        share = _reached(a, b, centres[near, :2], radius[near], low[near, 2] + slack, high[near, 2] + slack)
+        time = path.times[piece] + share * (path.times[piece + 1] - path.times[piece])
+        born[near] = np.minimum(born[near], time)
+    born[centres[:, 2] < base] = -np.inf
+    never = np.isposinf(born)
+    if np.any(never):
+        raise PullbackError(
+            f"element {int(np.argmax(never))} is never reached by the laser, nor are {int(never.sum()) - 1} others: "
+            "lengthen the toolpath, or raise reach or base"
+        )
+    return born
+
+
+def _reached(a, b, centres, radius, bottom, top) -> np.ndarray:
+    """The share 0 to 1 of the way from a to b at which each element is first reached; inf where none is."""
+    along = (b - a)[:2]
+    from_centre = a[:2] - centres
+    square, half = float(along @ along), from_centre @ along
+    inside = (from_centre**2).sum(axis=1) - radius**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if square > 0:
+            root = np.sqrt(half**2 - square * inside)  # NaN where it passes by
+            enter, leave = (-half - root) / square, (-half + root) / square
+        else:
+            enter, leave = np.where(inside <= 0, 0.0, np.nan), np.ones(len(inside))
+        rise = b[2] - a[2]
+        if rise != 0:
+            ends = np.stack([(bottom - a[2]) / rise, (top - a[2]) / rise])
+            enter, leave = np.maximum(enter, ends.min(axis=0)), np.minimum(leave, ends.max(axis=0))
+        else:
+            enter = np.where((bottom < a[2]) & (a[2] <= top), enter, np.nan)
+    enter = np.maximum(enter, 0.0)
+    return np.where((enter <= np.minimum(leave, 1.0)), enter, np.inf)

@@ -1,0 +1,183 @@
+"""What the tasks of heat are made of: schedules, networks, the melt pool, time in a band, and what is written."""
+
+import json
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import thermal
+from pullback.cli import main
+from pullback.tasks import TASKS, Loss, Network, Schedule, Task, pareto
+from pullback.tasks.heat_treatment import BAND, WANTED
+from pullback.tasks.laser_history import hidden_power
+from pullback.tasks.melt_pool import Columns, plate
+from pullback.tasks.pareto import undominated
+from pullback.view import load_motion
+
+
+def small_heat() -> thermal.Heat:
+    mesh = thermal.block((4e-3, 3e-3, 2e-3), (4, 3, 2))
+    path = thermal.follow([(0, 1.5e-3, 2e-3), (4e-3, 1.5e-3, 2e-3)], speed=1e-2)
+    return thermal.Heat(mesh, thermal.steel_316l(), path, dt=0.01)
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        Schedule(17, (100.0, 1.0, 1e-3), (0, 1), 4, scale=(50.0, 0.1), low=(0, 0.5), high=(300, 2), start=(90, 1.1)),
+        Network(17, (100.0, 1.0, 1e-3), 0, 200.0, width=5),
+    ],
+    ids=["schedule", "network"],
+)
+def test_controls_and_their_way_back(find):
+    """Every variable, in two worlds, against differences of the controls themselves."""
+    heat, random = small_heat().in_worlds(2), np.random.default_rng(0)
+    x, low, high = find.begin(heat)
+    assert np.all((x >= low) & (x <= high))
+    points = x + 0.1 * random.standard_normal((2, len(x)))
+    controls, params = find.decode(heat, points)
+    assert controls.shape == (17, 2, 3) and not params
+    assert np.all(controls[..., 2] == 1e-3), "the radius is not looked for"
+    bar = random.standard_normal(controls.shape)
+    pulled = find.pull(heat, points, pb.Bars(None, bar, {}))
+    for i in range(len(x)):
+        move = 1e-6 * np.eye(len(x))[i]
+        up, down = (find.decode(heat, points + sign * move)[0] for sign in (1, -1))
+        np.testing.assert_allclose(pulled[:, i], ((up - down) * bar).sum(axis=(0, 2)) / 2e-6, rtol=1e-6, atol=1e-7)
+    assert np.abs(pulled).max() > 1
+
+
+def test_a_schedule_is_linear_in_its_knots():
+    heat, find = small_heat(), Schedule(9, (100.0, 1.0, 1e-3), (0,), 3, scale=10.0)
+    controls, _ = find.decode(heat, np.array([[1.0, 3.0, 2.0]]))
+    np.testing.assert_allclose(controls[:, 0, 0], [10, 15, 20, 25, 30, 27.5, 25, 22.5, 20])
+    tangents = find.push(heat, np.zeros((1, 3)))["controls"]
+    np.testing.assert_allclose(tangents[:, 0] @ [1.0, 3.0, 2.0], controls[:, 0] * (1, 0, 0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("change", "message"), [({"knots": 1}, "knots"), ({"columns": (3,)}, "columns")])
+def test_schedules_that_cannot_be(change, message):
+    with pytest.raises(pb.PullbackError, match=message):
+        Schedule(**{"steps": 9, "base": (1.0, 1.0, 1.0), "columns": (0,), "knots": 3} | change)
+
+
+# --- the melt pool ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return Columns(plate().mesh, 1500.0)
+
+
+def test_the_depth_of_a_known_field(columns):
+    """A temperature that is linear in x, y and depth has its isotherm where that says."""
+    nodes = plate().mesh.nodes
+    T = 2000 + 2e4 * nodes[:, 0] - 3e4 * nodes[:, 1] + 1e6 * nodes[:, 2]
+    places = np.random.default_rng(0).uniform((1e-3, 1e-3, 0), (7e-3, 4e-3, 0), (20, 1, 3))
+    velocity = np.full((20, 1, 3), 0.01)
+    pool = columns.pool(np.broadcast_to(T, (20, 1, len(T))), places, velocity)
+    np.testing.assert_allclose(pool.depth, (500 + 2e4 * places[..., 0] - 3e4 * places[..., 1]) / 1e6, rtol=1e-9)
+    np.testing.assert_allclose(pool.by_path, (2e4 - 3e4) * 0.01 / 1e6, rtol=1e-9)
+
+
+def test_slopes_of_the_depth(columns):
+    random, nodes = np.random.default_rng(1), plate().mesh.nodes
+    T = 1900 + 8e5 * nodes[:, 2] + random.uniform(-40, 40, len(nodes))
+    places, velocity = np.array([[[3.1e-3, 2.2e-3, 0.0]]]), np.array([[[0.01, -0.02, 0.0]]])
+    pool = columns.pool(T[None, None], places, velocity)
+    slopes = np.zeros(len(T))
+    np.add.at(slopes, pool.nodes[0, 0], pool.slopes[0, 0])
+    way = random.standard_normal(len(T))
+    up, down = (columns.pool((T + e * way)[None, None], places, velocity).depth for e in (1e-4, -1e-4))
+    assert (up - down)[0, 0] / 2e-4 == pytest.approx(slopes @ way, rel=1e-6) and abs(slopes @ way) > 1e-9
+    up, down = (columns.pool(T[None, None], places + e * velocity, velocity).depth for e in (1e-5, -1e-5))
+    assert (up - down)[0, 0] / 2e-5 == pytest.approx(pool.by_path[0, 0], rel=1e-6) and abs(pool.by_path[0, 0]) > 1e-6
+
+
+def test_the_depth_is_continuous_where_the_surface_just_melts(columns):
+    nodes = plate().mesh.nodes
+    T = 1500 + 1e6 * nodes[:, 2]
+    place, still = np.array([[[4e-3, 2e-3, 0.0]]]), np.zeros((1, 1, 3))
+    depths = [columns.pool((T + e)[None, None], place, still).depth[0, 0] for e in (-1.0, 0.0, 1.0)]
+    np.testing.assert_allclose(depths, [-1e-6, 0, 1e-6], atol=1e-12)
+    with pytest.raises(pb.PullbackError, match="molten through at row 0"):
+        columns.pool(np.full((1, 1, len(T)), 1600.0), place, still)
+
+
+# --- several objectives -----------------------------------------------------------------------------------------------
+
+
+def test_a_front_of_two_objectives_with_a_known_one():
+    """Two controls' squares from two goals: what is best for any weights lies on the straight line between them."""
+    heat = small_heat()
+    goals = np.array([80.0, 120.0])
+    find = Schedule(6, (100.0, 1.0, 1e-3), (0,), 2, scale=10.0)
+
+    def towards(goal: float):
+        def loss(run) -> Loss:
+            bar = np.zeros(run.controls.shape)
+            bar[..., 0] = 2 * (run.controls[..., 0] - goal) / 6
+            return Loss(((run.controls[..., 0] - goal) ** 2).mean(axis=0), {"T_bar": np.zeros(run.T.shape)}, bar)
+
+        return loss
+
+    of = Task(
+        name="two", about="", system=heat, start=heat.state(), find=find, loss=towards(80.0),
+        figure=lambda run: np.ones(run.system.worlds), target=0.0,
+    )  # fmt: skip
+    front = pareto(of, {"low": towards(goals[0]), "high": towards(goals[1])}, divisions=4, iterations=25)
+    assert front.best.all() and len(front.best) == 5
+    wanted = front.weights @ goals
+    np.testing.assert_allclose(10 * front.x, np.repeat(wanted[:, None], 2, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(front.values, (wanted[:, None] - goals) ** 2, rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_surpassed_is_not_on_the_front():
+    values = np.array([(1, 5), (2, 2), (5, 1), (3, 3), (2, 2)])
+    np.testing.assert_array_equal(undominated(values), [True, True, True, False, True])
+
+
+def test_gradients_of_the_timing_where_nothing_bends():
+    """At a speed at which the laser is at no corner at the end of any step."""
+    of = TASKS["melt-pool-timing"]()
+    random = np.random.default_rng(1)
+    x = 0.95 * of.begin()[0] + 0.05 * random.standard_normal(len(of.begin()[0]))
+    way = random.standard_normal(len(x))
+    slope = float(of(x[None], True).gradients[0] @ way)
+    up, down = of(np.stack([x + 1e-5 * way, x - 1e-5 * way]), False).losses
+    assert slope == pytest.approx((up - down) / 2e-5, rel=1e-6) and abs(slope) > 1e-3
+
+
+# --- the others -------------------------------------------------------------------------------------------------------
+
+
+def test_time_in_the_band_is_that_of_a_clock():
+    of = TASKS["heat-treatment"]()
+    run = of.run(of.begin()[0])
+    names = [curve.values for curve in of.curves(run) if curve.name == "probes"][0]
+    worst = 0.0
+    for name, T in names.items():
+        counted = of.system.dt * np.sum((T > BAND[0]) & (T < BAND[1]))
+        told = float(name.split(": ")[1].split()[0])
+        assert told == pytest.approx(counted, abs=0.35), "the edges are smeared out"
+        worst = max(worst, abs(told / WANTED - 1))
+    assert of.figure(run)[0] == pytest.approx(100 * worst, abs=0.6)
+
+
+def test_another_seed_is_another_curve():
+    assert np.ptp(hidden_power(500, 3)) > 50
+    np.testing.assert_array_equal(hidden_power(500, 3), hidden_power(500, 3))
+    assert np.linalg.norm(hidden_power(500, 3) - hidden_power(500, 4)) > 100
+
+
+def test_optimize_writes_a_part_that_can_be_looked_at(tmp_path, capsys):
+    assert main(["optimize", "heat-treatment", "--out", str(tmp_path / "out"), "--iterations", "2", "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert [name.rsplit("/")[-1] for name in summary["pictures"]] == ["probes.png", "power.png"]
+    with np.load(tmp_path / "out" / "result.npz") as held:
+        assert len(held["steps"]) == len(held["T"]) == 300 and held["controls"].shape == (1000, 1, 3)
+        assert held["dt"] > 0
+    drawing = load_motion(tmp_path / "out")
+    assert drawing.paint_unit == "K" and drawing.paint.max() == 255
+    assert (tmp_path / "out" / "replay.html").stat().st_size > 1e5
