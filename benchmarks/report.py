@@ -24,9 +24,7 @@ TITLES = {
     "gpu_heat": "Heat on a GPU",
     "tasks": "Tasks",
     "reach": "Reachability maps and plans",
-    "heat": "Heat",
     "heat_tasks": "Tasks of heat",
-    "gpu_heat": "Heat on a GPU",
 }
 
 

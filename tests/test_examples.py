@@ -16,11 +16,11 @@ SAYS = {
     "05_my_task.py": r"success: target reached after \d+ motions: cart at 0\.\d+ m",
     "06_identify.py": r"undetermined: mass of link1\n(.*\n)+success: errors of \d\.\d% at most, 1[23] of 13",
     "07_mpc.py": r"success: planned anew every 50 ms, the pole stays within 0\.\d+ rad",
-    "08_pareto.py": r"success: [23] of 3 solutions are on the front",
+    "09_pareto.py": r"success: [23] of 3 solutions are on the front",
 }
 WRITES = {
     "02_swing_up.py": ("out/swing_up/loss.png", "out/swing_up/replay.html"),
-    "08_pareto.py": ("out/pareto/front.png",),
+    "09_pareto.py": ("out/pareto/front.png",),
 }
 
 

@@ -3,7 +3,7 @@
 The laser of the task ``melt-pool`` may change its power and how fast it goes along its path. Each solution is the best
 for other weights of the three wishes; of those on the front, none is better than another in all of them.
 
-Run: python examples/08_pareto.py [--quick]
+Run: python examples/09_pareto.py [--quick]
 """
 
 import sys
