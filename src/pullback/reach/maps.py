@@ -1,0 +1,144 @@
+"""Reachability maps: f(pose) > 0 where the tip can be, and f is smooth."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pullback.core.arrays import check_device, check_precision, to_numpy
+from pullback.core.errors import PullbackError
+from pullback.reach.spaces import space as space_of
+from pullback.reach.svm import SupportVectors, fit_support_vectors
+
+KINDS = {"svm": SupportVectors}
+# What a file of a map begins with, so that other files are told from it; the number changes with the format.
+FORMAT = "pullback reachability map 1"
+GAMMA = {"SE3": 15.0}  # [1/m²] 30 in the other spaces
+NU = 0.05  # share of the samples that may lie on the wrong side [1]
+
+
+class ReachabilityMap:
+    """A function of poses that is positive where they can be reached, with its gradient.
+
+    space:   "R2", "SO2", "SE2", "R3", "SO3" or "SE3"
+    kind:    "svm" (scikit-learn; one class or two) or "network" (torch; two classes)
+    gamma:   of the kernel exp(-gamma |difference of features|²) of an SVM [1/m²]
+    nu:      bound on the share of samples on the wrong side of an SVM [1]
+    dtype, device:  of the evaluation: "float64" or "float32"; "cpu", "cuda", ...
+
+    As in scikit-learn, ``fit`` returns the map and ``decision_function`` is positive inside. Neither scikit-learn nor
+    torch is needed once a map is fitted.
+    """
+
+    def __init__(
+        self,
+        space: str = "SE3",
+        kind: str = "svm",
+        *,
+        gamma: float | None = None,
+        nu: float = NU,
+        dtype: str = "float64",
+        device: str = "cpu",
+    ):
+        self.space = space_of(space)
+        if kind not in KINDS:
+            raise PullbackError(f"kind={kind!r} is not known: use {' or '.join(map(repr, KINDS))}")
+        self.kind = kind
+        self.gamma = GAMMA.get(self.space.name, 30.0) if gamma is None else float(gamma)
+        self.nu = float(nu)
+        if not 0 < self.gamma < np.inf or not 0 < self.nu < 1:
+            raise PullbackError(f"gamma must be positive and nu between 0 and 1, not {gamma} and {nu}")
+        self.dtype, self.device = check_precision(dtype), check_device(device)
+        self.fitted = None
+        self._evaluator = None
+
+    def __repr__(self) -> str:
+        return f"ReachabilityMap({self.space.name!r}, {self.kind!r}, {'fitted' if self.fitted else 'not fitted'})"
+
+    def fit(self, poses, reachable=None) -> ReachabilityMap:
+        """Learn from poses (n, sample size) and whether each is reachable (n,); without that all of them are."""
+        poses = self.space.check(poses)
+        if len(poses) < 2:
+            raise PullbackError(f"a map cannot be made of {len(poses)} poses: sample some thousands")
+        labels = None if reachable is None else _labels(reachable, len(poses))
+        self._hold(fit_support_vectors(self.space.features(poses), labels, self.gamma, self.nu))
+        return self
+
+    def _hold(self, fitted) -> None:
+        self.fitted = fitted
+        self._evaluator = fitted.evaluator(self.space, dtype=self.dtype, device=self.device)
+
+    def _evaluate(self, poses, wants_gradient: bool):
+        if self._evaluator is None:
+            raise PullbackError("this map is not fitted: call fit(poses, reachable) or load one")
+        return self._evaluator(self.space.check(poses), wants_gradient=wants_gradient)
+
+    def decision_function(self, poses):
+        """Values (n,) at poses (n, sample size): positive where they can be reached."""
+        return self._evaluate(poses, wants_gradient=False)[0]
+
+    def predict(self, poses):
+        """Whether poses (n, sample size) can be reached (n,) bool."""
+        return to_numpy(self.decision_function(poses)) > 0
+
+    def evaluate(self, poses):
+        """Values (n,) and gradients (n, tangent size) [1/m, 1/rad] at poses (n, sample size)."""
+        return self._evaluate(poses, wants_gradient=True)
+
+    def score(self, poses, reachable) -> float:
+        """Intersection over union of what is and what is said to be reachable: TR / (TR + FR + FU)."""
+        said = self.predict(poses)
+        truth = _labels(reachable, len(said), both=False)
+        either = np.sum(said | truth)
+        if not either:
+            raise PullbackError("none of these poses is reachable, nor said to be: there is nothing to score")
+        return float(np.sum(said & truth) / either)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the map to an .npz file, which holds plain arrays and no pickles."""
+        if self.fitted is None:
+            raise PullbackError("this map is not fitted: there is nothing to save")
+        settings = {"gamma_": self.gamma, "nu_": self.nu}
+        with open(path, "wb") as file:
+            np.savez_compressed(
+                file,
+                format=FORMAT,
+                space=self.space.name,
+                kind=self.kind,
+                **settings,
+                **self.fitted.arrays(),
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, dtype: str = "float64", device: str = "cpu") -> ReachabilityMap:
+        """The map that was saved in a file."""
+        path = Path(path)
+        if not path.is_file():
+            raise PullbackError(f"there is no file {path}")
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = dict(file)
+            if str(arrays["format"]) != FORMAT:
+                raise ValueError(f"it says {arrays['format']}")
+            name, kind = str(arrays["space"]), str(arrays["kind"])
+            self = cls(name, kind, gamma=float(arrays["gamma_"]), nu=float(arrays["nu_"]), dtype=dtype, device=device)
+            fitted = KINDS[kind].of_arrays(arrays)
+        except (OSError, ValueError, KeyError) as error:
+            raise PullbackError(f"{path} is no reachability map: {error}") from None
+        self._hold(fitted)
+        return self
+
+
+def _labels(reachable, n: int, *, both: bool = True) -> np.ndarray:
+    """(n,) bool, of which some are true and some false if ``both`` are needed."""
+    labels = to_numpy(reachable)
+    if labels.shape != (n,) or labels.dtype.kind not in "biu":
+        raise PullbackError(f"reachable must be (n,) = ({n},) booleans, not {labels.shape} {labels.dtype}")
+    labels = labels.astype(bool)
+    if both and labels.all():
+        raise PullbackError("all poses are reachable: leave `reachable` out for a map of one class, or sample others")
+    if both and not labels.any():
+        raise PullbackError("no pose is reachable: there is nothing to learn from")
+    return labels
