@@ -9,10 +9,11 @@ import numpy as np
 
 from pullback.core.arrays import check_device, check_precision, to_numpy
 from pullback.core.errors import PullbackError
+from pullback.reach.network import HIDDEN, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of
 from pullback.reach.svm import SupportVectors, fit_support_vectors
 
-KINDS = {"svm": SupportVectors}
+KINDS = {"svm": SupportVectors, "network": Network}
 # What a file of a map begins with, so that other files are told from it; the number changes with the format.
 FORMAT = "pullback reachability map 1"
 GAMMA = {"SE3": 15.0}  # [1/m²] 30 in the other spaces
@@ -26,6 +27,9 @@ class ReachabilityMap:
     kind:    "svm" (scikit-learn; one class or two) or "network" (torch; two classes)
     gamma:   of the kernel exp(-gamma |difference of features|²) of an SVM [1/m²]
     nu:      bound on the share of samples on the wrong side of an SVM [1]
+    hidden:  units of the hidden layers of a network
+    steps:   of its training, each on a random batch
+    seed:    of its first weights and its batches
     dtype, device:  of the evaluation: "float64" or "float32"; "cpu", "cuda", ...
 
     As in scikit-learn, ``fit`` returns the map and ``decision_function`` is positive inside. Neither scikit-learn nor
@@ -39,6 +43,10 @@ class ReachabilityMap:
         *,
         gamma: float | None = None,
         nu: float = NU,
+        hidden: tuple[int, ...] = HIDDEN,
+        steps: int = STEPS,
+        seed: int = 0,
+        progress: bool = True,
         dtype: str = "float64",
         device: str = "cpu",
     ):
@@ -50,6 +58,11 @@ class ReachabilityMap:
         self.nu = float(nu)
         if not 0 < self.gamma < np.inf or not 0 < self.nu < 1:
             raise PullbackError(f"gamma must be positive and nu between 0 and 1, not {gamma} and {nu}")
+        self.hidden, self.steps, self.seed, self.progress = tuple(hidden), steps, seed, progress
+        if not self.hidden or min(self.hidden) < 1 or steps < 1:
+            raise PullbackError(
+                f"a network has layers of units and is trained for some steps, not {hidden} and {steps}"
+            )
         self.dtype, self.device = check_precision(dtype), check_device(device)
         self.fitted = None
         self._evaluator = None
@@ -63,7 +76,15 @@ class ReachabilityMap:
         if len(poses) < 2:
             raise PullbackError(f"a map cannot be made of {len(poses)} poses: sample some thousands")
         labels = None if reachable is None else _labels(reachable, len(poses))
-        self._hold(fit_support_vectors(self.space.features(poses), labels, self.gamma, self.nu))
+        features = self.space.features(poses)
+        if self.kind == "svm":
+            fitted = fit_support_vectors(features, labels, self.gamma, self.nu)
+        elif labels is None:
+            raise PullbackError("a network learns from both classes: fit(poses, reachable), or kind='svm' for one")
+        else:
+            options = {"hidden": self.hidden, "steps": self.steps, "seed": self.seed, "progress": self.progress}
+            fitted = fit_network(features, labels, **options)
+        self._hold(fitted)
         return self
 
     def _hold(self, fitted) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.reach.limb import STARTS, Limb
+from pullback.reach.progress import progress_bar
 from pullback.reach.spaces import Space
 
 # Unreachable poses are looked for in the box of this many reachable ones, grown by this factor.
@@ -66,17 +65,14 @@ def sample(
         raise PullbackError(f"n must be at least 2 and starts at least 1, not {n} and {starts}")
     limb = Limb(model, base, tip, space, **options)
     rng = np.random.default_rng(seed)
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
+    with progress_bar(f"{tip} from {base}", n, progress) as advance:
         if not unreachable:
-            task = bar.add_task(f"{tip} from {base}", total=n)
-            poses = _by_forward(limb, n, rng, lambda done: bar.advance(task, done))
-            return Samples(limb.space, poses, np.ones(n, bool))
-        task = bar.add_task(f"{tip} from {base}", total=n)
+            return Samples(limb.space, _by_forward(limb, n, rng, advance), np.ones(n, bool))
         box = limb.space.bounds(_by_forward(limb, BOX_POSES, rng), BOX_PAD)
-        inside, outside = _by_inverse(limb, n // 2, box, starts, rng, lambda done: bar.advance(task, done))
+        inside, outside = _by_inverse(limb, n // 2, box, starts, rng, advance)
         inside = inside[: n - n // 2]
-        more = _by_forward(limb, n - n // 2 - len(inside), rng, lambda done: bar.advance(task, done))
+        advance(len(inside))
+        more = _by_forward(limb, n - n // 2 - len(inside), rng, advance)
     poses = np.concatenate([inside, more, outside])
     order = rng.permutation(n)
     return Samples(limb.space, poses[order], (np.arange(n) < n - n // 2)[order])
