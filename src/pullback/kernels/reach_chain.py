@@ -26,6 +26,8 @@ LONGEST_STEP = wp.constant(real(0.7))
 # A search that has not come this much nearer in PATIENCE steps is at a local minimum. [1]
 PROGRESS = wp.constant(real(0.8))
 PATIENCE = wp.constant(4)
+# How often a step is computed anew because a joint is at the end of its range.
+MOST_PASSES = wp.constant(3)
 # How much a turn of a radian counts, beside a metre, when a start is chosen. [m²/rad²]
 TURN_WEIGHT = wp.constant(real(0.1))
 
@@ -148,31 +150,42 @@ def solve_spd(A: mat66, b: vec6):
 
 
 @wp.func
-def is_blocked(c: Chain, j: int, q: real, push: real):
-    return (q <= c.low[j] and push < real(0.0)) or (q >= c.high[j] and push > real(0.0))
+def block(c: Chain, s: ChainRoom, j: int, slot: int):
+    """Takes a joint that would leave its range out of the Jacobian; 1 if it was in there."""
+    q = s.q[c.q[j], slot]
+    move = s.step[c.v[j], slot]
+    blocked = int(0)
+    if (q <= c.low[j] and move < real(0.0)) or (q >= c.high[j] and move > real(0.0)):
+        s.S[c.v[j], slot] = vec6()
+        blocked = 1
+    return blocked
 
 
 @wp.func
 def propose(c: Chain, s: ChainRoom, error: vec6, damping: real, slot: int):
-    """s.step = Jᵀ (J Jᵀ + damping)⁻¹ error, without the joints that are pushed against a limit."""
-    A = mat66()
-    for i in range(6):
-        A[i, i] = damping
-    for j in range(c.kind.shape[0]):
-        if c.kind[j] != BALL:
-            if is_blocked(c, j, s.q[c.q[j], slot], wp.dot(s.S[c.v[j], slot], error)):
-                s.S[c.v[j], slot] = vec6()
-    for d in range(c.nv):
-        x = s.S[d, slot]
+    """s.step = Jᵀ (J Jᵀ + damping)⁻¹ error, without the joints that it would push out of their ranges."""
+    passes = int(0)
+    blocked = int(1)
+    while blocked > 0 and passes < MOST_PASSES:
+        A = mat66()
         for i in range(6):
-            for k in range(i + 1):
-                A[i, k] += x[i] * x[k]
-    y = solve_spd(A, error)
+            A[i, i] = damping
+        for d in range(c.nv):
+            x = s.S[d, slot]
+            for i in range(6):
+                for k in range(i + 1):
+                    A[i, k] += x[i] * x[k]
+        y = solve_spd(A, error)
+        for d in range(c.nv):
+            s.step[d, slot] = wp.dot(s.S[d, slot], y)
+        blocked = int(0)
+        for j in range(c.kind.shape[0]):
+            if c.kind[j] != BALL:
+                blocked += block(c, s, j, slot)
+        passes += 1
     largest = real(0.0)
     for d in range(c.nv):
-        move = wp.dot(s.S[d, slot], y)
-        s.step[d, slot] = move
-        largest = wp.max(largest, wp.abs(move))
+        largest = wp.max(largest, wp.abs(s.step[d, slot]))
     if largest > LONGEST_STEP:
         for d in range(c.nv):
             s.step[d, slot] = s.step[d, slot] * (LONGEST_STEP / largest)

@@ -122,11 +122,11 @@ class Limb:
         for _ in range(starts):
             if not len(left):
                 break
-            known = self.chain.random(KNOWN, rng)
+            known, at = self._known(rng)
             found, off = self.chain.inverse(
                 full[left],
                 known,
-                poses=self.chain.forward(known),
+                poses=at,
                 **self.wants,
                 tolerance=TOLERANCE,
                 iterations=ITERATIONS,
@@ -141,6 +141,14 @@ class Limb:
             left = left[~done]
         advance(len(left))
         return Solutions(self.chain.whole(q), reached, error)
+
+    def _known(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Configurations to start from, and the poses in full that they lead to: reachable ones, if there are any."""
+        poses, q = self.random(KNOWN, rng)
+        if len(q):
+            return q, self.lift(poses)
+        q = self.chain.random(KNOWN, rng)
+        return q, self.chain.forward(q)
 
     def worst_pair(self, rng: np.random.Generator) -> str:
         """The two geoms that most often overlap, for an error message."""
