@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from stand_ins import Ellipsoid, foot_map, hand_map
 
 from pullback import PullbackError
 from pullback.reach.footsteps import Footsteps
@@ -10,7 +11,6 @@ from pullback.reach.multicontact import MultiContact
 from pullback.reach.obstacles import Block, Disc, Wall
 from pullback.reach.sqp import FIXED, Layout, minimise
 from pullback.reach.walking import Stance, middle
-from stand_ins import Ellipsoid, foot_map, hand_map
 
 pytest.importorskip("proxsuite")
 GOAL = (2.0, 0.4, 0.5)

@@ -148,7 +148,8 @@ def minimise(problem: Problem, start: Poses, options: Options | None = None) -> 
     merit = _merit(here, options.weight)
     if not np.isfinite(merit):
         raise PullbackError("the first guess has a residual or a demand that is not finite")
-    for iteration in range(1, options.iterations + 1):  # noqa: B007: how many there were
+    while iteration < options.iterations:
+        iteration += 1
         step, promised = solver.step(here)
         if promised <= options.enough:
             break
