@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,11 @@ from pullback.core.arrays import check_device, check_precision, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.reach.network import HIDDEN, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of
-from pullback.reach.svm import SupportVectors, fit_support_vectors
+from pullback.reach.svm import ONE_CLASS, TWO_CLASSES, Settings, SupportVectors, fit_support_vectors
 
 KINDS = {"svm": SupportVectors, "network": Network}
 # What a file of a map begins with, so that other files are told from it; the number changes with the format.
 FORMAT = "pullback reachability map 1"
-GAMMA = {"SE3": 15.0}  # [1/m²] 30 in the other spaces
-NU = 0.05  # share of the samples that may lie on the wrong side [1]
 
 
 class ReachabilityMap:
@@ -25,11 +25,14 @@ class ReachabilityMap:
 
     space:   "R2", "SO2", "SE2", "R3", "SO3" or "SE3"
     kind:    "svm" (scikit-learn; one class or two) or "network" (torch; two classes)
-    gamma:   of the kernel exp(-gamma |difference of features|²) of an SVM [1/m²]
-    nu:      bound on the share of samples on the wrong side of an SVM [1]
+    gamma:   of the kernel exp(-gamma |difference of features|²) of an SVM [1/m²]; None: the default of the space
+    nu:      bound on the share of samples on the wrong side of an SVM [1]; None: the default of the space
+    centres: how many support vectors an SVM of two classes keeps; None: the default of the space
+    reduce:  False: keep all, and their weights, as scikit-learn found them
     hidden:  units of the hidden layers of a network
     steps:   of its training, each on a random batch
-    seed:    of its first weights and its batches
+    seed:    of its first weights and its batches, and of the choice of centres
+    progress:  whether to show a bar, on a terminal
     dtype, device:  of the evaluation: "float64" or "float32"; "cpu", "cuda", ...
 
     As in scikit-learn, ``fit`` returns the map and ``decision_function`` is positive inside. Neither scikit-learn nor
@@ -42,7 +45,9 @@ class ReachabilityMap:
         kind: str = "svm",
         *,
         gamma: float | None = None,
-        nu: float = NU,
+        nu: float | None = None,
+        centres: int | None = None,
+        reduce: bool = True,
         hidden: tuple[int, ...] = HIDDEN,
         steps: int = STEPS,
         seed: int = 0,
@@ -54,10 +59,12 @@ class ReachabilityMap:
         if kind not in KINDS:
             raise PullbackError(f"kind={kind!r} is not known: use {' or '.join(map(repr, KINDS))}")
         self.kind = kind
-        self.gamma = GAMMA.get(self.space.name, 30.0) if gamma is None else float(gamma)
-        self.nu = float(nu)
-        if not 0 < self.gamma < np.inf or not 0 < self.nu < 1:
-            raise PullbackError(f"gamma must be positive and nu between 0 and 1, not {gamma} and {nu}")
+        self.gamma, self.nu, self.centres, self.reduce = gamma, nu, centres, reduce
+        for what, number, most in (("gamma", gamma, np.inf), ("nu", nu, 1), ("centres", centres, np.inf)):
+            if number is not None and not 0 < number < most:
+                raise PullbackError(
+                    f"{what} must be positive" + (" and below 1" if most == 1 else "") + f", not {number}"
+                )
         self.hidden, self.steps, self.seed, self.progress = tuple(hidden), steps, seed, progress
         if not self.hidden or min(self.hidden) < 1 or steps < 1:
             raise PullbackError(
@@ -78,7 +85,8 @@ class ReachabilityMap:
         labels = None if reachable is None else _labels(reachable, len(poses))
         features = self.space.features(poses)
         if self.kind == "svm":
-            fitted = fit_support_vectors(features, labels, self.gamma, self.nu)
+            options = {"reduce": self.reduce, "seed": self.seed, "progress": self.progress}
+            fitted = fit_support_vectors(features, labels, self._settings(labels), **options)
         elif labels is None:
             raise PullbackError("a network learns from both classes: fit(poses, reachable), or kind='svm' for one")
         else:
@@ -86,6 +94,12 @@ class ReachabilityMap:
             fitted = fit_network(features, labels, **options)
         self._hold(fitted)
         return self
+
+    def _settings(self, labels: np.ndarray | None) -> Settings:
+        """What was asked for, and the defaults of the space for the rest."""
+        usual = (ONE_CLASS if labels is None else TWO_CLASSES)[self.space.name]
+        asked = {"gamma": self.gamma, "nu": self.nu, "centres": self.centres}
+        return dataclasses.replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
     def _hold(self, fitted) -> None:
         self.fitted = fitted
@@ -121,16 +135,9 @@ class ReachabilityMap:
         """Write the map to an .npz file, which holds plain arrays and no pickles."""
         if self.fitted is None:
             raise PullbackError("this map is not fitted: there is nothing to save")
-        settings = {"gamma_": self.gamma, "nu_": self.nu}
         with open(path, "wb") as file:
-            np.savez_compressed(
-                file,
-                format=FORMAT,
-                space=self.space.name,
-                kind=self.kind,
-                **settings,
-                **self.fitted.arrays(),
-            )
+            arrays = self.fitted.arrays()
+            np.savez_compressed(file, format=FORMAT, space=self.space.name, kind=self.kind, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, dtype: str = "float64", device: str = "cpu") -> ReachabilityMap:
@@ -144,10 +151,12 @@ class ReachabilityMap:
             if str(arrays["format"]) != FORMAT:
                 raise ValueError(f"it says {arrays['format']}")
             name, kind = str(arrays["space"]), str(arrays["kind"])
-            self = cls(name, kind, gamma=float(arrays["gamma_"]), nu=float(arrays["nu_"]), dtype=dtype, device=device)
-            fitted = KINDS[kind].of_arrays(arrays)
-        except (OSError, ValueError, KeyError) as error:
+            fitted = KINDS[kind].of_arrays(arrays, space_of(name))
+            if not all(np.isfinite(x).all() for x in fitted.arrays().values()):
+                raise ValueError("a number in it is not finite")
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
             raise PullbackError(f"{path} is no reachability map: {error}") from None
+        self = cls(name, kind, dtype=dtype, device=device)
         self._hold(fitted)
         return self
 
@@ -157,9 +166,9 @@ def _labels(reachable, n: int, *, both: bool = True) -> np.ndarray:
     labels = to_numpy(reachable)
     if labels.shape != (n,) or labels.dtype.kind not in "biu":
         raise PullbackError(f"reachable must be (n,) = ({n},) booleans, not {labels.shape} {labels.dtype}")
-    labels = labels.astype(bool)
+    labels = labels > 0  # 1 and 0, or 1 and -1
     if both and labels.all():
-        raise PullbackError("all poses are reachable: leave `reachable` out for a map of one class, or sample others")
+        raise PullbackError("all poses are reachable: sample others too, or fit(poses) alone, with kind='svm'")
     if both and not labels.any():
         raise PullbackError("no pose is reachable: there is nothing to learn from")
     return labels

@@ -33,9 +33,13 @@ class Network:
         return named | {f"bias{i}": bias for i, bias in enumerate(self.biases)}
 
     @classmethod
-    def of_arrays(cls, arrays) -> Network:
+    def of_arrays(cls, arrays, space: Space) -> Network:
+        """From what a file holds, or a ValueError."""
         count = sum(name.startswith("weight") for name in arrays)
         weights, biases = (tuple(arrays[f"{what}{i}"] for i in range(count)) for what in ("weight", "bias"))
+        sizes = (space.feature_size, *(len(bias) for bias in biases))
+        if count < 2 or sizes[-1] != 1 or [w.shape for w in weights] != list(zip(sizes[1:], sizes[:-1], strict=True)):
+            raise ValueError(f"layers have shapes {[w.shape for w in weights]}")
         return cls(weights, biases)
 
     def evaluator(self, space: Space, *, dtype: str, device: str) -> Evaluator:
