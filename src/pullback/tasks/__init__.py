@@ -1,7 +1,19 @@
 """Named problems, and the means to write one's own."""
 
-from pullback.tasks import golf, grasp, hop, identify, racecar, throw
+from pullback.tasks import (
+    footsteps,
+    golf,
+    grasp,
+    hop,
+    identify,
+    locomanip,
+    multicontact,
+    placement,
+    racecar,
+    throw,
+)
 from pullback.tasks.chain import solve
+from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.task import Camera, Loss, Task
 from pullback.tasks.tracking import Tracking
@@ -15,6 +27,10 @@ TASKS = {
     "hop": hop.hop,
     "grasp": grasp.grasp,
     "identify": identify.identify,
+    "footsteps": footsteps.footsteps,
+    "multicontact": multicontact.multicontact,
+    "locomanip": locomanip.locomanip,
+    "placement": placement.placement,
 }
 
 __all__ = [
@@ -24,6 +40,7 @@ __all__ = [
     "Factors",
     "Loss",
     "Parameters",
+    "Planning",
     "Recording",
     "Residuals",
     "Task",
