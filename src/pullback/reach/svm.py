@@ -102,7 +102,7 @@ def fit_support_vectors(
         raise PullbackError("fitting support vectors needs scikit-learn: pip install 'pullback[reach]'") from None
     options = {"kernel": "rbf", "gamma": settings.gamma, "nu": settings.nu, "cache_size": 1000}
     rng = np.random.default_rng(seed)
-    first = rng.permutation(len(features))[: FIRST_SAMPLES if reduce else None]
+    first = rng.permutation(len(features))[:FIRST_SAMPLES] if reduce else slice(None)
     if reachable is None:
         return _plain(OneClassSVM(**options).fit(features[first]), settings.gamma)
     if reachable[first].all() or not reachable[first].any():
@@ -118,7 +118,9 @@ def fit_support_vectors(
             "than twice that share"
         ) from None
     whole = _plain(machine, settings.gamma)
-    return _reduced(whole, features, reachable, settings.centres, rng, progress) if reduce else whole
+    if not reduce or (len(features) <= FIRST_SAMPLES and len(whole.weights) <= settings.centres):
+        return whole  # it is small already, and knows all samples
+    return _reduced(whole, features, reachable, settings.centres, rng, progress)
 
 
 def _plain(machine, gamma: float) -> SupportVectors:
