@@ -1,8 +1,8 @@
 """Value and gradient of reachability maps, for batches of poses.
 
 A thread takes several poses at a time, one a *lane* of a vector x = (x_0, x_1, ...): one weight is read for all of
-them, and on the CPU an operation on all lanes is one or two instructions. How many lanes there are is up to who
-launches: the width of a cache line on the CPU, one on CUDA, where threads are lanes already.
+them, and on the CPU an operation on all lanes is one or two instructions. On CUDA, where threads are lanes already,
+there is but one.
 
 The room that a thread works in, ``[row, slot]``, is seen in two ways: as vectors of lanes (``room``), and number by
 number (``cells``, the same memory), where poses are read and gradients written, one lane at a time.
@@ -316,3 +316,17 @@ def evaluate_network(
                     room[2 * units + unit + 2, slot] = y2
                     room[2 * units + unit + 3, slot] = y3
         write_block(layout, poses, block, lanes, cells, output, 2 * units, slot, value, gradient)
+
+
+# --- kernels by the number of lanes ----------------------------------------------------------------
+
+# One on CUDA; on the CPU those that fill a cache line. Named here, so that all are compiled at once.
+WIDE = 16 if real is wp.float32 else 8
+
+
+def _by_lanes(kernel) -> dict:
+    return {n: wp.overload(kernel, {"room": wp.array2d(dtype=wp.types.vector(n, real))}) for n in (1, WIDE)}
+
+
+SUPPORT_VECTORS = _by_lanes(evaluate_support_vectors)
+NETWORK = _by_lanes(evaluate_network)

@@ -10,8 +10,6 @@ from pullback.kernels import specialise
 from pullback.reach.spaces import Space
 
 ROTATIONS = {"none": 0, "angle": 1, "quaternion": 2}
-# Poses a CPU thread works on at a time: their numbers fill a cache line.
-LANES = {"float32": 16, "float64": 8}
 # Threads at most on CUDA; more poses take turns.
 MOST_SLOTS = 1 << 16
 
@@ -20,10 +18,15 @@ class Evaluator:
     """One kernel of ``kernels/reach_map.py`` with the arrays of a fitted map, on one device in one precision."""
 
     def __init__(self, kernel: str, space: Space, inputs: list, rows: int, *, dtype: str, device: str):
-        """inputs: NumPy arrays and numbers, as the kernel takes them after the poses; rows: of the room it needs."""
+        """
+        kernel:  SUPPORT_VECTORS or NETWORK
+        inputs:  NumPy arrays and numbers, as the kernel takes them after the poses
+        rows:    of the room it needs
+        """
         self.space, self.dtype, self.device, self.rows = space, dtype, device, rows
         kernels = specialise(dtype, "reach_map")
-        self.kernel = getattr(kernels, kernel)
+        self.lanes = kernels.WIDE if device == "cpu" else 1
+        self.kernel = getattr(kernels, kernel)[self.lanes]
         self.layout = kernels.Layout()
         self.layout.dimensions, self.layout.rotation = space.dimensions, ROTATIONS[space.rotation]
         self.layout.features = space.feature_size
@@ -32,7 +35,7 @@ class Evaluator:
 
     def _put(self, x: np.ndarray | float):
         if not isinstance(x, np.ndarray):
-            return PRECISIONS[self.dtype](x)  # kernels of any number of lanes do not convert numbers
+            return PRECISIONS[self.dtype](x)
         if x.dtype.kind == "i":
             return wp.array(np.asarray(x, np.int32), dtype=wp.int32, device=self.device)
         return to_device(np.array(x, self.dtype, order="C"), self.dtype, self.device)
@@ -41,9 +44,8 @@ class Evaluator:
         """The same memory as vectors of lanes and as numbers."""
         if slots not in self.rooms:
             real = PRECISIONS[self.dtype]
-            lanes = LANES[self.dtype] if self.device == "cpu" else 1
-            cells = wp.zeros((self.rows, slots * lanes), dtype=real, device=self.device)
-            vectors = wp.types.vector(lanes, real)
+            cells = wp.zeros((self.rows, slots * self.lanes), dtype=real, device=self.device)
+            vectors = wp.types.vector(self.lanes, real)
             room = wp.array(ptr=cells.ptr, dtype=vectors, shape=(self.rows, slots), device=self.device)
             self.rooms = {slots: (room, cells)}  # one at a time, or batches of all sizes would add up
         return self.rooms[slots]

@@ -55,7 +55,7 @@ class Network:
             transposed[first[i] : first[i] + w.shape[1], : w.shape[0]] = w.T
             bias[row : row + len(b)] = b
         inputs = [first, weight, transposed, bias]
-        return Evaluator("evaluate_network", space, inputs, 3 * units, dtype=dtype, device=device)
+        return Evaluator("NETWORK", space, inputs, 3 * units, dtype=dtype, device=device)
 
 
 def fit_network(

@@ -54,7 +54,7 @@ class SupportVectors:
             self.rho,
         ]
         rows = 2 * space.feature_size + 1
-        return Evaluator("evaluate_support_vectors", space, inputs, rows, dtype=dtype, device=device)
+        return Evaluator("SUPPORT_VECTORS", space, inputs, rows, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
