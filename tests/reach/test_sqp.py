@@ -26,7 +26,7 @@ def point(demands, goal=(2.0, 0.0)):
 
 
 def at_least(value, gradient, name, equal=False):
-    return Demand(Rows(np.array([value]), np.array([[0, 1]]), np.array([gradient])), [name], equal)
+    return Demand(Rows(np.array([value]), np.array([[0, 1]]), np.array([gradient])), lambda _: name, equal)
 
 
 def test_the_nearest_point_of_a_disc():
@@ -44,7 +44,7 @@ def test_the_nearest_point_of_a_disc():
 def test_equalities_and_fixed_columns():
     def on_line(x):
         line = at_least(x[0] + x[1] - 1, (1.0, 1.0), "off the line", equal=True)
-        nothing = Demand(Rows(np.array([1.0]), np.array([[FIXED]]), np.array([[5.0]])), ["never"])
+        nothing = Demand(Rows(np.array([1.0]), np.array([[FIXED]]), np.array([[5.0]])), lambda _: "never")
         return [line, nothing]
 
     found = minimise(point(on_line), {"at": np.zeros((1, 2))}, Options(enough=1e-12))

@@ -69,17 +69,17 @@ class Footsteps:
         return Problem({"feet": SE2}, linearise)
 
     def guesses(self) -> list[np.ndarray]:
-        """First guesses (steps, 3): ways with a bend, those first that lead least through obstacles."""
-        goal = np.array(self.goal)
+        """First guesses (steps, 3): ways with and without a bend, those first that violate least."""
+        goal, problem = np.array(self.goal), self.problem()
         side = 0.5 * np.linalg.norm(np.subtract(self.start.left, self.start.right)[:2])
         side = -side if self.walk.is_left[-1] else side
         frame = goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
-        ways = [self.walk.guess(frame, bend) for bend in (BENDS if self.obstacles else BENDS[:1])]
-        soles = np.asarray(self.soles, dtype=float)
+        part = self.walk.furthest(frame, self.foot_map, self.threshold)
+        bends = BENDS if self.obstacles else BENDS[:1]
+        ways = [self.walk.guess(frame, part=part, bend=b, facing=f) for b in bends for f in (False, True)]
 
         def cost(steps: np.ndarray) -> float:
-            found = self.walk.clear(self.walk.all_feet(steps), self.obstacles, self.margin, soles)
-            return sum(float(np.sum(demand.violations**2)) for demand in found)
+            return sum(float(np.sum(d.violations**2)) for d in problem.linearise({"feet": steps}).demands)
 
         costs = [cost(way) for way in ways]
         return [ways[i] for i in np.argsort(costs, kind="stable")]

@@ -156,19 +156,19 @@ def humanoid_maps(
     paths = [kept / f"{part}-{_fingerprint(robot, balance, seed)}.npz" for part in ("foot", "hand")]
     if all(path.is_file() for path in paths):
         return Maps(*map(ReachabilityMap.load, paths))
-    options = {"balance": balance, "seed": seed}
-    with progress_bar("learning what the humanoid reaches", STANCES + HANDS, progress) as advance:
-        stances, reached = sample_stances(robot, **options, advance=advance)
-        points, held = sample_hands(robot, stances[reached], **options, advance=advance)
-    maps = Maps(ReachabilityMap("SE2").fit(stances, reached), ReachabilityMap("R3").fit(points, held))
     try:
-        kept.mkdir(parents=True, exist_ok=True)
-        for one, path in zip(maps, paths, strict=True):
-            partial = path.with_suffix(f".{os.getpid()}")  # so that nobody reads half a file
-            one.save(partial)
-            os.replace(partial, path)
+        kept.mkdir(parents=True, exist_ok=True)  # an error now rather than after the work
     except OSError as error:
         raise PullbackError(f"cannot keep maps in {str(kept)!r}: {error.strerror or error}; pass folder=") from None
+    options = {"balance": balance, "seed": seed}
+    with progress_bar("learning what the humanoid reaches", STANCES + HANDS, progress) as advance:
+        stances, reached = sample_stances(robot, STANCES, **options, advance=advance)
+        points, held = sample_hands(robot, stances[reached], HANDS, **options, advance=advance)
+    maps = Maps(ReachabilityMap("SE2").fit(stances, reached), ReachabilityMap("R3").fit(points, held))
+    for one, path in zip(maps, paths, strict=True):
+        partial = path.with_suffix(f".{os.getpid()}")  # so that nobody reads half a file
+        one.save(partial)
+        os.replace(partial, path)
     return maps
 
 

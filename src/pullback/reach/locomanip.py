@@ -13,7 +13,7 @@ from pullback.reach.footsteps import SOLES
 from pullback.reach.obstacles import Disc, Obstacle
 from pullback.reach.spaces import space
 from pullback.reach.sqp import Linearised, Options, Poses, Problem, Rows, Solution, minimise
-from pullback.reach.walking import SE2, Plan, Stance, Walk, check_map, hands_reach
+from pullback.reach.walking import SE2, HandReach, Plan, Stance, Walk, check_map
 
 SO2 = space("SO2")
 
@@ -91,16 +91,17 @@ class LocoManipulation:
         number, stance = self.held
         # The first angle is no variable: the door is closed.
         columns = np.concatenate([[-1], 3 * self.steps + np.arange(self.steps + 1)])[:, None]
-        names = [f"the handle is out of reach at {i} after step {s}" for i, s in zip(number, stance, strict=True)]
         sweep = Disc(self.door.x, self.door.y, self.door.radius)
+
+        def out_of_reach(row: int) -> str:
+            return f"the handle is out of reach after step {stance[row]}"
+
+        hand_reaches = HandReach(walk, self.hand_map, self.threshold, self.hand, stance, out_of_reach)
 
         def linearise(poses: Poses) -> Linearised:
             feet, angles = walk.all_feet(poses["feet"]), self.all_angles(poses)
             at, moves = self.door.handle(angles[number])
-            reach = hands_reach(
-                walk, feet, stance, at, (columns[number], moves[..., None]), self.hand_map, self.threshold, names,
-                self.hand,
-            )  # fmt: skip
+            reach = hand_reaches.demand(feet, at, columns[number], moves[..., None])
             open_wide = Rows(self.opened - angles[-1:], columns[-1:], np.full((1, 1), -1.0))
             pairs = np.concatenate([columns[:-1], columns[1:]], axis=1)
             evenly = Rows(root * np.diff(angles), pairs, np.broadcast_to((-root, root), pairs.shape))

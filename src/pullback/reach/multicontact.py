@@ -13,7 +13,7 @@ from pullback.reach.footsteps import SOLES
 from pullback.reach.obstacles import Obstacle, Wall
 from pullback.reach.spaces import space
 from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, minimise
-from pullback.reach.walking import SE2, Plan, Stance, Walk, check_map, hands_reach, off, pose3
+from pullback.reach.walking import SE2, HandReach, Plan, Stance, Walk, check_map, off, pose3
 
 R3 = space("R3")
 STANCES_A_HOLD = 3  # a hand stays while two feet step; it moves on in the stance that two holds share
@@ -80,18 +80,19 @@ class MultiContact:
         hold, stance = self.served
         columns = 3 * self.steps + np.arange(3 * self.holds).reshape(-1, 3)
         moves = np.broadcast_to(np.eye(3), (len(hold), 3, 3))
-        names = [f"hold {k + 1} is out of reach after step {s}" for k, s in zip(hold, stance, strict=True)]
         wall = Wall((0.0, -1.0), -self.wall)
+
+        def out_of_reach(row: int) -> str:
+            return f"hold {hold[row] + 1} is out of reach after step {stance[row]}"
+
+        hands_reach = HandReach(walk, self.hand_map, self.threshold, "left", stance, out_of_reach)
 
         def linearise(poses: Poses) -> Linearised:
             feet, hands = walk.all_feet(poses["feet"]), poses["hands"]
             at_goal = Rows(off(feet[-1], goal), walk.columns[-1][:, None], np.full((3, 1), -1.0))
-            hands_rows = hands_reach(
-                walk, feet, stance, hands[hold], (columns[hold], moves), self.hand_map, self.threshold, names, "left"
-            )
             demands = [
                 walk.reach(feet, self.foot_map, self.threshold),
-                hands_rows,
+                hands_reach.demand(feet, hands[hold], columns[hold], moves),
                 *self._on_wall(hands, columns),
                 *walk.clear(feet, [wall], self.clearance, soles),
                 *walk.clear(feet, self.obstacles, self.margin, soles),
@@ -101,13 +102,13 @@ class MultiContact:
         return Problem({"feet": SE2, "hands": R3}, linearise)
 
     def _on_wall(self, hands: np.ndarray, columns: np.ndarray) -> list[Demand]:
-        one, numbers = np.ones((self.holds, 1)), range(1, self.holds + 1)
+        one = np.ones((self.holds, 1))
         y, z = columns[:, 1:2], columns[:, 2:3]
         low, high = self.heights
         return [
-            Demand(Rows(hands[:, 1] - self.wall, y, one), [f"hold {k} is off the wall" for k in numbers], equal=True),
-            Demand(Rows(hands[:, 2] - low, z, one), [f"hold {k} is too low" for k in numbers]),
-            Demand(Rows(high - hands[:, 2], z, -one), [f"hold {k} is too high" for k in numbers]),
+            Demand(Rows(hands[:, 1] - self.wall, y, one), lambda k: f"hold {k + 1} is off the wall", equal=True),
+            Demand(Rows(hands[:, 2] - low, z, one), lambda k: f"hold {k + 1} is too low"),
+            Demand(Rows(high - hands[:, 2], z, -one), lambda k: f"hold {k + 1} is too high"),
         ]
 
     def guess(self) -> Poses:
@@ -115,7 +116,8 @@ class MultiContact:
         side = np.linalg.norm(np.subtract(self.start.left, self.start.right)[:2]) / 2
         side = -side if self.walk.is_left[-1] else side
         goal = np.array(self.goal)
-        feet = self.walk.guess(goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0))
+        frame = goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
+        feet = self.walk.guess(frame, part=self.walk.furthest(frame, self.foot_map, self.threshold))
         frames = self.walk.frames(self.walk.all_feet(feet))
         hold, stance = self.served
         x = np.bincount(hold, frames[stance, 0]) / STANCES_A_HOLD + AHEAD

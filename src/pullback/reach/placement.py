@@ -91,19 +91,19 @@ class Placement:
 
     def problem(self, near: np.ndarray) -> Problem:
         """For :func:`pullback.reach.sqp.minimise`: the group "base" (1, 3)."""
-        names, root = [f"target {i} is out of reach" for i in range(len(self.targets))], np.sqrt(self.weight)
-        columns = np.arange(3)
+        columns, root = np.arange(3), np.sqrt(self.weight)
 
         def linearise(poses: Poses) -> Linearised:
             base = poses["base"]
             seen, moves = self.seen(base)
             value, gradient = self.reach_map.evaluate(seen)
             entries = np.einsum("ni,nij->nj", gradient, moves)
-            demands = [Demand(Rows(value - self.threshold, np.tile(columns, (len(seen), 1)), entries), names)]
+            rows = Rows(value - self.threshold, np.tile(columns, (len(seen), 1)), entries)
+            demands = [Demand(rows, lambda i: f"target {i} is out of reach")]
             for number, obstacle in enumerate(self.obstacles):
                 distance, way = obstacle.distance(base[:, :2])
                 name = f"the base is too near to obstacle {number} ({type(obstacle).__name__})"
-                demands.append(Demand(Rows(distance - self.margin, columns[None, :2], way), [name]))
+                demands.append(Demand(Rows(distance - self.margin, columns[None, :2], way), lambda _, name=name: name))
             away = Rows(root * SE2.difference(near, base[0]), columns[:, None], np.full((3, 1), root))
             return Linearised([away], demands)
 

@@ -15,7 +15,7 @@ report of what is violated by how much.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,11 +26,12 @@ from pullback.core.errors import PullbackError
 FIXED = -1  # the column of what is no variable
 ENDLESS = 1e20  # what the QP solver takes for infinity
 ENOUGH = 1e-4  # of the decrease that the QP promises, for a step to be taken [1]
-QP_ITERATIONS = 1000  # a QP that has not converged by then still gives a step, which the merit judges
+STUCK = 1e-3  # of what violations add to the merit: a step that promises less leads nowhere [1]
+QP_ITERATIONS = 200  # a QP that has not converged by then still gives a step, which the merit judges
 QP_ACCURACY = 1e-6  # of residuals and duality gap
 RETURNS = 2  # to the demands that a step violates, before a shorter one is tried
 LEAST = 1e-9  # added to the diagonal of what is solved for that: rows may depend on each other [1]
-SHORTEST = 2.0**-12  # part of a step that is tried [1]
+SHORTEST = 2.0**-8  # part of a step that is tried [1]
 
 Poses = dict[str, np.ndarray]
 
@@ -47,10 +48,10 @@ class Rows(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """Rows that must not be negative, or must be zero if ``equal``; ``names`` (m) say what each is about."""
+    """Rows that must not be negative, or must be zero if ``equal``; ``name`` says what a row is about."""
 
     rows: Rows
-    names: Sequence[str]
+    name: Callable[[int], str]
     equal: bool = False
 
     @property
@@ -82,7 +83,7 @@ class Problem:
 class Options:
     """How to solve."""
 
-    iterations: int = 100  # after which to give up
+    iterations: int = 50  # after which to give up
     box: float = 0.1  # a step's largest entry [m, rad]
     weight: float = 1e6  # of a violation, squared [1]
     damping: float = 1e-6  # added to the squared residuals, as the weight of a step, squared [1]
@@ -145,25 +146,30 @@ def minimise(problem: Problem, start: Poses, options: Options | None = None) -> 
     layout = Layout(problem.spaces, {name: len(poses) for name, poses in start.items()})
     poses, solver = {name: np.array(start[name], dtype=float) for name in problem.spaces}, _Solver(layout, options)
     here, evaluations, iteration = problem.linearise(poses), 1, 0
-    merit = _merit(here, options.weight)
+    merit, longest = _merit(here, options.weight), 1.0
     if not np.isfinite(merit):
         raise PullbackError("the first guess has a residual or a demand that is not finite")
     while iteration < options.iterations:
         iteration += 1
         step, promised = solver.step(here)
-        if promised <= options.enough:
+        if promised <= max(options.enough, STUCK * (merit - _cost(here))):
             break
-        for trial in solver.path(step):
-            moved = layout.moved(poses, trial.step)
+        part = 2 * longest
+        while part > SHORTEST:
+            part /= 2
+            moved, returns = layout.moved(poses, part * step), 0
             there = problem.linearise(moved)
-            evaluations += 1
-            found = _merit(there, options.weight)
-            if found <= merit - ENOUGH * trial.part * promised:
+            # Demands are curved, and at their weight hardly any way along a tangent is downhill: go back to them first.
+            while (found := _merit(there, options.weight)) > merit - ENOUGH * part * promised and returns < RETURNS:
+                moved = layout.moved(moved, solver.back(there))
+                there = problem.linearise(moved)
+                returns += 1
+            evaluations += 1 + returns
+            if found <= merit - ENOUGH * part * promised:
                 break
-            trial.there = there
         else:
             break
-        poses, here, merit = moved, there, found
+        poses, here, merit, longest = moved, there, found, min(1.0, 2 * part)
     return Solution(
         poses, _cost(here), _violations(here, options.tolerance), iteration, evaluations, time.perf_counter() - began
     )
@@ -181,20 +187,17 @@ def _merit(here: Linearised, weight: float) -> float:
 
 def _violations(here: Linearised, tolerance: float) -> tuple[Violation, ...]:
     found = [
-        Violation(demand.names[row], float(demand.violations[row]))
+        Violation(demand.name(int(row)), float(demand.violations[row]))
         for demand in here.demands
         for row in np.flatnonzero(demand.violations > tolerance)
     ]
     return tuple(sorted(found, key=lambda one: -one.amount))
 
 
-@dataclass
-class _Trial:
-    """A part of a step, as it was tried, and what the problem is there."""
-
-    part: float
-    step: np.ndarray
-    there: Linearised | None = None
+def _violated(demand: Demand) -> Rows:
+    """Those rows alone."""
+    wrong = demand.violations > 0
+    return Rows(*(part[wrong] for part in demand.rows))
 
 
 class _Solver:
@@ -213,51 +216,40 @@ class _Solver:
         """The step (n,) in tangents, and by how much it would make the merit smaller if all were linear."""
         sparse, options, n = self.sparse, self.options, self.layout.size
         residuals, values = self._stacked(here.residuals)
-        self.demands, needed = self._stacked([demand.rows for demand in here.demands])
-        self.equal = np.concatenate([np.full(len(d.rows.values), d.equal) for d in here.demands] or [np.zeros(0, bool)])
+        demands, needed = self._stacked([demand.rows for demand in here.demands])
+        equal = np.concatenate([np.full(len(d.rows.values), d.equal) for d in here.demands] or [np.zeros(0, bool)])
         m = len(needed)
         damping = values @ values + options.damping
         hessian = (residuals.T @ residuals + damping * sparse.identity(n)).tocsc()
-        quadratic = sparse.block_diag([hessian, options.weight * sparse.identity(m)], format="csc")
+        # Slacks are scaled by the root of their weight, or the QP would be badly conditioned.
+        scale = 1.0 / np.sqrt(options.weight)
+        quadratic = sparse.block_diag([hessian, sparse.identity(m)], format="csc")
         linear = np.concatenate([residuals.T @ values, np.zeros(m)])
         # The step box comes last; slacks are free.
-        left = sparse.vstack([self.demands, sparse.identity(n)])
-        right = sparse.vstack([sparse.identity(m), sparse.csc_matrix((n, m))])
+        left = sparse.vstack([demands, sparse.identity(n)])
+        right = sparse.vstack([scale * sparse.identity(m), sparse.csc_matrix((n, m))])
         rows = sparse.hstack([left, right], format="csc")
         self.qp = self.proxqp.sparse.QP(n + m, 0, m + n)
         settings = self.qp.settings
         settings.eps_abs, settings.max_iter = QP_ACCURACY, QP_ITERATIONS
         # Without this it may stop away from a bound whose multiplier is not zero.
-        settings.check_duality_gap, settings.eps_duality_gap_abs = True, QP_ACCURACY
+        settings.check_duality_gap = True
+        settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = QP_ACCURACY
         box = np.full(n, options.box)
-        low, high = np.concatenate([-needed, -box]), np.concatenate([np.where(self.equal, -needed, ENDLESS), box])
+        low, high = np.concatenate([-needed, -box]), np.concatenate([np.where(equal, -needed, ENDLESS), box])
         self.qp.init(quadratic, linear, None, None, rows, low, high)
         step = self._solved()
-        after = needed + self.demands @ step
-        wrong = [np.where(self.equal, np.abs(x), np.maximum(-x, 0.0)) for x in (needed, after)]
+        after = needed + demands @ step
+        wrong = [np.where(equal, np.abs(x), np.maximum(-x, 0.0)) for x in (needed, after)]
         promised = 0.5 * (values @ values - np.sum((values + residuals @ step) ** 2))
         return step, max(0.0, promised + 0.5 * options.weight * float(np.sum(wrong[0] ** 2) - np.sum(wrong[1] ** 2)))
 
-    def path(self, step: np.ndarray) -> Iterator[_Trial]:
-        """Steps to try: the whole, half of it, and so on.
-
-        Demands are curved, and at their weight hardly any way along a tangent is downhill. So each is followed by one
-        that leads back to what it violates, by the shortest way.
-        """
-        rows = self.demands.toarray()
-        part = 1.0
-        while part >= SHORTEST:
-            trial = _Trial(part, part * step)
-            yield trial
-            for _ in range(RETURNS):
-                values = np.concatenate([demand.rows.values for demand in trial.there.demands] or [np.zeros(0)])
-                wrong = np.where(self.equal, values != 0, values < 0)
-                back = rows[wrong].T @ np.linalg.solve(
-                    rows[wrong] @ rows[wrong].T + LEAST * np.eye(int(wrong.sum())), -values[wrong]
-                )
-                trial = _Trial(part, trial.step + back)
-                yield trial
-            part /= 2
+    def back(self, there: Linearised) -> np.ndarray:
+        """The shortest step (n,) to where what is violated is met, were it linear."""
+        violated = [_violated(demand) for demand in there.demands]
+        rows, values = self._stacked(violated)
+        rows = rows.toarray()
+        return rows.T @ np.linalg.solve(rows @ rows.T + LEAST * np.eye(len(values)), -values)
 
     def _solved(self) -> np.ndarray:
         self.qp.solve()

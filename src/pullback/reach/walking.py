@@ -8,7 +8,7 @@ from the frame of the stance; for the right hand it is mirrored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,7 +23,9 @@ SE2 = space("SE2")
 MIRROR = np.array([1.0, -1.0, -1.0])  # x, y, yaw
 MIRROR_POINT = np.array([1.0, -1.0, 1.0])  # x, y, z
 SIDES = ("left", "right")
-STRIDE, TURN = 0.3, 0.3  # of a first guess, at most: well inside of what a person-sized robot can do [m], [rad]
+TURNING = 0.3  # of the way: to turn to where one goes, and back [1]
+MOST = 0.6  # of the steps; the optimiser shortens the others [1]
+PARTS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1, 0.05)  # of the way, that are tried as a first guess
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,8 @@ class Walk:
         value, gradient = foot_map.evaluate(seen)
         entries = [np.einsum("ni,nij->nj", gradient, by) for by in (by_base, by_tip)]
         columns = np.concatenate([self.columns[1:-1], self.columns[2:]], axis=1)
-        names = [f"step {i} ({side}) is out of reach" for i, side in enumerate(self.sides[2:], start=1)]
-        return Demand(Rows(value - threshold, columns, np.concatenate(entries, axis=1)), names)
+        rows = Rows(value - threshold, columns, np.concatenate(entries, axis=1))
+        return Demand(rows, lambda i: f"step {i + 1} ({self.sides[i + 2]}) is out of reach")
 
     def smooth(self, feet: np.ndarray, weight: float) -> Rows:
         """Steps should be short, straight and as wide as the stance at the start."""
@@ -189,9 +191,12 @@ class Walk:
         for number, obstacle in enumerate(obstacles):
             distance, way = obstacle.distance(points)
             entries = np.concatenate([way, np.sum(way * turned, axis=1, keepdims=True)], axis=1)
-            label = f"obstacle {number} ({type(obstacle).__name__})"
-            names = [f"step {1 + i // len(soles)} is too near to {label}" for i in range(len(points))]
-            demands.append(Demand(Rows(distance - margin, columns, entries), names))
+            label = f"is too near to obstacle {number} ({type(obstacle).__name__})"
+
+            def name(row: int, label=label) -> str:
+                return f"step {1 + row // len(soles)} {label}"
+
+            demands.append(Demand(Rows(distance - margin, columns, entries), name))
         return demands
 
     # --- stances with a hand ------------------------------------------------------------------------------------------
@@ -206,17 +211,34 @@ class Walk:
         one, two = feet[stances], feet[stances + 1]
         return np.where(first_is_left, one, two), np.where(first_is_left, two, one)
 
-    def guess(self, to: np.ndarray, bend: float = 0.0) -> np.ndarray:
-        """Steps (steps, 3) towards the stance frame ``to`` (3,), bent aside by ``bend`` [m] half-way."""
+    def furthest(self, to: np.ndarray, foot_map, threshold: float) -> float:
+        """How much of the way to a stance frame ``to`` (3,) can be gone straight, most steps being within reach [1]."""
+        for part in PARTS:
+            for facing in (False, True):
+                steps = self.guess(to, part=part, facing=facing)
+                value, _ = foot_map.evaluate(self.steps_seen(self.all_feet(steps))[0])
+                if np.mean(value >= threshold) >= MOST:
+                    return part
+        return PARTS[-1]
+
+    def guess(self, to: np.ndarray, *, part: float = 1.0, bend: float = 0.0, facing: bool = False) -> np.ndarray:
+        """Steps (steps, 3) along a part of the way to the stance frame ``to`` (3,).
+
+        bend:    how far the way is bent aside, half-way [m]
+        facing:  turn to where one goes, and in the end as ``to`` is turned; else turn evenly
+        """
         start = middle(self.fixed[:1], self.fixed[1:])[0]
         way = SE2.difference(start, to)
-        most = max(np.linalg.norm(way[:2]) / (STRIDE / 2), abs(way[2]) / (TURN / 2), 1e-12)
-        share = np.arange(1, self.steps + 1) / self.steps * min(1.0, self.steps / most)
+        share = part * np.arange(1, self.steps + 1) / self.steps
         frames = start + share[:, None] * way
         length = np.linalg.norm(way[:2])
         if length > 0:
             aside = np.array([-way[1], way[0]]) / length
             frames[:, :2] += bend * np.sin(np.pi * share)[:, None] * aside
+            ahead = way[:2] + np.pi * bend * np.cos(np.pi * share)[:, None] * aside  # the way's own direction
+            if facing:
+                turn = shortest_turn(np.arctan2(ahead[:, 1], ahead[:, 0]) - frames[:, 2])
+                frames[:, 2] += turn * np.clip(np.minimum(share, part - share) / TURNING, 0.0, 1.0)
         width = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2]) / 2
         side = np.where(self.is_left[2:], width, -width)
         feet = frames.copy()
@@ -225,23 +247,29 @@ class Walk:
         return feet
 
 
-def hands_reach(
-    walk: Walk, feet: np.ndarray, stances: np.ndarray, points: np.ndarray, by_columns, hand_map, threshold: float,
-    names: Sequence[str], hand_side: str,
-) -> Demand:  # fmt: skip
-    """Points (m, 3) are within reach of a hand from stances (m,): one evaluation of all of them.
+@dataclass(frozen=True)
+class HandReach:
+    """What a hand must reach: one point from each of some stances."""
 
-    by_columns: how the points move with variables: columns (m, k) and (m, 3, k)
-    """
-    seen = points_seen(walk.frames(feet)[stances], points)
-    sign = MIRROR_POINT if hand_side == "right" else np.ones(3)
-    value, gradient = hand_map.evaluate(sign * seen.values)
-    gradient = sign * gradient
-    by_foot = 0.5 * np.einsum("ni,nij->nj", gradient, seen.by_frame)
-    columns, moves = by_columns
-    by_point = np.einsum("ni,nij,njk->nk", gradient, seen.by_point, moves)
-    columns = np.concatenate([walk.columns[stances], walk.columns[stances + 1], columns], axis=1)
-    return Demand(Rows(value - threshold, columns, np.concatenate([by_foot, by_foot, by_point], axis=1)), names)
+    walk: Walk
+    hand_map: object
+    threshold: float
+    side: str  # "left" or "right"
+    stances: np.ndarray  # (m,) counted from that of the start
+    name: Callable[[int], str]  # of a row
+
+    def demand(self, feet: np.ndarray, points: np.ndarray, columns: np.ndarray, moves: np.ndarray) -> Demand:
+        """Points (m, 3) that move by ``moves`` (m, 3, k) with variables ``columns`` (m, k): one evaluation of all."""
+        seen = points_seen(self.walk.frames(feet)[self.stances], points)
+        sign = MIRROR_POINT if self.side == "right" else np.ones(3)
+        value, gradient = self.hand_map.evaluate(sign * seen.values)
+        gradient = sign * gradient
+        by_foot = 0.5 * np.einsum("ni,nij->nj", gradient, seen.by_frame)  # the frame is half-way between two
+        by_point = np.einsum("ni,nij,njk->nk", gradient, seen.by_point, moves)
+        feet_columns = [self.walk.columns[self.stances], self.walk.columns[self.stances + 1]]
+        entries = np.concatenate([by_foot, by_foot, by_point], axis=1)
+        rows = Rows(value - self.threshold, np.concatenate([*feet_columns, columns], axis=1), entries)
+        return Demand(rows, self.name)
 
 
 def off(pose: np.ndarray, goal: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A place for an arm from which it reaches ten targets over a table."""
+"""A place for an arm from which it reaches ten targets over a pallet."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pullback.reach.walking import SE2
 from pullback.tasks.planning import Planned, Planning, Scene
 
 TARGETS = 10
-TABLE = (0.2, 0.3)  # half sizes of the table [m]
+PALLET = (0.2, 0.3)  # half sizes of the pallet [m]
 HEIGHTS = (0.1, 0.7)  # of the targets [m]
-MARGIN = 0.15  # from the middle of the base to the table [m]
+MARGIN = 0.15  # from the middle of the base to the pallet [m]
 SAMPLES = 8000
 ROWS, SECONDS = 20, 0.05  # of a motion to the next target; between two of them [s]
 
@@ -28,13 +28,13 @@ def arm_map(model: Model, *, seed: int = 0, progress: bool = True) -> Reachabili
 
 
 def random_placement(reach_map: ReachabilityMap, seed: int = 0) -> Placement:
-    """A table somewhere, and targets over it."""
+    """A pallet somewhere, and targets over it."""
     rng = np.random.default_rng(seed)
     x, y, yaw = rng.uniform((-1, -1, -np.pi), (1, 1, np.pi))
-    local = rng.uniform((-TABLE[0], -TABLE[1], HEIGHTS[0]), (TABLE[0], TABLE[1], HEIGHTS[1]), size=(TARGETS, 3))
+    local = rng.uniform((-PALLET[0], -PALLET[1], HEIGHTS[0]), (PALLET[0], PALLET[1], HEIGHTS[1]), size=(TARGETS, 3))
     c, s = np.cos(yaw), np.sin(yaw)
     targets = np.stack([x + c * local[:, 0] - s * local[:, 1], y + s * local[:, 0] + c * local[:, 1], local[:, 2]], 1)
-    return Placement(reach_map=reach_map, targets=targets, obstacles=(Block(x, y, *TABLE, yaw),), margin=MARGIN)
+    return Placement(reach_map=reach_map, targets=targets, obstacles=(Block(x, y, *PALLET, yaw),), margin=MARGIN)
 
 
 def placement(seed: int = 0) -> Planning:
@@ -44,10 +44,10 @@ def placement(seed: int = 0) -> Planning:
         place = problem.plan(options)
         found = check_place(model, "base", "tip", place)
         off = found.error
-        # The robot stays at the origin of its world: the table and the targets are brought to it.
-        scene, (table,) = Scene(arm()), problem.obstacles
-        x, y, yaw = SE2.relative(place.base, np.array([table.x, table.y, table.yaw]))
-        scene.obstacles([Block(x, y, table.half_length, table.half_width, yaw)])
+        # The robot stays at the origin of its world: the pallet and the targets are brought to it.
+        scene, (pallet,) = Scene(arm()), problem.obstacles
+        x, y, yaw = SE2.relative(place.base, np.array([pallet.x, pallet.y, pallet.yaw]))
+        scene.obstacles([Block(x, y, pallet.half_length, pallet.half_width, yaw)], tall=HEIGHTS[0] - 0.03)
         scene.points(place.seen, 0.02)
         stops = np.concatenate([model.home.q[None], found.q])
         share = 0.5 - 0.5 * np.cos(np.pi * np.arange(ROWS) / ROWS)
@@ -68,6 +68,6 @@ def placement(seed: int = 0) -> Planning:
 
     return Planning(
         name="placement",
-        about="find a place for an arm from which it reaches ten targets over a table",
+        about="find a place for an arm from which it reaches ten targets over a pallet",
         solve=solve,
     )

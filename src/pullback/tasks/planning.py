@@ -111,18 +111,18 @@ class Scene:
         where = self.spec.worldbody if body is None else body
         where.add_geom(type=kind, pos=pos, size=size, quat=quat, rgba=rgba, contype=0, conaffinity=0, mass=0)
 
-    def obstacles(self, shapes: Sequence) -> None:
-        """Those that come with Pullback; others are not drawn."""
+    def obstacles(self, shapes: Sequence, tall: float = TALL) -> None:
+        """Those that come with Pullback, so tall [m]; others are not drawn."""
         for one in shapes:
             if isinstance(one, Disc):
-                self.shape(_Kind.mjGEOM_CYLINDER, (one.x, one.y, TALL / 2), (one.radius, TALL / 2, 0), SOLID)
+                self.shape(_Kind.mjGEOM_CYLINDER, (one.x, one.y, tall / 2), (one.radius, tall / 2, 0), SOLID)
             elif isinstance(one, Block):
-                size = (one.half_length, one.half_width, TALL / 2)
-                self.shape(_Kind.mjGEOM_BOX, (one.x, one.y, TALL / 2), size, SOLID, yaw=one.yaw)
+                size = (one.half_length, one.half_width, tall / 2)
+                self.shape(_Kind.mjGEOM_BOX, (one.x, one.y, tall / 2), size, SOLID, yaw=one.yaw)
             elif isinstance(one, Wall):
                 x, y = np.multiply(one.normal, one.offset - 0.02)
                 yaw = np.arctan2(one.normal[1], one.normal[0])
-                self.shape(_Kind.mjGEOM_BOX, (x, y, TALL), (0.02, 2.0, TALL), SOLID, yaw=yaw)
+                self.shape(_Kind.mjGEOM_BOX, (x, y, tall), (0.02, 2.0, tall), SOLID, yaw=yaw)
 
     def footprints(self, plan: Plan) -> None:
         for number, ((x, y, yaw), side) in enumerate(zip(plan.feet, plan.sides, strict=True)):
