@@ -7,6 +7,7 @@ What is asked is in the files beside this one.
 
 from common import main
 from reach_maps import QUESTIONS as MAPS
+from reach_plans import QUESTIONS as PLANS
 
 if __name__ == "__main__":
-    main(MAPS)
+    main(MAPS | PLANS)

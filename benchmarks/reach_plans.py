@@ -99,11 +99,5 @@ def joint_angles(quick: bool):
 QUESTIONS = {"walks": walks, "places": places, "joint-angles": joint_angles}
 
 
-def plan_figures(quick: bool):
-    """All of them, for benchmarks/reach.py."""
-    for question in QUESTIONS.values():
-        yield from question(quick)
-
-
 if __name__ == "__main__":
     main(QUESTIONS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.cli.common import console, quiet_warp, writable_folder, write_json
+from pullback.cli.common import quiet_warp, writable_folder, write_json
 from pullback.cli.view import announce
 from pullback.core.errors import PullbackError
 from pullback.reach.sqp import Options
@@ -20,7 +20,6 @@ def run(task: Planning, args) -> int:
         raise PullbackError(f"{task.name} is planned by sequential quadratic programming: leave out --method")
     folder = writable_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name))
     options = None if args.iterations is None else Options(iterations=args.iterations)
-    console().print("the first time, maps are learned, which may take a minute ...", style="dim")
     with quiet_warp():
         found = task.solve(options, args.out)
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
