@@ -110,18 +110,22 @@ class Placement:
         return Problem({"base": SE2}, linearise)
 
     def guesses(self) -> np.ndarray:
-        """Bases (k, 3) around the targets, those first that violate least: one evaluation of all of them."""
+        """Bases (k, 3) around the targets, those first that violate least and of them those with the most to spare.
+
+        One evaluation of all of them.
+        """
         middle = self.targets[:, :2].mean(axis=0)
         way = np.linspace(0, 2 * np.pi, WAYS, endpoint=False)
         around = [np.stack([middle[0] - r * np.cos(way), middle[1] - r * np.sin(way), way], axis=1) for r in RADII]
         bases = np.concatenate([*around, *([[self.near]] if self.near is not None else [])])
         value, _ = self.reach_map.evaluate(self.seen(bases)[0])
-        cost = np.sum(np.minimum(value.reshape(len(bases), -1) - self.threshold, 0.0) ** 2, axis=1)
+        value = value.reshape(len(bases), -1) - self.threshold
+        cost = np.sum(np.minimum(value, 0.0) ** 2, axis=1)
         for obstacle in self.obstacles:
             cost += np.minimum(obstacle.distance(bases[:, :2])[0] - self.margin, 0.0) ** 2
         if self.near is not None:
             cost += self.weight * np.sum(SE2.difference(np.array(self.near), bases) ** 2, axis=1)
-        return bases[np.argsort(cost, kind="stable")]
+        return bases[np.lexsort((-value.min(axis=1), cost))]
 
     def plan(self, options: Options | None = None) -> Place:
         """The first good place, or of those that were tried the one with the least violations."""

@@ -12,17 +12,17 @@ from pullback.tasks.planning import Planned, Planning, Scene, walked
 
 
 def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
-    """A goal 0.8 to 2 m along a wall; seed 0 has the wall at 0.6 m, others have it where it may be."""
+    """A goal 0.6 to 2.2 m along a wall; seed 0 has the wall at 0.6 m, others start nearer to it or further away."""
     rng = np.random.default_rng(seed)
-    turn = rng.uniform(-0.2, 0.2)
-    wall = 0.6 if seed == 0 else rng.uniform(0.5, 0.7)
-    y = rng.uniform(-0.1, 0.1)
+    wall = 0.6 if seed == 0 else rng.uniform(0.5, 0.75)
+    y, turn = rng.uniform((-0.2, -0.4), (0.05, 0.4))
+    c, s = 0.09 * np.cos(turn), 0.09 * np.sin(turn)
     return MultiContact(
         foot_map=maps.foot,
         hand_map=maps.hand,
-        goal=(rng.uniform(0.8, 2.0), rng.uniform(-0.05, 0.15), rng.uniform(-0.3, 0.3)),
+        goal=rng.uniform((0.6, -0.2, -0.5), (2.2, 0.2, 0.5)),
         wall=wall,
-        start=Stance((0.0, y + 0.09, turn), (0.0, y - 0.09, turn)),
+        start=Stance((-s, y + c, turn), (s, y - c, turn)),
     )
 
 
