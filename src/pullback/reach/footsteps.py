@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,13 +75,16 @@ class Footsteps:
         side = -side if self.walk.is_left[-1] else side
         frame = goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
         part = self.walk.furthest(frame, self.foot_map, self.threshold)
-        bends = BENDS if self.obstacles else BENDS[:1]
-        ways = [self.walk.guess(frame, part=part, bend=b, facing=f) for b in bends for f in (False, True)]
 
         def cost(steps: np.ndarray) -> float:
             return sum(float(np.sum(d.violations**2)) for d in problem.linearise({"feet": steps}).demands)
 
-        costs = [cost(way) for way in ways]
+        costs, ways = [], []
+        for bend in BENDS:
+            ways += [self.walk.guess(frame, part=part, bend=bend, facing=facing) for facing in (False, True)]
+            costs += [cost(way) for way in ways[-2:]]
+            if min(costs) == 0.0 or not self.obstacles:  # nothing is in the way
+                break
         return [ways[i] for i in np.argsort(costs, kind="stable")]
 
     def plan(self, options: Options | None = None) -> Plan:
@@ -93,8 +96,7 @@ class Footsteps:
                 best = found
             if best.solved:
                 break
-        object.__setattr__(best, "seconds", time.perf_counter() - began)
-        return best
+        return replace(best, seconds=time.perf_counter() - began)
 
     def _plan(self, solution) -> Plan:
         feet = self.walk.all_feet(solution.poses["feet"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -132,8 +132,7 @@ class LocoManipulation:
     def plan(self, options: Options | None = None) -> Plan:
         began = time.perf_counter()
         found = self._plan(minimise(self.problem(), self.guess(), options))
-        object.__setattr__(found, "seconds", time.perf_counter() - began)
-        return found
+        return replace(found, seconds=time.perf_counter() - began)
 
     def _plan(self, solution: Solution) -> Plan:
         feet, angles = self.walk.all_feet(solution.poses["feet"]), self.all_angles(solution.poses)
