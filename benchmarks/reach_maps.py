@@ -39,6 +39,7 @@ TRAINING = {"planar arm R2": 100_000, "humanoid foot SE2": 100_000, "7-DoF arm R
 MUST = {"planar arm R2": 0.97, "humanoid foot SE2": 0.95, "7-DoF arm R3": 0.95, "7-DoF arm SE3": 0.90}
 HELD_OUT = 20_000
 QUERIES = 10_000
+CLEARLY_OUTSIDE = 0.05  # in features [m and 1]
 SKLEARN = version("scikit-learn", "scikit-learn")
 
 
@@ -172,6 +173,24 @@ def gradients(quick: bool):
             worst[f"{name}, {kind}"] = difference_error(fitted(name, kind, quick)[0], test.poses[:500])
     for name, error in worst.items():
         yield Figure(f"gradient against differences, float64: {name}", error, "", "<= 1e-6")
+    yield from lead_inside(quick)
+
+
+def lead_inside(quick: bool):
+    """Do gradients at unreachable poses lead to the nearest reachable one that is known?"""
+    from scipy.spatial import KDTree
+
+    for name in LIMBS:
+        train, test = samples(name, quick)
+        known = train.poses[train.reachable][:50_000]
+        outside = test.poses[~test.reachable][:2000]
+        far, nearest = KDTree(train.space.features(known)).query(train.space.features(outside))
+        way = train.space.difference(outside, known[nearest])
+        for kind in ("svm", "network"):
+            _, gradient = fitted(name, kind, quick)[0].evaluate(outside)
+            share = np.mean((np.sum(gradient * way, axis=1) > 0)[far > CLEARLY_OUTSIDE])
+            figure = f"gradients that lead towards the nearest reachable pose: {name}, {kind}"
+            yield Figure(figure, share, "", note=f"of poses farther than {CLEARLY_OUTSIDE} from it")
 
 
 # --- speed ------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pullback.reach.progress import progress_bar
 from pullback.reach.spaces import Space
 
 HIDDEN = (64, 64)
-STEPS = 8000
+STEPS = 15_000
 BATCH = 1024
 RATE = 1e-2  # the largest of Adam; it rises for the first tenth of the steps and then falls to zero
 

@@ -7,6 +7,7 @@ from pullback.view.plots import plot_curve, plot_intervals
 from pullback.view.pushes import body_gradients
 from pullback.view.replay import write_page, write_replay
 from pullback.view.server import Viewer
+from pullback.view.slices import plot_slice
 
 __all__ = [
     "LAYERS",
@@ -19,6 +20,7 @@ __all__ = [
     "load_motion",
     "plot_curve",
     "plot_intervals",
+    "plot_slice",
     "save_motion",
     "write_page",
     "write_replay",
