@@ -13,7 +13,7 @@ from pullback.model import Model
 from pullback.reach.limb import Solutions, inverse
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import space
-from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, Violation, minimise
+from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, Violation, minimise, report
 from pullback.reach.walking import SE2, points_seen, pose3
 
 SE3 = space("SE3")
@@ -40,12 +40,8 @@ class Place:
         return self.solution.feasible
 
     def report(self, most: int = 5) -> str:
-        """In words: that all is well, or which targets are out of reach by how much."""
-        if self.solved:
-            return f"solved in {self.solution.iterations} iterations, {self.seconds:.2g} s"
-        lines = [str(problem) for problem in self.problems]
-        more = [f"and {len(lines) - most} more"] if len(lines) > most else []
-        return "\n".join([f"not solved after {self.solution.iterations} iterations:", *lines[:most], *more])
+        """In words: that all is well, or what is violated by how much."""
+        return report(self.problems, self.solution.iterations, self.seconds, most)
 
 
 @dataclass(frozen=True, kw_only=True)

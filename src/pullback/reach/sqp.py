@@ -122,6 +122,15 @@ class Solution:
         return not self.violations
 
 
+def report(problems: Sequence[Violation], iterations: int, seconds: float, most: int = 5) -> str:
+    """In words: that all is well, or which demands are violated by how much."""
+    if not problems:
+        return f"solved in {iterations} iterations, {seconds:.2g} s"
+    lines = [str(problem) for problem in problems]
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    return "\n".join([f"not solved after {iterations} iterations:", *lines[:most], *more])
+
+
 class Layout:
     """Which columns belong to which poses."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.core.errors import PullbackError
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import shortest_turn, space
-from pullback.reach.sqp import FIXED, Demand, Rows, Solution, Violation
+from pullback.reach.sqp import FIXED, Demand, Rows, Solution, Violation, report
 
 SE2 = space("SE2")
 MIRROR = np.array([1.0, -1.0, -1.0])  # x, y, yaw
@@ -38,11 +38,6 @@ class Stance:
     def __post_init__(self):
         for side in SIDES:
             object.__setattr__(self, side, tuple(pose3(getattr(self, side), f"{side} foot")))
-
-    @property
-    def frame(self) -> np.ndarray:
-        """Half-way between the feet (3,)."""
-        return middle(np.array(self.left)[None], np.array(self.right)[None])[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +68,8 @@ class Plan:
         return not self.problems
 
     def report(self, most: int = 5) -> str:
-        """In words: that all is well, or which demands are violated by how much."""
-        if self.solved:
-            return f"solved in {self.solution.iterations} iterations, {self.seconds:.2g} s"
-        lines = [str(problem) for problem in self.problems]
-        more = [f"and {len(lines) - most} more"] if len(lines) > most else []
-        return "\n".join([f"not solved after {self.solution.iterations} iterations:", *lines[:most], *more])
+        """In words: that all is well, or what is violated by how much."""
+        return report(self.problems, self.solution.iterations, self.seconds, most)
 
 
 def pose3(values, name: str) -> np.ndarray:

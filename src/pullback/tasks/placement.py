@@ -9,6 +9,7 @@ import numpy as np
 from pullback.model import Model, load
 from pullback.model.robots import arm
 from pullback.reach import Block, Placement, ReachabilityMap, check_place, sample
+from pullback.reach.humanoid import CONTACT
 from pullback.reach.sqp import Options
 from pullback.reach.walking import SE2
 from pullback.tasks.planning import Planned, Planning, Scene
@@ -53,13 +54,13 @@ def placement(seed: int = 0) -> Planning:
         share = 0.5 - 0.5 * np.cos(np.pi * np.arange(ROWS) / ROWS)
         q = (stops[:-1, None] + share[:, None] * np.diff(stops, axis=0)[:, None]).reshape(-1, model.nq)
         return Planned(
-            solved=place.solved and bool(np.all(off <= 5e-3)),
+            solved=place.solved and bool(np.all(off <= CONTACT)),
             figure=float(off.max()),
             report=place.report(),
             iterations=place.solution.iterations,
             seconds=place.seconds,
             contacts=len(off),
-            reached=int(np.sum(off <= 5e-3)),
+            reached=int(np.sum(off <= CONTACT)),
             arrays={"base": place.base, "targets": problem.targets, "postures": found.q},
             model=scene.model(),
             q=np.concatenate([q, stops[-1:]]),
