@@ -19,6 +19,7 @@ FLAVOURS = (
     *(f"float32_{contact}_round" for contact in kernels.CONTACTS if contact != "convex6"),
 )
 LAUNCHED = ("step_adjoint", "step", "report")
+PLAIN = ("algorithms", "reach_map", "reach_chain")
 HEAT = ("heat_lanes", "heat_path", "heat_phases")
 
 
@@ -28,7 +29,8 @@ def load(flavour: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    plain = [(flavour, name) for name in (*LAUNCHED, "algorithms") for flavour in kernels.PRECISIONS] + [("", "raster")]
+    plain = [(flavour, name) for name in (*LAUNCHED, *PLAIN) for flavour in kernels.PRECISIONS] + [("", "raster")]
+    plain += [("float64_convex3_round", "reach_touch")]
     heat = [("float64", "heat_implicit"), *((f, n) for n in HEAT for f in kernels.PRECISIONS)]
     # the slowest first, so that no core is left with one of them at the end
     jobs = [(flavour, name) for name in LAUNCHED for flavour in FLAVOURS] + heat + plain

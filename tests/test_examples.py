@@ -15,6 +15,7 @@ SAYS = {
     "04_slide_a_box.py": r"success: within 2 cm and 0\.02 rad of the target",
     "05_my_task.py": r"success: target reached after \d+ motions: cart at 0\.\d+ m",
     "06_identify.py": r"undetermined: mass of link1\n(.*\n)+success: errors of \d\.\d% at most, 1[23] of 13",
+    "08_reach.py": r"success: inverse kinematics reaches (19[7-9]|200) of 200",
     "07_mpc.py": r"success: planned anew every 50 ms, the pole stays within 0\.\d+ rad",
     "09_pareto.py": r"success: [23] of 3 solutions are on the front",
 }

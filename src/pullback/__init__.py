@@ -1,6 +1,6 @@
 """Differentiable simulation in robotics: systems that step, and step back."""
 
-from pullback import thermal
+from pullback import reach, thermal
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, State, System
@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "check_system",
     "load",
+    "reach",
     "robots",
     "rollout",
     "thermal",

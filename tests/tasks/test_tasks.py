@@ -132,7 +132,7 @@ STEPS = {
 }  # iterations at most, easier tasks included
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", STEPS)
 def test_solved_in_as_many_steps_as_promised(name):
     of = TASKS[name]()
     first = of(of.begin()[0][None], False)
@@ -142,7 +142,7 @@ def test_solved_in_as_many_steps_as_promised(name):
     assert of.figure(of.run(found.x))[0] <= of.target  # what is handed out does it
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", STEPS)
 def test_gradients_of_the_tasks(name):
     """Along random directions, at the start and on the way."""
     of = TASKS[name]()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pullback.cli import planning
 from pullback.cli.common import (
     add_common,
     compiling_note,
@@ -26,7 +27,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
 from pullback.plan import Progress as Minimised
-from pullback.tasks import TASKS, Residuals, Task, solve
+from pullback.tasks import TASKS, Planning, Residuals, Task, solve
 from pullback.tasks.chain import easier_for
 from pullback.thermal import Heat
 from pullback.view import (
@@ -53,7 +54,9 @@ Solves a task and writes DIR/result.npz (the solution and its motion), DIR/resul
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
 intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
-becomes a picture. Of heat, result.npz has 300 states at most.
+becomes a picture. Of heat, result.npz has 300 states at most. A task that plans on reachability maps, such as
+'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed chooses one of many
+problems.
 
 What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
 iterations. 2: bad input. With --view it stays until Ctrl-C.
@@ -75,6 +78,8 @@ def add(verbs) -> None:
 
 def run(args) -> int:
     task = read_task(args.task, {"device": args.device, "seed": args.seed})
+    if isinstance(task, Planning):
+        return planning.run(task, args)
     method, iterations = choose(task, args)
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
     folder = writable_folder(args.out or Path("out") / default)
@@ -128,7 +133,7 @@ def run(args) -> int:
     return 0 if summary["solved"] else 1
 
 
-def read_task(name: str, options: dict) -> Task:
+def read_task(name: str, options: dict) -> Task | Planning:
     """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
     if name in TASKS:
         with quiet_warp():
@@ -146,12 +151,12 @@ def read_task(name: str, options: dict) -> Task:
             raise
         except Exception as error:  # the user's own code
             raise PullbackError(f"{name} cannot be run: {type(error).__name__}: {error}") from error
-    if not isinstance(task, Task):
+    if not isinstance(task, Task | Planning):
         raise PullbackError(f"{name} needs a function task() that gives a pullback.tasks.Task")
     return task
 
 
-def _made(make, options: dict) -> Task:
+def _made(make, options: dict) -> Task | Planning:
     taken = inspect.signature(make).parameters
     return make(**{name: value for name, value in options.items() if name in taken})
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from pullback.cli.common import add_common, quiet_warp, writable_folder, write_json
+from pullback.cli.common import add_common, writable_folder, write_json
+from pullback.cli.optimize import read_task
 from pullback.tasks import TASKS
 
 ABOUT = "Lists the problems that 'pullback optimize' knows by name, one line each."
@@ -18,8 +19,7 @@ def add(verbs) -> None:
 
 def run(args) -> int:
     folder = None if args.out is None else writable_folder(args.out)
-    with quiet_warp():
-        tasks = [make(device=args.device) for make in TASKS.values()]
+    tasks = [read_task(name, {"device": args.device}) for name in TASKS]
     listed = [{"name": t.name, "about": t.about, "target": t.target, "unit": t.unit} for t in tasks]
     if folder is not None:
         write_json(folder / "tasks.json", listed)

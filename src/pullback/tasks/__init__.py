@@ -1,6 +1,7 @@
 """Named problems, and the means to write one's own."""
 
 from pullback.tasks import (
+    footsteps,
     golf,
     grasp,
     heat_treatment,
@@ -8,12 +9,16 @@ from pullback.tasks import (
     identify,
     identify_material,
     laser_history,
+    locomanip,
     melt_pool,
+    multicontact,
+    placement,
     racecar,
     throw,
 )
 from pullback.tasks.chain import solve
 from pullback.tasks.pareto import Front, pareto
+from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.schedules import Network, Schedule
 from pullback.tasks.task import Camera, Curves, Loss, Task
@@ -33,6 +38,10 @@ TASKS = {
     "identify-material": identify_material.identify_material,
     "melt-pool": melt_pool.melt_pool,
     "melt-pool-timing": melt_pool.melt_pool_timing,
+    "footsteps": footsteps.footsteps,
+    "multicontact": multicontact.multicontact,
+    "locomanip": locomanip.locomanip,
+    "placement": placement.placement,
 }
 
 __all__ = [
@@ -45,6 +54,7 @@ __all__ = [
     "Loss",
     "Network",
     "Parameters",
+    "Planning",
     "Recording",
     "Residuals",
     "Schedule",

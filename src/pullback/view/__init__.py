@@ -8,6 +8,7 @@ from pullback.view.plots import plot_curve, plot_front, plot_intervals, plot_lin
 from pullback.view.pushes import body_gradients
 from pullback.view.replay import write_page, write_replay
 from pullback.view.server import Viewer
+from pullback.view.slices import plot_slice
 
 __all__ = [
     "LAYERS",
@@ -24,6 +25,7 @@ __all__ = [
     "plot_front",
     "plot_intervals",
     "plot_lines",
+    "plot_slice",
     "save_motion",
     "write_page",
     "write_replay",

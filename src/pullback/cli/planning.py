@@ -1,0 +1,63 @@
+"""``pullback optimize`` of a task that plans on reachability maps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from pullback.cli.common import quiet_warp, writable_folder, write_json
+from pullback.cli.view import announce
+from pullback.core.errors import PullbackError
+from pullback.reach.sqp import Options
+from pullback.tasks import Planning
+from pullback.view import Viewer, draw, save_motion, write_page
+
+
+def run(task: Planning, args) -> int:
+    if args.method is not None:
+        raise PullbackError(f"{task.name} is planned by sequential quadratic programming: leave out --method")
+    folder = writable_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name))
+    options = None if args.iterations is None else Options(iterations=args.iterations)
+    with quiet_warp():
+        found = task.solve(options, args.out)
+    camera = None if task.camera is None else (task.camera.eye, task.camera.target)
+    drawing = draw(found.model, found.q, dt=found.dt, title=task.name, camera=camera)
+    save_motion(folder / "result.npz", drawing, q=found.q, dt=np.array(found.dt), **found.arrays)
+    summary = {
+        "task": task.name,
+        "about": task.about,
+        "seed": args.seed,
+        "solved": found.solved,
+        "figure": found.figure,
+        "target": task.target,
+        "unit": task.unit,
+        "report": found.report,
+        "contacts": found.contacts,
+        "reached": found.reached,
+        "iterations": found.iterations,
+        "seconds": found.seconds,
+        "result": str(folder / "result.npz"),
+        "replay": str(write_page(folder / "replay.html", drawing)),
+    }
+    write_json(folder / "result.json", summary)
+    print(json.dumps(summary, indent=1) if args.json else _told(summary))
+    if args.view:
+        with Viewer(drawing, host=args.host, port=args.port) as viewer:
+            announce(viewer, browser=True)
+            viewer.wait()
+    return 0 if found.solved else 1
+
+
+def _told(s: dict) -> str:
+    lines = [
+        f"{s['task']}: {s['about']}",
+        f"plan:    {s['report']}",
+        f"checked: {s['reached']} of {s['contacts']} contacts reached by inverse kinematics, "
+        f"the worst to {1000 * s['figure']:.2g} mm",
+        f"result:  {s['result']}",
+        f"replay:  {s['replay']}",
+        f"look:    pullback view {s['result']}",
+    ]
+    return "\n".join(lines)

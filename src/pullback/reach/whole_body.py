@@ -1,0 +1,242 @@
+"""Joint angles of a whole robot that bring several of its sites to where they are wanted, many postures at once.
+
+Plans are made on maps of what each limb reaches. Whether the robot can do all of it at the same time is found here:
+damped least squares on all joints, within their limits, from a usual posture and then from random ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from pullback.core.errors import PullbackError
+from pullback.dynamics import Articulated, center_of_mass, jacobian, kinematics
+from pullback.model import BALL, FREE, HINGE, SLIDE, Model
+from pullback.model.tangent import difference, integrate, tangent_of_coordinates
+from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul
+
+TURN = 0.3  # a turn of one radian counts as much as so many metres [m/rad]
+POSTURE = 0.01  # weight of the usual posture beside that of a target; it costs about 0.1 mm of accuracy [1]
+LARGEST = 0.5  # entry of one step [m, rad]
+SPREAD = 0.5  # of the random postures that are tried after the usual one [rad]
+AT_LIMIT = 1e-9  # so near a limit a joint is at it [rad, m]
+OVER_SUPPORT = 0.03  # the centre of mass may be so far from the line between the feet: half a sole's width [m]
+
+
+class Postures(NamedTuple):
+    """Configurations (n, nq), and how well each serves its targets."""
+
+    q: np.ndarray
+    reached: np.ndarray  # (n,) bool: every target within the tolerances, and balanced where that was asked for
+    off: dict[str, np.ndarray]  # by site, (n,) [m]; NaN where it has no target
+    turned: dict[str, np.ndarray]  # by site, (n,) [rad]; NaN where it has no target, or one that is a point
+    unbalanced: np.ndarray  # (n,) how far the centre of mass is from over the support [m]; zero if it was not asked for
+
+
+def find_postures(
+    model: Model,
+    targets: Mapping[str, np.ndarray],
+    *,
+    usual=None,
+    balance: tuple[str, str] | None = None,
+    tolerance: float = 1e-3,
+    turn_tolerance: float = 5e-3,
+    iterations: int = 40,
+    starts: int = 4,
+    seed: int = 0,
+) -> Postures:
+    """Looks for n postures whose sites are at their targets.
+
+    targets:        by the name of a site: points (n, 3) [m] or poses (n, 7), position and quaternion, in the world; a
+                    row of NaN is no target
+    usual:          (nq,) or (n, nq): where to start, and what to stay near; the model's home if None
+    balance:        two sites on the soles: the centre of mass must be over the line between them, within 3 cm
+    tolerance:      a site that is nearer is at its target [m]
+    turn_tolerance: the same for its orientation [rad]
+    starts:         how many to try: the first from the usual posture, the others at random around it
+    """
+    wanted = {name: _checked(model, name, target) for name, target in targets.items()}
+    count = {len(target) for target in wanted.values()}
+    if len(count) != 1:
+        raise PullbackError(f"targets must have the same number of rows, not {sorted(count)}")
+    (n,) = count
+    usual = np.broadcast_to(np.asarray(model.home.q if usual is None else usual, dtype=float), (n, model.nq))
+    work = _Work(model, tuple(wanted), balance, tolerance, turn_tolerance)
+    stacked = np.stack([*wanted.values()], axis=1) if wanted else np.zeros((n, 0, 7))  # (n, sites, 7)
+    best = usual.copy()
+    error = work.errors(best, stacked).worst
+    rng = np.random.default_rng(seed)
+    for start in range(starts):
+        left = np.flatnonzero(error > 1.0)
+        if not len(left):
+            break
+        first = usual[left] if start == 0 else _scattered(model, usual[left], rng)
+        q = work.improved(first, usual[left], stacked[left], iterations)
+        found = work.errors(q, stacked[left]).worst
+        better = found < error[left]
+        best[left[better]], error[left[better]] = q[better], found[better]
+    return work.judged(best, stacked, wanted)
+
+
+class _Errors(NamedTuple):
+    off: np.ndarray  # (n, sites, 3) [m]
+    turned: np.ndarray  # (n, sites, 3) [rad]
+    fall: np.ndarray  # (n, 2) what the centre of mass lacks [m]
+    worst: np.ndarray  # (n,) in terms of what is allowed [1]
+
+
+class _Work:
+    """The damped least squares of some sites of one robot."""
+
+    def __init__(self, model: Model, sites, balance, tolerance: float, turn_tolerance: float):
+        self.model, self.sites, self.balance = model, sites, balance
+        self.tolerance, self.turn_tolerance = tolerance, turn_tolerance
+        self.system = Articulated(model, contact=None)
+        self.index = [model.sites.names.index(name) for name in sites]
+        self.low, self.high, self.plain = _limits(model)
+
+    def errors(self, q: np.ndarray, targets: np.ndarray) -> _Errors:
+        system = self.system.in_worlds(len(q))
+        poses = kinematics(system, q, of="site").value
+        off = targets[..., :3] - poses[:, self.index, :3]
+        turned = quat_log(quat_mul(targets[..., 3:], quat_conj(poses[:, self.index, 3:])))
+        fall = self._fall(system, q, poses)
+        worst = np.concatenate(
+            [
+                np.nan_to_num(np.linalg.norm(off, axis=2)) / self.tolerance,
+                np.nan_to_num(np.linalg.norm(turned, axis=2)) / self.turn_tolerance,
+                np.linalg.norm(fall, axis=1, keepdims=True) / self.tolerance,
+            ],
+            axis=1,
+        ).max(axis=1)
+        return _Errors(off, turned, fall, worst)
+
+    def _fall(self, system: Articulated, q: np.ndarray, poses: np.ndarray) -> np.ndarray:
+        """From the centre of mass to the nearest point (n, 2) that is over the support [m]."""
+        if self.balance is None:
+            return np.zeros((len(q), 2))
+        a, b = (poses[:, self.model.sites.names.index(name), :2] for name in self.balance)
+        at = center_of_mass(system, q).value[:, :2]
+        along = np.sum((at - a) * (b - a), axis=1) / np.maximum(np.sum((b - a) ** 2, axis=1), 1e-12)
+        away = a + np.clip(along, 0.0, 1.0)[:, None] * (b - a) - at
+        length = np.linalg.norm(away, axis=1, keepdims=True)
+        return away * np.maximum(length - OVER_SUPPORT, 0.0) / np.maximum(length, 1e-12)
+
+    def improved(self, q: np.ndarray, usual: np.ndarray, targets: np.ndarray, iterations: int) -> np.ndarray:
+        """Postures (n, nq) nearer to their targets."""
+        q, active = q.copy(), np.arange(len(q))
+        for _ in range(iterations):
+            here = self.errors(q[active], targets[active])
+            moving = here.worst > 1.0
+            active = active[moving]
+            if not len(active):
+                break
+            here = _Errors(*(field[moving] for field in here))
+            q[active] = self._clamped(integrate(self.model, q[active], self._step(q[active], usual[active], here)))
+        return q
+
+    def _step(self, q: np.ndarray, usual: np.ndarray, here: _Errors) -> np.ndarray:
+        """Least squares, damped by how far it still is; joints that press against their limit are left out."""
+        system = self.system.in_worlds(len(q))
+        turning, going = np.split(jacobian(system, q, of="site", names=self.sites).value, 2, axis=2)
+        rows = np.concatenate([going, TURN * turning], axis=2)
+        wanted = np.concatenate([here.off, TURN * here.turned], axis=2)
+        rows = np.where(np.isnan(wanted)[..., None], 0.0, rows).reshape(len(q), -1, self.model.nv)
+        wanted = np.nan_to_num(wanted).reshape(len(q), -1)
+        if self.balance is not None:
+            rows = np.concatenate([rows, self._fall_rows(system, q, here.fall)], axis=1)
+            wanted = np.concatenate([wanted, here.fall], axis=1)
+        pull = np.einsum("nij,ni->nj", rows, wanted) + POSTURE**2 * difference(self.model, q, usual)
+        at = q[:, self.plain[0]]
+        frozen = np.zeros(pull.shape, dtype=bool)
+        frozen[:, self.plain[1]] = ((at <= self.low + AT_LIMIT) & (pull[:, self.plain[1]] < 0)) | (
+            (at >= self.high - AT_LIMIT) & (pull[:, self.plain[1]] > 0)
+        )
+        curvature = rows.transpose(0, 2, 1) @ rows
+        damping = POSTURE**2 + 0.5 * np.sum(wanted**2, axis=1)
+        curvature[:, np.arange(self.model.nv), np.arange(self.model.nv)] += damping[:, None]
+        free = ~frozen
+        curvature = np.where(free[:, :, None] & free[:, None, :], curvature, np.eye(self.model.nv))
+        step = np.linalg.solve(curvature, np.where(free, pull, 0.0)[..., None])[..., 0]
+        return step * np.minimum(1.0, LARGEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-12))
+
+    def _fall_rows(self, system: Articulated, q: np.ndarray, fall: np.ndarray) -> np.ndarray:
+        """How the centre of mass moves with the joints (n, 2, nv), where it is not over the support."""
+        found = center_of_mass(system, q)
+        rows = [
+            tangent_of_coordinates(self.model, q, found.pullback(np.tile(axis, (len(q), 1)), wants_params=False).q)
+            for axis in np.eye(3)[:2]
+        ]
+        falls = np.any(fall != 0, axis=1)
+        return np.where(falls[:, None, None], np.stack(rows, axis=1), 0.0)
+
+    def _clamped(self, q: np.ndarray) -> np.ndarray:
+        q[:, self.plain[0]] = np.clip(q[:, self.plain[0]], self.low, self.high)
+        for first, swing in _swings(self.model):
+            turn = quat_log(q[:, first : first + 4])
+            length = np.linalg.norm(turn, axis=1, keepdims=True)
+            q[:, first : first + 4] = quat_exp(turn * np.minimum(1.0, swing / np.maximum(length, 1e-12)))
+        return q
+
+    def judged(self, q: np.ndarray, targets: np.ndarray, wanted: Mapping[str, np.ndarray]) -> Postures:
+        here = self.errors(q, targets)
+        off, turned = np.linalg.norm(here.off, axis=2), np.linalg.norm(here.turned, axis=2)
+        return Postures(
+            q,
+            here.worst <= 1.0,
+            {name: off[:, i] for i, name in enumerate(wanted)},
+            {name: turned[:, i] for i, name in enumerate(wanted)},
+            np.linalg.norm(here.fall, axis=1),
+        )
+
+
+def _checked(model: Model, name: str, target) -> np.ndarray:
+    """A target as poses (n, 7), with NaN for the orientation of a point."""
+    if name not in model.sites.names:
+        raise PullbackError(f"there is no site {name!r}; there are {', '.join(model.sites.names) or 'none'}")
+    target = np.asarray(target, dtype=float)
+    if target.ndim != 2 or target.shape[1] not in (3, 7):
+        raise PullbackError(f"targets of {name!r} must have shape (n, 3) or (n, 7), not {target.shape}")
+    return np.pad(target, ((0, 0), (0, 7 - target.shape[1])), constant_values=np.nan)
+
+
+def _limits(model: Model) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Ends of hinges and slides, and where those are in q and in v."""
+    joints = np.flatnonzero(np.isin(model.joint_type, (HINGE, SLIDE)))
+    limited = model.mujoco.jnt_limited[joints].astype(bool)
+    low, high = model.mujoco.jnt_range[joints].T
+    low, high = np.where(limited, low, -np.inf), np.where(limited, high, np.inf)
+    return low, high, (model.joint_q[joints], model.joint_v[joints])
+
+
+def _swings(model: Model) -> list[tuple[int, float]]:
+    """Where the quaternions of ball joints with limits start in q, and how far they may turn [rad]."""
+    mj = model.mujoco
+    balls = [j for j in range(model.njoint) if model.joint_type[j] == BALL and mj.jnt_limited[j]]
+    return [(int(model.joint_q[j]), float(mj.jnt_range[j, 1])) for j in balls]
+
+
+def _scattered(model: Model, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Postures around others; a base that floats stays where it is."""
+    step = rng.normal(scale=SPREAD, size=(len(q), model.nv))
+    for joint in np.flatnonzero(model.joint_type == FREE):
+        step[:, model.joint_v[joint] : model.joint_v[joint] + 6] *= 0.2
+    q = integrate(model, q, step)
+    low, high, (in_q, _) = _limits(model)
+    q[:, in_q] = np.clip(q[:, in_q], low, high)
+    return q
+
+
+def clearance(model: Model, q: np.ndarray, pairs) -> np.ndarray:
+    """The smallest distance (n,) between geoms that must not touch, given as pairs of names [m]; negative: overlap."""
+    mj, data = model.mujoco, mujoco.MjData(model.mujoco)
+    ids = [[mujoco.mj_name2id(mj, mujoco.mjtObj.mjOBJ_GEOM, name) for name in pair] for pair in pairs]
+    found = np.full(len(q), np.inf)
+    for row, one in enumerate(q):
+        data.qpos[:] = one
+        mujoco.mj_kinematics(mj, data)
+        found[row] = min(mujoco.mj_geomDistance(mj, data, a, b, 1.0, None) for a, b in ids)
+    return found

@@ -1,0 +1,44 @@
+"""A humanoid walks along a wall with a hand on it, on its reachability maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pullback.reach import Maps, MultiContact, Stance, Wall, humanoid_maps, sample_humanoid
+from pullback.reach.sqp import Options
+from pullback.tasks.planning import Planned, Planning, Scene, walked
+
+
+def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
+    """A goal 0.6 to 2.2 m along a wall; seed 0 has the wall at 0.6 m, others start nearer to it or further away."""
+    rng = np.random.default_rng(seed)
+    wall = 0.6 if seed == 0 else rng.uniform(0.5, 0.75)
+    y, turn = rng.uniform((-0.2, -0.4), (0.05, 0.4))
+    c, s = 0.09 * np.cos(turn), 0.09 * np.sin(turn)
+    return MultiContact(
+        foot_map=maps.foot,
+        hand_map=maps.hand,
+        goal=rng.uniform((0.6, -0.2, -0.5), (2.2, 0.2, 0.5)),
+        wall=wall,
+        start=Stance((-s, y + c, turn), (s, y - c, turn)),
+    )
+
+
+def multicontact(seed: int = 0) -> Planning:
+    def solve(options: Options | None, folder: Path | None) -> Planned:
+        robot = sample_humanoid()
+        maps = humanoid_maps(robot, folder=folder)
+        problem = random_multicontact(maps, seed)
+        plan = problem.plan(options)
+        scene = Scene()
+        scene.obstacles([Wall((0.0, -1.0), -problem.wall)])
+        scene.points(np.unique(plan.hand[1:], axis=0))
+        return walked(robot, plan, scene, arrays={"goal": np.array(problem.goal)}, hand_map=maps.hand)
+
+    return Planning(
+        name="multicontact",
+        about="plan nine steps of a humanoid along a wall, and four places for its hand on it",
+        solve=solve,
+    )

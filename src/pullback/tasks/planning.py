@@ -1,0 +1,152 @@
+"""Tasks that plan on reachability maps: no System and no steps in time, but a plan that is checked and can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from pullback.model import Model, load
+from pullback.model.robots import humanoid
+from pullback.reach import Block, Disc, Humanoid, Plan, ReachabilityMap, Wall, check_plan
+from pullback.reach.humanoid import CONTACT, on_floor
+from pullback.reach.motion import ROWS, plan_motion
+from pullback.reach.sqp import Options
+from pullback.reach.surface import iso_surface
+from pullback.reach.walking import middle
+from pullback.tasks.task import Camera
+
+STEP_SECONDS = 0.8  # from one moment of a plan to the next, in a film [s]
+SOLE = (0.129, 0.045, 0.002)  # half sizes of a footprint [m]
+SOLE_AHEAD = 0.069  # of the ankle: its middle [m]
+LEFT, RIGHT, SOLID, PANEL = (0.16, 0.40, 0.78, 1), (0.93, 0.44, 0.13, 1), (0.45, 0.47, 0.5, 1), (0.75, 0.62, 0.45, 1)
+WITHIN_REACH = (0.20, 0.47, 0.95, 0.16)  # colour of a map's surface
+TALL = 0.4  # of an obstacle, as it is drawn [m]
+_Kind = mujoco.mjtGeom
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, what inverse kinematics makes of it, and a motion along it."""
+
+    solved: bool  # the plan is as it was asked for, and its contacts are reached
+    figure: float  # the largest distance of a contact from its place [m]
+    report: str
+    iterations: int
+    seconds: float  # of planning
+    contacts: int
+    reached: int  # of the contacts, within 5 mm
+    arrays: dict[str, np.ndarray]  # by name
+    model: Model  # the robot and what is around it
+    q: np.ndarray  # (rows, nq)
+    dt: float  # between two rows [s]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planning:
+    """A problem that is solved by :mod:`pullback.reach`.
+
+    name, about:   of the task; ``about`` in one line
+    solve:         with these options, maps being kept in this folder (None: the user's cache)
+    target, unit:  a planned contact is reached by inverse kinematics to within this
+    """
+
+    name: str
+    about: str
+    solve: Callable[[Options | None, Path | None], Planned]
+    target: float = CONTACT
+    unit: str = "m"
+    camera: Camera | None = None
+
+
+def walked(
+    robot: Humanoid, plan: Plan, scene: Scene, *, balance: bool = False, arrays: dict | None = None,
+    hand_map: ReachabilityMap | None = None, extra: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Planned:  # fmt: skip
+    """A plan of the sample humanoid, checked and put into motion.
+
+    hand_map:  drawn around the stance, if given
+    extra:     coordinates (rows, k) of what else moves in the scene, of the places of the hand (rows, 3)
+    """
+    check = check_plan(robot, plan, balance=balance)
+    q, hand = plan_motion(robot, plan, check)
+    scene.footprints(plan)
+    if extra is not None:
+        q = np.concatenate([q, extra(hand)], axis=1)
+    if hand_map is not None:
+        scene.surface(hand_map, robot.holds)
+        frames = middle(plan.left, plan.right)
+        frames = np.concatenate([np.repeat(frames[:-1], ROWS, axis=0), frames[-1:]])
+        q = np.concatenate([q, on_floor(frames)], axis=1)
+    sides = np.array([side == "left" for side in plan.sides])
+    kept = {"feet": plan.feet, "is_left": sides, "left": plan.left, "right": plan.right, "hand": plan.hand}
+    return Planned(
+        solved=plan.solved and check.reached == check.contacts,
+        figure=check.worst,
+        report=plan.report(),
+        iterations=plan.solution.iterations,
+        seconds=plan.seconds,
+        contacts=check.contacts,
+        reached=check.reached,
+        arrays=kept | {"postures": check.postures.q} | (arrays or {}),
+        model=scene.model(),
+        q=q,
+        dt=STEP_SECONDS / ROWS,
+    )
+
+
+class Scene:
+    """A robot and things to look at around it."""
+
+    def __init__(self, robot: str | None = None):
+        self.spec = mujoco.MjSpec.from_string(robot or humanoid())
+        for key in self.spec.keys:  # of the robot alone: more may move here
+            self.spec.delete(key)
+
+    def shape(self, kind, pos, size, rgba, *, body=None, yaw: float = 0.0) -> None:
+        quat = (np.cos(yaw / 2), 0, 0, np.sin(yaw / 2))
+        where = self.spec.worldbody if body is None else body
+        where.add_geom(type=kind, pos=pos, size=size, quat=quat, rgba=rgba, contype=0, conaffinity=0, mass=0)
+
+    def obstacles(self, shapes: Sequence, tall: float = TALL) -> None:
+        """Those that come with Pullback, so tall [m]; others are not drawn."""
+        for one in shapes:
+            if isinstance(one, Disc):
+                self.shape(_Kind.mjGEOM_CYLINDER, (one.x, one.y, tall / 2), (one.radius, tall / 2, 0), SOLID)
+            elif isinstance(one, Block):
+                size = (one.half_length, one.half_width, tall / 2)
+                self.shape(_Kind.mjGEOM_BOX, (one.x, one.y, tall / 2), size, SOLID, yaw=one.yaw)
+            elif isinstance(one, Wall):
+                x, y = np.multiply(one.normal, one.offset - 0.02)
+                yaw = np.arctan2(one.normal[1], one.normal[0])
+                self.shape(_Kind.mjGEOM_BOX, (x, y, tall), (0.02, 2.0, tall), SOLID, yaw=yaw)
+
+    def footprints(self, plan: Plan) -> None:
+        for number, ((x, y, yaw), side) in enumerate(zip(plan.feet, plan.sides, strict=True)):
+            pos = (x + SOLE_AHEAD * np.cos(yaw), y + SOLE_AHEAD * np.sin(yaw), 0.001 * (1 + number / 100))
+            self.shape(_Kind.mjGEOM_BOX, pos, SOLE, LEFT if side == "left" else RIGHT, yaw=yaw)
+
+    def points(self, points: np.ndarray, radius: float = 0.03) -> None:
+        """Places to touch (n, 3) [m]."""
+        for point in points:
+            self.shape(_Kind.mjGEOM_SPHERE, point, (radius, 0, 0), LEFT)
+
+    def body(self, name: str, pos, **joint):
+        body = self.spec.worldbody.add_body(name=name, pos=pos)
+        body.add_joint(name=name, **joint)
+        body.mass, body.inertia, body.explicitinertial = 1.0, (1.0, 1.0, 1.0), True
+        return body
+
+    def surface(self, reach_map: ReachabilityMap, bounds) -> None:
+        """The surface of a map in R3, as a body that floats."""
+        vertices, faces = iso_surface(reach_map, bounds)
+        mesh = self.spec.add_mesh(name="map", uservert=vertices.ravel(), userface=faces.ravel())
+        mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+        body = self.body("map", (0, 0, 0), type=mujoco.mjtJoint.mjJNT_FREE)
+        body.add_geom(type=_Kind.mjGEOM_MESH, meshname="map", rgba=WITHIN_REACH, contype=0, conaffinity=0, mass=0)
+
+    def model(self) -> Model:
+        return load(self.spec)

@@ -1,0 +1,78 @@
+"""A slice of a reachability map as a picture: its value in colour, its boundary, and arrows along its gradient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.reach import ReachabilityMap
+from pullback.view.plots import TEXT_COLOUR, TRUTH_COLOUR, _figure, _title, _write
+
+FINE = 160  # points along the longer side, for colours
+COARSE = 24  # arrows along the longer side
+POSITIONS = ("x [m]", "y [m]", "z [m]")
+TURNS = ("turn about x [rad]", "turn about y [rad]", "turn about z [rad]")
+
+
+def plot_slice(
+    path, rmap: ReachabilityMap, *, at, ranges, axes: tuple[int, int] = (0, 1), title: str = "", truth=None
+) -> Path:
+    """Write a picture of a map around one pose, moved along two axes of its tangent space; returns its path.
+
+    at:      (sample size,) the pose that says all that does not change
+    axes:    which two numbers of the tangent space change, the horizontal one first
+    ranges:  (2, 2) [m or rad] from and to of each; of a turn, from where ``at`` is
+    truth:   a function of poses (n, sample size) that says which can be reached (n,) bool, such as one that calls
+             ``pullback.reach.inverse``; its boundary is drawn too
+    """
+    space = rmap.space
+    at = space.check(np.reshape(at, (1, -1)), "at")[0]
+    ranges = np.asarray(ranges, dtype=float)
+    if len(set(axes)) != 2 or not set(axes) <= set(range(space.tangent_size)):
+        raise PullbackError(f"axes must be two of 0 to {space.tangent_size - 1}, not {axes}")
+    if ranges.shape != (2, 2) or not np.all(ranges[:, 0] < ranges[:, 1]):
+        raise PullbackError("ranges must be two rows of from and to, e.g. [(-1, 1), (0, 2)]")
+
+    def grid(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        lengths = ranges[:, 1] - ranges[:, 0]
+        counts = tuple(int(n) for n in np.maximum(2, np.round(most * lengths / lengths.max())))
+        across, up = (np.linspace(*ends, n) for ends, n in zip(ranges, counts, strict=True))
+        return across, up, space.grid(at, axes, ranges, counts)
+
+    def on(poses: np.ndarray, function) -> np.ndarray:
+        found = to_numpy(function(poses.reshape(-1, space.sample_size)))
+        return found.reshape(*poses.shape[:2], *found.shape[1:]).swapaxes(0, 1)
+
+    figure, (sheet,) = _figure((7.0, 5.2), 1)
+    across, up, poses = grid(FINE)
+    value = on(poses, rmap.decision_function)
+    most = max(float(np.percentile(np.abs(value), 80)), 1e-9)
+    levels = np.linspace(-most, most, 21)
+    filled = sheet.contourf(across, up, value, levels=levels, cmap="RdBu", extend="both", alpha=0.75)
+    figure.colorbar(filled, ax=sheet, shrink=0.85).ax.tick_params(labelcolor=TEXT_COLOUR, labelsize=8)
+    sheet.contour(across, up, value, levels=[0.0], colors=TEXT_COLOUR, linewidths=1.8)
+    if truth is not None:
+        reached = on(poses, truth).astype(float)
+        sheet.contour(across, up, reached, levels=[0.5], colors=TRUTH_COLOUR, linewidths=1.4, linestyles="dashed")
+    across, up, poses = grid(COARSE)
+    slope = on(poses, lambda x: rmap.evaluate(x)[1])[..., axes]
+    # Arrows say where to go, colours how much: lengths are brought closer together.
+    length = np.linalg.norm(slope, axis=-1, keepdims=True)
+    slope = slope / np.maximum(length, 1e-12) * (length / max(length.max(), 1e-12)) ** 0.25
+    options = {"color": TEXT_COLOUR, "alpha": 0.7, "width": 0.0022, "angles": "xy", "pivot": "middle"}
+    sheet.quiver(across, up, slope[..., 0], slope[..., 1], **options)
+    for which, label in zip(axes, (sheet.set_xlabel, sheet.set_ylabel), strict=True):
+        label(_axis_name(space, which), color=TEXT_COLOUR)
+    if max(axes) < space.dimensions:
+        sheet.set_aspect("equal")
+    _title(sheet, title or f"A map in {space.name}")
+    return _write(figure, path)
+
+
+def _axis_name(space, axis: int) -> str:
+    if axis < space.dimensions:
+        return POSITIONS[axis]
+    return TURNS[axis - space.dimensions if space.rotation == "quaternion" else 2]
