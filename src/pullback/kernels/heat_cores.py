@@ -26,7 +26,7 @@ class Share:
     if (cores > 1) {
         __atomic_add_fetch(&arrived.data[0], 1, __ATOMIC_SEQ_CST);
         for (int spins = 0; __atomic_load_n(&arrived.data[0], __ATOMIC_SEQ_CST) < cores * meeting; ++spins) {
-            #ifndef _WIN32
+            #if defined(__linux__)  // elsewhere the name is another, and waiting is all there is
             if (spins > 4000) { extern int give_way(void) __asm__("sched_yield"); give_way(); }
             #endif
         }
