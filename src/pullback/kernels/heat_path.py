@@ -70,7 +70,7 @@ def trace(
             place[1] + scalars[world, OFFSET + 1],
             place[2] + scalars[world, OFFSET + 2],
             sharpness,
-            REACH * radius,
+            wp.where(share > real(0.0), REACH * radius, real(0.0)),
         )
         progress += forward
         s[t + 1, world] = progress
