@@ -113,7 +113,7 @@ def trace_adjoint(
         absorbed = scalars[world, ABSORPTIVITY]
         unit = share * sharpness / PI
         centre_bar = vec3(by_beam[1], by_beam[2], by_beam[3])
-        middle_bar = wp.where(middle > path.times[k], wp.dot(centre_bar, path.velocity[k]), real(0.0))
+        middle_bar = wp.where(middle >= path.times[k], wp.dot(centre_bar, path.velocity[k]), real(0.0))
         sharpness_bar = by_beam[4] + by_beam[0] * absorbed * share * power / PI
         controls_bar[first + t, world, POWER] = by_beam[0] * absorbed * unit
         controls_bar[first + t, world, SPEED] = dt * (bar + real(0.5) * middle_bar)
