@@ -82,7 +82,7 @@ class Toolpath:
         return _joined([self, other], pause, travel)
 
     def check_over(self, mesh: Mesh) -> Toolpath:
-        """This path, if the laser is on only over the part; an error that names the point if not."""
+        """This path, if the laser is on only in the box around the part; an error that names the point if not."""
         slack = SLACK * float(np.max(mesh.high - mesh.low))
         lit = np.concatenate([[False], self.on[:-1] > 0]) | np.append(self.on[:-1] > 0, False)
         outside = lit & np.any((self.points < mesh.low - slack) | (self.points > mesh.high + slack), axis=1)
