@@ -281,6 +281,19 @@ def test_bad_states_controls_and_parameters_are_named():
         heat.step(start._replace(T=np.where(np.arange(2)[:, None] == 1, np.nan, start.T)))
     with pytest.raises(pb.PullbackError, match="T has shape"):
         heat.step(start._replace(T=start.T[:, 1:]))
+    for wrong in (np.full(heat.n, -1.0), np.full((1, 2, heat.n), -1.0), 0.0):
+        with pytest.raises(pb.PullbackError, match="T has shape"):
+            heat.step(start._replace(T=wrong))
+        with pytest.raises(pb.PullbackError, match="T has shape"):
+            heat.energy(start._replace(T=wrong))
+    for wrong in (np.nan, "late", -1.0):
+        with pytest.raises(pb.PullbackError, match="time must"):
+            heat.steps_until(wrong)
+    for wrong in (0, 1.5, "two"):
+        with pytest.raises(pb.PullbackError, match="worlds must be a whole number"):
+            heat.in_worlds(wrong)
+    with pytest.raises(pb.PullbackError, match="steps must be a whole number"):
+        heat.default_controls(-1)
     with pytest.raises(pb.PullbackError, match="T must be above zero .K.: that of node 5 in world 1 is -3"):
         heat.step(heat.state(np.where(np.arange(2 * heat.n).reshape(2, -1) == heat.n + 5, -3.0, 300.0)))
     with pytest.raises(pb.PullbackError, match="laser is on outside the part: point 1"):
@@ -321,6 +334,22 @@ def test_copies_are_the_same_system():
     for other in (copy.deepcopy(heat), pickle.loads(pickle.dumps(heat))):
         np.testing.assert_array_equal(other.step(start).T, wanted.T)
         assert other._part is not heat._part
+
+
+def test_a_copy_keeps_what_the_system_began_with():
+    """An insulated part may take longer steps than one with the usual convection, and so may its copy."""
+    dt = crooked_part(convection=0.0).explicit_limit
+    heat = pickle.loads(pickle.dumps(crooked_part(worlds=2, dt=dt, convection=0.0, ambient=310.0)))
+    heat.params["ambient"] = [300.0, 320.0]
+    other = heat.in_worlds(1)  # whose parameters are as at first, where they differed between worlds
+    assert other.params["ambient"] == 310.0 and other.params["convection"] == 0.0
+
+
+def test_ambient_temperatures_of_as_many_worlds_as_there_are_nodes():
+    mesh = thermal.block((1e-3, 1e-3, 1e-3), (1, 1, 1))
+    heat = thermal.Heat(mesh, thermal.inconel_718(), STILL, dt=1e-3, worlds=8)
+    heat.params["ambient"] = 300.0 + np.arange(8)
+    np.testing.assert_array_equal(heat.state().T, np.repeat(300.0 + np.arange(8)[:, None], 8, axis=1))
 
 
 def test_a_material_of_one_entry_and_replaced_figures_work():

@@ -5,6 +5,7 @@ import pytest
 from parts import controls_near, crooked_part, warm_state
 
 import pullback as pb
+from pullback import thermal
 from pullback.core.system import Bars, Named
 
 TIGHT = 1e-7
@@ -63,3 +64,39 @@ def test_the_speed_moves_the_laser():
     numeric = (loss(1 + 1e-5) - loss(1 - 1e-5)) / 2e-5
     assert np.sum(grads.controls[..., 1]) == pytest.approx(numeric, rel=1e-6)
     assert abs(numeric) > 1e3
+
+
+@pytest.mark.parametrize("method", ["explicit", "implicit"])
+def test_a_laser_without_power_has_a_gradient(method):
+    """Whoever looks for a power begins at zero, or gets there at a bound: it must be seen that more would be warmer."""
+    heat = crooked_part(method=method)
+    controls = heat.default_controls(3)
+    controls[:, 0, 0] = 0.0
+
+    def warmth(power, absorptivity):
+        changed = controls.copy()
+        changed[1, 0, 0] = power
+        params = {"absorptivity": absorptivity}
+        return pb.rollout(heat, heat.state(s=0.5), changed, params=params).T[-1].sum()
+
+    by_power = pb.rollout(heat, heat.state(s=0.5), controls).pullback(T_bar=np.ones((1, heat.n)))
+    assert by_power.controls[1, 0, 0] == pytest.approx((warmth(1.0, 1.0) - warmth(0.0, 1.0)), rel=1e-2)
+    controls[1, 0, 0] = 100.0
+    dark = pb.rollout(heat, heat.state(s=0.5), controls, params={"absorptivity": 0.0})
+    found = dark.pullback(T_bar=np.ones((1, heat.n))).params["absorptivity"]
+    assert found == pytest.approx((warmth(100.0, 1e-3) - warmth(100.0, 0.0)) / 1e-3, rel=1e-2)
+
+
+def test_a_point_amid_a_straight_line_is_no_stop():
+    """A laser that is at a point of its path just in the middle of a step moves on with the speed all the same."""
+    plain = crooked_part(born=None)
+    ends, middle = plain.toolpath.points[:2], 0.5 + plain.dt / 2
+    cut = thermal.Toolpath([0.0, middle, 1.0], [ends[0], ends[0] + middle * (ends[1] - ends[0]), ends[1]], [1, 1, 0])
+    found = []
+    for path in (cut, thermal.Toolpath([0.0, 1.0], ends, [1, 0])):
+        heat = thermal.Heat(plain.mesh, plain.material, path, dt=plain.dt)
+        run = pb.rollout(heat, heat.state(s=0.5), heat.default_controls(1))
+        found.append(run.pullback(T_bar=plain.mesh.nodes[None, :, 0]))
+    assert abs(found[1].controls[0, 0, 1]) > 0.0
+    np.testing.assert_allclose(found[0].controls, found[1].controls, rtol=1e-9)
+    np.testing.assert_allclose(found[0].state.s, found[1].state.s, rtol=1e-9)

@@ -38,6 +38,8 @@ def test_between_and_beyond_the_entries():
         ({"temperatures": [298, 473, 673, 673, 1073, 1273, 1443, 1609]}, "temperatures .*entry 3"),
         ({"capacity": [435, 479, np.nan, 558, 680, 620, 650, 720]}, "entry 2 is nan"),
         ({"density": 0.0}, "density of Inconel 718 must be above zero"),
+        ({"density": np.inf}, "density of Inconel 718"),
+        ({"latent_heat": np.inf}, "latent_heat of Inconel 718"),
         ({"emissivity": 1.2}, "emissivity of Inconel 718"),
         ({"absorptivity": -0.1}, "absorptivity of Inconel 718"),
         ({"latent_heat": -1.0}, "latent_heat of Inconel 718"),

@@ -130,12 +130,38 @@ def test_a_mesh_is_read_from_a_file(tmp_path):
     np.testing.assert_array_equal(read.elements, mesh.elements)
 
 
-def test_files_that_are_no_such_mesh(tmp_path):
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: block(1, 1), "a block needs three sizes"),
+        (lambda: block((1, 1, 1), (1, 1, 1), origin=(0, 0)), "a block needs three sizes"),
+        (lambda: block((1, 1, "a"), (1, 1, 1)), "a size of a block must be a number above 0"),
+        (lambda: block((1, 1, 1), (1, 1, 1.5)), "cells of a block along an axis must be a whole number"),
+        (lambda: printed([[1]], 1.0, layers=1.5, layer=1.0, base=1.0, base_cells=1), "layers must be a whole number"),
+        (lambda: printed([[1]], 1.0, layers=1, layer=1.0, base="a", base_cells=1), "base must be a number above 0"),
+        (lambda: printed([[1]], 1.0, layers=1, layer=1.0, base=1.0, base_cells=1, margin=-1), "margin must be a whole"),
+        (lambda: frame(5, 5, 1.5), "thickness must be a whole number"),
+    ],
+)
+def test_sizes_that_cannot_be(make, message):
+    with pytest.raises(PullbackError, match=message):
+        make()
+
+
+def test_files_that_are_no_such_mesh(tmp_path, capsys):
     with pytest.raises(PullbackError, match="there is no mesh"):
         read_mesh(tmp_path / "nothing.vtu")
+    with pytest.raises(PullbackError, match="there is no mesh"):
+        read_mesh(None)
     (tmp_path / "broken.vtu").write_text("<VTKFile>")
+    with pytest.raises(PullbackError, match="unit must be a number above 0, not 'mm'"):
+        read_mesh(tmp_path / "broken.vtu", unit="mm")
     with pytest.raises(PullbackError, match="cannot be read as a mesh"):
         read_mesh(tmp_path / "broken.vtu")
+    (tmp_path / "broken.vtk").write_text("junk")
+    with pytest.raises(PullbackError, match="cannot be read as a mesh"):
+        read_mesh(tmp_path / "broken.vtk")
+    assert capsys.readouterr().out == ""  # meshio prints what it thinks of a file
     points = np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)], dtype=float)
     meshio.write(tmp_path / "tetra.vtu", meshio.Mesh(points, [("tetra", np.arange(4)[None])]))
     with pytest.raises(PullbackError, match="tetra elements"):

@@ -166,6 +166,13 @@ def test_a_full_circle_and_the_longer_way_round():
         ("G2 X5 Y5 I1 J0", "not at the same distance"),
         ("G1 X1 F0", "must be above zero"),
         ("G92 X0", "G92 of X, Y or Z"),
+        ("G1 X" + 400 * "9", "number of X is too large"),
+        ("G1 X5 F0." + 320 * "0" + "1", "must be above zero"),
+        ("G1 X1.000001 F" + 30 * "9", "too short or too long"),
+        ("G2 X5 R" + 20 * "9", "more than 100000 straight pieces"),
+        ("G2 I100000000000", "more than 100000 straight pieces"),
+        ("G1 X5 G4 P5", "in one line"),
+        ("G1 X٣", "not letters with a number each"),
         ("hello", "not letters with a number each"),
     ],
 )
@@ -185,6 +192,60 @@ def test_gcode_that_says_too_little(tmp_path):
         from_gcode("G21\nM3\n")
     with pytest.raises(PullbackError, match="cannot be read"):
         from_gcode(tmp_path / "none.gcode")
+
+
+def test_a_line_with_modes_still_moves_and_still_sets_the_power():
+    path = from_gcode("M3 S100\nG1 X1 F600\nG90 X2\nM5 X3\nG54 M3 S50\nX4\nM204 S900 X7\n")
+    np.testing.assert_allclose(path.points[:, 0], [0.0, 1e-3, 2e-3, 3e-3, 4e-3])
+    np.testing.assert_allclose(path.on, [1.0, 1.0, 0.0, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("change", [{"travel": 0}, {"travel": "a"}, {"tolerance": 0}, {"tolerance": float("nan")}])
+def test_settings_of_gcode_that_cannot_be(change):
+    with pytest.raises(PullbackError, match=rf"{next(iter(change))} must be a number above 0"):
+        from_gcode("M3 S1\nG1 X1 F600\nG2 X5 R9\n", **change)
+
+
+@pytest.mark.parametrize("source", [None, 0, [], "no\0file"])
+def test_what_is_no_gcode_and_no_table(source):
+    """A number would be taken for an open file, and waited for."""
+    with pytest.raises(PullbackError, match="G-code"):
+        from_gcode(source)
+    with pytest.raises(PullbackError, match="table"):
+        from_table(source)
+
+
+def test_files_with_a_byte_order_mark_are_read(tmp_path):
+    """Spreadsheets write one."""
+    (tmp_path / "a.csv").write_text("time,x,y,z,on\n0,0,0,0,1\n1,1,0,0,0\n", encoding="utf-8-sig")
+    assert from_table(tmp_path / "a.csv").duration == 1.0
+    (tmp_path / "a.gcode").write_text("M3 S1\nG1 X1 F60\n", encoding="utf-8-sig")
+    assert from_gcode(tmp_path / "a.gcode").duration == pytest.approx(1.0)
+
+
+ENDS = [(0, 0, 0), (1, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: follow(ENDS, speed="fast"), "speed must be a number above 0"),
+        (lambda: follow(ENDS, speed=1.0, on=[1, 1, 1]), r"on of a path must be one number or have shape \(2,\)"),
+        (lambda: follow(ENDS, speed=1.0, start="a"), "start must be a number"),
+        (lambda: raster((0, 0), (1, 1), 0.0, spacing=1e-12, speed=1.0), "more than 100000 lines"),
+        (lambda: raster((0, 0), (1, np.inf), 0.0, spacing=0.1, speed=1.0), "low < high"),
+        (lambda: raster((0, 0), (1, 1), 0.0, spacing=0.1, speed=1.0, travel=0), "travel must be a number above 0"),
+        (lambda: contour([(0, 0), (1, 0), (1, 1)], "high", speed=1.0), "z must be a number"),
+        (lambda: stack([follow(ENDS, speed=1.0), 3], travel=1.0), "path 1 must be a thermal.Toolpath"),
+        (lambda: stack(None, travel=1.0), "path 0 must be a thermal.Toolpath"),
+        (lambda: follow(ENDS, speed=1.0).then(follow(ENDS, speed=1.0), pause=float("nan")), "pause must be a number"),
+        (lambda: from_table([[0, 0, 0, 0, 1], [1, 1, 1, 1, 0]], unit="mm"), "unit must be a number above 0"),
+        (lambda: births(None, None), "mesh must be a thermal.Mesh"),
+    ],
+)
+def test_settings_of_paths_that_cannot_be(make, message):
+    with pytest.raises(PullbackError, match=message):
+        make()
 
 
 # --- births -----------------------------------------------------------------------------------------------------------

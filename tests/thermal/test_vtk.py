@@ -44,6 +44,8 @@ def test_what_cannot_be_written(tmp_path, wall):
         write_vtk(tmp_path / "part.pvd", mesh, [0, 1], fine[:, 1:])
     with pytest.raises(PullbackError, match="times must be a row"):
         write_vtk(tmp_path / "part.pvd", mesh, [1, 0], fine)
+    with pytest.raises(PullbackError, match="times cannot be read"):
+        write_vtk(tmp_path / "part.pvd", mesh, ["a", "b"], fine)
     with pytest.raises(PullbackError, match="cannot write"):
         write_vtk(tmp_path / "nowhere" / "part.pvd", mesh, [0, 1], fine)
     with pytest.raises(PullbackError, match="no element is there"):

@@ -137,7 +137,12 @@ def test_the_viewer_shows_it(drawing):
     ("change", "message"),
     [
         ({"temperatures": np.zeros((81, 3))}, r"temperatures has shape \(81, 3\)"),
-        ({"times": np.zeros(81)}, "times must rise"),
+        ({"times": np.zeros(81)}, "times must be finite and rise"),
+        ({"times": np.full(81, np.nan)}, "times must be finite and rise"),
+        ({"times": ["a"]}, "times cannot be read"),
+        ({"clock": np.full(81, np.nan)}, "clock must have"),
+        ({"born": [1.0, 2.0]}, "born must be .* one an element"),
+        ({"limits": (500.0, 300.0)}, "limits must be two temperatures that rise"),
         ({"frames": 0}, "frames must be"),
     ],
 )

@@ -26,7 +26,8 @@ vec8 = wp.types.vector(8, real)
 vec8i = wp.types.vector(8, wp.int32)
 mat43 = wp.types.matrix((4, 3), real)
 wide4 = wp.types.vector(4, wp.float64)
-Beam = wp.types.vector(6, real)  # intensity at the centre [W/m²], centre [m], 3/radius² [1/m²], how far it reaches [m]
+# Intensity at the centre [W/m²], centre [m], 3/radius² [1/m²], how far it reaches [m]: nowhere, zero, while it is off.
+Beam = wp.types.vector(6, real)
 
 STEFAN_BOLTZMANN = wp.constant(real(5.670374419e-8))  # [W/m²/K⁴]
 
@@ -232,13 +233,13 @@ def conduct(g: Part, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real), e
 
 @wp.func(inline=True)
 def is_near(g: Part, beam: Beam, i: int):
-    """Whether the beam reaches the faces of a node."""
+    """Whether the beam reaches the faces of a node. One without power does: its gradient by the power is not zero."""
     place = g.node_place[i]
     x = place[0] - beam[1]
     y = place[1] - beam[2]
     z = place[2] - beam[3]
     reach = place[3] + beam[5]
-    return place[3] >= real(0.0) and beam[0] != real(0.0) and x * x + y * y + z * z < reach * reach
+    return place[3] >= real(0.0) and beam[5] > real(0.0) and x * x + y * y + z * z < reach * reach
 
 
 @wp.func(inline=True)

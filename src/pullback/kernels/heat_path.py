@@ -70,7 +70,7 @@ def trace(
             place[1] + scalars[world, OFFSET + 1],
             place[2] + scalars[world, OFFSET + 2],
             sharpness,
-            REACH * radius,
+            wp.where(share > real(0.0), REACH * radius, real(0.0)),
         )
         progress += forward
         s[t + 1, world] = progress
@@ -113,7 +113,7 @@ def trace_adjoint(
         absorbed = scalars[world, ABSORPTIVITY]
         unit = share * sharpness / PI
         centre_bar = vec3(by_beam[1], by_beam[2], by_beam[3])
-        middle_bar = wp.where(middle > path.times[k], wp.dot(centre_bar, path.velocity[k]), real(0.0))
+        middle_bar = wp.where(middle >= path.times[k], wp.dot(centre_bar, path.velocity[k]), real(0.0))
         sharpness_bar = by_beam[4] + by_beam[0] * absorbed * share * power / PI
         controls_bar[first + t, world, POWER] = by_beam[0] * absorbed * unit
         controls_bar[first + t, world, SPEED] = dt * (bar + real(0.5) * middle_bar)

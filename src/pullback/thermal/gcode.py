@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pullback.core.errors import PullbackError
+from pullback.thermal.numbers import a_number
 from pullback.thermal.toolpath import Toolpath
 
-WORD = re.compile(r"([A-Z])\s*([+-]?(?:\d+\.?\d*|\.\d+))")
+# Straight pieces of one arc: more are no arc of a printer.
+MOST_PIECES = 100_000
+WORD = re.compile(r"([A-Z])\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))")
 # Codes that move nothing and switch no laser: planes, feed modes, fans, heaters, ends of programs, tool and unit notes.
 HARMLESS = {"G17", "G40", "G49", "G54", "G80", "G94"} | {
     f"M{n}" for n in (0, 1, 2, 6, 7, 8, 9, 17, 18, 30, 73, 84, 104, 105, 106, 107, 109, 110, 117, 140, 141, 190, 191,
@@ -48,6 +51,9 @@ def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolera
     laser is on with M3 or M4, as strong as S against the largest S of the file, or on moves that feed material (E
     rises). A line that is broken, or has a code that is not known, is an error that names it.
     """
+    if travel is not None:
+        travel = a_number(travel, "travel")
+    tolerance = a_number(tolerance, "tolerance")
     text, name = _text(source)
     machine = _Machine()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -66,10 +72,12 @@ def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolera
 def _text(source) -> tuple[str, str]:
     if isinstance(source, str) and "\n" in source:
         return source, "the G-code"
+    if not isinstance(source, str | os.PathLike):
+        raise PullbackError(f"G-code is its text or the path of a file, not {type(source).__name__}")
     try:
-        with open(source, encoding="utf-8") as file:
+        with open(source, encoding="utf-8-sig") as file:
             return file.read(), repr(str(source))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise PullbackError(f"G-code {str(source)!r} cannot be read: {error}") from None
 
 
@@ -83,6 +91,9 @@ def _words(line: str) -> list[tuple[str, float]]:
     words = [(letter, float(value)) for letter, value in WORD.findall(line)]
     if WORD.sub("", line).strip():
         raise PullbackError("not letters with a number each")
+    for letter, value in words:
+        if not math.isfinite(value):
+            raise PullbackError(f"the number of {letter} is too large")
     return [word for word in words if word[0] != "N"]
 
 
@@ -95,15 +106,16 @@ def _execute(machine: _Machine, words: list, travel: float | None, tolerance: fl
     for name in ("G", "M"):
         values.pop(name, None)
     moves = [code for code in codes if code in ("G0", "G1", "G2", "G3")]
-    if len(moves) > 1:
-        raise PullbackError("two ways to move in one line")
+    if len(moves) + ("G4" in codes) + ("G92" in codes) > 1:
+        raise PullbackError("two ways to move, or a move and G4 or G92, in one line")
     for code in codes:
         _set_mode(machine, code, values)
     if "F" in values:
-        if values["F"] <= 0:
-            raise PullbackError("a feed F must be above zero")
         machine.feed = values["F"] * machine.unit / 60
-    if "S" in values and "G4" not in codes and not set(codes) & HARMLESS:
+        if machine.feed <= 0:
+            raise PullbackError("a feed F must be above zero")
+    is_note = any(code in HARMLESS and code[0] == "M" for code in codes)  # its letters have meanings of their own
+    if "S" in values and "G4" not in codes and (not is_note or {"M3", "M4"} & set(codes)):
         if values["S"] < 0:
             raise PullbackError("a strength S must not be negative")
         machine.strength = values["S"]
@@ -113,7 +125,7 @@ def _execute(machine: _Machine, words: list, travel: float | None, tolerance: fl
         _reset(machine, values)
     else:
         machine.motion = moves[0] if moves else machine.motion
-        if moves or (not codes and any(letter in values for letter in "XYZE")):
+        if moves or (not is_note and any(letter in values for letter in "XYZE")):
             _move(machine, values, travel, tolerance)
 
 
@@ -178,7 +190,10 @@ def _move(machine: _Machine, values: dict, travel: float | None, tolerance: floa
 
 
 def _go(machine: _Machine, point: np.ndarray, seconds: float, strength: float) -> None:
-    machine.times.append(machine.times[-1] + seconds)
+    time = machine.times[-1] + seconds
+    if not machine.times[-1] < time < math.inf:
+        raise PullbackError(f"a move of {seconds:g} s after {machine.times[-1]:g} s is too short or too long")
+    machine.times.append(time)
     machine.points.append(np.array(point))
     machine.on.append(strength)
     machine.place = np.array(point)
@@ -195,6 +210,8 @@ def _arc(machine: _Machine, values: dict, target: np.ndarray, tolerance: float) 
     sweep = turn * (math.atan2(*back[::-1]) - math.atan2(*out[::-1])) % (2 * math.pi)
     sweep = sweep if sweep > 1e-9 else 2 * math.pi  # back to where it began: a full circle
     step = 2 * math.acos(max(1 - tolerance / radius, 0.0))
+    if sweep > MOST_PIECES * step:
+        raise PullbackError(f"an arc of radius {radius:g} m has more than {MOST_PIECES} straight pieces")
     count = max(1, math.ceil(sweep / step))
     route = []
     for share in np.arange(1, count) / count:

@@ -31,6 +31,7 @@ from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
+from pullback.thermal.numbers import a_count, a_number
 from pullback.thermal.params import HeatParams, KernelLaw, parameters
 from pullback.thermal.toolpath import Toolpath
 
@@ -106,11 +107,9 @@ class Heat(System):
             number = to_numbers(value, name)
             if number.ndim or not np.isfinite(number) or number < 0 or (number == 0 and name in list(numbers)[:3]):
                 raise PullbackError(f"{name} must be a number above zero, not {value!r}")
-        if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
-            raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
         self.mesh, self.material, self.toolpath, self.method = mesh, material, toolpath.check_over(mesh), method
         self.dt, self.spot_radius, self.power = float(dt), float(spot_radius), float(power)
-        self.worlds, self.n = int(worlds), len(mesh.nodes)
+        self.worlds, self.n = a_count(worlds, "worlds"), len(mesh.nodes)
         self.dtype, self.device = check_precision(dtype), check_device(device)
         self.born = self._take_born(born)
         self.geometry = Geometry.of(mesh, self.born)
@@ -169,9 +168,9 @@ class Heat(System):
 
         What is not given is ambient temperature, and the start of the toolpath.
         """
-        T = np.asarray(self.params["ambient"]) if T is None else to_numbers(T, "T")
-        if T.shape == (self.worlds,) and self.worlds != self.n:
-            T = T[:, None]
+        T = np.reshape(self.params["ambient"], (-1, 1)) if T is None else to_numbers(T, "T")
+        if T.shape in ((1, 1), (self.worlds,)) and T.shape != (self.n,):
+            T = np.broadcast_to(T.reshape(-1, 1), (self.worlds, 1))
         s = np.asarray(self.toolpath.times[0]) if s is None else to_numbers(s, "s")
         if s.shape == (self.worlds,):
             s = s[:, None]
@@ -186,18 +185,21 @@ class Heat(System):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, 3) of the laser as the System was set up: power [W], speed factor, radius [m]."""
-        result = np.empty((steps, self.worlds, self.nu), dtype=self.dtype)
+        result = np.empty((a_count(steps, "steps", least=0), self.worlds, self.nu), dtype=self.dtype)
         result[:] = (self.power, 1.0, self.spot_radius)
         return result
 
     def steps_until(self, time: float) -> int:
         """How many steps at full speed lead from the start of the toolpath to a time on it [s]."""
-        return int(np.ceil((time - self.toolpath.times[0]) / self.dt - 1e-9))
+        start = self.toolpath.times[0]
+        if a_number(time, "time", above=None) < start:
+            raise PullbackError(f"the time must not be before the toolpath, which begins at {start:g} s, not {time!r}")
+        return int(np.ceil((time - start) / self.dt - 1e-9))
 
     def energy(self, state: HeatState, params: Mapping | None = None) -> np.ndarray:
         """Heat in the part (worlds,) [J], in double precision, counted from the lowest temperature of the table."""
         law = self._take_params(params)
-        T, s = (to_numpy(x).astype(float) for x in state)
+        T, s = (to_numpy(x).astype(float) for x in self._take_state(state))
         arrays = self.geometry.arrays
         result = np.empty(self.worlds)
         for w in range(self.worlds):
@@ -237,9 +239,9 @@ class Heat(System):
             raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
         sizes = zip(state, ("T", "s"), (self.n, 1), strict=True)
         if not name and not self._is_here(state[0]):
-            T = to_numbers(state[0], "T")
-            if T.size and np.min(T) <= 0:
-                world, node = (int(i) for i in np.argwhere(T <= 0)[0][-2:])
+            T = checked(state[0], (self.worlds, self.n), self.dtype, "T", ("worlds", "nodes"))
+            if np.min(T) <= 0:
+                world, node = (int(i) for i in np.argwhere(T <= 0)[0])
                 raise PullbackError(
                     f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}"
                 )
@@ -328,7 +330,7 @@ class Heat(System):
         """
         other = object.__new__(Heat)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") and k != "params"})
-        other.worlds, other.dtype = int(worlds), check_precision(dtype or self.dtype)
+        other.worlds, other.dtype = a_count(worlds, "worlds"), check_precision(dtype or self.dtype)
         other._threads = self._threads
         table = parameters(self.material, self.params._table["convection"].value, self.params._table["ambient"].value)
         other.params = HeatParams(table, other.worlds)
@@ -340,7 +342,8 @@ class Heat(System):
 
     def __reduce__(self):
         """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
-        settings = {"born": self.born, "threads": self._threads}
+        settings = {name: float(self.params._table[name].value) for name in ("convection", "ambient")}
+        settings |= {"born": self.born, "threads": self._threads}
         settings |= {k: getattr(self, k) for k in ("dt", "method", "spot_radius", "power", "worlds", "dtype", "device")}
         return _rebuild, (self.mesh, self.material, self.toolpath, settings, dict(self.params))
 

@@ -67,7 +67,11 @@ class Material:
             ("latent_heat", 0.0, np.inf), ("absorptivity", 0.0, 1.0), ("emissivity", 0.0, 1.0),
         ):  # fmt: skip
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not least <= value <= most:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float | np.number)
+                or not (least <= value <= most and np.isfinite(value))
+            ):
                 raise PullbackError(f"{name} of {self.name} must be a number in [{least:g}, {most:g}], not {value!r}")
         if not self.density > 0:
             raise PullbackError(f"density of {self.name} must be above zero, not {self.density!r}")

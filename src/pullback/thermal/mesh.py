@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 from dataclasses import dataclass
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
+from pullback.thermal.numbers import a_count, a_number
 
 # Corners of a hexahedron in the order of VTK, in its own coordinates from -1 to 1.
 CORNERS = np.array(
@@ -198,8 +201,11 @@ def grid(x, y, z, filled=None) -> Mesh:
 
 def block(size, cells, *, origin=(0.0, 0.0, 0.0)) -> Mesh:
     """A block of size (3,) [m] cut into cells (3,), its lowest corner at origin [m]."""
-    if len(size) != 3 or len(cells) != 3 or not all(isinstance(c, int | np.integer) and c > 0 for c in cells):
-        raise PullbackError(f"a block needs three sizes and three whole numbers of cells, not {size!r} and {cells!r}")
+    if any(np.shape(x) != (3,) for x in (size, cells, origin)):
+        raise PullbackError("a block needs three sizes, three numbers of cells and three coordinates of its origin")
+    size = [a_number(s, "a size of a block") for s in size]
+    cells = [a_count(c, "the cells of a block along an axis") for c in cells]
+    origin = [a_number(o, "a coordinate of the origin", above=None) for o in origin]
     return grid(*(o + np.linspace(0.0, s, c + 1) for o, s, c in zip(origin, size, cells, strict=True)))
 
 
@@ -221,8 +227,12 @@ def printed(
     footprint = np.asarray(footprint, dtype=bool)
     if footprint.ndim != 2 or not np.any(footprint):
         raise PullbackError("a footprint must be a table (nx, ny) with some of its cells filled")
-    if min(layers, base_cells, cell, layer, base) <= 0 or margin < 0:
-        raise PullbackError("a printed part needs layers, base_cells, cell, layer and base above zero, and margin >= 0")
+    layers, base_cells, margin = (
+        a_count(layers, "layers"),
+        a_count(base_cells, "base_cells"),
+        a_count(margin, "margin", least=0),
+    )
+    cell, layer, base = a_number(cell, "cell"), a_number(layer, "layer"), a_number(base, "base")
     wide = np.pad(footprint, margin)
     x, y = (cell * np.arange(-margin, n - margin + 1) for n in wide.shape)
     z = np.concatenate([np.linspace(-base, 0.0, base_cells + 1), layer * np.arange(1, layers + 1)])
@@ -234,8 +244,7 @@ def printed(
 
 def frame(nx: int, ny: int, thickness: int = 1) -> np.ndarray:
     """The footprint (nx, ny) of a box with walls of so many cells and nothing inside, for :func:`printed`."""
-    if min(nx, ny, thickness) < 1:
-        raise PullbackError("a frame needs whole numbers of cells above zero")
+    nx, ny, thickness = a_count(nx, "nx"), a_count(ny, "ny"), a_count(thickness, "thickness")
     footprint = np.ones((nx, ny), dtype=bool)
     footprint[thickness : nx - thickness, thickness : ny - thickness] = False
     return footprint
@@ -247,10 +256,12 @@ def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
         import meshio
     except ImportError:
         raise PullbackError("reading a mesh needs meshio: pip install 'pullback[thermal]'") from None
-    if not os.path.isfile(path):
+    unit = a_number(unit, "unit")
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         raise PullbackError(f"there is no mesh {str(path)!r}")
     try:
-        found = meshio.read(path)
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints what is wrong, and then leaves
+            found = meshio.read(path)
     except (Exception, SystemExit) as error:  # meshio leaves with SystemExit where it does not know the format
         raise PullbackError(f"{str(path)!r} cannot be read as a mesh: {' '.join(str(error).split())}") from None
     others = sorted({c.type for c in found.cells if c.dim == 3 and c.type != "hexahedron"})

@@ -11,10 +11,13 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
 from pullback.thermal.mesh import Mesh
+from pullback.thermal.numbers import a_number
 
 COLUMNS = ("time", "x", "y", "z", "on")
 # How far outside the part a path may be by rounding, against the size of the part. [1]
 SLACK = 1e-6
+# Lines of one raster: more are a slip of the unit.
+MOST_LINES = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,40 +67,22 @@ class Toolpath:
 
     def at(self, times) -> tuple[np.ndarray, np.ndarray]:
         """Places (..., 3) [m] and on (...) at some times (...) [s]; off, and at its ends, before and after the path."""
-        times = np.asarray(times, dtype=float)
+        times = to_numbers(times, "times").astype(float)
         places = np.stack([np.interp(times, self.times, x) for x in self.points.T], axis=-1)
         piece = np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 1)
         inside = (times >= self.times[0]) & (times < self.times[-1])
         return places, np.where(inside, self.on[piece], 0.0)
 
     def then(self, other: Toolpath, *, pause: float = 0.0, travel: float | None = None) -> Toolpath:
-        """This path and then another, whose own start time does not matter.
+        """This path and then another, whose own start time does not matter. Of many, :func:`stack` is quicker.
 
         pause:   seconds at the end of this path, the laser off
         travel:  speed from here to where the other begins, the laser off [m/s]; needed unless it begins here
         """
-        gap = float(np.linalg.norm(other.points[0] - self.points[-1]))
-        if pause < 0 or (travel is not None and travel <= 0):
-            raise PullbackError("pause must not be negative, and travel must be a speed above zero")
-        if gap > 0 and travel is None:
-            raise PullbackError(f"the next path begins {gap:g} m away: give the speed of travel")
-        times, points, on = list(self.times), list(self.points), list(self.on)
-        on[-1] = 0.0
-        if pause > 0:
-            times.append(times[-1] + pause)
-            points.append(points[-1])
-            on.append(0.0)
-        if gap > 0:
-            start = times[-1] + gap / travel
-        else:  # the other's first point is this one's last
-            start = times.pop()
-            points.pop()
-            on.pop()
-        times += list(other.times - other.times[0] + start)
-        return Toolpath(times, points + list(other.points), on + list(other.on))
+        return _joined([self, other], pause, travel)
 
     def check_over(self, mesh: Mesh) -> Toolpath:
-        """This path, if the laser is on only over the part; an error that names the point if not."""
+        """This path, if the laser is on only in the box around the part; an error that names the point if not."""
         slack = SLACK * float(np.max(mesh.high - mesh.low))
         lit = np.concatenate([[False], self.on[:-1] > 0]) | np.append(self.on[:-1] > 0, False)
         outside = lit & np.any((self.points < mesh.low - slack) | (self.points > mesh.high + slack), axis=1)
@@ -117,15 +102,17 @@ def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
     points = to_numbers(points, "points of a path").astype(float)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
         raise PullbackError(f"points of a path must have shape (k, 3) with k >= 2, not {points.shape}")
-    if not speed > 0:
-        raise PullbackError(f"speed must be above zero, not {speed!r}")
+    speed, start = a_number(speed, "speed"), a_number(start, "start", above=None)
+    on = to_numbers(on, "on of a path").astype(float)
+    if on.shape not in ((), (len(points),)):
+        raise PullbackError(f"on of a path must be one number or have shape ({len(points)},), not {on.shape}")
     lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
     if np.any(lengths == 0):
         raise PullbackError(
             f"points {int(np.argmin(lengths))} and {int(np.argmin(lengths)) + 1} of a path are the same"
         )
     times = start + np.concatenate([[0.0], np.cumsum(lengths / speed)])
-    return Toolpath(times, points, np.broadcast_to(np.asarray(on, dtype=float), len(points)))
+    return Toolpath(times, points, np.broadcast_to(on, len(points)))
 
 
 def raster(
@@ -136,20 +123,23 @@ def raster(
     along:   "x" or "y", the direction of the lines
     travel:  speed from one line to the next, the laser off [m/s]; None for the speed of the lines
     """
-    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    if along not in ("x", "y") or low.shape != (2,) or high.shape != (2,) or np.any(high <= low) or not spacing > 0:
-        raise PullbackError("raster needs low < high, (2,) each, a spacing above zero and along 'x' or 'y'")
+    low, high = (to_numbers(x, f"{name} of a raster").astype(float) for x, name in ((low, "low"), (high, "high")))
+    z, spacing = a_number(z, "z", above=None), a_number(spacing, "spacing")
+    travel = a_number(speed, "speed") if travel is None else travel
+    if along not in ("x", "y") or low.shape != (2,) or high.shape != (2,) or not np.all((low < high) & (high < np.inf)):
+        raise PullbackError("raster needs low < high, (2,) each, and along 'x' or 'y'")
     first, second = (0, 1) if along == "x" else (1, 0)
+    if high[second] - low[second] > MOST_LINES * spacing:
+        raise PullbackError(f"a raster with a spacing of {spacing:g} m has more than {MOST_LINES} lines here")
     lines = max(1, round((high[second] - low[second]) / spacing))
     offsets = low[second] + (np.arange(lines) + 0.5) * (high[second] - low[second]) / lines
-    path = None
+    paths = []
     for number, offset in enumerate(offsets):
-        ends = np.full((2, 3), float(z))
+        ends = np.full((2, 3), z)
         ends[:, first] = (low[first], high[first]) if number % 2 == 0 else (high[first], low[first])
         ends[:, second] = offset
-        line = follow(ends, speed=speed)
-        path = line if path is None else path.then(line, travel=travel or speed)
-    return path
+        paths.append(follow(ends, speed=speed))
+    return stack(paths, travel=travel)
 
 
 def contour(corners, z: float, *, speed: float, start: float = 0.0) -> Toolpath:
@@ -158,18 +148,46 @@ def contour(corners, z: float, *, speed: float, start: float = 0.0) -> Toolpath:
     if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3:
         raise PullbackError(f"corners of a contour must have shape (k, 2) with k >= 3, not {corners.shape}")
     closed = np.concatenate([corners, corners[:1]])
-    return follow(np.column_stack([closed, np.full(len(closed), float(z))]), speed=speed, start=start)
+    height = np.full(len(closed), a_number(z, "z", above=None))
+    return follow(np.column_stack([closed, height]), speed=speed, start=start)
 
 
 def stack(paths, *, pause: float = 0.0, travel: float) -> Toolpath:
     """One path after the other, layers say, with a pause [s] and travel [m/s] between them."""
-    paths = list(paths)
+    return _joined(paths, pause, travel)
+
+
+def _joined(paths, pause: float, travel: float | None) -> Toolpath:
+    paths = list(paths) if hasattr(paths, "__iter__") else [paths]
     if not paths:
         raise PullbackError("there are no paths to stack")
-    whole = paths[0]
-    for path in paths[1:]:
-        whole = whole.then(path, pause=pause, travel=travel)
-    return whole
+    for number, path in enumerate(paths):
+        if not isinstance(path, Toolpath):
+            raise PullbackError(f"path {number} must be a thermal.Toolpath, not {type(path).__name__}")
+    if a_number(pause, "pause", above=None) < 0:
+        raise PullbackError(f"pause must not be negative, but is {pause!r}")
+    if travel is not None:
+        a_number(travel, "travel")
+    times, points, on = (list(x) for x in (paths[0].times, paths[0].points, paths[0].on))
+    for number, path in enumerate(paths[1:], start=1):
+        on[-1] = 0.0
+        if pause > 0:
+            times.append(times[-1] + pause)
+            points.append(points[-1])
+            on.append(0.0)
+        gap = float(np.linalg.norm(path.points[0] - points[-1]))
+        if gap > 0 and travel is None:
+            raise PullbackError(f"path {number} begins {gap:g} m away: give the speed of travel")
+        if gap > 0:
+            start = times[-1] + gap / travel
+        else:  # its first point is the last one so far
+            start = times.pop()
+            points.pop()
+            on.pop()
+        times += list(path.times - path.times[0] + start)
+        points += list(path.points)
+        on += list(path.on)
+    return Toolpath(times, points, on)
 
 
 def from_table(table, *, unit: float = 1.0) -> Toolpath:
@@ -177,6 +195,7 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
 
     unit:  of the places in the table, in metres: 1e-3 for millimetres
     """
+    unit = a_number(unit, "unit")
     if isinstance(table, str | os.PathLike):
         rows, lines = _read_rows(table)
         where = [f"line {line} of {str(table)!r}" for line in lines]
@@ -200,9 +219,9 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
 def _read_rows(path) -> tuple[np.ndarray, list[int]]:
     """Numbers (k, 5) of a CSV file and the lines they are on; a first line of names is skipped, and lines with #."""
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             text = list(enumerate(csv.reader(file), start=1))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise PullbackError(f"{str(path)!r} cannot be read as a table: {error}") from None
     rows, lines = [], []
     for line, cells in text:
@@ -232,12 +251,16 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
     An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
     bottom, at most at its top.
     """
+    for name, value, kind in (("mesh", mesh, Mesh), ("path", path, Toolpath)):
+        if not isinstance(value, kind):
+            raise PullbackError(f"{name} must be a thermal.{kind.__name__}, not {type(value).__name__}")
+    base = a_number(base, "base", above=None)
     path.check_over(mesh)
     corners = mesh.nodes[mesh.elements]
     low, high, centres = corners.min(axis=1), corners.max(axis=1), corners.mean(axis=1)
-    radius = np.linalg.norm(high[:, :2] - low[:, :2], axis=1) / 2 if reach is None else np.full(len(low), float(reach))
-    if np.any(radius <= 0):
-        raise PullbackError(f"reach must be above zero, not {reach!r}")
+    radius = np.linalg.norm(high[:, :2] - low[:, :2], axis=1) / 2
+    if reach is not None:
+        radius = np.full(len(low), a_number(reach, "reach"))
     slack = SLACK * float(np.max(mesh.high - mesh.low))
     born = np.full(len(low), np.inf)
     order = np.argsort(low[:, 2], kind="stable")  # a piece looks only at elements of its height

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.thermal.mesh import Mesh
 
@@ -25,7 +25,7 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
     born:          (elements,) [s] when each is deposited: a file has only those that are there; None for all
     fields:        further numbers a node, (rows, nodes) or (nodes,), by name
     """
-    path, times = Path(path), np.asarray(times, dtype=float)
+    path, times = Path(path), to_numbers(times, "times").astype(float)
     if path.suffix.lower() != ".pvd":
         raise PullbackError(f"{str(path)!r} must end in .pvd")
     if times.ndim != 1 or not len(times) or np.any(np.diff(times) <= 0):
@@ -36,7 +36,7 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
         allowed = shapes.get(name, [(len(times), len(mesh.nodes)), (len(mesh.nodes),)])
         if value.shape not in allowed:
             raise PullbackError(f"{name} has shape {value.shape}, but {allowed[0]} is needed: one a time and node")
-    born = np.full(len(mesh.elements), -np.inf) if born is None else np.asarray(born, dtype=float)
+    born = np.full(len(mesh.elements), -np.inf) if born is None else to_numbers(born, "born").astype(float)
     if born.shape != (len(mesh.elements),):
         raise PullbackError(f"born has shape {born.shape}, but ({len(mesh.elements)},) is needed")
     folder, digits = path.with_suffix(""), len(str(len(times) - 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.rollout import Run
 from pullback.thermal import Mesh, Toolpath
@@ -41,27 +41,32 @@ def draw_heat(
     frames:        so many rows are kept at most
     losses, camera: as for :func:`pullback.view.draw`
     """
-    times, temperatures = np.asarray(times, dtype=float), np.asarray(temperatures)
+    times, temperatures = to_numbers(times, "times").astype(float), to_numbers(temperatures, "temperatures")
     if times.ndim != 1 or not len(times) or temperatures.shape != (len(times), len(mesh.nodes)):
         raise PullbackError(
             f"temperatures has shape {temperatures.shape}, but ({len(times)}, {len(mesh.nodes)}) is needed: one a "
             "time and node"
         )
-    if np.any(np.diff(times) <= 0):
-        raise PullbackError("times must rise")
+    if not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
+        raise PullbackError("times must be finite and rise")
     if not 1 <= frames <= MOST_FRAMES:
         raise PullbackError(f"frames must be from 1 to {MOST_FRAMES}, not {frames!r}")
     stride = -(-len(times) // frames)
     rows = np.unique(np.append(np.arange(0, len(times) - 1, stride), len(times) - 1))
-    clock = times if clock is None else np.asarray(clock, dtype=float)
-    if clock.shape != times.shape or np.any(np.diff(clock) < 0):
+    clock = times if clock is None else to_numbers(clock, "clock").astype(float)
+    if clock.shape != times.shape or not np.all(np.isfinite(clock)) or np.any(np.diff(clock) < 0):
         raise PullbackError("clock must have one number a time, none smaller than the one before")
     if born is not None:  # from time on the path to time
-        born = np.where(np.asarray(born) <= clock[-1], np.interp(born, clock, times - times[0]), np.inf)
+        born = to_numbers(born, "born").astype(float)
+        if born.shape != (len(mesh.elements),) or np.any(np.isnan(born)):
+            raise PullbackError(f"born must be {len(mesh.elements)} times, one an element")
+        born = np.where(born <= clock[-1], np.interp(born, clock, times - times[0]), np.inf)
     shown, times, clock = temperatures[rows].astype(float), times[rows] - times[0], clock[rows]
     if not np.all(np.isfinite(shown)):
         raise PullbackError(f"the temperature is not finite at row {rows[np.argwhere(~np.isfinite(shown))[0][0]]}")
     low, high = limits or (float(shown.min()), max(float(shown.max()), float(shown.min()) + 1.0))
+    if not -np.inf < low < high < np.inf:
+        raise PullbackError(f"limits must be two temperatures that rise, not {limits!r}")
     quads, seen = _faces_in_time(mesh, born, float(times[-1]))
     used, faces = np.unique(quads, return_inverse=True)
     quads = faces.reshape(-1, 4)
