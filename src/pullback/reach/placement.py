@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 from pullback.model import Model
+from pullback.reach.checks import check_numbers, check_obstacles
 from pullback.reach.limb import Solutions, inverse
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import space
@@ -71,6 +72,9 @@ class Placement:
         if not len(targets):
             raise PullbackError("there must be targets to reach")
         object.__setattr__(self, "targets", targets)
+        check_numbers(self, "margin", "threshold")
+        check_numbers(self, "weight", least=0)
+        check_obstacles(self.obstacles)
         if self.near is not None:
             object.__setattr__(self, "near", tuple(pose3(self.near, "near")))
 
