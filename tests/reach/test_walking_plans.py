@@ -172,6 +172,12 @@ def test_obstacles_of_the_user_are_counted_from_zero():
         assert not any("obstacle 1" in name for name in violated)
 
 
+def on_cuda():
+    rmap = foot_map()
+    rmap.device = "cuda:0"
+    return rmap
+
+
 BOTH = {"foot_map": foot_map(), "hand_map": hand_map()}
 BAD = {
     "in SE2, not one in R3": lambda: Footsteps(foot_map=hand_map(), goal=GOAL),
@@ -186,6 +192,7 @@ BAD = {
     "odd": lambda: MultiContact(foot_map=foot_map(), hand_map=hand_map(), goal=GOAL, steps=4),
     "heights": lambda: MultiContact(foot_map=foot_map(), hand_map=hand_map(), goal=GOAL, heights=(1, 0)),
     "hand_map": lambda: MultiContact(foot_map=foot_map(), hand_map=Ellipsoid("R2", (0, 0), (1, 1)), goal=GOAL),
+    "foot_map is on cuda:0, but plans are made on the CPU": lambda: Footsteps(foot_map=on_cuda(), goal=GOAL),
     "up to 1e": lambda: Footsteps(foot_map=foot_map(), goal=(1e200, 0, 0)),
     "start must be a Stance": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, start=None),
     "steps must be a whole number": lambda: MultiContact(**BOTH, goal=GOAL, steps="nine"),

@@ -48,7 +48,7 @@ class Footsteps:
     tolerance: float = 5e-3
 
     def __post_init__(self):
-        check_map(self.foot_map, "SE2", "foot_map")
+        check_map(self.foot_map, ("SE2",), "foot_map")
         object.__setattr__(self, "goal", tuple(pose3(self.goal, "goal")))
         check_numbers(self, "margin", "threshold")
         check_numbers(self, "smoothing", "tolerance", least=0)

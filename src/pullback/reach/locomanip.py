@@ -72,8 +72,8 @@ class LocoManipulation:
     tolerance: float = 0.02
 
     def __post_init__(self):
-        check_map(self.foot_map, "SE2", "foot_map")
-        check_map(self.hand_map, "R3", "hand_map")
+        check_map(self.foot_map, ("SE2",), "foot_map")
+        check_map(self.hand_map, ("R3",), "hand_map")
         if self.hand not in ("left", "right"):
             raise PullbackError(f"hand must be 'left' or 'right', not {self.hand!r}")
         if not isinstance(self.door, Door):

@@ -56,8 +56,8 @@ class MultiContact:
     margin: float = 0.1
 
     def __post_init__(self):
-        check_map(self.foot_map, "SE2", "foot_map")
-        check_map(self.hand_map, "R3", "hand_map")
+        check_map(self.foot_map, ("SE2",), "foot_map")
+        check_map(self.hand_map, ("R3",), "hand_map")
         object.__setattr__(self, "goal", tuple(pose3(self.goal, "goal")))
         check_numbers(self, "wall", "threshold", "clearance", "margin")
         check_numbers(self, "smoothing", "tolerance", least=0)

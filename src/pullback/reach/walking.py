@@ -88,12 +88,15 @@ def other(side: str) -> str:
     return SIDES[1 - SIDES.index(side)]
 
 
-def check_map(given, wanted: str, name: str) -> None:
-    """An error unless a map is one of the space that is needed."""
+def check_map(given, wanted: Sequence[str], name: str) -> None:
+    """An error unless a map is one of a space that is needed, and gives NumPy arrays."""
     found = getattr(getattr(given, "space", None), "name", None)
-    if found != wanted or not hasattr(given, "evaluate"):
+    if found not in wanted or not hasattr(given, "evaluate"):
         what = f"one in {found}" if found else repr(type(given).__name__)
-        raise PullbackError(f"{name} must be a reachability map in {wanted}, not {what}")
+        raise PullbackError(f"{name} must be a reachability map in {' or '.join(wanted)}, not {what}")
+    device = getattr(given, "device", "cpu")
+    if device != "cpu":
+        raise PullbackError(f"{name} is on {device}, but plans are made on the CPU: load it with device='cpu'")
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
