@@ -39,10 +39,11 @@ def test_solved_checked_and_written(name, few_samples, tmp_path, monkeypatch, ca
 def test_a_plan_that_is_not_finished(few_samples, tmp_path, monkeypatch, capsys):
     """One iteration is not enough where the way is blocked; the report says for what. Exit code 1."""
     monkeypatch.chdir(tmp_path)
-    assert main(["optimize", "footsteps", "--seed", "10", "--iterations", "1"]) == 1
+    assert main(["optimize", "footsteps", "--seed", "10", "--iterations", "1", "--out", "out/footsteps-10"]) == 1
     out = capsys.readouterr().out
     assert "not solved after 1 iterations" in out and "violated by" in out
-    assert (tmp_path / "out/footsteps-10/result.npz").exists()
+    written = {path.name for path in (tmp_path / "out/footsteps-10").iterdir()}
+    assert written == {"result.npz", "result.json", "replay.html"}  # maps are kept in the cache, wherever plans go
 
 
 def test_there_is_no_method_to_choose(tmp_path, monkeypatch, capsys):

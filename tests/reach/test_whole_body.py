@@ -157,6 +157,13 @@ def test_a_cache_that_cannot_be_written(robot, tmp_path):
         humanoid_maps(robot, folder=tmp_path / "file", progress=False)
 
 
+def test_maps_of_something_else(tmp_path):
+    with pytest.raises(PullbackError, match="robot must be a Humanoid, not str"):
+        humanoid_maps("a robot", folder=tmp_path)
+    with pytest.raises(PullbackError, match="seed must be a whole number"):
+        humanoid_maps(seed=-1, folder=tmp_path)
+
+
 def test_a_plan_is_checked_and_put_into_motion(robot, maps):
     plan = Footsteps(foot_map=maps.foot, goal=(1.0, 0.1, 0.2), steps=8, obstacles=[Disc(0.5, -0.4, 0.2)]).plan()
     assert plan.solved, plan.report()

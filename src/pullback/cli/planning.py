@@ -24,7 +24,7 @@ def run(task: Planning, args) -> int:
     folder = writable_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name))
     options = None if args.iterations is None else Options(iterations=args.iterations)
     with quiet_warp():
-        found = task.solve(options, args.out)
+        found = task.solve(options)
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
     drawing = draw(found.model, found.q, dt=found.dt, title=task.name, camera=camera)
     save_motion(folder / "result.npz", drawing, q=found.q, dt=np.array(found.dt), **found.arrays)

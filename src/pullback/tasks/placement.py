@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from pullback.model import Model, load
@@ -38,7 +36,7 @@ def random_placement(reach_map: ReachabilityMap, seed: int = 0) -> Placement:
 
 
 def placement(seed: int = 0) -> Planning:
-    def solve(options: Options | None, folder: Path | None) -> Planned:
+    def solve(options: Options | None) -> Planned:
         model = load(arm())
         problem = random_placement(arm_map(model), seed)
         place = problem.plan(options)
