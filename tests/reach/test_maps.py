@@ -217,6 +217,11 @@ FILES = {
     "without weights": (lambda folder: broken(folder, weights=None), "is no reachability map"),
     "NaN": (lambda folder: broken(folder, rho=np.array(np.nan)), "not finite"),
     "a pickle": (lambda folder: broken(folder, rho=np.array([{}], object)), "is no reachability map"),
+    "a weight alone": (lambda folder: broken(folder, weights=np.array(1.0)), "is no reachability map"),
+    "two gammas": (lambda folder: broken(folder, gamma=np.ones(2)), "is no reachability map"),
+    "a gamma that makes it grow": (lambda folder: broken(folder, gamma=np.array(-1.0)), "gamma is -1"),
+    "letters": (lambda folder: broken(folder, weights=np.array([*"abcdefg"])), "is no reachability map"),
+    "one array": (lambda folder: np.save(folder / "a.npy", np.ones(3)) or folder / "a.npy", "is no reachability map"),
 }
 
 
@@ -227,6 +232,30 @@ def test_a_file_that_is_no_map(kind, tmp_path):
         ReachabilityMap.load(make(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "changes", ({"bias0": np.array(1.0)}, {"bias0": np.ones((5, 2))}, {"bias0": np.array([*"abcde"])})
+)
+def test_a_file_that_is_no_network(changes, tmp_path):
+    random_map("SE3", "network").save(tmp_path / "map.npz")
+    with np.load(tmp_path / "map.npz") as file:
+        np.savez(tmp_path / "broken.npz", **{**file, **changes})
+    with pytest.raises(pb.PullbackError, match="is no reachability map"):
+        ReachabilityMap.load(tmp_path / "broken.npz")
+
+
+def test_bytes_that_are_not_as_they_were(tmp_path):
+    """Also where that cannot be unpacked any more."""
+    path = tmp_path / "map.npz"
+    random_map("SE3", "svm").save(path)
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            ReachabilityMap.load(path)  # or it was in a date, and did no harm
+        except pb.PullbackError as error:
+            assert "\n" not in str(error)
+
+
 # --- bad input ---------------------------------------------------------------------------------------
 
 POSES = poses_of("SE3", 30)
@@ -235,7 +264,7 @@ BAD = {
     "an unknown space": (lambda: ReachabilityMap("E3"), "there is no space 'E3'"),
     "a negative gamma": (lambda: ReachabilityMap(gamma=-1.0), "gamma must be positive"),
     "nu of one": (lambda: ReachabilityMap(nu=1.0), "nu must be positive and below 1"),
-    "no layers": (lambda: ReachabilityMap(kind="network", hidden=()), "has layers of units"),
+    "no layers": (lambda: ReachabilityMap(kind="network", hidden=()), "hidden must be the units of at least one layer"),
     "not fitted": (lambda: ReachabilityMap().evaluate(POSES), "is not fitted"),
     "nothing to save": (lambda: ReachabilityMap().save("x.npz"), "nothing to save"),
     "no poses": (lambda: ReachabilityMap().fit(POSES[:0]), "cannot be made of 0 poses"),
@@ -247,6 +276,19 @@ BAD = {
     "too few of one": (lambda: ReachabilityMap(nu=0.5).fit(POSES, np.arange(30) < 2), "nu=0.5 is too large where 6.7%"),
     "NaN": (lambda: random_map("R2", "svm").evaluate([[0, 0], [np.nan, 0]]), "row 1 of poses is not finite"),
     "no rotation": (lambda: random_map("SO3", "svm").evaluate(np.zeros((1, 4))), "row 0 of poses has no length"),
+    "out of all bounds": (lambda: random_map("R3", "network").evaluate([[1e200, 0, 0]]), "a number beyond 1e"),
+    "gamma in words": (lambda: ReachabilityMap(gamma="large"), "gamma must be positive, not 'large'"),
+    "half a centre": (lambda: ReachabilityMap(centres=2.5), "centres must be a whole number of at least 1, not 2.5"),
+    "a layer without brackets": (lambda: ReachabilityMap(hidden=64), "hidden must be the units"),
+    "half a unit": (lambda: ReachabilityMap(hidden=(2.5,)), "hidden units must be a whole number"),
+    "ten steps": (lambda: ReachabilityMap(steps=10), "steps must be a whole number of at least 20"),
+    "a negative seed": (lambda: ReachabilityMap(seed=-1), "seed must be a whole number of at least 0"),
+    "a seed in words": (lambda: ReachabilityMap(seed="one"), "seed must be a whole number"),
+    "too large a seed": (lambda: ReachabilityMap(seed=2**63), "seed must be below"),
+    "a list for a space": (lambda: ReachabilityMap(["R2"]), "there is no space"),
+    "a list for a kind": (lambda: ReachabilityMap("R2", ["svm"]), "is not known"),
+    "nowhere to save": (lambda: random_map("R2", "svm").save("/nowhere/at/all.npz"), "cannot write"),
+    "equal poses": (lambda: ReachabilityMap().fit(np.tile(POSES[:1], (30, 1)), np.arange(30) < 15), "are the same"),
     "nothing to score": (lambda: random_map("R3", "svm").score([[1e3, 0, 0]], [False]), "nothing to score"),
 }
 

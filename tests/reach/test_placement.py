@@ -97,6 +97,9 @@ def test_bad_input():
         ({"reach_map": reach, "targets": np.zeros((0, 3))}, "must be targets"),
         ({"reach_map": reach, "targets": np.full((1, 3), np.nan)}, "not finite"),
         ({"reach_map": reach, "targets": np.zeros((1, 3)), "near": (1, 2)}, "near must be three"),
+        ({"reach_map": reach, "targets": np.zeros((1, 3)), "obstacles": [3]}, "a method distance, not int"),
+        ({"reach_map": reach, "targets": np.zeros((1, 3)), "margin": np.nan}, "margin of Placement"),
+        ({"reach_map": reach, "targets": np.zeros((1, 3)), "weight": -1.0}, "weight of Placement"),
     ):
         with pytest.raises(PullbackError, match=message):
             Placement(**arguments)

@@ -7,6 +7,8 @@ import pytest
 from stand_ins import foot_map, hand_map
 
 from pullback.cli import main
+from pullback.reach import check_place
+from pullback.tasks import placement
 from pullback.tasks.footsteps import random_footsteps
 from pullback.tasks.locomanip import random_locomanip
 from pullback.tasks.multicontact import random_multicontact
@@ -37,16 +39,41 @@ def test_solved_checked_and_written(name, few_samples, tmp_path, monkeypatch, ca
 def test_a_plan_that_is_not_finished(few_samples, tmp_path, monkeypatch, capsys):
     """One iteration is not enough where the way is blocked; the report says for what. Exit code 1."""
     monkeypatch.chdir(tmp_path)
-    assert main(["optimize", "footsteps", "--seed", "10", "--iterations", "1"]) == 1
+    assert main(["optimize", "footsteps", "--seed", "10", "--iterations", "1", "--out", "out/footsteps-10"]) == 1
     out = capsys.readouterr().out
     assert "not solved after 1 iterations" in out and "violated by" in out
-    assert (tmp_path / "out/footsteps-10/result.npz").exists()
+    written = {path.name for path in (tmp_path / "out/footsteps-10").iterdir()}
+    assert written == {"result.npz", "result.json", "replay.html"}  # maps are kept in the cache, wherever plans go
 
 
 def test_there_is_no_method_to_choose(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["optimize", "footsteps", "--method", "adam"]) == 2
     assert "leave out --method" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", (["--device", "cuda"], ["--all"], ["--fresh"]))
+def test_options_that_mean_nothing(option, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["optimize", "footsteps", *option]) == 2
+    told = capsys.readouterr().err.strip()
+    assert f"leave out {option[0]}" in told and "\n" not in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_target_that_is_reached_through_the_arm_itself_is_not_reached(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("proxsuite")
+
+    def colliding(*given):
+        found = check_place(*given)
+        return found._replace(reached=found.reached & (np.arange(len(found.reached)) > 0))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(placement, "check_place", colliding)
+    monkeypatch.setattr(placement, "SAMPLES", 1500)
+    assert main(["optimize", "placement", "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert not summary["solved"] and summary["reached"] == 9
 
 
 def test_seeds_choose_the_problem():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.reach import Limb, inverse, sample
+from pullback.reach import Limb, inverse, sample, sampling
 
 ARM = pb.load(pb.robots.arm())
 
@@ -96,9 +96,19 @@ def test_the_floor_is_in_the_way_of_what_is_bolted_to_it():
     assert inverse(ARM, "base", "tip", under, "R3", collisions=False).reached.all()
 
 
+def test_the_length_of_the_level_does_not_matter():
+    level = Limb(ARM, "base", "tip", "SE2").level
+    some, other = (Limb(ARM, "base", "tip", "SE2", level=level * x) for x in ([1.0] * 7, [1.0] * 3 + [9.0] * 4))
+    np.testing.assert_allclose(some.level, other.level, rtol=1e-14)
+
+
 BAD = {
-    "too few": (lambda: sample(ARM, "base", "tip", n=1), "n must be at least 2"),
-    "no starts": (lambda: sample(ARM, "base", "tip", starts=0), "starts at least 1"),
+    "too few": (lambda: sample(ARM, "base", "tip", n=1), "n must be a whole number of at least 2, not 1"),
+    "half a sample": (lambda: sample(ARM, "base", "tip", n=2.5), "n must be a whole number"),
+    "no starts": (lambda: sample(ARM, "base", "tip", starts=0), "starts must be a whole number of at least 1, not 0"),
+    "half a start": (lambda: inverse(ARM, "base", "tip", [[0, 0, 1]], "R3", starts=1.5), "starts must be a whole"),
+    "a seed in words": (lambda: sample(ARM, "base", "tip", seed="one"), "seed must be a whole number"),
+    "a negative seed": (lambda: inverse(ARM, "base", "tip", [[0, 0, 1]], "R3", seed=-1), "seed must be a whole number"),
     "an unknown space": (lambda: sample(ARM, "base", "tip", "E3"), "there is no space 'E3'"),
     "a tip that does not hang": (lambda: sample(ARM, "link4", "link2"), "'link2' does not hang from 'link4'"),
     "everything is reachable": (
@@ -123,3 +133,14 @@ def test_bad_input(kind):
     call, message = BAD[kind]
     with pytest.raises(pb.PullbackError, match=message):
         call()
+
+
+def test_what_hardly_ever_happens_is_not_waited_for(monkeypatch):
+    """Of these poses one in 200 cannot be reached."""
+    monkeypatch.setattr(sampling, "GIVE_UP_AFTER", 2000)
+    monkeypatch.setattr(sampling, "RAREST", 0.01)
+    nearly_all_round = pb.load("""<mujoco><worldbody><body name="base"><geom size="0.1"/><body name="tip">
+      <joint axis="0 0 1" range="-179 179"/><geom size="0.1" contype="0" conaffinity="0"/></body></body>
+      </worldbody></mujoco>""")
+    with pytest.raises(pb.PullbackError, match="all but [1-9][0-9]* of 20.* can be reached"):
+        sample(nearly_all_round, "base", "tip", "SO2", n=100)

@@ -91,7 +91,9 @@ def test_steps_stay_in_their_box():
 
 
 def test_bad_input():
-    with pytest.raises(PullbackError, match="box must be positive"):
+    with pytest.raises(PullbackError, match="box of Options must be positive"):
         Options(box=0.0)
+    with pytest.raises(PullbackError, match="iterations must be a whole number of at least 1, not 'many'"):
+        Options(iterations="many")
     with pytest.raises(PullbackError, match="not finite"):
         minimise(point(lambda x: []), {"at": np.array([[np.nan, 0.0]])})

@@ -9,7 +9,7 @@ from pullback.reach.footsteps import Footsteps
 from pullback.reach.locomanip import Door, LocoManipulation
 from pullback.reach.multicontact import MultiContact
 from pullback.reach.obstacles import Block, Disc, Wall
-from pullback.reach.sqp import FIXED, Layout, minimise
+from pullback.reach.sqp import FIXED, Layout, Options, minimise
 from pullback.reach.walking import Stance, middle
 
 pytest.importorskip("proxsuite")
@@ -137,7 +137,7 @@ def test_a_door_is_opened():
         (lambda: Footsteps(foot_map=foot_map(), goal=(30.0, 0.0, 0.0)), "misses the goal"),
         (lambda: Footsteps(foot_map=foot_map(), goal=GOAL, obstacles=[Disc(*GOAL[:2], 0.4)]), "misses the goal"),
         (
-            lambda: Footsteps(foot_map=foot_map(), goal=GOAL, steps=3, obstacles=[Wall((1, 0), 0.6), Wall((-1, 0), 0)]),
+            lambda: Footsteps(foot_map=foot_map(), goal=GOAL, steps=3, obstacles=SQUEEZED),
             "Wall",
         ),
         (lambda: Footsteps(foot_map=foot_map(), goal=GOAL, threshold=2.0), "out of reach"),
@@ -159,9 +159,29 @@ def test_a_goal_out_of_reach_is_approached():
     assert plan.problems[0].amount == pytest.approx(30 - plan.feet[-1, 0], abs=0.2)
 
 
+def test_obstacles_of_the_user_are_counted_from_zero():
+    """Whatever else the feet keep clear of."""
+    everywhere = [Block(0, 0, 50, 50)]
+    for problem, own in (
+        (MultiContact(**BOTH, goal=GOAL, wall=-5.0, obstacles=everywhere), "the wall"),
+        (LocoManipulation(**BOTH, door=Door(radius=9.0), obstacles=everywhere), "where the door moves"),
+    ):
+        violated = {one.name for one in problem.plan(Options(iterations=1)).problems}
+        assert f"step 1 is too near to {own}" in violated
+        assert "step 1 is too near to obstacle 0 (Block)" in violated
+        assert not any("obstacle 1" in name for name in violated)
+
+
+def on_cuda():
+    rmap = foot_map()
+    rmap.device = "cuda:0"
+    return rmap
+
+
+BOTH = {"foot_map": foot_map(), "hand_map": hand_map()}
 BAD = {
-    "a map in another space": lambda: Footsteps(foot_map=hand_map(), goal=GOAL),
-    "no map": lambda: Footsteps(foot_map=None, goal=GOAL),
+    "in SE2, not one in R3": lambda: Footsteps(foot_map=hand_map(), goal=GOAL),
+    "in SE2, not 'NoneType'": lambda: Footsteps(foot_map=None, goal=GOAL),
     "goal must be three": lambda: Footsteps(foot_map=foot_map(), goal=(1.0, 2.0)),
     "goal must be three finite": lambda: Footsteps(foot_map=foot_map(), goal=(1.0, np.nan, 0.0)),
     "distance": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, obstacles=["a tree"]),
@@ -172,6 +192,26 @@ BAD = {
     "odd": lambda: MultiContact(foot_map=foot_map(), hand_map=hand_map(), goal=GOAL, steps=4),
     "heights": lambda: MultiContact(foot_map=foot_map(), hand_map=hand_map(), goal=GOAL, heights=(1, 0)),
     "hand_map": lambda: MultiContact(foot_map=foot_map(), hand_map=Ellipsoid("R2", (0, 0), (1, 1)), goal=GOAL),
+    "foot_map is on cuda:0, but plans are made on the CPU": lambda: Footsteps(foot_map=on_cuda(), goal=GOAL),
+    "up to 1e": lambda: Footsteps(foot_map=foot_map(), goal=(1e200, 0, 0)),
+    "start must be a Stance": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, start=None),
+    "steps must be a whole number": lambda: MultiContact(**BOTH, goal=GOAL, steps="nine"),
+    "obstacles must be a list": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, obstacles=Disc(0, 0, 1)),
+    "a method distance, not int": lambda: MultiContact(**BOTH, goal=GOAL, obstacles=[3]),
+    "method distance, not str": lambda: LocoManipulation(**BOTH, obstacles=["a tree"]),
+    "soles must be points": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, soles=[]),
+    "threshold of Footsteps must be a finite": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, threshold="high"),
+    "tolerance of Footsteps": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, tolerance=np.nan),
+    "smoothing of Footsteps": lambda: Footsteps(foot_map=foot_map(), goal=GOAL, smoothing=-1.0),
+    "wall of MultiContact": lambda: MultiContact(**BOTH, goal=GOAL, wall=np.nan),
+    "heights must be from and to, not 0.7": lambda: MultiContact(**BOTH, goal=GOAL, heights=0.7),
+    "opened of LocoManipulation": lambda: LocoManipulation(**BOTH, opened="wide"),
+    "door must be a Door": lambda: LocoManipulation(**BOTH, door=None),
+    "x of Door": lambda: Door(x=np.nan),
+    "y of Disc": lambda: Disc(0, np.inf, 1),
+    "yaw of Block": lambda: Block(0, 0, 1, 1, np.nan),
+    "offset of Wall": lambda: Wall((1, 0), np.nan),
+    "two numbers": lambda: Wall((1, 0, 0), 0),
     "hand must be": lambda: LocoManipulation(foot_map=foot_map(), hand_map=hand_map(), hand="third"),
 }
 
@@ -180,4 +220,4 @@ BAD = {
 def test_bad_input(kind):
     with pytest.raises(PullbackError) as error:
         BAD[kind]()
-    assert "\n" not in str(error.value)
+    assert kind in str(error.value) and "\n" not in str(error.value)

@@ -107,9 +107,34 @@ def test_bad_input(robot):
         ({"tail": good}, "no site 'tail'"),
         ({FEET[0]: good[:, :5]}, "shape"),
         ({FEET[0]: good, FEET[1]: good[:1]}, "same number of rows"),
+        ({FEET[0]: good[:0]}, "at least one"),
+        ({}, "at least one"),
+        ({FEET[0]: "there"}, "cannot be read as an array of numbers"),
+        ({FEET[0]: np.array([[0, 0, 0], [0, np.nan, 0]])}, "row 1 of the target of 'left_foot' is not finite"),
+        ({FEET[0]: np.array([[0, 0, np.inf]])}, "row 0 of the target of 'left_foot' is not finite"),
+        ({FEET[0]: np.zeros((1, 7))}, "the quaternion in row 0 of the target of 'left_foot' has no length"),
     ):
         with pytest.raises(PullbackError, match=message):
             find_postures(robot.model, targets)
+    for options, message in (
+        ({"usual": np.zeros(3)}, r"usual has shape \(3,\)"),
+        ({"balance": ("left_foot", "tail")}, "no site 'tail'"),
+        ({"balance": ("left_foot",)}, "balance must name two sites"),
+        ({"tolerance": -1.0}, "tolerance must be positive, not -1.0"),
+        ({"turn_tolerance": np.nan}, "turn_tolerance must be positive"),
+        ({"starts": 1.5}, "starts must be a whole number"),
+        ({"iterations": "many"}, "iterations must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number"),
+    ):
+        with pytest.raises(PullbackError, match=message):
+            find_postures(robot.model, {FEET[0]: good}, **options)
+
+
+def test_the_length_of_a_quaternion_does_not_matter(robot):
+    """Of a target: neither in what is found nor in what is said about it."""
+    pose = np.array([[0.3, 0.4, 1.1, 0.9, 0.1, 0.3, 0.2]])
+    found = [find_postures(robot.model, {"left_hand": pose * ([1] * 3 + [x] * 4)}, starts=1) for x in (1.0, 1e5)]
+    np.testing.assert_allclose(found[0].q, found[1].q, atol=1e-9)
 
 
 # --- maps and plans ---------------------------------------------------------------------------------------------------
@@ -130,6 +155,13 @@ def test_a_cache_that_cannot_be_written(robot, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(PullbackError, match="cannot keep maps"):
         humanoid_maps(robot, folder=tmp_path / "file", progress=False)
+
+
+def test_maps_of_something_else(tmp_path):
+    with pytest.raises(PullbackError, match="robot must be a Humanoid, not str"):
+        humanoid_maps("a robot", folder=tmp_path)
+    with pytest.raises(PullbackError, match="seed must be a whole number"):
+        humanoid_maps(seed=-1, folder=tmp_path)
 
 
 def test_a_plan_is_checked_and_put_into_motion(robot, maps):

@@ -18,10 +18,13 @@ from pullback.view import Viewer, draw, save_motion, write_page
 def run(task: Planning, args) -> int:
     if args.method is not None:
         raise PullbackError(f"{task.name} is planned by sequential quadratic programming: leave out --method")
+    for option, given in (("--device", args.device != "cpu"), ("--all", args.all), ("--fresh", args.fresh)):
+        if given:
+            raise PullbackError(f"{task.name} is planned anew and on the CPU each time: leave out {option}")
     folder = writable_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name))
     options = None if args.iterations is None else Options(iterations=args.iterations)
     with quiet_warp():
-        found = task.solve(options, args.out)
+        found = task.solve(options)
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
     drawing = draw(found.model, found.q, dt=found.dt, title=task.name, camera=camera)
     save_motion(folder / "result.npz", drawing, q=found.q, dt=np.array(found.dt), **found.arrays)

@@ -31,6 +31,21 @@ def check_device(device) -> str:
         raise PullbackError(f"device {device!r} is not available here; there is: {known}") from error
 
 
+def check_whole(number, name: str, least: int = 1) -> int:
+    """A whole number that is large enough."""
+    if isinstance(number, bool | np.bool_) or not isinstance(number, int | np.integer) or number < least:
+        raise PullbackError(f"{name} must be a whole number of at least {least}, not {number!r}")
+    return int(number)
+
+
+def check_seed(seed) -> int:
+    """A seed for any source of random numbers, NumPy's or torch's."""
+    seed = check_whole(seed, "seed", 0)
+    if seed >= 2**63:
+        raise PullbackError(f"seed must be below 2**63, not {seed}")
+    return seed
+
+
 def to_numpy(x) -> np.ndarray:
     """A NumPy view or copy of a NumPy, Warp or torch array, or of nested lists."""
     if isinstance(x, wp.array):

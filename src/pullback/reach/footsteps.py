@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pullback.core.errors import PullbackError
+from pullback.reach.checks import check_numbers, check_obstacles, check_soles
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.sqp import Linearised, Options, Poses, Problem, Rows, minimise
 from pullback.reach.walking import SE2, Plan, Stance, Walk, check_map, off, pose3
@@ -48,11 +48,12 @@ class Footsteps:
     tolerance: float = 5e-3
 
     def __post_init__(self):
-        check_map(self.foot_map, "SE2", "foot_map")
+        check_map(self.foot_map, ("SE2",), "foot_map")
         object.__setattr__(self, "goal", tuple(pose3(self.goal, "goal")))
-        for obstacle in self.obstacles:
-            if not callable(getattr(obstacle, "distance", None)):
-                raise PullbackError(f"an obstacle must have a method distance, not {type(obstacle).__name__}")
+        check_numbers(self, "margin", "threshold")
+        check_numbers(self, "smoothing", "tolerance", least=0)
+        check_obstacles(self.obstacles)
+        check_soles(self.soles)
         object.__setattr__(self, "walk", Walk(self.start, self.first, self.steps))
 
     def problem(self) -> Problem:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pullback.core.arrays import check_seed
 from pullback.core.errors import PullbackError
 from pullback.model import Model, load
 from pullback.model.robots import humanoid
@@ -151,8 +152,10 @@ def humanoid_maps(
     balance:  a stance counts as reached only if the centre of mass can be over its feet
     folder:   where maps are kept; $XDG_CACHE_HOME/pullback or ~/.cache/pullback if None
     """
-    robot = robot or sample_humanoid()
-    kept = Path(folder or os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / ("" if folder else "pullback")
+    robot, seed = sample_humanoid() if robot is None else robot, check_seed(seed)
+    if not isinstance(robot, Humanoid):
+        raise PullbackError(f"robot must be a Humanoid, not {type(robot).__name__}")
+    kept = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback")
     paths = [kept / f"{part}-{_fingerprint(robot, balance, seed)}.npz" for part in ("foot", "hand")]
     if all(path.is_file() for path in paths):
         return Maps(*map(ReachabilityMap.load, paths))

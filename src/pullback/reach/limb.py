@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.errors import PullbackError
+from pullback.core.arrays import check_seed, check_whole
 from pullback.model import Model
 from pullback.reach.chain import Chain
 from pullback.reach.spaces import Space
@@ -57,7 +57,8 @@ class Limb:
         self.chain = Chain(model, base, tip, through=through, dtype=dtype, device=device)
         self.touch = SelfCollision(self.chain) if collisions else None
         home = self.chain.forward(self.chain.home[None])
-        self.level = space_of("SE3").check(home if level is None else np.reshape(level, (1, -1)), "level")[0]
+        self.level = space_of("SE3").check(home if level is None else np.reshape(level, (1, -1)), "level")[0].copy()
+        self.level[3:] /= np.linalg.norm(self.level[3:])
         self.wants = {"position": self.space.dimensions > 0, "orientation": self.space.rotation != "none"}
         # what a planar space leaves out is held, and has to be looked for
         self.holds = self.space.name in ("R2", "SO2", "SE2")
@@ -113,7 +114,7 @@ class Limb:
 
         advance:  called with the number of poses that are done since it was last called
         """
-        poses = self.space.check(poses)
+        poses, starts = self.space.check(poses), check_whole(starts, "starts")
         rng = np.random.default_rng(0) if rng is None else rng
         full = self.lift(poses)
         n = len(full)
@@ -173,10 +174,8 @@ def inverse(
     Levenberg-Marquardt within joint limits, from up to ``starts`` random starts each, until the tip is within 2e-3
     (metres and radians together) and shapes that may touch do not overlap. ``options`` are those of :class:`Limb`.
     """
-    if starts < 1:
-        raise PullbackError(f"starts must be at least 1, not {starts}")
-    limb = Limb(model, base, tip, space, **options)
-    return limb.solve(poses, starts=starts, rng=np.random.default_rng(seed))
+    rng = np.random.default_rng(check_seed(seed))
+    return Limb(model, base, tip, space, **options).solve(poses, starts=starts, rng=rng)
 
 
 def yaw(quat: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pullback.core.errors import PullbackError
+from pullback.reach.checks import check_numbers, check_obstacles, check_soles
 from pullback.reach.footsteps import SOLES
 from pullback.reach.obstacles import Disc, Obstacle
 from pullback.reach.spaces import space
@@ -29,8 +30,8 @@ class Door:
     closed: float = -np.pi / 2  # which way the door points from its hinge when it is closed [rad]
 
     def __post_init__(self):
-        if not self.radius > 0:
-            raise PullbackError(f"radius of a Door must be positive, not {self.radius!r}")
+        check_numbers(self, "x", "y", "height", "closed")
+        check_numbers(self, "radius", above=0)
 
     def handle(self, opened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the handle is (n, 3) [m] when the door is opened by angles (n,) [rad], and how it moves (n, 3)."""
@@ -71,12 +72,16 @@ class LocoManipulation:
     tolerance: float = 0.02
 
     def __post_init__(self):
-        check_map(self.foot_map, "SE2", "foot_map")
-        check_map(self.hand_map, "R3", "hand_map")
+        check_map(self.foot_map, ("SE2",), "foot_map")
+        check_map(self.hand_map, ("R3",), "hand_map")
         if self.hand not in ("left", "right"):
             raise PullbackError(f"hand must be 'left' or 'right', not {self.hand!r}")
-        if not np.isfinite(self.opened):
-            raise PullbackError(f"opened must be an angle, not {self.opened!r}")
+        if not isinstance(self.door, Door):
+            raise PullbackError(f"door must be a Door, not {type(self.door).__name__}")
+        check_numbers(self, "opened", "threshold", "margin")
+        check_numbers(self, "smoothing", "tolerance", least=0)
+        check_obstacles(self.obstacles)
+        check_soles(self.soles)
         object.__setattr__(self, "walk", Walk(self.start, self.first, self.steps))
 
     @property
@@ -106,7 +111,8 @@ class LocoManipulation:
             pairs = np.concatenate([columns[:-1], columns[1:]], axis=1)
             evenly = Rows(root * np.diff(angles), pairs, np.broadcast_to((-root, root), pairs.shape))
             demands = [walk.reach(feet, self.foot_map, self.threshold), reach]
-            demands += walk.clear(feet, [sweep, *self.obstacles], self.margin, soles)
+            demands += walk.clear(feet, [sweep], self.margin, soles, "where the door moves")
+            demands += walk.clear(feet, self.obstacles, self.margin, soles)
             return Linearised([open_wide, walk.smooth(feet, self.smoothing), evenly], demands)
 
         return Problem({"feet": SE2, "angles": SO2}, linearise)

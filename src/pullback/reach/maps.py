@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import zipfile
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_device, check_precision, to_numpy
+from pullback.core.arrays import check_device, check_precision, check_seed, check_whole, to_numpy
 from pullback.core.errors import PullbackError
-from pullback.reach.network import HIDDEN, STEPS, Network, fit_network
+from pullback.reach.network import HIDDEN, LEAST_STEPS, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of
 from pullback.reach.svm import ONE_CLASS, TWO_CLASSES, Settings, SupportVectors, fit_support_vectors
 
@@ -56,20 +57,21 @@ class ReachabilityMap:
         device: str = "cpu",
     ):
         self.space = space_of(space)
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise PullbackError(f"kind={kind!r} is not known: use {' or '.join(map(repr, KINDS))}")
         self.kind = kind
         self.gamma, self.nu, self.centres, self.reduce = gamma, nu, centres, reduce
-        for what, number, most in (("gamma", gamma, np.inf), ("nu", nu, 1), ("centres", centres, np.inf)):
-            if number is not None and not 0 < number < most:
+        for what, number, most in (("gamma", gamma, np.inf), ("nu", nu, 1)):
+            if number is not None and not (isinstance(number, Real) and 0 < number < most):
                 raise PullbackError(
-                    f"{what} must be positive" + (" and below 1" if most == 1 else "") + f", not {number}"
+                    f"{what} must be positive" + (" and below 1" if most == 1 else "") + f", not {number!r}"
                 )
-        self.hidden, self.steps, self.seed, self.progress = tuple(hidden), steps, seed, progress
-        if not self.hidden or min(self.hidden) < 1 or steps < 1:
-            raise PullbackError(
-                f"a network has layers of units and is trained for some steps, not {hidden} and {steps}"
-            )
+        if centres is not None:
+            check_whole(centres, "centres")
+        if np.ndim(hidden) != 1 or not len(hidden):
+            raise PullbackError(f"hidden must be the units of at least one layer, such as {HIDDEN}, not {hidden!r}")
+        self.hidden = tuple(check_whole(units, "hidden units") for units in hidden)
+        self.steps, self.seed, self.progress = check_whole(steps, "steps", LEAST_STEPS), check_seed(seed), progress
         self.dtype, self.device = check_precision(dtype), check_device(device)
         self.fitted = None
         self._evaluator = None
@@ -135,9 +137,12 @@ class ReachabilityMap:
         """Write the map to an .npz file, which holds plain arrays and no pickles."""
         if self.fitted is None:
             raise PullbackError("this map is not fitted: there is nothing to save")
-        with open(path, "wb") as file:
-            arrays = self.fitted.arrays()
-            np.savez_compressed(file, format=FORMAT, space=self.space.name, kind=self.kind, **arrays)
+        arrays = self.fitted.arrays()
+        try:
+            with open(path, "wb") as file:
+                np.savez_compressed(file, format=FORMAT, space=self.space.name, kind=self.kind, **arrays)
+        except OSError as error:
+            raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, dtype: str = "float64", device: str = "cpu") -> ReachabilityMap:
@@ -146,7 +151,7 @@ class ReachabilityMap:
         if not path.is_file():
             raise PullbackError(f"there is no file {path}")
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:  # np.load takes other files too
                 arrays = dict(file)
             if str(arrays["format"]) != FORMAT:
                 raise ValueError(f"it says {arrays['format']}")
@@ -154,7 +159,7 @@ class ReachabilityMap:
             fitted = KINDS[kind].of_arrays(arrays, space_of(name))
             if not all(np.isfinite(x).all() for x in fitted.arrays().values()):
                 raise ValueError("a number in it is not finite")
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        except Exception as error:  # what unpacking a broken file raises, nobody has listed
             raise PullbackError(f"{path} is no reachability map: {error}") from None
         self = cls(name, kind, dtype=dtype, device=device)
         self._hold(fitted)

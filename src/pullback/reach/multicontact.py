@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pullback.core.arrays import check_whole
 from pullback.core.errors import PullbackError
+from pullback.reach.checks import check_numbers, check_obstacles, check_soles
 from pullback.reach.footsteps import SOLES
 from pullback.reach.obstacles import Obstacle, Wall
 from pullback.reach.spaces import space
@@ -54,13 +56,20 @@ class MultiContact:
     margin: float = 0.1
 
     def __post_init__(self):
-        check_map(self.foot_map, "SE2", "foot_map")
-        check_map(self.hand_map, "R3", "hand_map")
+        check_map(self.foot_map, ("SE2",), "foot_map")
+        check_map(self.hand_map, ("R3",), "hand_map")
         object.__setattr__(self, "goal", tuple(pose3(self.goal, "goal")))
-        low, high = self.heights
-        if not low <= high:
-            raise PullbackError(f"heights must be from and to, not {tuple(self.heights)}")
-        if self.steps < STANCES_A_HOLD or self.steps % 2 == 0:
+        check_numbers(self, "wall", "threshold", "clearance", "margin")
+        check_numbers(self, "smoothing", "tolerance", least=0)
+        check_obstacles(self.obstacles)
+        check_soles(self.soles)
+        try:
+            low, high = (float(height) for height in self.heights)
+        except (TypeError, ValueError):
+            low, high = np.nan, np.nan
+        if not -np.inf < low <= high < np.inf:
+            raise PullbackError(f"heights must be from and to, not {self.heights!r}")
+        if check_whole(self.steps, "steps") < STANCES_A_HOLD or self.steps % 2 == 0:
             raise PullbackError(f"steps must be odd and at least {STANCES_A_HOLD}, not {self.steps}")
         object.__setattr__(self, "walk", Walk(self.start, self.first, self.steps))
 
@@ -94,7 +103,7 @@ class MultiContact:
                 walk.reach(feet, self.foot_map, self.threshold),
                 hands_reach.demand(feet, hands[hold], columns[hold], moves),
                 *self._on_wall(hands, columns),
-                *walk.clear(feet, [wall], self.clearance, soles),
+                *walk.clear(feet, [wall], self.clearance, soles, "the wall"),
                 *walk.clear(feet, self.obstacles, self.margin, soles),
             ]
             return Linearised([at_goal, walk.smooth(feet, self.smoothing)], demands)

@@ -17,6 +17,7 @@ from pullback.reach.spaces import Space
 
 HIDDEN = (64, 64)
 STEPS = 15_000
+LEAST_STEPS = 20  # of fewer none would be the first tenth
 BATCH = 1024
 RATE = 1e-2  # the largest of Adam; it rises for the first tenth of the steps and then falls to zero
 
@@ -37,6 +38,8 @@ class Network:
         """From what a file holds, or a ValueError."""
         count = sum(name.startswith("weight") for name in arrays)
         weights, biases = (tuple(arrays[f"{what}{i}"] for i in range(count)) for what in ("weight", "bias"))
+        if any(bias.ndim != 1 for bias in biases):
+            raise ValueError(f"offsets have shapes {[bias.shape for bias in biases]}")
         sizes = (space.feature_size, *(len(bias) for bias in biases))
         if count < 2 or sizes[-1] != 1 or [w.shape for w in weights] != list(zip(sizes[1:], sizes[:-1], strict=True)):
             raise ValueError(f"layers have shapes {[w.shape for w in weights]}")

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pullback.core.errors import PullbackError
+from pullback.reach.checks import check_numbers
 
 
 class Obstacle(Protocol):
@@ -26,7 +27,8 @@ class Disc:
     radius: float  # [m]
 
     def __post_init__(self):
-        _positive(self, "radius")
+        check_numbers(self, "x", "y")
+        check_numbers(self, "radius", above=0)
 
     def distance(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         away = points - (self.x, self.y)
@@ -47,7 +49,8 @@ class Block:
     yaw: float = 0.0  # [rad]
 
     def __post_init__(self):
-        _positive(self, "half_length", "half_width")
+        check_numbers(self, "x", "y", "yaw")
+        check_numbers(self, "half_length", "half_width", above=0)
 
     def distance(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         turn = np.array([[np.cos(self.yaw), -np.sin(self.yaw)], [np.sin(self.yaw), np.cos(self.yaw)]])
@@ -68,14 +71,13 @@ class Wall:
     offset: float  # [m]
 
     def __post_init__(self):
-        if not np.isclose(np.hypot(*self.normal), 1.0):
-            raise PullbackError(f"normal of a Wall must have length one, not {np.hypot(*self.normal):.4g}")
+        check_numbers(self, "offset")
+        try:
+            x, y = (float(part) for part in self.normal)
+        except (TypeError, ValueError):
+            raise PullbackError(f"normal of a Wall must be two numbers, not {self.normal!r}") from None
+        if not np.isclose(np.hypot(x, y), 1.0):
+            raise PullbackError(f"normal of a Wall must have length one, not {np.hypot(x, y):.4g}")
 
     def distance(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return points @ np.asarray(self.normal) - self.offset, np.tile(self.normal, (len(points), 1))
-
-
-def _positive(shape, *names: str) -> None:
-    for name in names:
-        if not getattr(shape, name) > 0:
-            raise PullbackError(f"{name} of a {type(shape).__name__} must be positive, not {getattr(shape, name)!r}")

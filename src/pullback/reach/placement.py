@@ -10,11 +10,12 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 from pullback.model import Model
+from pullback.reach.checks import check_numbers, check_obstacles
 from pullback.reach.limb import Solutions, inverse
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import space
 from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, Violation, minimise, report
-from pullback.reach.walking import SE2, points_seen, pose3
+from pullback.reach.walking import SE2, check_map, points_seen, pose3
 
 SE3 = space("SE3")
 UPRIGHT = [0, 1, 5]  # of the steps of a base in SE3, those on the floor: x, y and the turn about z
@@ -64,13 +65,14 @@ class Placement:
     weight: float = 1e-3  # of the distance from ``near`` or the first guess, squared [1]
 
     def __post_init__(self):
-        known = getattr(getattr(self.reach_map, "space", None), "name", None)
-        if known not in ("R3", "SE3"):
-            raise PullbackError(f"reach_map must be a reachability map in R3 or SE3, not {known or self.reach_map!r}")
+        check_map(self.reach_map, ("R3", "SE3"), "reach_map")
         targets = self.reach_map.space.check(self.targets, "targets")
         if not len(targets):
             raise PullbackError("there must be targets to reach")
         object.__setattr__(self, "targets", targets)
+        check_numbers(self, "margin", "threshold")
+        check_numbers(self, "weight", least=0)
+        check_obstacles(self.obstacles)
         if self.near is not None:
             object.__setattr__(self, "near", tuple(pose3(self.near, "near")))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pullback.core.arrays import check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.reach.limb import STARTS, Limb
@@ -14,9 +15,10 @@ from pullback.reach.spaces import Space
 
 # Unreachable poses are looked for in the box of this many reachable ones, grown by this factor.
 BOX_POSES, BOX_PAD = 1000, 1.2
-# Poses worked on between two looks at the progress bar, and before it is said that there are none.
+# Poses worked on between two looks at the progress bar, and before it is said that there are none or hardly any.
 BATCH = 20_000
 GIVE_UP_AFTER = 200_000
+RAREST = 1e-4  # of all poses: those that are looked for [1]
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,8 @@ def sample(
     ``options`` are those of :class:`Limb`: through, level, collisions, dtype, device. A bar shows the progress, unless
     ``progress`` is False or nobody looks (no terminal).
     """
-    if n < 2 or starts < 1:
-        raise PullbackError(f"n must be at least 2 and starts at least 1, not {n} and {starts}")
+    n, starts, rng = check_whole(n, "n", 2), check_whole(starts, "starts"), np.random.default_rng(check_seed(seed))
     limb = Limb(model, base, tip, space, **options)
-    rng = np.random.default_rng(seed)
     with progress_bar(f"{tip} from {base}", n, progress) as advance:
         if not unreachable:
             return Samples(limb.space, _by_forward(limb, n, rng, advance), np.ones(n, bool))
@@ -88,16 +88,16 @@ def _by_forward(limb: Limb, n: int, rng: np.random.Generator, advance=lambda don
         tried += size
         advance(min(len(poses), n - count))
         count += len(poses)
-        if not count and tried >= GIVE_UP_AFTER:
+        if tried >= GIVE_UP_AFTER and count < RAREST * tried:
             raise PullbackError(_why_none(limb, tried, rng))
     return np.concatenate(found)[:n]
 
 
 def _why_none(limb: Limb, tried: int, rng: np.random.Generator) -> str:
-    """Why none of many random configurations is of use."""
+    """Why hardly any of many random configurations is of use."""
     chain = limb.chain
-    start = f"none of {tried} random configurations brings {chain.tip!r}"
-    if limb.touch is not None and not limb.touch.are_free(chain.random(BOX_POSES, rng)).any():
+    start = f"hardly any of {tried} random configurations brings {chain.tip!r}"
+    if not limb.holds or (limb.touch is not None and not limb.touch.are_free(chain.random(BOX_POSES, rng)).any()):
         return (
             f"{start} anywhere without a collision, most often of {limb.worst_pair(rng)}: exclude pairs that always "
             "touch, or pass collisions=False"
@@ -125,9 +125,9 @@ def _by_inverse(
         advance(min(new, n - count))
         count += new
         share = max(count / tried, 1e-3)
-        if not count and tried >= GIVE_UP_AFTER:
+        if tried >= GIVE_UP_AFTER and count < RAREST * tried:
             raise PullbackError(
-                f"all of {tried} poses of {limb.chain.tip!r} in {limb.space.name} can be reached: there is nothing to "
-                "tell apart; pass unreachable=False"
+                f"all but {count} of {tried} poses of {limb.chain.tip!r} in {limb.space.name} can be reached: there is "
+                "nothing to tell apart; pass unreachable=False"
             )
     return np.concatenate(inside), np.concatenate(outside)[:n]

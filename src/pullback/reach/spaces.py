@@ -24,6 +24,8 @@ from pullback.spatial import quat_conj, quat_exp, quat_log, quat_matrix, quat_mu
 
 # A quaternion shorter than this has no direction. [1]
 SHORTEST_QUATERNION = 1e-12
+# Squares of larger numbers are no numbers in single precision any more. [m, rad, 1]
+LARGEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ class Space:
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         if len(bad):
             raise PullbackError(f"row {bad[0]} of {name} is not finite: {array[bad[0]]}")
+        bad = np.flatnonzero((np.abs(array) > LARGEST).any(axis=1))
+        if len(bad):
+            raise PullbackError(f"row {bad[0]} of {name} has a number beyond {LARGEST:g}: {array[bad[0]]}")
         if self.rotation == "quaternion":
             length = np.linalg.norm(array[:, self.dimensions :], axis=1)
             bad = np.flatnonzero(length < SHORTEST_QUATERNION)
@@ -200,7 +205,7 @@ def space(name: str | Space) -> Space:
     """The space of that name: R2, SO2, SE2, R3, SO3 or SE3."""
     if isinstance(name, Space):
         return name
-    if name not in SPACES:
+    if not isinstance(name, str) or name not in SPACES:
         raise PullbackError(f"there is no space {name!r}; there are {', '.join(SPACES)}")
     return SPACES[name]
 

@@ -21,7 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pullback.core.arrays import check_whole
 from pullback.core.errors import PullbackError
+from pullback.reach.checks import check_numbers
 
 FIXED = -1  # the column of what is no variable
 ENDLESS = 1e20  # what the QP solver takes for infinity
@@ -91,9 +93,8 @@ class Options:
     enough: float = 1e-5  # a step that promises to make the merit smaller by less ends it: (4 mm)² / 2 [m²]
 
     def __post_init__(self):
-        for name in ("iterations", "box", "weight", "damping", "tolerance", "enough"):
-            if not getattr(self, name) > 0:
-                raise PullbackError(f"{name} must be positive, not {getattr(self, name)!r}")
+        check_whole(self.iterations, "iterations")
+        check_numbers(self, "box", "weight", "damping", "tolerance", "enough", above=0)
 
 
 class Violation(NamedTuple):

@@ -38,9 +38,12 @@ class SupportVectors:
     def of_arrays(cls, arrays, space: Space) -> SupportVectors:
         """From what a file holds, or a ValueError."""
         centres, weights = arrays["centres"], arrays["weights"]
-        if centres.shape != (len(weights), space.feature_size):
+        if weights.ndim != 1 or centres.shape != (len(weights), space.feature_size):
             raise ValueError(f"centres have shape {centres.shape}, weights {weights.shape}")
-        return cls(centres, weights, float(arrays["gamma"]), float(arrays["rho"]))
+        gamma, rho = float(arrays["gamma"]), float(arrays["rho"])
+        if not gamma > 0:
+            raise ValueError(f"gamma is {gamma:g}")
+        return cls(centres, weights, gamma, rho)
 
     def evaluator(self, space: Space, *, dtype: str, device: str) -> Evaluator:
         missing = -len(self.weights) % 4  # the kernel takes four at a time; those without weight change nothing
@@ -114,6 +117,10 @@ def fit_support_vectors(
     try:
         machine = NuSVC(**options).fit(features[first], reachable[first])
     except ValueError as error:
+        if "not finite" in str(error):
+            raise PullbackError(
+                "reachable and unreachable poses are the same: there is nothing to tell apart"
+            ) from None
         if "infeasible" not in str(error):
             raise
         share = min(reachable[first].mean(), 1 - reachable[first].mean())

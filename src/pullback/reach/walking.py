@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pullback.core.arrays import check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.obstacles import Obstacle
-from pullback.reach.spaces import shortest_turn, space
+from pullback.reach.spaces import LARGEST, shortest_turn, space
 from pullback.reach.sqp import FIXED, Demand, Rows, Solution, Violation, report
 
 SE2 = space("SE2")
@@ -78,8 +79,8 @@ def pose3(values, name: str) -> np.ndarray:
         pose = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise PullbackError(f"{name} must be three numbers, not {values!r}") from None
-    if pose.shape != (3,) or not np.isfinite(pose).all():
-        raise PullbackError(f"{name} must be three finite numbers, not {values!r}")
+    if pose.shape != (3,) or not (np.abs(pose) <= LARGEST).all():
+        raise PullbackError(f"{name} must be three finite numbers up to {LARGEST:g}, not {values!r}")
     return pose
 
 
@@ -87,12 +88,15 @@ def other(side: str) -> str:
     return SIDES[1 - SIDES.index(side)]
 
 
-def check_map(given, wanted: str, name: str) -> None:
-    """An error unless a map is one of the space that is needed."""
+def check_map(given, wanted: Sequence[str], name: str) -> None:
+    """An error unless a map is one of a space that is needed, and gives NumPy arrays."""
     found = getattr(getattr(given, "space", None), "name", None)
-    if found != wanted or not hasattr(given, "evaluate"):
+    if found not in wanted or not hasattr(given, "evaluate"):
         what = f"one in {found}" if found else repr(type(given).__name__)
-        raise PullbackError(f"{name} must be a reachability map in {wanted}, not {what}")
+        raise PullbackError(f"{name} must be a reachability map in {' or '.join(wanted)}, not {what}")
+    device = getattr(given, "device", "cpu")
+    if device != "cpu":
+        raise PullbackError(f"{name} is on {device}, but plans are made on the CPU: load it with device='cpu'")
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -130,9 +134,9 @@ class Walk:
     def __init__(self, start: Stance, first: str, steps: int):
         if first not in SIDES:
             raise PullbackError(f"first must be 'left' or 'right', not {first!r}")
-        if not (isinstance(steps, int) and steps >= 1):
-            raise PullbackError(f"steps must be a whole number of at least 1, not {steps!r}")
-        self.steps = steps
+        if not isinstance(start, Stance):
+            raise PullbackError(f"start must be a Stance, not {type(start).__name__}")
+        self.steps = steps = check_whole(steps, "steps")
         self.sides = tuple(first if i % 2 == 0 else other(first) for i in range(steps + 2))
         self.fixed = np.array([getattr(start, side) for side in self.sides[:2]])
         standing = np.full((2, SE2.tangent_size), FIXED)
@@ -169,8 +173,13 @@ class Walk:
         entries = root * np.concatenate([by_base, by_tip], axis=2).reshape(len(columns), -1)
         return Rows(root * (seen - (0.0, -width, 0.0)).ravel(), columns, entries)
 
-    def clear(self, feet: np.ndarray, obstacles: Sequence[Obstacle], margin: float, soles: np.ndarray) -> list[Demand]:
-        """Points of every sole (k, 2) [m] that is put down keep ``margin`` from every obstacle."""
+    def clear(
+        self, feet: np.ndarray, obstacles: Sequence[Obstacle], margin: float, soles: np.ndarray, what: str = ""
+    ) -> list[Demand]:
+        """Points of every sole (k, 2) [m] that is put down keep ``margin`` from every obstacle.
+
+        what: their name in a report, unless they are those of the user and are counted
+        """
         tips = feet[2:]
         c, s = np.cos(tips[:, 2])[:, None], np.sin(tips[:, 2])[:, None]
         x, y = soles.T
@@ -182,7 +191,7 @@ class Walk:
         for number, obstacle in enumerate(obstacles):
             distance, way = obstacle.distance(points)
             entries = np.concatenate([way, np.sum(way * turned, axis=1, keepdims=True)], axis=1)
-            label = f"is too near to obstacle {number} ({type(obstacle).__name__})"
+            label = f"is too near to {what or f'obstacle {number} ({type(obstacle).__name__})'}"
 
             def name(row: int, label=label) -> str:
                 return f"step {1 + row // len(soles)} {label}"

@@ -7,15 +7,19 @@ damped least squares on all joints, within their limits, from a usual posture an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import NamedTuple
 
 import mujoco
 import numpy as np
 
+from pullback.core.arrays import check_seed, check_whole, to_numbers
 from pullback.core.errors import PullbackError
 from pullback.dynamics import Articulated, center_of_mass, jacobian, kinematics
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.model.tangent import difference, integrate, tangent_of_coordinates
+from pullback.reach.spaces import LARGEST as FURTHEST
+from pullback.reach.spaces import SHORTEST_QUATERNION
 from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul
 
 TURN = 0.3  # a turn of one radian counts as much as so many metres [m/rad]
@@ -60,15 +64,24 @@ def find_postures(
     """
     wanted = {name: _checked(model, name, target) for name, target in targets.items()}
     count = {len(target) for target in wanted.values()}
-    if len(count) != 1:
-        raise PullbackError(f"targets must have the same number of rows, not {sorted(count)}")
+    if len(count) != 1 or 0 in count:
+        raise PullbackError(f"targets must have the same number of rows, at least one, not {sorted(count)}")
     (n,) = count
-    usual = np.broadcast_to(np.asarray(model.home.q if usual is None else usual, dtype=float), (n, model.nq))
+    for name, allowed in (("tolerance", tolerance), ("turn_tolerance", turn_tolerance)):
+        if not (isinstance(allowed, Real) and allowed > 0):
+            raise PullbackError(f"{name} must be positive, not {allowed!r}")
+    starts, iterations = check_whole(starts, "starts"), check_whole(iterations, "iterations")
+    usual = to_numbers(model.home.q if usual is None else usual, "usual")
+    if usual.shape not in ((model.nq,), (n, model.nq)):
+        raise PullbackError(f"usual has shape {usual.shape}, but ({model.nq},) or ({n}, {model.nq}) is needed")
+    usual = np.broadcast_to(usual.astype(float), (n, model.nq))
+    if balance is not None:
+        _check_balance(model, balance)
     work = _Work(model, tuple(wanted), balance, tolerance, turn_tolerance)
-    stacked = np.stack([*wanted.values()], axis=1) if wanted else np.zeros((n, 0, 7))  # (n, sites, 7)
+    stacked = np.stack([*wanted.values()], axis=1)  # (n, sites, 7)
     best = usual.copy()
     error = work.errors(best, stacked).worst
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     for start in range(starts):
         left = np.flatnonzero(error > 1.0)
         if not len(left):
@@ -195,12 +208,35 @@ class _Work:
 
 def _checked(model: Model, name: str, target) -> np.ndarray:
     """A target as poses (n, 7), with NaN for the orientation of a point."""
-    if name not in model.sites.names:
-        raise PullbackError(f"there is no site {name!r}; there are {', '.join(model.sites.names) or 'none'}")
-    target = np.asarray(target, dtype=float)
+    _check_site(model, name)
+    target = to_numbers(target, f"the target of {name!r}").astype(float)
     if target.ndim != 2 or target.shape[1] not in (3, 7):
         raise PullbackError(f"targets of {name!r} must have shape (n, 3) or (n, 7), not {target.shape}")
-    return np.pad(target, ((0, 0), (0, 7 - target.shape[1])), constant_values=np.nan)
+    none = np.isnan(target).all(axis=1)
+    bad = np.flatnonzero(~none & ~(np.abs(target) <= FURTHEST).all(axis=1))
+    if len(bad):
+        raise PullbackError(
+            f"row {bad[0]} of the target of {name!r} is not finite, or beyond {FURTHEST:g}: {target[bad[0]]}"
+        )
+    if target.shape[1] == 3:
+        return np.pad(target, ((0, 0), (0, 4)), constant_values=np.nan)
+    length = np.linalg.norm(target[:, 3:], axis=1)
+    bad = np.flatnonzero(length < SHORTEST_QUATERNION)
+    if len(bad):
+        raise PullbackError(f"the quaternion in row {bad[0]} of the target of {name!r} has no length")
+    return np.concatenate([target[:, :3], target[:, 3:] / length[:, None]], axis=1)
+
+
+def _check_site(model: Model, name) -> None:
+    if name not in model.sites.names:
+        raise PullbackError(f"there is no site {name!r}; there are {', '.join(model.sites.names) or 'none'}")
+
+
+def _check_balance(model: Model, balance) -> None:
+    if not isinstance(balance, tuple | list) or len(balance) != 2:
+        raise PullbackError(f"balance must name two sites on the soles, not {balance!r}")
+    for name in balance:
+        _check_site(model, name)
 
 
 def _limits(model: Model) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:

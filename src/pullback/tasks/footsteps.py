@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from pullback.reach import Block, Disc, Footsteps, humanoid_maps, sample_humanoid
@@ -33,9 +31,9 @@ def random_footsteps(foot_map, seed: int = 0) -> Footsteps:
 
 
 def footsteps(seed: int = 0) -> Planning:
-    def solve(options: Options | None, folder: Path | None) -> Planned:
+    def solve(options: Options | None) -> Planned:
         robot = sample_humanoid()
-        problem = random_footsteps(humanoid_maps(robot, folder=folder).foot, seed)
+        problem = random_footsteps(humanoid_maps(robot).foot, seed)
         scene = Scene()
         scene.obstacles(problem.obstacles)
         return walked(robot, problem.plan(options), scene, arrays={"goal": np.array(problem.goal)})

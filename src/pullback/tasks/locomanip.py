@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import mujoco
 import numpy as np
 
@@ -29,9 +27,9 @@ def random_locomanip(maps: Maps, seed: int = 0) -> LocoManipulation:
 
 
 def locomanip(seed: int = 0) -> Planning:
-    def solve(options: Options | None, folder: Path | None) -> Planned:
+    def solve(options: Options | None) -> Planned:
         robot = sample_humanoid()
-        maps = humanoid_maps(robot, folder=folder)
+        maps = humanoid_maps(robot)
         problem = random_locomanip(maps, seed)
         door, scene = problem.door, Scene()
         _draw(scene, door)

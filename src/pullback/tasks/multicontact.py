@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from pullback.reach import Maps, MultiContact, Stance, Wall, humanoid_maps, sample_humanoid
@@ -27,9 +25,9 @@ def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
 
 
 def multicontact(seed: int = 0) -> Planning:
-    def solve(options: Options | None, folder: Path | None) -> Planned:
+    def solve(options: Options | None) -> Planned:
         robot = sample_humanoid()
-        maps = humanoid_maps(robot, folder=folder)
+        maps = humanoid_maps(robot)
         problem = random_multicontact(maps, seed)
         plan = problem.plan(options)
         scene = Scene()

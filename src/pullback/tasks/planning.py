@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -50,13 +49,13 @@ class Planning:
     """A problem that is solved by :mod:`pullback.reach`.
 
     name, about:   of the task; ``about`` in one line
-    solve:         with these options, maps being kept in this folder (None: the user's cache)
+    solve:         with these options
     target, unit:  a planned contact is reached by inverse kinematics to within this
     """
 
     name: str
     about: str
-    solve: Callable[[Options | None, Path | None], Planned]
+    solve: Callable[[Options | None], Planned]
     target: float = CONTACT
     unit: str = "m"
     camera: Camera | None = None
