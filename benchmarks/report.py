@@ -65,7 +65,7 @@ def main(paths: list[str]) -> None:
         "Tasks: CMA-ES moves its population on all cores at once. In racecar it has one number to find, and finds it",
         "in 7 to 16 populations of 4; a tenth of that time is less than one gradient and the motion that checks it.",
         "Figures of identify are left out here: it was run on a machine that did other work, and gave 20 robots of 20",
-        "within 2 %, and 95.5 % of all true values in their intervals. Tasks of heat were run one by one, not timed.",
+        "within 2 %, and 95.5 % of all true values in their intervals.",
         "",
         f"{here['date']}, {here['cpu']} ({here['cores']} cores), {here['system']}. {versions}.",
     ]
