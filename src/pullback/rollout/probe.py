@@ -1,0 +1,224 @@
+"""A System at one point, moved entry by entry: what finite differences are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import System
+from pullback.rollout.entries import entry_name
+from pullback.rollout.run import rollout
+
+# How far a state made up for the check lies from the System's own, against the size of its entries. [1]
+SPREAD = 0.3
+# Perturbed copies of the whole System that are stepped at once, a power of two. [worlds]
+BATCH = 256
+# What a solver inside a step may leave of its residual, against states of size one. [1]
+RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
+# How many units in the last place the sums inside a step may lose. [1]
+ROUNDING = 8.0
+# An entry this small beside the largest of its gradient is not judged by itself. [1]
+SMALL = {"float64": 1e-9, "float32": 1e-4}
+
+
+class Probe:
+    """A System at one point, and how the pairing of its next state with a cotangent changes when an entry moves."""
+
+    def __init__(self, system: System, state, control, count: int, random: np.random.Generator):
+        self.system, self.count = system, count
+        self.state_type, state = _start(system, state, random)
+        self.fields = dict(zip(self.state_type._fields, state, strict=True))
+        self.controls = _controls(system, control, count, random)
+        params = getattr(system, "params", None)
+        self.params = {name: np.array(to_numpy(value)) for name, value in (params or {}).items()}
+        self.batches = hasattr(system, "in_worlds") and (not self.params or hasattr(params, "is_per_world"))
+        self.per_world = {
+            name: bool(self.batches and params.is_per_world(name, value)) for name, value in self.params.items()
+        }
+        # Differences of float32 are mostly rounding; where the System can be had in float64, they are taken there.
+        self.precision = precision_of_differences(system)
+        judge = system
+        if self.precision != system.dtype:
+            judge = system.in_worlds(system.worlds, dtype=self.precision)
+            self.fields = {name: x.astype(self.precision) if is_real(x) else x for name, x in self.fields.items()}
+            self.controls = self.controls.astype(self.precision)
+        self.inputs = {**self.fields, "control": self.controls, **self.params}
+        if len(self.inputs) != len(self.fields) + 1 + len(self.params):
+            raise PullbackError("fields of the state and parameters need names of their own, other than 'control'")
+        self.base = self.run(judge, self.fields, self.controls, self.params if judge is not system else None)
+        self.bar = [random.standard_normal(x.shape) if is_real(x) else np.zeros(x.shape) for x in self.base]
+        self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
+        # Of the pairing as a whole: a body at rest has forces that cancel, so small numbers are no more exact than
+        # large ones. In the precision that the pullback has, and in that of the differences.
+        size = sum(
+            float(np.sum(np.abs(b) * np.maximum(1.0, np.abs(x))))
+            for b, x in zip(self.bar, self.base, strict=True)
+            if is_real(x)
+        )
+        self.residual, self.noise = RESIDUAL[str(system.dtype)] * size, RESIDUAL[self.precision] * size
+        self.small = SMALL[str(system.dtype)]
+
+    def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
+        """Fields of the states after each step, (steps, worlds, ...)."""
+        given = {"params": params} if params else {}
+        state = self.state_type(**fields)
+        if self.count == 1:
+            return [to_numpy(x)[None] for x in system.step(state, controls[0], **given)]
+        return [to_numpy(x)[1:] for x in system.steps(state, controls, **given)]
+
+    def pull_back(self) -> dict[str, np.ndarray]:
+        """Cotangents by name: fields of the state, "control", and the parameters."""
+        bars = [b.astype(self.system.dtype) for b in self.bar]
+        state = self.state_type(*(x.astype(self.system.dtype) if is_real(x) else x for x in self.fields.values()))
+        controls = self.controls.astype(self.system.dtype)
+        if self.count == 1:
+            result = self.system.pullback(state, controls[0], self.state_type(*(b[0] for b in bars)))
+            control_bar = None if result.control is None else to_numpy(result.control)[None]
+        else:
+            # none at the start, which the System did not make
+            every = {
+                f"{n}_bar": np.concatenate([np.zeros_like(b[:1]), b]) for n, b in zip(self.fields, bars, strict=True)
+            }
+            result = rollout(self.system, state, controls).pullback(**every)
+            control_bar = to_numpy(result.control)
+        named = {n: b for n, b in zip(self.fields, result.state, strict=True) if is_real(self.fields[n])}
+        if self.controls.size:
+            named["control"] = control_bar
+        for name, value in self.params.items():
+            if is_real(value):
+                named[name] = (result.params or {}).get(name)
+        return {name: self._checked_bar(name, bar) for name, bar in named.items()}
+
+    def _checked_bar(self, name: str, bar) -> np.ndarray:
+        if bar is None:
+            raise PullbackError(f"the pullback gives no cotangent of {name!r}")
+        bar, value = np.asarray(to_numpy(bar), dtype=float), self.value(name)
+        if bar.shape != value.shape:
+            raise PullbackError(f"the cotangent of {name!r} has shape {bar.shape}, but {value.shape} is needed")
+        if not np.all(np.isfinite(bar)):
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(bar))[0])
+            raise PullbackError(f"the pullback gives {bar[index]} for {name!r} at {self.name_of(name, index)}")
+        return bar
+
+    def value(self, name: str) -> np.ndarray:
+        return self.inputs[name]
+
+    def name_of(self, name: str, index: tuple[int, ...]) -> str:
+        kind = "state" if name in self.fields else "params" if name in self.params else "control"
+        return entry_name(self.system, name, index, kind=kind, steps=self.count)
+
+    def changes(self, name: str, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How the pairing changes when entry places[k] of a field moves by moves[k], and the rounding error of that.
+
+        NaN where the System refuses the moved value.
+        """
+        copies = max(1, BATCH // self.system.worlds) if self.batches else 1
+        parts = [
+            self._some_changes(name, places[i : i + copies], moves[i : i + copies])
+            for i in range(0, len(places), copies)
+        ]
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+    def _some_changes(self, name: str, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            moved = self._run_moved(name, places, moves)
+        except PullbackError:
+            if len(places) == 1:
+                return np.full(1, np.nan), np.full(1, np.nan)
+            half = len(places) // 2  # one refused value fails a whole batch: find which
+            parts = [self._some_changes(name, places[p], moves[p]) for p in (slice(half), slice(half, None))]
+            return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        change, size = np.zeros(len(places)), np.zeros(len(places))
+        for after, base, bar in zip(moved, self.base, self.bar, strict=True):
+            if not is_real(base):
+                continue
+            # Subtracting entry by entry, before summing, keeps what did not change out of the rounding error.
+            difference = after[:, : len(places)].astype(float) - base[:, None]
+            axes = (0, *range(2, difference.ndim))
+            change += np.sum(bar[:, None] * difference, axis=axes)
+            size += np.sum(np.abs(bar * base)[:, None] * (difference != 0), axis=axes)
+        return change, ROUNDING * self.epsilon * size
+
+    def _run_moved(self, name: str, places: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
+        """Fields of the states after each step, (steps, copies, worlds, ...), one copy an entry (and some to spare)."""
+        copies = 1 << (len(places) - 1).bit_length()  # few sizes, so that few Systems are made
+        places = np.append(places, np.zeros(copies - len(places), dtype=int))
+        moves = np.append(moves, np.zeros(copies - len(moves)))
+        worlds = self.system.worlds
+        inputs = dict(self.inputs)
+        value = inputs[name]
+        many = np.repeat(value[None], copies, axis=0)
+        many.reshape(copies, -1)[np.arange(copies), places] += moves.astype(value.dtype)
+        if not self.batches:
+            inputs[name] = many[0]
+            given = {name: many[0]} if name in self.params else None
+            fields = {n: inputs[n] for n in self.fields}
+            return [x[:, None] for x in self.run(self.system, fields, inputs["control"], given)]
+
+        def spread(key: str, axis: int) -> np.ndarray:
+            """(..., copies · worlds, ...), with the worlds at ``axis``"""
+            array = many if key == name else np.repeat(inputs[key][None], copies, axis=0)
+            array = np.moveaxis(array, 0, axis)
+            return array.reshape(*array.shape[:axis], copies * worlds, *array.shape[axis + 2 :])
+
+        params = {}
+        for key, array in self.params.items():
+            if self.per_world[key]:
+                params[key] = spread(key, 0)
+            else:
+                params[key] = np.repeat(many, worlds, axis=0) if key == name else array
+        other = {} if self.precision == self.system.dtype else {"dtype": self.precision}
+        twin = self.system.in_worlds(copies * worlds, **other)
+        after = self.run(twin, {n: spread(n, 0) for n in self.fields}, spread("control", 1), params)
+        return [x.reshape(x.shape[0], copies, worlds, *x.shape[2:]) for x in after]
+
+
+def precision_of_differences(system: System) -> str:
+    return "float64" if hasattr(system, "in_worlds") else str(system.dtype)
+
+
+def is_real(x) -> bool:
+    return np.issubdtype(np.asarray(x).dtype, np.floating)
+
+
+def _start(system: System, state, random: np.random.Generator) -> tuple[type, list[np.ndarray]]:
+    """The type and the fields of the state to check at."""
+    given = state is not None
+    if not given:
+        if not hasattr(system, "state"):
+            raise PullbackError(f"give a state to check {type(system).__name__} at: it has no state() of its own")
+        state = system.state()
+    if not hasattr(state, "_fields"):
+        raise PullbackError(f"a state is a NamedTuple of arrays, not {type(state).__name__}")
+    arrays = [np.array(to_numpy(x)) for x in state]
+    if not given:
+        size = [SPREAD * np.maximum(1.0, np.abs(x)) if is_real(x) else 0 for x in arrays]
+        arrays = [
+            (x + s * random.standard_normal(x.shape)).astype(x.dtype) if is_real(x) else x
+            for x, s in zip(arrays, size, strict=True)
+        ]
+    return type(state), arrays
+
+
+def _controls(system: System, control, count: int, random: np.random.Generator) -> np.ndarray:
+    """(steps, worlds, nu)"""
+    shape = (count, system.worlds, system.nu)
+    if control is None:
+        model = getattr(system, "model", None)
+        draws = random.uniform(-1, 1, shape)
+        usual = to_numpy(system.default_controls(count)) if hasattr(system, "default_controls") else np.zeros(shape)
+        draws = np.where(usual == 0, draws, usual * (1 + SPREAD * draws))  # a laser's radius is no number around zero
+        if hasattr(model, "control_limited"):
+            low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
+            # well inside: a limit is a kink
+            draws = (low + high) / 2 + 0.8 * draws * (high - low) / 2
+        return draws.astype(system.dtype)
+    controls = np.array(to_numpy(control), dtype=system.dtype)
+    if controls.shape == shape[1:]:
+        controls = np.repeat(controls[None], count, axis=0)
+    if controls.shape != shape:
+        raise PullbackError(f"control has shape {controls.shape}, but {shape[1:]} or {shape} is needed")
+    return controls
