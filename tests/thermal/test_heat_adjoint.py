@@ -100,3 +100,10 @@ def test_a_point_amid_a_straight_line_is_no_stop():
     assert abs(found[1].controls[0, 0, 1]) > 0.0
     np.testing.assert_allclose(found[0].controls, found[1].controls, rtol=1e-9)
     np.testing.assert_allclose(found[0].state.s, found[1].state.s, rtol=1e-9)
+
+
+def test_controls_that_nobody_gave_are_near_the_usual_ones():
+    """Around zero the power, and with it most gradients, would be lost in rounding."""
+    heat = crooked_part()
+    report = pb.check_system(heat, warm_state(heat), names=("control", "absorptivity"), tolerance=1e-6)
+    assert report["absorptivity"].largest > 1.0
