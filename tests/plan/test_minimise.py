@@ -114,6 +114,22 @@ def test_settings_are_checked(make):
 # going on
 
 
+def test_one_cma_serves_two_minimisations_at_once():
+    """What it knows is in the memory it is given, not in itself."""
+
+    def steps(method, seed):
+        memory = method.begin(np.ones(3), np.full(3, -np.inf), np.full(3, np.inf), seed)
+        for _ in range(4):
+            points = method.ask(memory)
+            yield points
+            memory = method.tell(memory, np.where(points[:, 0] > 0, np.sum(points**2, axis=1), np.nan), None)
+
+    shared = CMA(spread=0.5)
+    for together in zip(steps(shared, 1), steps(shared, 2), steps(CMA(spread=0.5), 1), strict=True):
+        np.testing.assert_array_equal(together[0], together[2])
+        assert not np.array_equal(together[0], together[1])
+
+
 @pytest.mark.parametrize("make", [*(lambda m=m: m for m in GRADIENT_METHODS.values()), lambda: CMA(spread=0.5)])
 def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(make, tmp_path, monkeypatch):
     monkeypatch.setattr("pullback.plan.loop.SAVE_AFTER", 0.0)

@@ -113,7 +113,10 @@ def run(args) -> int:
         "loss": float(found.losses[found.best]),
         "result": str(folder / "result.npz"),
     }
-    known = task.estimate(found.x) if isinstance(task.loss(run), Residuals) else None
+    loss = task.loss(run)
+    # what is left of the residuals tells of noise only where there are more of them than variables
+    told = isinstance(loss, Residuals) and loss.values.size > len(found.x)
+    known = task.estimate(found.x) if told else None
     if known is None and task.truth is not None:
         pairs = zip(task.find.natural(task.system, found.x), task.truth, strict=True)
         rows = zip(task.find.labels(task.system), pairs, strict=True)

@@ -27,7 +27,9 @@ class CMA(Method):
     def begin(self, x, low, high, seed):
         # What was told, in order, is enough to get back to here: the package draws the same points again.
         told = np.zeros((0, self._size(x)))
-        return {"x": x, "start": x, "low": low, "high": high, "seed": np.array(seed), "told": told}
+        memory = {"x": x, "start": x, "low": low, "high": high, "seed": np.array(seed), "told": told}
+        self._strategy(memory)  # a package that is missing is told before anything is simulated
+        return memory
 
     def _size(self, x: np.ndarray) -> int:
         return self.population or 4 + int(3 * np.log(len(x)))
@@ -39,29 +41,31 @@ class CMA(Method):
         strategy, points = self._strategy(memory)
         strategy.tell(list(points), list(self._ranked(losses)))
         memory = {**memory, "told": np.concatenate([memory["told"], losses[None]]), "x": strategy.result.xbest}
-        self._running["now"] = (len(memory["told"]), strategy, self._draw(strategy))
+        self._running["now"] = (memory, strategy, self._draw(strategy))
         return memory
 
     def _strategy(self, memory: Memory):
         """The package's state that belongs to a memory: the running one, or told everything anew."""
-        count = len(memory["told"])
-        if "now" in self._running and self._running["now"][0] == count:
-            return self._running["now"][1:]
+        whose, *running = self._running.get("now", ({},))
+        if whose and all(np.array_equal(whose[name], value, equal_nan=True) for name, value in memory.items()):
+            return running
         try:
             import cma
         except ImportError:
             raise PullbackError("CMA-ES needs the package cma: pip install 'pullback[plan]'") from None
         bounds = [[None if np.isinf(b) else float(b) for b in memory[name]] for name in ("low", "high")]
+        # Its own generator: the package would seed NumPy's global one, and draw from it as others do.
+        normal = np.random.default_rng(int(memory["seed"])).standard_normal
         options = {
-            "seed": int(memory["seed"]) + 1, "popsize": self._size(memory["x"]), "bounds": bounds, "verbose": -9,
-            "tolfun": 0, "tolx": 0, "tolstagnation": 10**9,
+            "seed": np.nan, "randn": lambda *shape: normal(shape), "popsize": self._size(memory["x"]), "bounds": bounds,
+            "verbose": -9, "tolfun": 0, "tolx": 0, "tolstagnation": 10**9,
         }  # fmt: skip
         strategy = cma.CMAEvolutionStrategy(np.array(memory["start"]), self.spread, options)
         points = self._draw(strategy)
         for losses in memory["told"]:
             strategy.tell(list(points), list(self._ranked(losses)))
             points = self._draw(strategy)
-        self._running["now"] = (count, strategy, points)
+        self._running["now"] = (memory, strategy, points)
         return strategy, points
 
     @staticmethod

@@ -8,8 +8,9 @@ from pullback.contact import ContactImpulse
 from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import GHOST, SOLID, Stage, add, decoration, document, stage
-from pullback.plan import CMA, LBFGS
-from pullback.tasks.task import Camera, Loss, Task
+from pullback.plan import CMA, GaussNewton
+from pullback.tasks.residuals import Residuals
+from pullback.tasks.task import Camera, Task
 from pullback.tasks.variables import Parameters
 
 SPEED = 1.0  # of the car when it brakes [m/s]
@@ -60,10 +61,11 @@ def racecar(device: str = "cpu") -> Task:
     def miss(run) -> np.ndarray:
         return run.q[-1][:, 0] - GOAL
 
-    def loss(run) -> Loss:
-        bar = np.zeros_like(run.q[-1])
-        bar[:, 0] = miss(run)
-        return Loss(miss(run) ** 2 / 2, {"q_bar": bar})
+    def loss(run) -> Residuals:
+        values = miss(run)[None, :, None]
+        along_x = np.zeros((*values.shape, 2 * model.nv))
+        along_x[..., 0] = 1.0
+        return Residuals(np.array([steps]), values, along_x)
 
     return Task(
         name="racecar",
@@ -78,7 +80,7 @@ def racecar(device: str = "cpu") -> Task:
         figure=lambda run: np.abs(miss(run)),
         target=1e-2,
         unit="m",
-        method=LBFGS(first=0.05),
+        method=GaussNewton(),
         iterations=50,
         baseline=CMA(spread=0.05),
         baseline_iterations=100,

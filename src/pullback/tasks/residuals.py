@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +45,16 @@ class Residuals(NamedTuple):
         """The Jacobian (worlds, rows · m, n) from tangents of all states, which ``run.pushforward`` gives."""
         blocks = self.jacobians @ tangents[self.steps]
         return blocks.transpose(1, 0, 2, 3).reshape(blocks.shape[1], -1, blocks.shape[3])
+
+    def each(self) -> Iterator[Residuals]:
+        """One residual of all after the other, in the order of ``by_variables``: alone, and of value one.
+
+        The gradient of such a loss is a row of the Jacobian.
+        """
+        for index in np.ndindex(len(self.steps), self.values.shape[2]):
+            values = np.zeros_like(self.values)
+            values[index[0], :, index[1]] = 1.0
+            yield self._replace(values=values)
 
 
 @dataclass(frozen=True)

@@ -187,12 +187,19 @@ class Task:
         """Losses (k,), gradients (k, n) and curvatures (k, n, n), all from the Jacobian of the residuals."""
         if not isinstance(residuals, Residuals):
             raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
-        tangents = run.pushforward(**self.find.push(run.system, self._each(points)))
-        jacobians = residuals.by_variables(tangents)  # (k · motions, m, n)
+        jacobians = self._jacobians(points, run, residuals)
         values = residuals.values.transpose(1, 0, 2).reshape(len(jacobians), -1)
         gradients = self._by_point(np.einsum("wm,wmn->wn", values, jacobians)).sum(axis=1)
         curvatures = self._by_point(jacobians.transpose(0, 2, 1) @ jacobians).sum(axis=1)
         return self._by_point(residuals.losses()).sum(axis=1), gradients, curvatures
+
+    def _jacobians(self, points: np.ndarray, run: Run, residuals: Residuals) -> np.ndarray:
+        """Of all residuals by the variables (k · motions, m, n). A push costs as much as 2nv residuals pulled back."""
+        rows, _, size, tangent = residuals.jacobians.shape
+        if rows * size < tangent:
+            pulled = (run.pullback(**one.bars(run), wants_params=self.find.wants_params) for one in residuals.each())
+            return np.stack([self.find.pull(run.system, self._each(points), bars) for bars in pulled], axis=1)
+        return residuals.by_variables(run.pushforward(**self.find.push(run.system, self._each(points))))
 
     def estimate(self, x: np.ndarray, **options) -> Estimate:
         """How well the variables are known at a minimum x (n,) of a loss that is :class:`Residuals`."""
