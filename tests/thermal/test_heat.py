@@ -225,6 +225,38 @@ def test_single_precision_is_near_double():
         assert np.linalg.norm(grads[1].params[name] - value) < 2e-3 * np.linalg.norm(value), name
 
 
+def test_the_clock_of_a_long_path_loses_nothing_in_single_precision():
+    """Sums of float32 would be 0.017 s behind after so many steps, and the laser and the births with them."""
+    mesh = thermal.block((1e-3, 1e-3, 1e-3), (1, 1, 1))
+    path = thermal.Toolpath([0.0, 300.0], [[0, 0, 1e-3], [1e-3, 0, 1e-3]], [1.0, 0.0])
+    heat = thermal.Heat(mesh, plain(), path, dt=0.02, power=0.0, dtype="float32")
+    controls = heat.default_controls(13_000)
+    controls[:, 0, 1] = np.random.default_rng(0).uniform(0.9, 1.1, 13_000)
+    wanted = np.append(0.0, np.cumsum(0.02 * controls[:, 0, 1].astype(float)))
+    runs = [pb.rollout(heat, heat.state(), controls, checkpoint_every=every) for every in (1, 130)]
+    for run in runs:
+        np.testing.assert_allclose(run.s.astype(float).sum(axis=-1)[:, 0], wanted[run.kept], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(run.s[:, 0, 0], wanted[run.kept], rtol=1e-6)
+    np.testing.assert_array_equal(runs[1].every_state().s, runs[0].s)
+    state = heat.state(s=0.1)  # one step at a time
+    for _ in range(3):
+        state = heat.step(state)
+    assert state.s.astype(float).sum() == pytest.approx(0.16, abs=1e-12)
+    grads = runs[1].pullback(s_bar=np.array([[1.0, 0.0]], dtype=np.float32))
+    np.testing.assert_allclose(grads.controls[:, 0, 1], 0.02, rtol=1e-6)
+    np.testing.assert_array_equal(grads.state.s, [[1.0, 1.0]])
+
+
+def test_a_birth_late_on_the_path_is_in_its_own_step():
+    """At 260 s two float32 numbers are 3e-5 s apart: a birth there must not come a step early or late."""
+    mesh = thermal.block((2e-3, 1e-3, 1e-3), (2, 1, 1))
+    path = thermal.Toolpath([0.0, 300.0], [[0, 0, 1e-3], [1e-3, 0, 1e-3]], [0.0, 0.0])
+    for late, there in ((1e-6, False), (-1e-6, True)):
+        heat = thermal.Heat(mesh, plain(), path, dt=0.02, born=[-np.inf, 260.0 + late], dtype="float32")
+        run = pb.rollout(heat, heat.state(T=400.0), heat.default_controls(13_000), checkpoint_every=13_000)
+        assert (run.T[-1, 0, 2] == 400.0) != there  # a node of the second element alone
+
+
 def test_parameters_may_differ_between_worlds():
     heat = crooked_part(worlds=2)
     start, controls = warm_state(heat), controls_near(heat, 5)
@@ -296,7 +328,7 @@ def test_bad_states_controls_and_parameters_are_named():
         heat.default_controls(-1)
     with pytest.raises(pb.PullbackError, match="T must be above zero .K.: that of node 5 in world 1 is -3"):
         heat.step(heat.state(np.where(np.arange(2 * heat.n).reshape(2, -1) == heat.n + 5, -3.0, 300.0)))
-    with pytest.raises(pb.PullbackError, match="laser is on outside the part: point 1"):
+    with pytest.raises(pb.PullbackError, match="laser is on outside the part: piece 0"):
         away = thermal.Toolpath([0.0, 1.0], [[0, 0, 2e-3], [1.0, 0, 2e-3]], [1.0, 0.0])
         thermal.Heat(heat.mesh, heat.material, away, dt=0.01)
     controls = heat.default_controls(4)

@@ -16,6 +16,9 @@ from pullback.thermal.numbers import a_number
 COLUMNS = ("time", "x", "y", "z", "on")
 # How far outside the part a path may be by rounding, against the size of the part. [1]
 SLACK = 1e-6
+# How far from an element the laser is still over it, against the size of the element: outlines made of cells are not
+# finer than that. [1]
+NEAR = 0.25
 # Lines of one raster: more are a slip of the unit.
 MOST_LINES = 100_000
 
@@ -27,11 +30,13 @@ class Toolpath:
     times:   (k,) [s], strictly rising
     points:  (k, 3) [m] where the laser is then
     on:      (k,) share of the power, 0 to 1, for the piece that begins there; that of the last point counts for nothing
+    lines:   (k,) the line of a file that the piece which begins there is from, to be named in errors; None if of none
     """
 
     times: np.ndarray
     points: np.ndarray
     on: np.ndarray
+    lines: np.ndarray | None = None
 
     def __post_init__(self):
         for name, axes in (("times", 1), ("points", 2), ("on", 1)):
@@ -45,6 +50,10 @@ class Toolpath:
                 f"a toolpath needs two points or more: times (k,), points (k, 3) and on (k,), not shapes "
                 f"{self.times.shape}, {self.points.shape} and {self.on.shape}"
             )
+        if self.lines is not None:
+            object.__setattr__(self, "lines", to_numbers(self.lines, "lines of a toolpath"))
+            if self.lines.shape != (k,) or self.lines.dtype.kind not in "iu":
+                raise PullbackError(f"lines of a toolpath must be {k} whole numbers, one a point")
         finite = np.isfinite(self.times) & np.all(np.isfinite(self.points), axis=1) & np.isfinite(self.on)
         if not np.all(finite):
             raise PullbackError(f"point {int(np.argmin(finite))} of the toolpath is not finite")
@@ -81,20 +90,53 @@ class Toolpath:
         """
         return _joined([self, other], pause, travel)
 
-    def check_over(self, mesh: Mesh) -> Toolpath:
-        """This path, if the laser is on only in the box around the part; an error that names the point if not."""
-        slack = SLACK * float(np.max(mesh.high - mesh.low))
-        lit = np.concatenate([[False], self.on[:-1] > 0]) | np.append(self.on[:-1] > 0, False)
-        outside = lit & np.any((self.points < mesh.low - slack) | (self.points > mesh.high + slack), axis=1)
-        if np.any(outside):
-            row = int(np.argmax(outside))
-            low, high = (tuple(float(f"{x:.6g}") for x in corner) for corner in (mesh.low, mesh.high))
-            place = tuple(float(f"{x:.6g}") for x in self.points[row])
-            raise PullbackError(
-                f"the laser is on outside the part: point {row} of the toolpath ({self.times[row]:g} s) is {place} m, "
-                f"and the part reaches from {low} to {high} m"
-            )
+    def check_over(self, mesh: Mesh, *, born: np.ndarray | None = None) -> Toolpath:
+        """This path, if the laser is on only where there is an element; an error that names piece and place if not.
+
+        born: (e,) [s], of which those that are never born (inf) do not count; whether one is there in time does not
+        matter. Where the laser is off, a path may lead anywhere.
+        """
+        corners = mesh.nodes[mesh.elements if born is None else mesh.elements[born < np.inf]]
+        low, high = corners.min(axis=1), corners.max(axis=1)
+        grown, slack = NEAR * (high - low), SLACK * float(np.max(mesh.high - mesh.low))
+        low, high = np.maximum(low - grown, mesh.low - slack), np.minimum(high + grown, mesh.high + slack)
+        order = np.argsort(low[:, 2], kind="stable")  # a piece looks only at elements of its height
+        low, high = low[order], high[order]
+        tallest = float((high[:, 2] - low[:, 2]).max(initial=0.0))
+        for piece in np.flatnonzero(self.on[:-1] > 0):
+            a, b = self.points[piece : piece + 2]
+            bottom, top = np.minimum(a, b), np.maximum(a, b)
+            some = slice(*np.searchsorted(low[:, 2], [bottom[2] - tallest, np.nextafter(top[2], np.inf)]))
+            near = np.all((low[some, :2] <= top[:2]) & (high[some, :2] >= bottom[:2]), axis=1)
+            share = _first_gap(a, b, low[some][near], high[some][near])
+            if share is not None:
+                time = self.times[piece] + share * (self.times[piece + 1] - self.times[piece])
+                place = tuple(float(f"{x:.6g}") for x in a + share * (b - a))
+                raise PullbackError(
+                    f"the laser is on outside the part: {self._name_of(piece)} has no element under it from "
+                    f"{time:g} s on, at {place} m; where there is none it must be off: on=0, or G0 in G-code"
+                )
         return self
+
+    def _name_of(self, piece: int) -> str:
+        if self.lines is not None:
+            return f"line {self.lines[piece]} of the toolpath's file"
+        return f"piece {piece} of the toolpath (point {piece} to {piece + 1})"
+
+
+def _first_gap(a: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> float | None:
+    """The share 0 to 1 of the way from a to b at which it is in no box from low to high (e, 3), or None."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = np.stack([(low - a) / (b - a), (high - a) / (b - a)])
+    still = np.where((low <= a) & (a <= high), -np.inf, np.inf)
+    enter = np.where(a == b, still, ends.min(axis=0)).max(axis=1, initial=-np.inf)
+    leave = np.where(a == b, np.inf, ends.max(axis=0)).min(axis=1, initial=np.inf)
+    order = np.flatnonzero(enter <= leave)
+    order = order[np.argsort(enter[order])]
+    covered = np.maximum.accumulate(np.append(0.0, leave[order]))  # up to there, by those before
+    late = enter[order] > covered[:-1] + SLACK
+    end = covered[np.argmax(late)] if np.any(late) else covered[-1]
+    return float(end) if end < 1 - SLACK else None
 
 
 def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
@@ -195,7 +237,7 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
 
     unit:  of the places in the table, in metres: 1e-3 for millimetres
     """
-    unit = a_number(unit, "unit")
+    unit, lines = a_number(unit, "unit"), None
     if isinstance(table, str | os.PathLike):
         rows, lines = _read_rows(table)
         where = [f"line {line} of {str(table)!r}" for line in lines]
@@ -213,7 +255,7 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
     wrong = np.flatnonzero(~np.all(np.isfinite(rows), axis=1) | (rows[:, 4] < 0) | (rows[:, 4] > 1))
     if len(wrong):
         raise PullbackError(f"{where[wrong[0]]}: not finite, or 'on' not from 0 to 1")
-    return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4])
+    return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4], lines)
 
 
 def _read_rows(path) -> tuple[np.ndarray, list[int]]:
