@@ -276,10 +276,8 @@ def losses_adjoint(m: Law, bar: LawBar, place: int, T: real, weight: real, world
 
 
 @wp.func(inline=True)
-def potential_adjoint(m: Law, bar: LawBar, place: int, T: real, weight: real):
-    """Of weight·theta(T), by the conductivity."""
-    p = piece_of(m, T)
-    x = T - m.anchor[p]
+def potential_adjoint(bar: LawBar, place: int, p: int, x: real, weight: real):
+    """Of weight·theta, by the conductivity, at x on a piece."""
     bar.conductivity[place, p] += wide4(
         wp.float64(weight),
         wp.float64(weight * x),
@@ -435,6 +433,6 @@ def retreat(
             if wants_params == 1:
                 losses_adjoint(m, bar, place, T, weight, world)
         if wants_params == 1:
-            potential_adjoint(m, bar, place, T, theta_bar)
+            potential_adjoint(bar, place, p, x, theta_bar)
             stored_adjoint(m, bar, place, T, after, real(1.0) - old, lam, world)
     return T_bar

@@ -289,7 +289,8 @@ def retreat_implicitly(
             if wants_params == 1:
                 losses_adjoint(m, bar, place, after, dt * mu * area, world)
         if wants_params == 1:
-            potential_adjoint(m, bar, place, after, theta_bar)
+            p = piece_of(m, after)
+            potential_adjoint(bar, place, p, after - m.anchor[p], theta_bar)
             stored_adjoint(m, bar, place, T, after, real(1.0) - old, lam, world)
     return T_bar
 
