@@ -292,7 +292,15 @@ def test_an_unstable_step_is_refused_with_the_limit_and_the_limit_is_near():
     [
         ({"dt": -1.0}, "dt must be"),
         ({"dt": float("nan")}, "dt must be"),
+        ({"dt": True}, "dt must be a number above 0, not True"),
         ({"method": "magic"}, "'magic' is not known"),
+        ({"method": np.array(["explicit", "implicit"])}, "is not known"),
+        ({"power": -1.0}, "power must be a number of at least 0, not -1"),
+        ({"ambient": np.zeros((2, 2))}, r"ambient must be a number above 0, not array\(\[\[0., 0.\], \[0., 0.\]\]\)$"),
+        ({"convection": 1e308}, "unstable"),
+        ({"worlds": 10**400}, "worlds must be a whole number of at least 1, at most 2147483647, not 1000"),
+        ({"dtype": ["float64"]}, "dtype .* is not supported"),
+        ({"dtype": {}}, "dtype .* is not supported"),
         ({"worlds": 0}, "worlds must be"),
         ({"spot_radius": 0.0}, "spot_radius must be"),
         ({"dtype": "float16"}, "float16"),
@@ -318,12 +326,15 @@ def test_bad_states_controls_and_parameters_are_named():
             heat.step(start._replace(T=wrong))
         with pytest.raises(pb.PullbackError, match="T has shape"):
             heat.energy(start._replace(T=wrong))
-    for wrong in (np.nan, "late", -1.0):
+    for wrong in (np.nan, "late", -1.0, 1e300, 10**400):
         with pytest.raises(pb.PullbackError, match="time must"):
             heat.steps_until(wrong)
     for wrong in (0, 1.5, "two"):
         with pytest.raises(pb.PullbackError, match="worlds must be a whole number"):
             heat.in_worlds(wrong)
+    for wrong in ("", 0, ["float32"]):
+        with pytest.raises(pb.PullbackError, match="dtype .* is not supported"):
+            heat.in_worlds(1, dtype=wrong)
     with pytest.raises(pb.PullbackError, match="steps must be a whole number"):
         heat.default_controls(-1)
     with pytest.raises(pb.PullbackError, match="T must be above zero .K.: that of node 5 in world 1 is -3"):

@@ -283,6 +283,13 @@ ENDS = [(0, 0, 0), (1, 0, 0)]
         (lambda: follow(ENDS, speed=1.0).then(follow(ENDS, speed=1.0), pause=float("nan")), "pause must be a number"),
         (lambda: from_table([[0, 0, 0, 0, 1], [1, 1, 1, 1, 0]], unit="mm"), "unit must be a number above 0"),
         (lambda: births(None, None), "mesh must be a thermal.Mesh"),
+        (lambda: follow(ENDS, speed=1.0).check_over(None), "mesh must be a thermal.Mesh"),
+        (lambda: follow(ENDS, speed=1.0).check_over(block((1, 1, 1), (1, 1, 1)), born=[1, 2]), "born has shape"),
+        (lambda: follow(ENDS, speed=1e-320), "point 1 of the toolpath is not finite"),
+        (lambda: follow(ENDS, speed=10**400), "speed must be a number above 0, not 1000"),
+        (lambda: follow(ENDS, speed=1.0).at([0.0, np.nan]), "a time on a toolpath is not a number"),
+        (lambda: raster((0, 0), (1, 1), 0.0, spacing=0.1, speed=1.0, along=np.array(["x", "y"])), "along 'x' or 'y'"),
+        (lambda: Toolpath([0, 1], [(0, 0, 0), (1, 0, 0)], [1, 0], lines=[1.5, 2]), "lines .* 2 whole numbers"),
     ],
 )
 def test_settings_of_paths_that_cannot_be(make, message):

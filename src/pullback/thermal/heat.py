@@ -31,7 +31,7 @@ from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import a_count, a_number
+from pullback.thermal.numbers import MOST, a_count, a_number, birth_times, require, shown
 from pullback.thermal.params import HeatParams, KernelLaw, parameters
 from pullback.thermal.toolpath import Toolpath
 
@@ -94,29 +94,22 @@ class Heat(System):
         device: str = "cpu",
         threads: int | None = None,
     ):
-        for name, value, kind in (
-            ("mesh", mesh, Mesh),
-            ("material", material, Material),
-            ("toolpath", toolpath, Toolpath),
-        ):
-            if not isinstance(value, kind):
-                raise PullbackError(f"{name} must be a thermal.{kind.__name__}, not {type(value).__name__}")
-        if method not in ("explicit", "implicit"):
-            raise PullbackError(f"method={method!r} is not known: use 'explicit' or 'implicit'")
-        numbers = {"dt": dt, "ambient": ambient, "spot_radius": spot_radius, "convection": convection, "power": power}
-        for name, value in numbers.items():
-            number = to_numbers(value, name)
-            if number.ndim or not np.isfinite(number) or number < 0 or (number == 0 and name in list(numbers)[:3]):
-                raise PullbackError(f"{name} must be a number above zero, not {value!r}")
+        require(mesh, Mesh, "mesh")
+        require(material, Material, "material")
+        require(toolpath, Toolpath, "toolpath")
+        if not isinstance(method, str) or method not in ("explicit", "implicit"):
+            raise PullbackError(f"method={shown(method)} is not known: use 'explicit' or 'implicit'")
+        ambient, convection = a_number(ambient, "ambient"), a_number(convection, "convection", least=0.0)
         self.mesh, self.material, self.method = mesh, material, method
-        self.dt, self.spot_radius, self.power = float(dt), float(spot_radius), float(power)
+        self.dt, self.spot_radius = a_number(dt, "dt"), a_number(spot_radius, "spot_radius")
+        self.power = a_number(power, "power", least=0.0)
         self.worlds, self.n = a_count(worlds, "worlds"), len(mesh.nodes)
         self.dtype, self.device = check_precision(dtype), check_device(device)
-        self.born = self._take_born(born)
+        self.born = birth_times(born, len(mesh.elements))
         self.toolpath = toolpath.check_over(mesh, born=self.born)
         self.geometry = Geometry.of(mesh, self.born)
         self.pieces = Pieces.of(material.temperatures, material.solidus, material.liquidus)
-        self.params = HeatParams(parameters(material, float(convection), float(ambient)), self.worlds)
+        self.params = HeatParams(parameters(material, convection, ambient), self.worlds)
         self._threads = threads
         self._prepare()
 
@@ -135,17 +128,6 @@ class Heat(System):
             f"Heat(nodes={self.n}, elements={len(self.mesh.elements)}, dt={self.dt:g}, method={self.method!r}, "
             f"worlds={self.worlds}, dtype={self.dtype!r}, device={self.device!r})"
         )
-
-    def _take_born(self, born) -> np.ndarray:
-        count = len(self.mesh.elements)
-        if born is None:
-            return np.full(count, -np.inf)
-        born = to_numbers(born, "born").astype(float)
-        if born.shape != (count,):
-            raise PullbackError(f"born has shape {born.shape}, but (elements={count},) is needed")
-        if np.any(np.isnan(born)):
-            raise PullbackError(f"the birth of element {int(np.argmax(np.isnan(born)))} is not a number")
-        return born
 
     def _upload_path(self):
         module = specialise(self.dtype, "heat_path")
@@ -204,8 +186,12 @@ class Heat(System):
     def steps_until(self, time: float) -> int:
         """How many steps at full speed lead from the start of the toolpath to a time on it [s]."""
         start = self.toolpath.times[0]
-        if a_number(time, "time", above=None) < start:
-            raise PullbackError(f"the time must not be before the toolpath, which begins at {start:g} s, not {time!r}")
+        time = a_number(time, "time", above=None)
+        if not start <= time <= start + MOST * self.dt:
+            raise PullbackError(
+                f"the time must not be before the toolpath, which begins at {start:g} s, nor more than {MOST} steps "
+                f"after that, but it is {time:g} s"
+            )
         return int(np.ceil((time - start) / self.dt - 1e-9))
 
     def energy(self, state: HeatState, params: Mapping | None = None) -> np.ndarray:
@@ -296,7 +282,7 @@ class Heat(System):
         law = KernelLaw(self.pieces, values, per_world, self.worlds, self.dtype, self.device)
         if self.method == "explicit":
             limit = law.explicit_limit(self.geometry.fastest, self.geometry.widest)
-            if self.dt > limit:
+            if not self.dt <= limit:
                 raise PullbackError(
                     f"an explicit step of dt={self.dt:g} s is unstable: the longest for this mesh and material is "
                     f"{limit:.4g} s; use a smaller dt, larger elements, or method='implicit'"
@@ -342,7 +328,7 @@ class Heat(System):
         """
         other = object.__new__(Heat)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") and k != "params"})
-        other.worlds, other.dtype = a_count(worlds, "worlds"), check_precision(dtype or self.dtype)
+        other.worlds, other.dtype = a_count(worlds, "worlds"), check_precision(self.dtype if dtype is None else dtype)
         other._threads = self._threads
         table = parameters(self.material, self.params._table["convection"].value, self.params._table["ambient"].value)
         other.params = HeatParams(table, other.worlds)

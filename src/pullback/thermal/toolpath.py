@@ -11,7 +11,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import a_number
+from pullback.thermal.numbers import a_number, birth_times, require
 
 COLUMNS = ("time", "x", "y", "z", "on")
 # How far outside the part a path may be by rounding, against the size of the part. [1]
@@ -77,6 +77,8 @@ class Toolpath:
     def at(self, times) -> tuple[np.ndarray, np.ndarray]:
         """Places (..., 3) [m] and on (...) at some times (...) [s]; off, and at its ends, before and after the path."""
         times = to_numbers(times, "times").astype(float)
+        if np.any(np.isnan(times)):
+            raise PullbackError("a time on a toolpath is not a number")
         places = np.stack([np.interp(times, self.times, x) for x in self.points.T], axis=-1)
         piece = np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 1)
         inside = (times >= self.times[0]) & (times < self.times[-1])
@@ -96,7 +98,8 @@ class Toolpath:
         born: (e,) [s], of which those that are never born (inf) do not count; whether one is there in time does not
         matter. Where the laser is off, a path may lead anywhere.
         """
-        corners = mesh.nodes[mesh.elements if born is None else mesh.elements[born < np.inf]]
+        require(mesh, Mesh, "mesh")
+        corners = mesh.nodes[mesh.elements[birth_times(born, len(mesh.elements)) < np.inf]]
         low, high = corners.min(axis=1), corners.max(axis=1)
         grown, slack = NEAR * (high - low), SLACK * float(np.max(mesh.high - mesh.low))
         low, high = np.maximum(low - grown, mesh.low - slack), np.minimum(high + grown, mesh.high + slack)
@@ -153,7 +156,8 @@ def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
         raise PullbackError(
             f"points {int(np.argmin(lengths))} and {int(np.argmin(lengths)) + 1} of a path are the same"
         )
-    times = start + np.concatenate([[0.0], np.cumsum(lengths / speed)])
+    with np.errstate(over="ignore"):  # a time that is no number is found by the path
+        times = start + np.concatenate([[0.0], np.cumsum(lengths / speed)])
     return Toolpath(times, points, np.broadcast_to(on, len(points)))
 
 
@@ -168,7 +172,8 @@ def raster(
     low, high = (to_numbers(x, f"{name} of a raster").astype(float) for x, name in ((low, "low"), (high, "high")))
     z, spacing = a_number(z, "z", above=None), a_number(spacing, "spacing")
     travel = a_number(speed, "speed") if travel is None else travel
-    if along not in ("x", "y") or low.shape != (2,) or high.shape != (2,) or not np.all((low < high) & (high < np.inf)):
+    flat = low.shape == high.shape == (2,) and np.all((low < high) & (high < np.inf))
+    if not flat or not isinstance(along, str) or along not in ("x", "y"):
         raise PullbackError("raster needs low < high, (2,) each, and along 'x' or 'y'")
     first, second = (0, 1) if along == "x" else (1, 0)
     if high[second] - low[second] > MOST_LINES * spacing:
@@ -200,12 +205,14 @@ def stack(paths, *, pause: float = 0.0, travel: float) -> Toolpath:
 
 
 def _joined(paths, pause: float, travel: float | None) -> Toolpath:
-    paths = list(paths) if hasattr(paths, "__iter__") else [paths]
+    try:
+        paths = list(paths)
+    except TypeError:
+        paths = [paths]
     if not paths:
         raise PullbackError("there are no paths to stack")
     for number, path in enumerate(paths):
-        if not isinstance(path, Toolpath):
-            raise PullbackError(f"path {number} must be a thermal.Toolpath, not {type(path).__name__}")
+        require(path, Toolpath, f"path {number}")
     if a_number(pause, "pause", above=None) < 0:
         raise PullbackError(f"pause must not be negative, but is {pause!r}")
     if travel is not None:
@@ -293,9 +300,8 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
     An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
     bottom, at most at its top.
     """
-    for name, value, kind in (("mesh", mesh, Mesh), ("path", path, Toolpath)):
-        if not isinstance(value, kind):
-            raise PullbackError(f"{name} must be a thermal.{kind.__name__}, not {type(value).__name__}")
+    require(mesh, Mesh, "mesh")
+    require(path, Toolpath, "path")
     base = a_number(base, "base", above=None)
     path.check_over(mesh)
     corners = mesh.nodes[mesh.elements]
@@ -330,8 +336,8 @@ def _reached(a, b, centres, radius, bottom, top) -> np.ndarray:
     along = (b - a)[:2]
     from_centre = a[:2] - centres
     square, half = float(along @ along), from_centre @ along
-    inside = (from_centre**2).sum(axis=1) - radius**2
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inside = (from_centre**2).sum(axis=1) - radius**2
         if square > 0:
             root = np.sqrt(half**2 - square * inside)  # NaN where it passes by
             enter, leave = (-half - root) / square, (-half + root) / square
