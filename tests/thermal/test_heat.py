@@ -120,6 +120,17 @@ def test_a_cooling_bar_follows_the_closed_form_with_order_two(method):
     np.testing.assert_allclose(orders, 2.0, atol=0.1)
 
 
+def test_a_melting_interval_of_one_kelvin_is_stepped_through():
+    """Capacity is some hundred times larger inside than beside it: Newton's method goes back and forth for long."""
+    part = crooked_part()
+    steep = dataclasses.replace(thermal.ti_6al_4v(), solidus=1899.5, liquidus=1900.5, emissivity=0.0)
+    heat = thermal.Heat(part.mesh, steep, STILL, dt=0.1, method="implicit", convection=0.0)
+    start = heat.state(np.random.default_rng(2).uniform(1800.0, 1990.0, heat.n))
+    run = pb.rollout(heat, start, steps=3)
+    assert np.ptp(run.T[-1]) < 0.1 * np.ptp(run.T[0])
+    assert heat.energy(run.final) == pytest.approx(heat.energy(start), rel=1e-12)
+
+
 def test_the_two_methods_meet_as_steps_get_shorter():
     apart = []
     for dt in (4e-3, 2e-3, 1e-3):

@@ -46,7 +46,7 @@ BALANCED = wp.constant(wp.float64(3e-6 if SINGLE else 3e-14))
 # How far conjugate gradients go for a step of Newton's, and for a gradient, against where they start. [1]
 ROUGHLY = wp.constant(wp.float64(1e-4 if SINGLE else 1e-8))
 CLOSELY = wp.constant(wp.float64(1e-6 if SINGLE else 1e-13))
-NEWTON_STEPS = wp.constant(60)  # with the halved ones
+NEWTON_STEPS = wp.constant(400)  # with the halved ones; some are enough but where latent heat is spread over 1 K
 HALVED = wp.constant(real(1e-3))  # shorter steps are taken as they are
 MOST_ITERATIONS = wp.constant(4000)  # of conjugate gradients
 HEALTHY = wp.constant(-1)
