@@ -103,15 +103,11 @@ class Toolpath:
         low, high = corners.min(axis=1), corners.max(axis=1)
         grown, slack = NEAR * (high - low), SLACK * float(np.max(mesh.high - mesh.low))
         low, high = np.maximum(low - grown, mesh.low - slack), np.minimum(high + grown, mesh.high + slack)
-        order = np.argsort(low[:, 2], kind="stable")  # a piece looks only at elements of its height
-        low, high = low[order], high[order]
-        tallest = float((high[:, 2] - low[:, 2]).max(initial=0.0))
+        boxes = _Boxes(low, high)
         for piece in np.flatnonzero(self.on[:-1] > 0):
             a, b = self.points[piece : piece + 2]
-            bottom, top = np.minimum(a, b), np.maximum(a, b)
-            some = slice(*np.searchsorted(low[:, 2], [bottom[2] - tallest, np.nextafter(top[2], np.inf)]))
-            near = np.all((low[some, :2] <= top[:2]) & (high[some, :2] >= bottom[:2]), axis=1)
-            share = _first_gap(a, b, low[some][near], high[some][near])
+            near = boxes.between(a, b)
+            share = _first_gap(a, b, low[near], high[near])
             if share is not None:
                 time = self.times[piece] + share * (self.times[piece + 1] - self.times[piece])
                 place = tuple(float(f"{x:.6g}") for x in a + share * (b - a))
@@ -125,6 +121,25 @@ class Toolpath:
         if self.lines is not None:
             return f"line {self.lines[piece]} of the toolpath's file"
         return f"piece {piece} of the toolpath (point {piece} to {piece + 1})"
+
+
+class _Boxes:
+    """Boxes from low to high (e, 3), sorted along each axis, so that a path does not look at all of them."""
+
+    def __init__(self, low: np.ndarray, high: np.ndarray):
+        self.low, self.high = low, high
+        self.orders = [np.argsort(x, kind="stable") for x in low.T]
+        self.sorted = [x[order] for x, order in zip(low.T, self.orders, strict=True)]
+        self.widest = (high - low).max(axis=0, initial=0.0)
+
+    def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Those that the box around a straight line from a to b touches."""
+        first, last = np.minimum(a, b), np.maximum(a, b)
+        starts = [np.searchsorted(x, at) for x, at in zip(self.sorted, first - self.widest, strict=True)]
+        ends = [np.searchsorted(x, at, side="right") for x, at in zip(self.sorted, last, strict=True)]
+        axis = int(np.argmin(np.subtract(ends, starts)))
+        some = self.orders[axis][starts[axis] : ends[axis]]
+        return some[np.all((self.low[some] <= last) & (self.high[some] >= first), axis=1)]
 
 
 def _first_gap(a: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> float | None:
@@ -311,13 +326,14 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
         radius = np.full(len(low), a_number(reach, "reach"))
     slack = SLACK * float(np.max(mesh.high - mesh.low))
     born = np.full(len(low), np.inf)
-    order = np.argsort(low[:, 2], kind="stable")  # a piece looks only at elements of its height
-    bottoms, tallest = low[order, 2], float((high[:, 2] - low[:, 2]).max())
+    reached = np.column_stack([radius, radius])
+    boxes = _Boxes(
+        np.column_stack([centres[:, :2] - reached, low[:, 2] - slack]),
+        np.column_stack([centres[:, :2] + reached, high[:, 2] + slack]),
+    )
     for piece in np.flatnonzero(path.on[:-1] > 0):
-        a, b = path.points[piece], path.points[piece + 1]
-        first = np.searchsorted(bottoms, min(a[2], b[2]) - tallest - slack)
-        last = np.searchsorted(bottoms, max(a[2], b[2]) + slack)
-        near = order[first:last]
+        a, b = path.points[piece : piece + 2]
+        near = boxes.between(a, b)
         share = _reached(a, b, centres[near, :2], radius[near], low[near, 2] + slack, high[near, 2] + slack)
         time = path.times[piece] + share * (path.times[piece + 1] - path.times[piece])
         born[near] = np.minimum(born[near], time)
