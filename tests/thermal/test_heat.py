@@ -249,6 +249,8 @@ def test_the_clock_of_a_long_path_loses_nothing_in_single_precision():
         np.testing.assert_allclose(run.s.astype(float).sum(axis=-1)[:, 0], wanted[run.kept], rtol=0, atol=1e-9)
         np.testing.assert_allclose(run.s[:, 0, 0], wanted[run.kept], rtol=1e-6)
     np.testing.assert_array_equal(runs[1].every_state().s, runs[0].s)
+    double = heat.in_worlds(1, dtype="float64").state(s=0.1)
+    np.testing.assert_array_equal(heat.state(s=double.s).s, heat.state(s=0.1).s)
     state = heat.state(s=0.1)  # one step at a time
     for _ in range(3):
         state = heat.step(state)

@@ -70,7 +70,8 @@ class Heat(System):
 
     A control is (power [W], speed factor [1], spot radius [m]). The beam comes from above. Where its centre is at p, an
     exposed face that looks up takes absorptivity · power · on · 3/(π r²) · exp(-3 |x - p|²/r²) for each unit of area as
-    seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows.
+    seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows. A power
+    below zero takes heat away; it is not refused, so that differences around zero, and searches that pass it, work.
     """
 
     nu = len(CONTROLS)
@@ -170,9 +171,9 @@ class Heat(System):
     def _clock(self, s) -> np.ndarray:
         """Times on the toolpath as a state holds them, (worlds, 2)."""
         s = to_numbers(s, "s").astype(float)
-        if s.shape not in ((), (1,), (self.worlds,), (self.worlds, 1)):
+        if s.shape not in ((), (1,), (self.worlds,), (self.worlds, 1), (self.worlds, 2)):
             return s
-        s = np.broadcast_to(s.reshape(-1), self.worlds)
+        s = np.broadcast_to(s.sum(axis=1) if s.ndim == 2 else s, self.worlds)  # maybe as a state of other precision
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found by whoever checks this
             first = s.astype(self.dtype)
             return np.stack([first, s - first], axis=-1)
