@@ -16,9 +16,9 @@ import pullback as pb
 from pullback.core.arrays import to_numpy
 
 
-def absent(figures: dict[str, tuple[str, str]]):
+def absent(figures: dict[str, tuple[str, str]], why: str = "no GPU"):
     for name, (unit, must) in figures.items():
-        yield Figure(name, None, unit, must, "", "absent: no GPU")
+        yield Figure(name, None, unit, must, "", f"absent: {why}")
 
 
 def relative(a, b) -> float:
@@ -35,6 +35,9 @@ def right(quick: bool):
     }
     if not wp.is_cuda_available():
         yield from absent(figures)
+        return
+    if wp._src.context.runtime.llvm is None:
+        yield from absent(figures, "Warp has no compiler for the CPU here, and so there is nothing to compare with")
         return
     for method, steps, dt in (("explicit", 200, 0.02), ("implicit", 20, 0.2)):
         found = []

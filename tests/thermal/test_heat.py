@@ -120,6 +120,17 @@ def test_a_cooling_bar_follows_the_closed_form_with_order_two(method):
     np.testing.assert_allclose(orders, 2.0, atol=0.1)
 
 
+def test_a_melting_interval_of_one_kelvin_is_stepped_through():
+    """Capacity is some hundred times larger inside than beside it: Newton's method goes back and forth for long."""
+    part = crooked_part()
+    steep = dataclasses.replace(thermal.ti_6al_4v(), solidus=1899.5, liquidus=1900.5)
+    heat = thermal.Heat(part.mesh, steep, part.toolpath, born=part.born, dt=0.1, method="implicit", power=100.0)
+    start = heat.state(np.random.default_rng(2).uniform(1800.0, 1990.0, heat.n), s=0.5)
+    run = pb.rollout(heat, start, steps=3)
+    assert np.sum(np.abs(run.T[-1] - 1900.0) < 0.5) > np.sum(np.abs(run.T[0] - 1900.0) < 0.5)  # latent heat holds them
+    assert 300.0 < run.T.min() and run.T.max() < 2500.0
+
+
 def test_the_two_methods_meet_as_steps_get_shorter():
     apart = []
     for dt in (4e-3, 2e-3, 1e-3):
@@ -225,6 +236,40 @@ def test_single_precision_is_near_double():
         assert np.linalg.norm(grads[1].params[name] - value) < 2e-3 * np.linalg.norm(value), name
 
 
+def test_the_clock_of_a_long_path_loses_nothing_in_single_precision():
+    """Sums of float32 would be 0.017 s behind after so many steps, and the laser and the births with them."""
+    mesh = thermal.block((1e-3, 1e-3, 1e-3), (1, 1, 1))
+    path = thermal.Toolpath([0.0, 300.0], [[0, 0, 1e-3], [1e-3, 0, 1e-3]], [1.0, 0.0])
+    heat = thermal.Heat(mesh, plain(), path, dt=0.02, power=0.0, dtype="float32")
+    controls = heat.default_controls(13_000)
+    controls[:, 0, 1] = np.random.default_rng(0).uniform(0.9, 1.1, 13_000)
+    wanted = np.append(0.0, np.cumsum(0.02 * controls[:, 0, 1].astype(float)))
+    runs = [pb.rollout(heat, heat.state(), controls, checkpoint_every=every) for every in (1, 130)]
+    for run in runs:
+        np.testing.assert_allclose(run.s.astype(float).sum(axis=-1)[:, 0], wanted[run.kept], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(run.s[:, 0, 0], wanted[run.kept], rtol=1e-6)
+    np.testing.assert_array_equal(runs[1].every_state().s, runs[0].s)
+    double = heat.in_worlds(1, dtype="float64").state(s=0.1)
+    np.testing.assert_array_equal(heat.state(s=double.s).s, heat.state(s=0.1).s)
+    state = heat.state(s=0.1)  # one step at a time
+    for _ in range(3):
+        state = heat.step(state)
+    assert state.s.astype(float).sum() == pytest.approx(0.16, abs=1e-12)
+    grads = runs[1].pullback(s_bar=np.array([[1.0, 0.0]], dtype=np.float32))
+    np.testing.assert_allclose(grads.controls[:, 0, 1], 0.02, rtol=1e-6)
+    np.testing.assert_array_equal(grads.state.s, [[1.0, 1.0]])
+
+
+def test_a_birth_late_on_the_path_is_in_its_own_step():
+    """At 260 s two float32 numbers are 3e-5 s apart: a birth there must not come a step early or late."""
+    mesh = thermal.block((2e-3, 1e-3, 1e-3), (2, 1, 1))
+    path = thermal.Toolpath([0.0, 300.0], [[0, 0, 1e-3], [1e-3, 0, 1e-3]], [0.0, 0.0])
+    for late, there in ((1e-6, False), (-1e-6, True)):
+        heat = thermal.Heat(mesh, plain(), path, dt=0.02, born=[-np.inf, 260.0 + late], dtype="float32")
+        run = pb.rollout(heat, heat.state(T=400.0), heat.default_controls(13_000), checkpoint_every=13_000)
+        assert (run.T[-1, 0, 2] == 400.0) != there  # a node of the second element alone
+
+
 def test_parameters_may_differ_between_worlds():
     heat = crooked_part(worlds=2)
     start, controls = warm_state(heat), controls_near(heat, 5)
@@ -260,7 +305,15 @@ def test_an_unstable_step_is_refused_with_the_limit_and_the_limit_is_near():
     [
         ({"dt": -1.0}, "dt must be"),
         ({"dt": float("nan")}, "dt must be"),
+        ({"dt": True}, "dt must be a number above 0, not True"),
         ({"method": "magic"}, "'magic' is not known"),
+        ({"method": np.array(["explicit", "implicit"])}, "is not known"),
+        ({"power": -1.0}, "power must be a number of at least 0, not -1"),
+        ({"ambient": np.zeros((2, 2))}, r"ambient must be a number above 0, not array\(\[\[0., 0.\], \[0., 0.\]\]\)$"),
+        ({"convection": 1e308}, "unstable"),
+        ({"worlds": 10**400}, "worlds must be a whole number of at least 1, at most 2147483647, not 1000"),
+        ({"dtype": ["float64"]}, "dtype .* is not supported"),
+        ({"dtype": {}}, "dtype .* is not supported"),
         ({"worlds": 0}, "worlds must be"),
         ({"spot_radius": 0.0}, "spot_radius must be"),
         ({"dtype": "float16"}, "float16"),
@@ -286,17 +339,20 @@ def test_bad_states_controls_and_parameters_are_named():
             heat.step(start._replace(T=wrong))
         with pytest.raises(pb.PullbackError, match="T has shape"):
             heat.energy(start._replace(T=wrong))
-    for wrong in (np.nan, "late", -1.0):
+    for wrong in (np.nan, "late", -1.0, 1e300, 10**400):
         with pytest.raises(pb.PullbackError, match="time must"):
             heat.steps_until(wrong)
     for wrong in (0, 1.5, "two"):
         with pytest.raises(pb.PullbackError, match="worlds must be a whole number"):
             heat.in_worlds(wrong)
+    for wrong in ("", 0, ["float32"]):
+        with pytest.raises(pb.PullbackError, match="dtype .* is not supported"):
+            heat.in_worlds(1, dtype=wrong)
     with pytest.raises(pb.PullbackError, match="steps must be a whole number"):
         heat.default_controls(-1)
     with pytest.raises(pb.PullbackError, match="T must be above zero .K.: that of node 5 in world 1 is -3"):
         heat.step(heat.state(np.where(np.arange(2 * heat.n).reshape(2, -1) == heat.n + 5, -3.0, 300.0)))
-    with pytest.raises(pb.PullbackError, match="laser is on outside the part: point 1"):
+    with pytest.raises(pb.PullbackError, match="laser is on outside the part: piece 0"):
         away = thermal.Toolpath([0.0, 1.0], [[0, 0, 2e-3], [1.0, 0, 2e-3]], [1.0, 0.0])
         thermal.Heat(heat.mesh, heat.material, away, dt=0.01)
     controls = heat.default_controls(4)

@@ -34,6 +34,20 @@ def test_every_gradient_is_right(method, steps):
 
 
 @pytest.mark.parametrize("method", SETTINGS)
+def test_gradients_of_what_differs_between_worlds_and_beyond_the_tables(method):
+    """Every parameter one a world; temperatures beyond both ends of the tables; births of several elements at once."""
+    born = np.concatenate([np.full(12, -np.inf), np.full(8, 0.47), np.full(4, 3.0)])
+    heat = crooked_part(worlds=2, born=born, **SETTINGS[method])
+    for name, value in list(heat.params.items()):
+        heat.params[name] = np.stack([value, 1.03 * np.asarray(value)])
+    start = heat.state(np.random.default_rng(5).uniform(150.0, 3000.0, (2, heat.n)), (0.462, 0.455))
+    report = pb.check_system(heat, start, controls_near(heat, 1), seed=3, tolerance=2 * TIGHT)
+    assert {row.field for row in report.rows} == NAMES
+    for row in report.rows:
+        assert row.status == "agrees" and row.largest > 0.0, row.field
+
+
+@pytest.mark.parametrize("method", SETTINGS)
 def test_a_wrong_gradient_would_be_found(method, monkeypatch):
     """The check above fails on zeros, for any of the fields."""
     heat = crooked_part(**SETTINGS[method])

@@ -29,7 +29,8 @@ def test_torch_gives_the_same_gradients(every):
     np.testing.assert_allclose(conductivity.grad.numpy(), wanted.params.conductivity, rtol=1e-12)
 
 
-def test_jax_gives_the_same_gradients():
+@pytest.mark.parametrize("every", [1, "sqrt", (4, 2)])
+def test_jax_gives_the_same_gradients(every):
     jax = pytest.importorskip("jax")
     import pullback.jax as pbj
 
@@ -40,13 +41,13 @@ def test_jax_gives_the_same_gradients():
         start, controls = warm_state(heat), controls_near(heat, 6)
 
         def loss(T0, s0, u):
-            T, s = pbj.rollout(heat, T0, s0, u)
+            T, s = pbj.rollout(heat, T0, s0, u, checkpoint_every=every)
             return (T**2).sum() + s.sum()
 
         grads = jax.grad(loss, argnums=(0, 1, 2))(*start, controls)
     finally:
         jax.config.update("jax_enable_x64", before)
-    wanted = numpy_gradient(heat, start, controls, 1)
+    wanted = numpy_gradient(heat, start, controls, every)
     np.testing.assert_allclose(np.asarray(grads[0]), wanted.state.T, rtol=1e-12)
     np.testing.assert_allclose(np.asarray(grads[1]), wanted.state.s, rtol=1e-12)
     np.testing.assert_allclose(np.asarray(grads[2]), wanted.controls, rtol=1e-12)

@@ -29,6 +29,22 @@ def test_between_and_beyond_the_entries():
     assert steel.conductivity_at(1000.0) == pytest.approx(9.248 + 15.71)
 
 
+def test_tables_are_those_that_they_were_checked_against():
+    """Other people's fits and tables, quoted in the docstrings, where these are to agree."""
+    T = np.array([298.0, 473, 673, 873, 1273, 1443])
+    inconel = inconel_718()
+    np.testing.assert_allclose(inconel.conductivity_at(T), 0.5603 + 0.0294 * T - 7e-6 * T**2, rtol=0.032)
+    np.testing.assert_allclose(inconel.capacity_at(T), 360.56 + 0.2621 * T - 4e-5 * T**2, rtol=0.02)
+    titanium = ti_6al_4v()
+    cold, hot = np.array([298.0, 500, 873, 1200]), np.array([1300.0, 1500, 1800])
+    np.testing.assert_allclose(titanium.capacity_at(cold), 483.04 + 0.215 * cold, rtol=0.01)
+    np.testing.assert_allclose(titanium.capacity_at(hot), 412.70 + 0.180 * hot, rtol=0.01)
+    np.testing.assert_allclose(titanium.conductivity_at([298, 673, 1173, 1573, 1973]), [7, 11.35, 20.2, 23.7, 34.6])
+    steel = steel_316l()
+    np.testing.assert_allclose(steel.conductivity_at(T), 100 * (0.09248 + 1.571e-4 * T), rtol=1e-12)
+    np.testing.assert_allclose(steel.capacity_at(T), 4184 * (0.1097 + 3.174e-5 * T), rtol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -44,6 +60,10 @@ def test_between_and_beyond_the_entries():
         ({"absorptivity": -0.1}, "absorptivity of Inconel 718"),
         ({"latent_heat": -1.0}, "latent_heat of Inconel 718"),
         ({"liquidus": 1500.0}, "solidus of Inconel 718 must be below"),
+        ({"liquidus": 1e30}, "liquidus of Inconel 718 must be at most 100000"),
+        ({"density": 10**400}, "density of Inconel 718 must be a number"),
+        ({"density": True}, "density of Inconel 718 must be a number"),
+        ({"name": None}, "name of a material is text, not NoneType"),
     ],
 )
 def test_what_no_material_has_is_refused(change, message):

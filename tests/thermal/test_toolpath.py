@@ -174,6 +174,20 @@ def test_a_full_circle_and_the_longer_way_round():
         ("G1 X5 G4 P5", "in one line"),
         ("G1 X٣", "not letters with a number each"),
         ("hello", "not letters with a number each"),
+        ("G1 X5 A90", "A is not known here"),
+        ("G1 X5 M8 A90", "A is not known here"),
+        ("G1 X5 I3 J2", "I is not known here"),
+        ("G2 X5 Y5 K1", "K is not known here"),
+        ("G2 X5 R9 I1 J1", "a centre, I and J, or a radius R, not both"),
+        ("X5 P3", "P is not known here"),
+        ("G4 X2", "X is not known here"),
+        ("T1", "T is not known here"),
+        ("G92", "G92 needs E"),
+        ("G28", "G28 is not known after the first move"),
+        ("G18", "G18 is not known"),
+        ("G93", "G93 is not known"),
+        ("G90.1", "G90.1 is not known"),
+        ("/G1 X5", "not letters with a number each"),
     ],
 )
 def test_broken_gcode_names_the_line(line, message):
@@ -198,6 +212,34 @@ def test_a_line_with_modes_still_moves_and_still_sets_the_power():
     path = from_gcode("M3 S100\nG1 X1 F600\nG90 X2\nM5 X3\nG54 M3 S50\nX4\nM204 S900 X7\n")
     np.testing.assert_allclose(path.points[:, 0], [0.0, 1e-3, 2e-3, 3e-3, 4e-3])
     np.testing.assert_allclose(path.on, [1.0, 1.0, 0.0, 0.5, 0.0])
+
+
+def test_gcode_with_what_else_files_have_in_them():
+    text = """%
+O1000 (a program; with a name)
+N5 G28 X Y
+G29
+T0
+M6 T2
+N10 G21 G17 G91.1 G64 P0.01 (one; two) ; three (
+M106 P1 S255 F3
+m3 s50
+N20 G4 S2
+G1 X1 F600
+M5
+M30
+G1 X99 Y99 A3
+"""
+    path = from_gcode(text)
+    np.testing.assert_allclose(path.points[:, 0], [0.0, 0.0, 1e-3])
+    np.testing.assert_allclose(path.times, [0.0, 2.0, 2.1])
+    np.testing.assert_array_equal(path.on, [1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(path.lines, [10, 11, 11])
+
+
+def test_a_laser_of_no_given_strength_is_as_strong_as_the_strongest():
+    path = from_gcode("M3\nG1 X1 F600\nS200\nG1 X2\nS100\nG1 X3\n")
+    np.testing.assert_allclose(path.on, [1.0, 1.0, 0.5, 0.0])
 
 
 @pytest.mark.parametrize("change", [{"travel": 0}, {"travel": "a"}, {"tolerance": 0}, {"tolerance": float("nan")}])
@@ -241,6 +283,13 @@ ENDS = [(0, 0, 0), (1, 0, 0)]
         (lambda: follow(ENDS, speed=1.0).then(follow(ENDS, speed=1.0), pause=float("nan")), "pause must be a number"),
         (lambda: from_table([[0, 0, 0, 0, 1], [1, 1, 1, 1, 0]], unit="mm"), "unit must be a number above 0"),
         (lambda: births(None, None), "mesh must be a thermal.Mesh"),
+        (lambda: follow(ENDS, speed=1.0).check_over(None), "mesh must be a thermal.Mesh"),
+        (lambda: follow(ENDS, speed=1.0).check_over(block((1, 1, 1), (1, 1, 1)), born=[1, 2]), "born has shape"),
+        (lambda: follow(ENDS, speed=1e-320), "point 1 of the toolpath is not finite"),
+        (lambda: follow(ENDS, speed=10**400), "speed must be a number above 0, not 1000"),
+        (lambda: follow(ENDS, speed=1.0).at([0.0, np.nan]), "a time on a toolpath is not a number"),
+        (lambda: raster((0, 0), (1, 1), 0.0, spacing=0.1, speed=1.0, along=np.array(["x", "y"])), "along 'x' or 'y'"),
+        (lambda: Toolpath([0, 1], [(0, 0, 0), (1, 0, 0)], [1, 0], lines=[1.5, 2]), "lines .* 2 whole numbers"),
     ],
 )
 def test_settings_of_paths_that_cannot_be(make, message):
@@ -287,9 +336,63 @@ def test_births_that_cannot_be():
     mesh = printed(np.ones((4, 2)), 1.0, layers=1, layer=1.0, base=1.0, base_cells=1)
     with pytest.raises(PullbackError, match="element 12 is never reached by the laser, nor are 3 others"):
         births(mesh, follow([(0, 0.5, 1), (4, 0.5, 1)], speed=1.0))
-    with pytest.raises(PullbackError, match=r"outside the part: point 1 of the toolpath"):
+    with pytest.raises(PullbackError, match=r"outside the part: piece 0 .* from 4 s on, at \(4\.0\d*, 0\.5, 1\.0\) m"):
         births(mesh, follow([(0, 0.5, 1), (5, 0.5, 1)], speed=1.0))
     outside_but_off = follow(
         [(0, 0.5, 1), (4, 0.5, 1), (9, 9, 1), (4, 1.5, 1), (0, 1.5, 1)], speed=1.0, on=[1, 0, 0, 1, 0]
     )
     assert np.all(np.isfinite(births(mesh, outside_but_off)[8:]))
+
+
+# --- material under the laser -----------------------------------------------------------------------------------------
+
+
+def hollow():
+    """A frame of 8 × 8 cells, two layers of 1 mm, on a plate; its hole is 6 × 6 mm."""
+    return printed(frame(8, 8), 1e-3, layers=2, layer=1e-3, base=1e-3, base_cells=1)
+
+
+def test_a_laser_over_a_hole_is_refused_with_piece_and_place():
+    mesh = hollow()
+    across = [(0.5e-3, 0.5e-3, 1e-3), (0.5e-3, 4e-3, 1e-3), (7.5e-3, 4e-3, 1e-3)]
+    with pytest.raises(PullbackError, match=r"piece 1 of the toolpath .point 1 to 2. has no element under it") as error:
+        follow(across, speed=1e-3).check_over(mesh)
+    # A quarter of a cell beyond the wall, which ends at 1 mm: 0.75 mm along the piece, after 3.5 s.
+    assert "from 4.25 s on, at (0.00125, 0.004, 0.001) m" in str(error.value)
+    over_the_plate = follow([(x, y, 0.0) for x, y, _ in across], speed=1e-3)
+    assert over_the_plate.check_over(mesh) is over_the_plate
+    off = follow([*across[:2], (1e-3, 4e-3, 1e-3), (7e-3, 4e-3, 1e-3), across[2]], speed=1e-3, on=[1, 1, 0, 1, 0])
+    assert off.check_over(mesh) is off
+
+
+def test_gcode_travels_over_a_hole_and_names_the_line_that_does_not():
+    mesh = hollow()
+    text = "G0 X0.5 Y4 Z1 F600\nM3 S1\nG1 X1\n{} X7\nG1 X7.5\n"
+    assert from_gcode(text.format("G0")).check_over(mesh).duration > 0
+    with pytest.raises(PullbackError, match="line 4 of the toolpath's file has no element under it from"):
+        from_gcode(text.format("G1")).check_over(mesh)
+    printer = "M83\nG0 X0.5 Y4 Z1 F600\nG1 X1 E1\nG1 X7{}\nG1 X7.5 E1\n"
+    assert from_gcode(printer.format("")).check_over(mesh).duration > 0
+    with pytest.raises(PullbackError, match="line 4 "):
+        from_gcode(printer.format(" E1")).check_over(mesh)
+
+
+def test_a_pause_over_a_hole_and_elements_that_are_never_born():
+    mesh = hollow()
+    pause = Toolpath([0.0, 1.0], [[4e-3, 4e-3, 2e-3]] * 2, [1.0, 0.0])
+    with pytest.raises(PullbackError, match=r"piece 0 .* from 0 s on, at \(0.004, 0.004, 0.002\) m"):
+        pause.check_over(mesh)
+    with pytest.raises(PullbackError, match="piece 0"):
+        births(mesh, pause)
+    wall = Toolpath([0.0, 1.0], [[0.5e-3, 4e-3, 2e-3]] * 2, [1.0, 0.0])
+    wall.check_over(mesh)
+    born = np.where(mesh.centres[:, 2] > 1e-3, np.inf, -np.inf)
+    with pytest.raises(PullbackError, match="piece 0"):
+        wall.check_over(mesh, born=born)
+
+
+def test_tables_name_their_lines_too(tmp_path):
+    rows = "time,x,y,z,on\n0,0.5,0.5,1,1\n# across\n1,0.5,4,1,1\n2,7.5,4,1,0\n"
+    (tmp_path / "a.csv").write_text(rows)
+    with pytest.raises(PullbackError, match="line 4 of the toolpath's file"):
+        from_table(tmp_path / "a.csv", unit=1e-3).check_over(hollow())

@@ -46,6 +46,11 @@ def test_what_cannot_be_written(tmp_path, wall):
         write_vtk(tmp_path / "part.pvd", mesh, [1, 0], fine)
     with pytest.raises(PullbackError, match="times cannot be read"):
         write_vtk(tmp_path / "part.pvd", mesh, ["a", "b"], fine)
+    for path, part in ((None, mesh), (tmp_path / "part.pvd", None)):
+        with pytest.raises(PullbackError, match="must be"):
+            write_vtk(path, part, [0, 1], fine)
+    with pytest.raises(PullbackError, match="birth of element 0 is not a number"):
+        write_vtk(tmp_path / "part.pvd", mesh, [0, 1], fine, born=np.full(len(mesh.elements), np.nan))
     with pytest.raises(PullbackError, match="cannot write"):
         write_vtk(tmp_path / "nowhere" / "part.pvd", mesh, [0, 1], fine)
     with pytest.raises(PullbackError, match="no element is there"):

@@ -16,8 +16,9 @@ def check_precision(dtype) -> str:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except TypeError:
         name = dtype
-    if name not in PRECISIONS:
-        raise PullbackError(f"dtype {name!r} is not supported: use 'float64' or 'float32'")
+    if not isinstance(name, str) or name not in PRECISIONS:
+        text = " ".join(repr(name).split())
+        raise PullbackError(f"dtype {text} is not supported: use 'float64' or 'float32'")
     return name
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
-from pullback.rollout import Run
+from pullback.rollout import Run, checkpoint_levels
 from pullback.rollout import rollout as roll
 
 COPIED_LATER = 100 * 1024  # [bytes] arrays from this size on JAX hands to a callback by way of another of its threads
@@ -29,7 +29,7 @@ def rollout(
     v0: jax.Array,
     controls: jax.Array,
     params: Mapping | None = None,
-    checkpoint_every: int = 1,
+    checkpoint_every: int | str | tuple[int, ...] = 1,
 ) -> tuple[jax.Array, jax.Array]:
     """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
 
@@ -42,10 +42,9 @@ def rollout(
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Their gradients
                take time, wanted or not: constants are better set in ``system.params``.
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again on the way back; the gradient is the same in about 1/k of the memory.
+               are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
+               as in :func:`pullback.rollout`.
     """
-    if not isinstance(checkpoint_every, int | np.integer) or checkpoint_every < 1:
-        raise PullbackError(f"checkpoint_every must be a whole number of at least 1, not {checkpoint_every!r}")
     if system.dtype == "float64" and not jax.config.jax_enable_x64:
         raise PullbackError(
             "the System is float64, but JAX is limited to float32: call "
@@ -57,7 +56,8 @@ def rollout(
     controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
     known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
     params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
-    return _rollout(system, int(checkpoint_every), q0, v0, controls, params)
+    levels = checkpoint_levels(checkpoint_every, controls.shape[0])
+    return _rollout(system, levels, q0, v0, controls, params)
 
 
 def step(
@@ -73,28 +73,28 @@ def step(
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _rollout(system, every, q0, v0, controls, params):
-    q, v, _version = _forward(system, every, q0, v0, controls, params)
+def _rollout(system, levels, q0, v0, controls, params):
+    q, v, _version = _forward(system, levels, q0, v0, controls, params)
     return q, v
 
 
-def _forward(system, every, q0, v0, controls, params):
+def _forward(system, levels, q0, v0, controls, params):
     """Kept states, and which version of the System's own parameters made them."""
-    rows = 1 + -(-controls.shape[0] // every)
+    rows = 1 + -(-controls.shape[0] // levels[0])
     shapes = tuple(jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for x in (q0, v0))
     version = jax.ShapeDtypeStruct((), np.int32)
-    return _call(_Forward(system, every), (*shapes, version), q0, v0, controls, params)
+    return _call(_Forward(system, levels), (*shapes, version), q0, v0, controls, params)
 
 
-def _rollout_fwd(system, every, q0, v0, controls, params):
-    q, v, version = _forward(system, every, q0, v0, controls, params)
+def _rollout_fwd(system, levels, q0, v0, controls, params):
+    q, v, version = _forward(system, levels, q0, v0, controls, params)
     return (q, v), (q, v, controls, params, version)
 
 
-def _rollout_bwd(system, every, kept, bars):
+def _rollout_bwd(system, levels, kept, bars):
     q, v, controls, params, version = kept
     shapes = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (q[0], v[0], controls, params))
-    return _call(_Backward(system, every), shapes, q, v, controls, params, version, *bars)
+    return _call(_Backward(system, levels), shapes, q, v, controls, params, version, *bars)
 
 
 _rollout.defvjp(_rollout_fwd, _rollout_bwd)
@@ -124,21 +124,21 @@ def _would_hang() -> bool:
 @dataclass(frozen=True)
 class _Forward:
     system: System
-    every: int
+    levels: tuple[int, ...]
 
     def __call__(self, q0, v0, controls, params):
         q0, v0, controls = (np.asarray(x) for x in (q0, v0, controls))
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
             start = self.system.state_type(q0, v0)
-            run = roll(self.system, start, controls, checkpoint_every=self.every, params=params)
+            run = roll(self.system, start, controls, checkpoint_every=self.levels, params=params)
             return *(to_numpy(x) for x in run.states), np.int32(_version_of(self.system))
 
 
 @dataclass(frozen=True)
 class _Backward:
     system: System
-    every: int
+    levels: tuple[int, ...]
 
     def __call__(self, q, v, controls, params, version, q_bar, v_bar):
         if int(version) != _version_of(self.system):
@@ -150,7 +150,7 @@ class _Backward:
         params = {name: np.asarray(x) for name, x in params.items()}
         with _one_at_a_time:
             kept = self.system.state_type(q, v)
-            run = Run(self.system, kept, controls, self.every, params)
+            run = Run(self.system, kept, controls, self.levels, params)
             given = {f"{name}_bar": bar for name, bar in zip(kept._fields, (q_bar, v_bar), strict=True)}
             bars = run.pullback(**given, wants_params=bool(params))
             params_bar = {

@@ -232,6 +232,79 @@ def conduct(g: Part, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real), e
 
 
 @wp.func(inline=True)
+def slot_after(g: Part, live: int, first: int, i: int):
+    """The slot after those of a node's elements that are there; ``first`` is one of them, or the first of all."""
+    j = int(first)
+    while j < g.node_first[i + 1] and g.slot_element[j] < live:
+        j += 1
+    return j
+
+
+@wp.func(inline=True)
+def gather(g: Part, slots: wp.array2d(dtype=real), live: int, i: int, world: int):
+    """What a node's elements that are there have in their slots, in all; and the slot after them."""
+    j = g.node_first[i]
+    total = real(0.0)
+    while j < g.node_first[i + 1] and g.slot_element[j] < live:
+        total += slots[world, j]
+        j += 1
+    return total, j
+
+
+@wp.func(inline=True)
+def losses(m: Law, T: real, world: int):
+    """Through an exposed face [W/m²]."""
+    ambient = m.scalars[world, AMBIENT]
+    fourth = T * T * T * T - ambient * ambient * ambient * ambient
+    return m.scalars[world, CONVECTION] * (T - ambient) + STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY] * fourth
+
+
+@wp.func(inline=True)
+def losses_slope(m: Law, T: real, world: int):
+    """By the temperature on one side or, with the other sign, the other [W/m²/K]."""
+    return m.scalars[world, CONVECTION] + real(4.0) * STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY] * T * T * T
+
+
+@wp.func(inline=True)
+def losses_adjoint(m: Law, bar: LawBar, place: int, T: real, weight: real, world: int):
+    """Of -weight·losses, by the parameters."""
+    ambient = m.scalars[world, AMBIENT]
+    fourth = T * T * T * T - ambient * ambient * ambient * ambient
+    bar.scalars[place, CONVECTION] -= wp.float64(weight * (T - ambient))
+    bar.scalars[place, EMISSIVITY] -= wp.float64(weight * STEFAN_BOLTZMANN * fourth)
+    bar.scalars[place, AMBIENT] += wp.float64(weight * losses_slope(m, ambient, world))
+
+
+@wp.func(inline=True)
+def potential_adjoint(bar: LawBar, place: int, p: int, x: real, weight: real):
+    """Of weight·theta, by the conductivity, at x on a piece."""
+    bar.conductivity[place, p] += wide4(
+        wp.float64(weight),
+        wp.float64(weight * x),
+        wp.float64(weight * x * x * real(0.5)),
+        wp.float64(weight * x * x * x / real(3.0)),
+    )
+
+
+@wp.func(inline=True)
+def stored_adjoint(m: Law, bar: LawBar, place: int, T: real, after: real, new: real, weight: real, world: int):
+    """Of -weight·(H(after) - H(T) - new (H(ambient) - H(T))), by the parameters; ``new`` is the share just born.
+
+    That is what a node takes up in a step, for each unit of its mass.
+    """
+    ambient = m.scalars[world, AMBIENT]
+    taken = enthalpy_difference(m, T, after, world)
+    enthalpy_difference_adjoint(m, bar, place, T, after, -weight, world)
+    if new > real(0.0):
+        taken -= new * enthalpy_difference(m, T, ambient, world)
+        enthalpy_difference_adjoint(m, bar, place, T, ambient, weight * new, world)
+        p = piece_of(m, ambient)
+        there = capacity_at(m.capacity[world, p], ambient - m.anchor[p])
+        bar.scalars[place, AMBIENT] += wp.float64(weight * new * there)
+    bar.scalars[place, DENSITY] -= wp.float64(weight * taken / m.scalars[world, DENSITY])
+
+
+@wp.func(inline=True)
 def is_near(g: Part, beam: Beam, i: int):
     """Whether the beam reaches the faces of a node. One without power does: its gradient by the power is not zero."""
     place = g.node_place[i]
@@ -291,29 +364,19 @@ def advance(
     world: int,
 ):
     """The temperature of a node one step on."""
-    j = g.node_first[i]
-    end = g.node_first[i + 1]
-    heat = real(0.0)
-    while j < end and g.slot_element[j] < live:
-        heat += slots[world, j]
-        j += 1
-    before = j
-    while j < end and g.slot_element[j] < live_next:
-        j += 1
+    heat, before = gather(g, slots, live, i, world)
+    j = slot_after(g, live_next, before, i)
     volume = g.volume[j + i]
     after = T
     if volume > real(0.0):
-        ambient = m.scalars[world, AMBIENT]
         area = g.area[before + i]
         if area > real(0.0):
-            fourth = T * T * T * T - ambient * ambient * ambient * ambient
-            loss = m.scalars[world, CONVECTION] * (T - ambient)
-            heat -= area * (loss + STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY] * fourth)
+            heat -= area * losses(m, T, world)
             if is_near(g, beam, i):
                 heat += beam_on(g, beam, live, i)
         energy = dt * heat / m.scalars[world, DENSITY]
         if j > before:
-            energy += (volume - g.volume[before + i]) * enthalpy_difference(m, T, ambient, world)
+            energy += (volume - g.volume[before + i]) * enthalpy_difference(m, T, m.scalars[world, AMBIENT], world)
         after = warmed(m, T, energy / volume, world)
     return after
 
@@ -321,11 +384,7 @@ def advance(
 @wp.func(inline=True)
 def flow_bar_of(g: Part, m: Law, live_next: int, dt: real, after: real, after_bar: real, i: int, world: int):
     """Cotangent of the heat that flows into a node in a step, from that of its temperature after it."""
-    j = g.node_first[i]
-    end = g.node_first[i + 1]
-    while j < end and g.slot_element[j] < live_next:
-        j += 1
-    volume = g.volume[j + i]
+    volume = g.volume[slot_after(g, live_next, g.node_first[i], i) + i]
     result = real(0.0)
     if volume > real(0.0):
         p = piece_of(m, after)
@@ -356,56 +415,24 @@ def retreat(
     wants_params: int,
 ):
     """The cotangent of a node's temperature before a step. ``slots`` hold -K flow_bar; ``place`` is where sums go."""
-    j = g.node_first[i]
-    end = g.node_first[i + 1]
-    theta_bar = real(0.0)
-    while j < end and g.slot_element[j] < live:
-        theta_bar += slots[world, j]
-        j += 1
-    before = j
-    while j < end and g.slot_element[j] < live_next:
-        j += 1
-    volume = g.volume[j + i]
+    theta_bar, before = gather(g, slots, live, i, world)
+    volume = g.volume[slot_after(g, live_next, before, i) + i]
     T_bar = after_bar
     if volume > real(0.0):
-        density = m.scalars[world, DENSITY]
-        ambient = m.scalars[world, AMBIENT]
-        old = g.volume[before + i]
-        lam = flow_bar * density * volume / dt  # after_bar / c(after)
+        old = g.volume[before + i] / volume
+        lam = flow_bar * m.scalars[world, DENSITY] * volume / dt  # after_bar / c(after)
         p = piece_of(m, T)
         x = T - m.anchor[p]
-        c = m.capacity[world, p]
-        k = m.conductivity[world, p]
-        T_bar = lam * capacity_at(c, x) * old / volume + conductivity_at(k, x) * theta_bar
-        area = g.area[before + i]
-        if area > real(0.0):
-            h = m.scalars[world, CONVECTION]
-            radiation = STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY]
-            weight = flow_bar * area
-            T_bar -= weight * (h + real(4.0) * radiation * T * T * T)
+        T_bar = lam * capacity_at(m.capacity[world, p], x) * old
+        T_bar += conductivity_at(m.conductivity[world, p], x) * theta_bar
+        weight = flow_bar * g.area[before + i]
+        if g.area[before + i] > real(0.0):
+            T_bar -= weight * losses_slope(m, T, world)
             if is_near(g, beam, i):
                 beam_bar[beam_row, world] += beam_on_adjoint(g, beam, live, i, flow_bar)
             if wants_params == 1:
-                fourth = T * T * T * T - ambient * ambient * ambient * ambient
-                slope = h + real(4.0) * radiation * ambient * ambient * ambient
-                bar.scalars[place, CONVECTION] -= wp.float64(weight * (T - ambient))
-                bar.scalars[place, EMISSIVITY] -= wp.float64(weight * STEFAN_BOLTZMANN * fourth)
-                bar.scalars[place, AMBIENT] += wp.float64(weight * slope)
+                losses_adjoint(m, bar, place, T, weight, world)
         if wants_params == 1:
-            bar.conductivity[place, p] += wide4(
-                wp.float64(theta_bar),
-                wp.float64(theta_bar * x),
-                wp.float64(theta_bar * x * x * real(0.5)),
-                wp.float64(theta_bar * x * x * x / real(3.0)),
-            )
-            taken = enthalpy_difference(m, T, after, world)
-            enthalpy_difference_adjoint(m, bar, place, T, after, -lam, world)
-            if j > before:
-                share = real(1.0) - old / volume
-                taken -= share * enthalpy_difference(m, T, ambient, world)
-                enthalpy_difference_adjoint(m, bar, place, T, ambient, lam * share, world)
-                p = piece_of(m, ambient)
-                there = capacity_at(m.capacity[world, p], ambient - m.anchor[p])
-                bar.scalars[place, AMBIENT] += wp.float64(lam * share * there)
-            bar.scalars[place, DENSITY] -= wp.float64(lam * taken / density)
+            potential_adjoint(bar, place, p, x, theta_bar)
+            stored_adjoint(m, bar, place, T, after, real(1.0) - old, lam, world)
     return T_bar

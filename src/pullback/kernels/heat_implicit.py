@@ -15,10 +15,7 @@ import warp as wp
 
 from .heat import (
     AMBIENT,
-    CONVECTION,
     DENSITY,
-    EMISSIVITY,
-    STEFAN_BOLTZMANN,
     Beam,
     Law,
     LawBar,
@@ -29,11 +26,16 @@ from .heat import (
     conduct,
     conductivity_at,
     enthalpy_difference,
-    enthalpy_difference_adjoint,
+    gather,
     is_near,
+    losses,
+    losses_adjoint,
+    losses_slope,
     piece_of,
     potential,
-    wide4,
+    potential_adjoint,
+    slot_after,
+    stored_adjoint,
 )
 from .heat_cores import BLOCK, Crew, Share, meet, total
 from .scalar import real
@@ -44,7 +46,7 @@ BALANCED = wp.constant(wp.float64(3e-6 if SINGLE else 3e-14))
 # How far conjugate gradients go for a step of Newton's, and for a gradient, against where they start. [1]
 ROUGHLY = wp.constant(wp.float64(1e-4 if SINGLE else 1e-8))
 CLOSELY = wp.constant(wp.float64(1e-6 if SINGLE else 1e-13))
-NEWTON_STEPS = wp.constant(60)  # with the halved ones
+NEWTON_STEPS = wp.constant(400)  # with the halved ones; some are enough but where latent heat is spread over 1 K
 HALVED = wp.constant(real(1e-3))  # shorter steps are taken as they are
 MOST_ITERATIONS = wp.constant(4000)  # of conjugate gradients
 HEALTHY = wp.constant(-1)
@@ -68,10 +70,7 @@ class Work:
 @wp.func(inline=True)
 def linearise(g: Part, m: Law, w: Work, live_next: int, dt: real, T: real, i: int, world: int):
     """The diagonal of B at a temperature. Returns where the node's tables are, and 0 for one that is not there."""
-    j = g.node_first[i]
-    end = g.node_first[i + 1]
-    while j < end and g.slot_element[j] < live_next:
-        j += 1
+    j = slot_after(g, live_next, g.node_first[i], i)
     diagonal = real(1.0)
     whole = real(1.0)
     k = real(1.0)
@@ -80,8 +79,7 @@ def linearise(g: Part, m: Law, w: Work, live_next: int, dt: real, T: real, i: in
         x = T - m.anchor[p]
         k = conductivity_at(m.conductivity[world, p], x)
         c = capacity_at(m.capacity[world, p], x)
-        radiation = STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY]
-        loss = g.area[j + i] * (m.scalars[world, CONVECTION] + real(4.0) * radiation * T * T * T)
+        loss = g.area[j + i] * losses_slope(m, T, world)
         diagonal = (m.scalars[world, DENSITY] * g.volume[j + i] * c + dt * loss) / k
         whole = diagonal + dt * g.self_stiffness[j + i]
     w.diagonal[world, i] = diagonal
@@ -95,28 +93,35 @@ def imbalance(
     g: Part, m: Law, w: Work, beam: Beam, live: int, live_next: int, dt: real, T: real, after: real, i: int, world: int
 ):
     """R of a node that is there; w.slots hold -K theta(T')."""
-    j = g.node_first[i]
-    end = g.node_first[i + 1]
-    before = j
-    heat = real(0.0)
-    while j < end and g.slot_element[j] < live_next:
-        heat += w.slots[world, j]
-        if g.slot_element[j] < live:
-            before = j + 1
-        j += 1
-    ambient = m.scalars[world, AMBIENT]
+    heat, j = gather(g, w.slots, live_next, i, world)
+    before = slot_after(g, live, g.node_first[i], i)
     area = g.area[j + i]
     if area > real(0.0):
-        fourth = after * after * after * after - ambient * ambient * ambient * ambient
-        loss = m.scalars[world, CONVECTION] * (after - ambient)
-        heat -= area * (loss + STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY] * fourth)
+        heat -= area * losses(m, after, world)
         if is_near(g, beam, i):
             heat += beam_on(g, beam, live_next, i)
     volume = g.volume[j + i]
     taken = volume * enthalpy_difference(m, T, after, world)
     if j > before:
-        taken -= (volume - g.volume[before + i]) * enthalpy_difference(m, T, ambient, world)
+        taken -= (volume - g.volume[before + i]) * enthalpy_difference(m, T, m.scalars[world, AMBIENT], world)
     return m.scalars[world, DENSITY] * taken - dt * heat
+
+
+@wp.func(inline=True)
+def conduct_share(
+    g: Part,
+    crew: Crew,
+    count: int,
+    x: wp.array2d(dtype=real),
+    slots: wp.array2d(dtype=real),
+    meetings: int,
+    world: int,
+):
+    """slots = -K x of all elements that are there, one core's share. Meets once; returns the meetings so far."""
+    for e in range(count * crew.core / crew.cores, count * (crew.core + 1) / crew.cores):
+        conduct(g, x, slots, e, world)
+    meet(crew.arrived, crew.cores, meetings + 1)
+    return meetings + 1
 
 
 @wp.func(inline=True)
@@ -143,19 +148,12 @@ def conjugate_gradients(
     iterations = int(0)
     while size > enough and iterations < MOST_ITERATIONS:
         iterations += 1
-        for e in range(count * crew.core / crew.cores, count * (crew.core + 1) / crew.cores):
-            conduct(g, w.direction, w.slots, e, world)
-        meeting += 1
-        meet(crew.arrived, crew.cores, meeting)
+        meeting = conduct_share(g, crew, count, w.direction, w.slots, meeting, world)
         mine = wp.float64(0.0)
         for block in range(crew.core * crew.block, n, crew.cores * crew.block):
             for i in range(block, wp.min(block + crew.block, n)):
                 p = w.direction[world, i]
-                flow = real(0.0)
-                j = g.node_first[i]
-                while j < g.node_first[i + 1] and g.slot_element[j] < count:
-                    flow += w.slots[world, j]
-                    j += 1
+                flow, _j = gather(g, w.slots, count, i, world)
                 image = w.diagonal[world, i] * p - dt * flow
                 w.image[world, i] = image
                 mine += wp.float64(p * image)
@@ -216,10 +214,7 @@ def newton(
                 w.direction[world, i] = potential(m, trial, world)
         meeting += 1
         meet(crew.arrived, crew.cores, meeting)
-        for e in range(count * crew.core / crew.cores, count * (crew.core + 1) / crew.cores):
-            conduct(g, w.direction, w.slots, e, world)
-        meeting += 1
-        meet(crew.arrived, crew.cores, meeting)
+        meeting = conduct_share(g, crew, count, w.direction, w.slots, meeting, world)
         slope = wp.float64(0.0)
         for block in range(crew.core * crew.block, n, crew.cores * crew.block):
             for i in range(block, wp.min(block + crew.block, n)):
@@ -277,55 +272,26 @@ def retreat_implicitly(
     wants_params: int,
 ):
     """The cotangent of a node's temperature before a step. w.move is mu, w.slots hold -K dt mu."""
-    j = g.node_first[i]
-    end = g.node_first[i + 1]
-    before = j
-    theta_bar = real(0.0)
-    while j < end and g.slot_element[j] < live_next:
-        theta_bar += w.slots[world, j]
-        if g.slot_element[j] < live:
-            before = j + 1
-        j += 1
+    theta_bar, j = gather(g, w.slots, live_next, i, world)
+    before = slot_after(g, live, g.node_first[i], i)
     T_bar = after_bar
     if j > g.node_first[i]:
-        density = m.scalars[world, DENSITY]
-        ambient = m.scalars[world, AMBIENT]
         volume = g.volume[j + i]
-        new = volume - g.volume[before + i]
+        old = g.volume[before + i] / volume
         mu = w.move[world, i]
+        lam = mu * m.scalars[world, DENSITY] * volume
         p = piece_of(m, T)
-        c = capacity_at(m.capacity[world, p], T - m.anchor[p])
-        T_bar = mu * density * g.volume[before + i] * c
+        T_bar = lam * old * capacity_at(m.capacity[world, p], T - m.anchor[p])
         area = g.area[j + i]
         if area > real(0.0):
             if is_near(g, beam, i):
                 beam_bar[beam_row, world] += beam_on_adjoint(g, beam, live_next, i, dt * mu)
             if wants_params == 1:
-                weight = dt * mu * area
-                fourth = after * after * after * after - ambient * ambient * ambient * ambient
-                radiation = STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY]
-                slope = m.scalars[world, CONVECTION] + real(4.0) * radiation * ambient * ambient * ambient
-                bar.scalars[place, CONVECTION] -= wp.float64(weight * (after - ambient))
-                bar.scalars[place, EMISSIVITY] -= wp.float64(weight * STEFAN_BOLTZMANN * fourth)
-                bar.scalars[place, AMBIENT] += wp.float64(weight * slope)
+                losses_adjoint(m, bar, place, after, dt * mu * area, world)
         if wants_params == 1:
             p = piece_of(m, after)
-            x = after - m.anchor[p]
-            bar.conductivity[place, p] += wide4(
-                wp.float64(theta_bar),
-                wp.float64(theta_bar * x),
-                wp.float64(theta_bar * x * x * real(0.5)),
-                wp.float64(theta_bar * x * x * x / real(3.0)),
-            )
-            taken = volume * enthalpy_difference(m, T, after, world)
-            enthalpy_difference_adjoint(m, bar, place, T, after, -mu * density * volume, world)
-            if j > before:
-                taken -= new * enthalpy_difference(m, T, ambient, world)
-                enthalpy_difference_adjoint(m, bar, place, T, ambient, mu * density * new, world)
-                p = piece_of(m, ambient)
-                there = capacity_at(m.capacity[world, p], ambient - m.anchor[p])
-                bar.scalars[place, AMBIENT] += wp.float64(mu * density * new * there)
-            bar.scalars[place, DENSITY] -= wp.float64(mu * taken)
+            potential_adjoint(bar, place, p, after - m.anchor[p], theta_bar)
+            stored_adjoint(m, bar, place, T, after, real(1.0) - old, lam, world)
     return T_bar
 
 
@@ -440,10 +406,7 @@ def roll_back(
                     w.direction[world, i] = dt * w.move[world, i]
             meeting += 1
             meet(crew.arrived, crew.cores, meeting)
-            for e in range(count * crew.core / crew.cores, count * (crew.core + 1) / crew.cores):
-                conduct(g, w.direction, w.slots, e, world)
-            meeting += 1
-            meet(crew.arrived, crew.cores, meeting)
+            meeting = conduct_share(g, crew, count, w.direction, w.slots, meeting, world)
             for block in range(crew.core * crew.block, n, crew.cores * crew.block):
                 for i in range(block, wp.min(block + crew.block, n)):
                     T_bar = retreat_implicitly(

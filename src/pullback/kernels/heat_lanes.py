@@ -11,6 +11,26 @@ from .heat_cores import BLOCK, Share, meet
 from .scalar import real
 
 
+@wp.func(inline=True)
+def conduct_share(
+    g: Part,
+    share: Share,
+    live: wp.array2d(dtype=int),
+    t: int,
+    x: wp.array2d(dtype=real),
+    slots: wp.array2d(dtype=real),
+    meetings: int,
+):
+    """slots = -K x in step t, this core's share, between two meetings. Returns the meetings so far."""
+    meet(share.arrived, share.cores, meetings + 1)
+    for world in range(share.first_world, share.end_world):
+        count = live[t, world]
+        for e in range(count * share.core / share.cores, count * (share.core + 1) / share.cores):
+            conduct(g, x, slots, e, world)
+    meet(share.arrived, share.cores, meetings + 2)
+    return meetings + 2
+
+
 @wp.kernel(enable_backward=False)
 def roll(
     g: Part,
@@ -42,14 +62,7 @@ def roll(
         row = int(0)
         if (t + 1) % keep_every == 0 or t + 1 == steps:
             row = t / keep_every + 1
-        meeting += 1
-        meet(share.arrived, share.cores, meeting)
-        for world in range(share.first_world, share.end_world):
-            count = live[t, world]
-            for e in range(count * share.core / share.cores, count * (share.core + 1) / share.cores):
-                conduct(g, theta, slots, e, world)
-        meeting += 1
-        meet(share.arrived, share.cores, meeting)
+        meeting = conduct_share(g, share, live, t, theta, slots, meeting)
         for world in range(share.first_world, share.end_world):
             beam = beams[t, world]
             for block in range(share.core * BLOCK, n, share.cores * BLOCK):
@@ -96,14 +109,7 @@ def roll_back(
                 )
     for back in range(end - first):
         t = end - 1 - back
-        meeting += 1
-        meet(share.arrived, share.cores, meeting)
-        for world in range(share.first_world, share.end_world):
-            count = live[t, world]
-            for e in range(count * share.core / share.cores, count * (share.core + 1) / share.cores):
-                conduct(g, flow_bar, slots, e, world)
-        meeting += 1
-        meet(share.arrived, share.cores, meeting)
+        meeting = conduct_share(g, share, live, t, flow_bar, slots, meeting)
         for world in range(share.first_world, share.end_world):
             beam = beams[t, world]
             for block in range(share.core * BLOCK, n, share.cores * BLOCK):

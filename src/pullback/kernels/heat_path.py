@@ -15,15 +15,23 @@ RADIUS = wp.constant(2)
 
 @wp.struct
 class Path:
-    times: wp.array(dtype=real)  # (k,) [s]
+    """Times are in double precision always: a clock that adds up thousands of steps needs the digits."""
+
+    times: wp.array(dtype=wp.float64)  # (k,) [s]
     points: wp.array(dtype=vec3)  # (k,) [m]
     velocity: wp.array(dtype=vec3)  # (k,) [m/s] of the piece that begins there, the last of none
     on: wp.array(dtype=real)  # (k,), the last zero
-    births: wp.array(dtype=real)  # (elements,) [s], rising
+    births: wp.array(dtype=wp.float64)  # (elements,) [s], rising
 
 
 @wp.func
-def count_until(sorted: wp.array(dtype=real), x: real):
+def clock(s: wp.array3d(dtype=real), t: int, world: int):
+    """The time on the path [s]: a number, and a second one for what the first has no digits for."""
+    return wp.float64(s[t, world, 0]) + wp.float64(s[t, world, 1])
+
+
+@wp.func
+def count_until(sorted: wp.array(dtype=wp.float64), x: wp.float64):
     """How many entries are not above x."""
     low = int(0)
     high = sorted.shape[0]
@@ -36,14 +44,22 @@ def count_until(sorted: wp.array(dtype=real), x: real):
     return low
 
 
+@wp.func
+def piece_at(path: Path, time: wp.float64):
+    """The piece of the path that the laser is on, the seconds since it began, and the share of power there."""
+    k = wp.max(count_until(path.times, time) - 1, 0)
+    since = wp.max(time - path.times[k], wp.float64(0.0))
+    return k, real(since), wp.where(time >= path.times[0], path.on[k], real(0.0))
+
+
 @wp.kernel(enable_backward=False)
 def trace(
     path: Path,
     scalars: wp.array2d(dtype=real),
     controls: wp.array3d(dtype=real),
     first: int,
-    dt: real,
-    s: wp.array2d(dtype=real),
+    dt: wp.float64,
+    s: wp.array3d(dtype=real),
     beams: wp.array2d(dtype=Beam),
     live: wp.array2d(dtype=int),
 ):
@@ -52,16 +68,14 @@ def trace(
     The beam of a step is that of its middle.
     """
     world = wp.tid()
-    progress = s[0, world]
     for t in range(beams.shape[0]):
-        live[t, world] = count_until(path.births, progress)
+        now = clock(s, t, world)  # read as it was kept, so that a run that begins here goes on in the same way
+        live[t, world] = count_until(path.births, now)
         power = controls[first + t, world, POWER]
         radius = controls[first + t, world, RADIUS]
-        forward = dt * controls[first + t, world, SPEED]
-        middle = progress + real(0.5) * forward
-        k = wp.max(count_until(path.times, middle) - 1, 0)
-        place = path.points[k] + wp.max(middle - path.times[k], real(0.0)) * path.velocity[k]
-        share = wp.where(middle >= path.times[0], path.on[k], real(0.0))
+        forward = dt * wp.float64(controls[first + t, world, SPEED])
+        k, since, share = piece_at(path, now + wp.float64(0.5) * forward)
+        place = path.points[k] + since * path.velocity[k]
         sharpness = real(3.0) / (radius * radius)
         strength = scalars[world, ABSORPTIVITY] * share * power * sharpness / PI
         beams[t, world] = Beam(
@@ -72,9 +86,10 @@ def trace(
             sharpness,
             wp.where(share > real(0.0), REACH * radius, real(0.0)),
         )
-        progress += forward
-        s[t + 1, world] = progress
-    live[beams.shape[0], world] = count_until(path.births, progress)
+        after = now + forward
+        s[t + 1, world, 0] = real(after)
+        s[t + 1, world, 1] = real(after - wp.float64(real(after)))
+    live[beams.shape[0], world] = count_until(path.births, clock(s, beams.shape[0], world))
 
 
 @wp.kernel(enable_backward=False)
@@ -83,7 +98,7 @@ def trace_adjoint(
     scalars: wp.array2d(dtype=real),
     controls: wp.array3d(dtype=real),
     first: int,
-    dt: real,
+    dt: wp.float64,
     s: wp.array3d(dtype=real),
     beams_bar: wp.array3d(dtype=Beam),
     s_bar: wp.array3d(dtype=real),
@@ -94,10 +109,11 @@ def trace_adjoint(
 ):
     """``carry`` is the cotangent of s after the steps, and then before them. beams_bar: [lane, step, world], summed.
 
-    scalars_bar: [world, which]. With every_row, the states' own cotangents s_bar join on the way.
+    scalars_bar: [world, which]. With every_row, the states' own cotangents s_bar join on the way. A step depends on the
+    sum of the two numbers of s; the second of those that it makes is rounding, which nothing moves.
     """
     world = wp.tid()
-    bar = carry[world, 0]
+    bar = wp.float64(carry[world, 0])
     steps = beams_bar.shape[1]
     for back in range(steps):
         t = steps - 1 - back
@@ -106,22 +122,25 @@ def trace_adjoint(
             by_beam += beams_bar[lane, t, world]
         power = controls[first + t, world, POWER]
         radius = controls[first + t, world, RADIUS]
-        middle = s[t, world, 0] + real(0.5) * dt * controls[first + t, world, SPEED]
-        k = wp.max(count_until(path.times, middle) - 1, 0)
-        share = wp.where(middle >= path.times[0], path.on[k], real(0.0))
+        middle = clock(s, t, world) + wp.float64(0.5) * dt * wp.float64(controls[first + t, world, SPEED])
+        k, _since, share = piece_at(path, middle)
         sharpness = real(3.0) / (radius * radius)
         absorbed = scalars[world, ABSORPTIVITY]
         unit = share * sharpness / PI
         centre_bar = vec3(by_beam[1], by_beam[2], by_beam[3])
-        middle_bar = wp.where(middle >= path.times[k], wp.dot(centre_bar, path.velocity[k]), real(0.0))
+        middle_bar = wp.float64(0.0)
+        if middle >= path.times[k]:
+            middle_bar = wp.float64(wp.dot(centre_bar, path.velocity[k]))
         sharpness_bar = by_beam[4] + by_beam[0] * absorbed * share * power / PI
         controls_bar[first + t, world, POWER] = by_beam[0] * absorbed * unit
-        controls_bar[first + t, world, SPEED] = dt * (bar + real(0.5) * middle_bar)
+        controls_bar[first + t, world, SPEED] = real(dt * (bar + wp.float64(0.5) * middle_bar))
         controls_bar[first + t, world, RADIUS] = -real(2.0) * sharpness / radius * sharpness_bar
         scalars_bar[world, ABSORPTIVITY] += wp.float64(by_beam[0] * unit * power)
         for axis in range(3):
             scalars_bar[world, OFFSET + axis] += wp.float64(centre_bar[axis])
         bar += middle_bar
+        carry[world, 1] = real(bar)
         if every_row == 1:
-            bar += s_bar[t, world, 0]
-    carry[world, 0] = bar
+            carry[world, 1] = real(bar + wp.float64(s_bar[t, world, 1]))
+            bar += wp.float64(s_bar[t, world, 0])
+        carry[world, 0] = real(bar)

@@ -66,7 +66,7 @@ def checkpoint_levels(checkpoint_every, steps: int) -> tuple[int, ...]:
             f"checkpoint_every must be a whole number of at least 1, 'sqrt', or such numbers that fall, not "
             f"{checkpoint_every!r}"
         )
-    return tuple(int(k) for k in levels)
+    return tuple(min(int(k), max(steps, 1)) for k in levels)
 
 
 class Run:

@@ -17,10 +17,18 @@ from pullback.thermal.toolpath import Toolpath
 MOST_PIECES = 100_000
 WORD = re.compile(r"([A-Z])\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))")
 # Codes that move nothing and switch no laser: planes, feed modes, fans, heaters, ends of programs, tool and unit notes.
-HARMLESS = {"G17", "G40", "G49", "G54", "G80", "G94"} | {
+HARMLESS = {"G17", "G40", "G49", "G54", "G61", "G64", "G80", "G91.1", "G94"} | {
     f"M{n}" for n in (0, 1, 2, 6, 7, 8, 9, 17, 18, 30, 73, 84, 104, 105, 106, 107, 109, 110, 117, 140, 141, 190, 191,
                       201, 203, 204, 205, 220, 221, 400, 900)
 }  # fmt: skip
+# Where the machine comes from is not part of the path: it may look for its origin, and level its bed, before it.
+BEFOREHAND = ("G28", "G29")
+# Letters that the line of a move, or of modes, may have; and of codes that take others. Those of an M that is harmless
+# have meanings of their own.
+LETTERS = "XYZEFS"
+LETTERS_OF = {"G2": LETTERS + "IJR", "G3": LETTERS + "IJR", "G4": "PSF", "G64": LETTERS + "P", "G92": "XYZE"}
+# How strong a laser is that nobody gave a strength: as strong as it gets.
+FULL = math.inf
 
 
 @dataclass
@@ -38,7 +46,8 @@ class _Machine:
     strength: float | None = None
     times: list = field(default_factory=lambda: [0.0])
     points: list = field(default_factory=list)
-    on: list = field(default_factory=list)  # S of the laser, or 1, or 0; one fewer than points
+    on: list = field(default_factory=list)  # S of the laser, or FULL, or 0; one fewer than points
+    lines: list = field(default_factory=list)  # where each of these was said
 
 
 def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolerance: float = 1e-5) -> Toolpath:
@@ -47,9 +56,12 @@ def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolera
     travel:     speed of G0 [m/s]; None for that of the last F, as simple machines do
     tolerance:  how far straight pieces may be from an arc [m]
 
-    Known: G0, G1, G2, G3 (in the plane of x and y), G4, G20, G21, G90, G91, G92, M3, M4, M5, M82, M83, F, S and E. The
-    laser is on with M3 or M4, as strong as S against the largest S of the file, or on moves that feed material (E
-    rises). A line that is broken, or has a code that is not known, is an error that names it.
+    Known: G0, G1, G2, G3 (in the plane of x and y), G4 (P in milliseconds, S in seconds), G20, G21, G90, G91, G92 of E,
+    M3, M4, M5, M82, M83, F, S and E; and codes that move nothing, such as those of fans and heaters. The machine begins
+    at its origin. The laser is on with M3 or M4, as strong as S against the largest S of the file, or on moves that
+    feed material (E rises); on others, and on all of G0, it is off: they travel. M2 and M30 end the program. Comments
+    and line numbers are passed over. A line that is broken, or has a code or a letter that is not known, is an error
+    that names it.
     """
     if travel is not None:
         travel = a_number(travel, "travel")
@@ -58,15 +70,20 @@ def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolera
     machine = _Machine()
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            _execute(machine, _words(line), travel, tolerance)
+            codes = _execute(machine, _words(line), travel, tolerance)
         except PullbackError as error:
             raise PullbackError(f"line {number} of {name}: {error}: {line.strip()!r}") from None
+        machine.lines += [number] * (len(machine.on) - len(machine.lines))
+        if {"M2", "M30"} & set(codes):
+            break
     if len(machine.points) < 2:
         raise PullbackError(f"{name} moves nothing")
-    strongest = max(machine.on)
-    if strongest <= 0:
+    on = np.array(machine.on)
+    if not np.any(on > 0):
         raise PullbackError(f"{name} never switches the laser on: it needs M3 with S, or moves with E")
-    return Toolpath(machine.times, machine.points, [*(np.array(machine.on) / strongest), 0.0])
+    strongest = np.max(on, where=on < FULL, initial=0.0) or 1.0
+    on = np.where(on < FULL, on / strongest, 1.0)
+    return Toolpath(machine.times, machine.points, np.append(on, 0.0), np.array([*machine.lines, machine.lines[-1]]))
 
 
 def _text(source) -> tuple[str, str]:
@@ -83,22 +100,26 @@ def _text(source) -> tuple[str, str]:
 
 def _words(line: str) -> list[tuple[str, float]]:
     """Letters and numbers of a line, without comments, line numbers and checksums."""
-    line = re.sub(r"\([^()]*\)", " ", line.split(";")[0]).split("*")[0].strip().upper()
-    if line in ("", "%"):
+    line = re.sub(r"\([^()]*\)", " ", line).split(";")[0].split("*")[0].strip().upper()
+    line = re.sub(r"^N[0-9]+\s*", "", line)
+    if line == "" or re.fullmatch(r"%|O[0-9]+|T0", line):  # ends of the file, a program's number, the only tool
         return []
     if re.match(r"M117\b", line):  # a message for the display
         return [("M", 117.0)]
+    if re.fullmatch(r"G2[89]\b[^GM]*", line):  # the axes have no number
+        return [("G", float(line[1:3]))]
     words = [(letter, float(value)) for letter, value in WORD.findall(line)]
     if WORD.sub("", line).strip():
         raise PullbackError("not letters with a number each")
     for letter, value in words:
         if not math.isfinite(value):
             raise PullbackError(f"the number of {letter} is too large")
-    return [word for word in words if word[0] != "N"]
+    return words
 
 
-def _execute(machine: _Machine, words: list, travel: float | None, tolerance: float) -> None:
-    codes = [f"{letter}{value:g}" for letter, value in words if letter in "GM"]
+def _execute(machine: _Machine, words: list, travel: float | None, tolerance: float) -> list[str]:
+    """Does what a line says. Returns its codes."""
+    codes = [f"{letter}{value:.12g}" for letter, value in words if letter in "GM"]
     letters = [letter for letter, _ in words if letter not in "GM"]
     if len(set(letters)) < len(letters):
         raise PullbackError("a letter is there twice")
@@ -109,12 +130,14 @@ def _execute(machine: _Machine, words: list, travel: float | None, tolerance: fl
     if len(moves) + ("G4" in codes) + ("G92" in codes) > 1:
         raise PullbackError("two ways to move, or a move and G4 or G92, in one line")
     for code in codes:
-        _set_mode(machine, code, values)
-    if "F" in values:
+        _set_mode(machine, code)
+    is_note = any(code in HARMLESS and code[0] == "M" for code in codes)
+    if moves or not is_note:
+        _require_known(codes, moves[0] if moves else machine.motion, values)
+    if "F" in values and (moves or not is_note):
         machine.feed = values["F"] * machine.unit / 60
         if machine.feed <= 0:
             raise PullbackError("a feed F must be above zero")
-    is_note = any(code in HARMLESS and code[0] == "M" for code in codes)  # its letters have meanings of their own
     if "S" in values and "G4" not in codes and (not is_note or {"M3", "M4"} & set(codes)):
         if values["S"] < 0:
             raise PullbackError("a strength S must not be negative")
@@ -127,11 +150,23 @@ def _execute(machine: _Machine, words: list, travel: float | None, tolerance: fl
         machine.motion = moves[0] if moves else machine.motion
         if moves or (not is_note and any(letter in values for letter in "XYZE")):
             _move(machine, values, travel, tolerance)
+    return codes
 
 
-def _set_mode(machine: _Machine, code: str, values: dict) -> None:
+def _require_known(codes: list[str], motion: str | None, values: dict) -> None:
+    """That no letter is passed over: it could be one more axis, or the centre of an arc that was meant."""
+    special = [code for code in codes if code in LETTERS_OF] or [motion]
+    for letter in values:
+        if letter not in LETTERS_OF.get(special[0], LETTERS):
+            raise PullbackError(f"{letter} is not known here")
+
+
+def _set_mode(machine: _Machine, code: str) -> None:
     if code in ("G0", "G1", "G2", "G3", "G4", "G92") or code in HARMLESS:
         return
+    elif code in BEFOREHAND:
+        if machine.points:
+            raise PullbackError(f"{code} is not known after the first move")
     elif code in ("G20", "G21"):
         machine.unit = 0.0254 if code == "G20" else 1e-3
     elif code in ("G90", "G91"):
@@ -145,7 +180,7 @@ def _set_mode(machine: _Machine, code: str, values: dict) -> None:
 
 
 def _strength(machine: _Machine) -> float:
-    return (1.0 if machine.strength is None else machine.strength) if machine.laser else 0.0
+    return (FULL if machine.strength is None else machine.strength) if machine.laser else 0.0
 
 
 def _dwell(machine: _Machine, values: dict) -> None:
@@ -153,15 +188,18 @@ def _dwell(machine: _Machine, values: dict) -> None:
     seconds = values.get("S", values.get("P", 0.0) / 1000)
     if seconds < 0:
         raise PullbackError("a dwell must not be negative")
-    if seconds > 0 and machine.points:
-        _go(machine, machine.place, seconds, _strength(machine))
+    strength = _strength(machine)
+    if seconds > 0 and (machine.points or strength > 0):
+        _go(machine, machine.place, seconds, strength)
 
 
 def _reset(machine: _Machine, values: dict) -> None:
     """G92 gives the place where the machine is another name: that would bend the path, but of E it does not."""
     if any(letter in values for letter in "XYZ"):
         raise PullbackError("G92 of X, Y or Z is not known, only of E")
-    machine.e = values.get("E", 0.0)
+    if "E" not in values:
+        raise PullbackError("G92 needs E: of all axes at once it is not known")
+    machine.e = values["E"]
 
 
 def _move(machine: _Machine, values: dict, travel: float | None, tolerance: float) -> None:
@@ -175,14 +213,12 @@ def _move(machine: _Machine, values: dict, travel: float | None, tolerance: floa
     if "E" in values:
         fed = values["E"] - (machine.e if machine.absolute_e else 0.0)
         machine.e += fed
-    if not machine.points:  # where the machine was before is not part of the path
-        machine.points.append(machine.place.copy())
     route = [target] if machine.motion in ("G0", "G1") else _arc(machine, values, target, tolerance)
     rapid = machine.motion == "G0"
     speed = travel if rapid and travel is not None else machine.feed
     if speed is None:
         raise PullbackError("a move before any feed F" + (", and no travel speed is given" if rapid else ""))
-    strength = 0.0 if rapid else _strength(machine) or float(fed > 0)
+    strength = 0.0 if rapid else _strength(machine) or (FULL if fed > 0 else 0.0)
     for point in route:
         length = float(np.linalg.norm(point - machine.place))
         if length > 0:
@@ -193,6 +229,8 @@ def _go(machine: _Machine, point: np.ndarray, seconds: float, strength: float) -
     time = machine.times[-1] + seconds
     if not machine.times[-1] < time < math.inf:
         raise PullbackError(f"a move of {seconds:g} s after {machine.times[-1]:g} s is too short or too long")
+    if not machine.points:  # where the machine was before is not part of the path
+        machine.points.append(machine.place.copy())
     machine.times.append(time)
     machine.points.append(np.array(point))
     machine.on.append(strength)
@@ -224,6 +262,8 @@ def _arc(machine: _Machine, values: dict, target: np.ndarray, tolerance: float) 
 def _centre(machine: _Machine, values: dict, target: np.ndarray, turn: float) -> np.ndarray:
     start = machine.place
     if "I" in values or "J" in values:
+        if "R" in values:
+            raise PullbackError("an arc has a centre, I and J, or a radius R, not both")
         return start[:2] + machine.unit * np.array([values.get("I", 0.0), values.get("J", 0.0)])
     if "R" not in values:
         raise PullbackError("an arc needs its centre, I and J, or its radius R")

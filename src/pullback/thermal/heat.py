@@ -31,7 +31,7 @@ from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import a_count, a_number
+from pullback.thermal.numbers import MOST, a_count, a_number, birth_times, require, shown
 from pullback.thermal.params import HeatParams, KernelLaw, parameters
 from pullback.thermal.toolpath import Toolpath
 
@@ -44,7 +44,8 @@ class HeatState(NamedTuple):
     """How warm a part is, and how far the laser has come.
 
     T:  (worlds, n) temperature of every node [K]
-    s:  (worlds, 1) time on the toolpath [s]: which moves on by the speed factor times dt in a step
+    s:  (worlds, 2) time on the toolpath [s], which moves on by the speed factor times dt in a step. It is the sum of
+        both: the second is what the first has no digits for, next to nothing in float64.
     """
 
     T: Any
@@ -69,7 +70,8 @@ class Heat(System):
 
     A control is (power [W], speed factor [1], spot radius [m]). The beam comes from above. Where its centre is at p, an
     exposed face that looks up takes absorptivity · power · on · 3/(π r²) · exp(-3 |x - p|²/r²) for each unit of area as
-    seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows.
+    seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows. A power
+    below zero takes heat away; it is not refused, so that differences around zero, and searches that pass it, work.
     """
 
     nu = len(CONTROLS)
@@ -93,28 +95,22 @@ class Heat(System):
         device: str = "cpu",
         threads: int | None = None,
     ):
-        for name, value, kind in (
-            ("mesh", mesh, Mesh),
-            ("material", material, Material),
-            ("toolpath", toolpath, Toolpath),
-        ):
-            if not isinstance(value, kind):
-                raise PullbackError(f"{name} must be a thermal.{kind.__name__}, not {type(value).__name__}")
-        if method not in ("explicit", "implicit"):
-            raise PullbackError(f"method={method!r} is not known: use 'explicit' or 'implicit'")
-        numbers = {"dt": dt, "ambient": ambient, "spot_radius": spot_radius, "convection": convection, "power": power}
-        for name, value in numbers.items():
-            number = to_numbers(value, name)
-            if number.ndim or not np.isfinite(number) or number < 0 or (number == 0 and name in list(numbers)[:3]):
-                raise PullbackError(f"{name} must be a number above zero, not {value!r}")
-        self.mesh, self.material, self.toolpath, self.method = mesh, material, toolpath.check_over(mesh), method
-        self.dt, self.spot_radius, self.power = float(dt), float(spot_radius), float(power)
+        require(mesh, Mesh, "mesh")
+        require(material, Material, "material")
+        require(toolpath, Toolpath, "toolpath")
+        if not isinstance(method, str) or method not in ("explicit", "implicit"):
+            raise PullbackError(f"method={shown(method)} is not known: use 'explicit' or 'implicit'")
+        ambient, convection = a_number(ambient, "ambient"), a_number(convection, "convection", least=0.0)
+        self.mesh, self.material, self.method = mesh, material, method
+        self.dt, self.spot_radius = a_number(dt, "dt"), a_number(spot_radius, "spot_radius")
+        self.power = a_number(power, "power", least=0.0)
         self.worlds, self.n = a_count(worlds, "worlds"), len(mesh.nodes)
         self.dtype, self.device = check_precision(dtype), check_device(device)
-        self.born = self._take_born(born)
+        self.born = birth_times(born, len(mesh.elements))
+        self.toolpath = toolpath.check_over(mesh, born=self.born)
         self.geometry = Geometry.of(mesh, self.born)
         self.pieces = Pieces.of(material.temperatures, material.solidus, material.liquidus)
-        self.params = HeatParams(parameters(material, float(convection), float(ambient)), self.worlds)
+        self.params = HeatParams(parameters(material, convection, ambient), self.worlds)
         self._threads = threads
         self._prepare()
 
@@ -134,17 +130,6 @@ class Heat(System):
             f"worlds={self.worlds}, dtype={self.dtype!r}, device={self.device!r})"
         )
 
-    def _take_born(self, born) -> np.ndarray:
-        count = len(self.mesh.elements)
-        if born is None:
-            return np.full(count, -np.inf)
-        born = to_numbers(born, "born").astype(float)
-        if born.shape != (count,):
-            raise PullbackError(f"born has shape {born.shape}, but (elements={count},) is needed")
-        if np.any(np.isnan(born)):
-            raise PullbackError(f"the birth of element {int(np.argmax(np.isnan(born)))} is not a number")
-        return born
-
     def _upload_path(self):
         module = specialise(self.dtype, "heat_path")
         path, tool = module.Path(), self.toolpath
@@ -158,30 +143,40 @@ class Heat(System):
         }
         for name, array in fields.items():
             kind = module.Path.vars[name].type.dtype
-            setattr(path, name, wp.array(array.astype(self.dtype), dtype=kind, ndim=1, device=self.device))
+            number = float if kind is wp.float64 else self.dtype
+            setattr(path, name, wp.array(array.astype(number), dtype=kind, ndim=1, device=self.device))
         return path
 
     # --- states, controls, parameters ---------------------------------------------------------------
 
     def state(self, T=None, s=None) -> HeatState:
-        """A state of all worlds: T (worlds, n), (n,) or one number [K]; s (worlds, 1), (worlds,) or one number [s].
+        """A state of all worlds: T (worlds, n), (n,) or one number [K]; s (worlds,), one number [s], or as kept.
 
         What is not given is ambient temperature, and the start of the toolpath.
         """
         T = np.reshape(self.params["ambient"], (-1, 1)) if T is None else to_numbers(T, "T")
         if T.shape in ((1, 1), (self.worlds,)) and T.shape != (self.n,):
             T = np.broadcast_to(T.reshape(-1, 1), (self.worlds, 1))
-        s = np.asarray(self.toolpath.times[0]) if s is None else to_numbers(s, "s")
-        if s.shape == (self.worlds,):
-            s = s[:, None]
+        if T.ndim < 2 or T.shape == (self.worlds, 1):
+            one_for_all = T.shape in ((), (self.n,), (self.worlds, 1))
+            T = np.broadcast_to(T, (self.worlds, self.n)) if one_for_all else T
+        s = self._clock(self.toolpath.times[0] if s is None else s)
         fields = []
-        for name, value, size in (("T", T, self.n), ("s", s, 1)):
-            shape = (self.worlds, size)
-            if value.ndim < 2 or value.shape == (self.worlds, 1):
-                value = np.broadcast_to(value, shape) if value.shape in ((), (size,), (self.worlds, 1)) else value
-            array = checked(value, shape, self.dtype, name, ("worlds", "nodes" if name == "T" else "one"))
+        for name, value, size in zip(("T", "s"), (T, s), self.state_sizes, strict=True):
+            axes = ("worlds", "nodes" if name == "T" else "parts")
+            array = checked(value, (self.worlds, size), self.dtype, name, axes)
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
         return HeatState(*fields)
+
+    def _clock(self, s) -> np.ndarray:
+        """Times on the toolpath as a state holds them, (worlds, 2)."""
+        s = to_numbers(s, "s").astype(float)
+        if s.shape not in ((), (1,), (self.worlds,), (self.worlds, 1), (self.worlds, 2)):
+            return s
+        s = np.broadcast_to(s.sum(axis=1) if s.ndim == 2 else s, self.worlds)  # maybe as a state of other precision
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found by whoever checks this
+            first = s.astype(self.dtype)
+            return np.stack([first, s - first], axis=-1)
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, 3) of the laser as the System was set up: power [W], speed factor, radius [m]."""
@@ -192,8 +187,12 @@ class Heat(System):
     def steps_until(self, time: float) -> int:
         """How many steps at full speed lead from the start of the toolpath to a time on it [s]."""
         start = self.toolpath.times[0]
-        if a_number(time, "time", above=None) < start:
-            raise PullbackError(f"the time must not be before the toolpath, which begins at {start:g} s, not {time!r}")
+        time = a_number(time, "time", above=None)
+        if not start <= time <= start + MOST * self.dt:
+            raise PullbackError(
+                f"the time must not be before the toolpath, which begins at {start:g} s, nor more than {MOST} steps "
+                f"after that, but it is {time:g} s"
+            )
         return int(np.ceil((time - start) / self.dt - 1e-9))
 
     def energy(self, state: HeatState, params: Mapping | None = None) -> np.ndarray:
@@ -203,7 +202,7 @@ class Heat(System):
         arrays = self.geometry.arrays
         result = np.empty(self.worlds)
         for w in range(self.worlds):
-            live = np.searchsorted(self.geometry.births, s[w, 0], side="right")
+            live = np.searchsorted(self.geometry.births, s[w].sum(), side="right")
             there = np.add.reduceat(np.append(arrays["slot_element"] < live, False), arrays["node_first"][:-1])
             there[np.diff(arrays["node_first"]) == 0] = 0
             volume = arrays["volume"][arrays["node_first"][:-1] + np.arange(self.n) + there]
@@ -214,7 +213,7 @@ class Heat(System):
 
     @property
     def state_sizes(self) -> tuple[int, int]:
-        return self.n, 1
+        return self.n, 2
 
     @property
     def explicit_limit(self) -> float:
@@ -237,7 +236,7 @@ class Heat(System):
     def _take_state(self, state, name: str = "") -> HeatState:
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
-        sizes = zip(state, ("T", "s"), (self.n, 1), strict=True)
+        sizes = zip(state, ("T", "s"), self.state_sizes, strict=True)
         if not name and not self._is_here(state[0]):
             T = checked(state[0], (self.worlds, self.n), self.dtype, "T", ("worlds", "nodes"))
             if np.min(T) <= 0:
@@ -284,7 +283,7 @@ class Heat(System):
         law = KernelLaw(self.pieces, values, per_world, self.worlds, self.dtype, self.device)
         if self.method == "explicit":
             limit = law.explicit_limit(self.geometry.fastest, self.geometry.widest)
-            if self.dt > limit:
+            if not self.dt <= limit:
                 raise PullbackError(
                     f"an explicit step of dt={self.dt:g} s is unstable: the longest for this mesh and material is "
                     f"{limit:.4g} s; use a smaller dt, larger elements, or method='implicit'"
@@ -330,7 +329,7 @@ class Heat(System):
         """
         other = object.__new__(Heat)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") and k != "params"})
-        other.worlds, other.dtype = a_count(worlds, "worlds"), check_precision(dtype or self.dtype)
+        other.worlds, other.dtype = a_count(worlds, "worlds"), check_precision(self.dtype if dtype is None else dtype)
         other._threads = self._threads
         table = parameters(self.material, self.params._table["convection"].value, self.params._table["ambient"].value)
         other.params = HeatParams(table, other.worlds)
@@ -350,7 +349,7 @@ class Heat(System):
     # --- many steps at once -------------------------------------------------------------------------
 
     def steps(self, state: HeatState, controls, *, keep_every: int = 1, params: Mapping | None = None) -> HeatState:
-        """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 1)."""
+        """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 2)."""
         start = self._take_state(state)
         controls = self._take_controls(controls)
         law = self._take_params(params)
@@ -363,8 +362,8 @@ class Heat(System):
             with self._lock:
                 self._stepper.forward(law, trace, start.T, rows, keep_every)
             self._refuse_blow_up(rows, kept)
-        s = np.ascontiguousarray(to_numpy(trace.s)[kept][..., None])
-        return HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
+        s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
+        return HeatState(from_device(rows), from_device(s))
 
     def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
         return HeatBackward(self, controls, final_bar, self._take_params(params), wants_params)
@@ -397,8 +396,8 @@ class Trace:
         module = specialise(heat.dtype, "heat_path")
         steps, worlds, device = end - first, heat.worlds, heat.device
         self.first, self.steps = first, steps
-        self.s = empty((steps + 1, worlds), heat.dtype, device)
-        wp.copy(self.s, s, count=worlds)
+        self.s = empty((steps + 1, worlds, 2), heat.dtype, device)
+        wp.copy(self.s, s, count=2 * worlds)
         self.beams = wp.empty((steps, worlds), dtype=module.Beam, device=device)
         self.live = wp.empty((steps + 1, worlds), dtype=wp.int32, device=device)
         inputs = [heat._path, law.struct.scalars, controls, first, heat.dt, self.s, self.beams, self.live]

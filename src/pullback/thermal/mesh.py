@@ -181,8 +181,8 @@ def grid(x, y, z, filled=None) -> Mesh:
     """
     planes = [to_numbers(p, f"planes {axis} of a grid").astype(float) for axis, p in zip("xyz", (x, y, z), strict=True)]
     for axis, plane in zip("xyz", planes, strict=True):
-        if plane.ndim != 1 or len(plane) < 2 or not np.all(np.diff(plane) > 0):
-            raise PullbackError(f"planes {axis} of a grid must rise, and be two or more")
+        if plane.ndim != 1 or len(plane) < 2 or not np.all(np.isfinite(plane)) or not np.all(np.diff(plane) > 0):
+            raise PullbackError(f"planes {axis} of a grid must rise, and be two or more finite numbers")
     cells = tuple(len(plane) - 1 for plane in planes)
     filled = np.ones(cells, dtype=bool) if filled is None else np.asarray(filled, dtype=bool)
     if filled.shape != cells:
@@ -234,8 +234,9 @@ def printed(
     )
     cell, layer, base = a_number(cell, "cell"), a_number(layer, "layer"), a_number(base, "base")
     wide = np.pad(footprint, margin)
-    x, y = (cell * np.arange(-margin, n - margin + 1) for n in wide.shape)
-    z = np.concatenate([np.linspace(-base, 0.0, base_cells + 1), layer * np.arange(1, layers + 1)])
+    with np.errstate(over="ignore"):  # a place that is no number is found by the mesh
+        x, y = (cell * np.arange(-margin, n - margin + 1) for n in wide.shape)
+        z = np.concatenate([np.linspace(-base, 0.0, base_cells + 1), layer * np.arange(1, layers + 1)])
     filled = np.concatenate(
         [np.ones((*wide.shape, base_cells), dtype=bool), np.repeat(wide[:, :, None], layers, axis=2)], axis=2
     )

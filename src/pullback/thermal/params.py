@@ -134,7 +134,8 @@ class KernelLaw:
                 x[min(w, len(x) - 1)] for x in (self.capacity, self.potential, self.scalars)
             )
             density, convection, emissivity = scalars[:3]
-            c, k = self.pieces.at(T, capacity), self.pieces.at(T, potential[:, 1:])
-            loss = convection + 4 * STEFAN_BOLTZMANN * emissivity * T**3
-            rates.append(np.max((fastest * k + widest * loss) / (density * c)))
-        return 2.0 / max(rates)
+            with np.errstate(all="ignore"):  # what is beyond all numbers is no stable step
+                c, k = self.pieces.at(T, capacity), self.pieces.at(T, potential[:, 1:])
+                loss = convection + 4 * STEFAN_BOLTZMANN * emissivity * T**3
+                rates.append(np.max((fastest * k + widest * loss) / density / c))
+        return 2.0 / float(np.max(rates)) if np.max(rates) != 0 else np.inf

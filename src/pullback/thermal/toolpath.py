@@ -11,11 +11,14 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import a_number
+from pullback.thermal.numbers import a_number, birth_times, require
 
 COLUMNS = ("time", "x", "y", "z", "on")
 # How far outside the part a path may be by rounding, against the size of the part. [1]
 SLACK = 1e-6
+# How far from an element the laser is still over it, against the size of the element: outlines made of cells are not
+# finer than that. [1]
+NEAR = 0.25
 # Lines of one raster: more are a slip of the unit.
 MOST_LINES = 100_000
 
@@ -27,11 +30,13 @@ class Toolpath:
     times:   (k,) [s], strictly rising
     points:  (k, 3) [m] where the laser is then
     on:      (k,) share of the power, 0 to 1, for the piece that begins there; that of the last point counts for nothing
+    lines:   (k,) the line of a file that the piece which begins there is from, to be named in errors; None if of none
     """
 
     times: np.ndarray
     points: np.ndarray
     on: np.ndarray
+    lines: np.ndarray | None = None
 
     def __post_init__(self):
         for name, axes in (("times", 1), ("points", 2), ("on", 1)):
@@ -45,6 +50,10 @@ class Toolpath:
                 f"a toolpath needs two points or more: times (k,), points (k, 3) and on (k,), not shapes "
                 f"{self.times.shape}, {self.points.shape} and {self.on.shape}"
             )
+        if self.lines is not None:
+            object.__setattr__(self, "lines", to_numbers(self.lines, "lines of a toolpath"))
+            if self.lines.shape != (k,) or self.lines.dtype.kind not in "iu":
+                raise PullbackError(f"lines of a toolpath must be {k} whole numbers, one a point")
         finite = np.isfinite(self.times) & np.all(np.isfinite(self.points), axis=1) & np.isfinite(self.on)
         if not np.all(finite):
             raise PullbackError(f"point {int(np.argmin(finite))} of the toolpath is not finite")
@@ -68,6 +77,8 @@ class Toolpath:
     def at(self, times) -> tuple[np.ndarray, np.ndarray]:
         """Places (..., 3) [m] and on (...) at some times (...) [s]; off, and at its ends, before and after the path."""
         times = to_numbers(times, "times").astype(float)
+        if np.any(np.isnan(times)):
+            raise PullbackError("a time on a toolpath is not a number")
         places = np.stack([np.interp(times, self.times, x) for x in self.points.T], axis=-1)
         piece = np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 1)
         inside = (times >= self.times[0]) & (times < self.times[-1])
@@ -81,20 +92,69 @@ class Toolpath:
         """
         return _joined([self, other], pause, travel)
 
-    def check_over(self, mesh: Mesh) -> Toolpath:
-        """This path, if the laser is on only in the box around the part; an error that names the point if not."""
-        slack = SLACK * float(np.max(mesh.high - mesh.low))
-        lit = np.concatenate([[False], self.on[:-1] > 0]) | np.append(self.on[:-1] > 0, False)
-        outside = lit & np.any((self.points < mesh.low - slack) | (self.points > mesh.high + slack), axis=1)
-        if np.any(outside):
-            row = int(np.argmax(outside))
-            low, high = (tuple(float(f"{x:.6g}") for x in corner) for corner in (mesh.low, mesh.high))
-            place = tuple(float(f"{x:.6g}") for x in self.points[row])
-            raise PullbackError(
-                f"the laser is on outside the part: point {row} of the toolpath ({self.times[row]:g} s) is {place} m, "
-                f"and the part reaches from {low} to {high} m"
-            )
+    def check_over(self, mesh: Mesh, *, born: np.ndarray | None = None) -> Toolpath:
+        """This path, if the laser is on only where there is an element; an error that names piece and place if not.
+
+        born: (e,) [s], of which those that are never born (inf) do not count; whether one is there in time does not
+        matter. Where the laser is off, a path may lead anywhere.
+        """
+        require(mesh, Mesh, "mesh")
+        corners = mesh.nodes[mesh.elements[birth_times(born, len(mesh.elements)) < np.inf]]
+        low, high = corners.min(axis=1), corners.max(axis=1)
+        grown, slack = NEAR * (high - low), SLACK * float(np.max(mesh.high - mesh.low))
+        low, high = np.maximum(low - grown, mesh.low - slack), np.minimum(high + grown, mesh.high + slack)
+        boxes = _Boxes(low, high)
+        for piece in np.flatnonzero(self.on[:-1] > 0):
+            a, b = self.points[piece : piece + 2]
+            near = boxes.between(a, b)
+            share = _first_gap(a, b, low[near], high[near])
+            if share is not None:
+                time = self.times[piece] + share * (self.times[piece + 1] - self.times[piece])
+                place = tuple(float(f"{x:.6g}") for x in a + share * (b - a))
+                raise PullbackError(
+                    f"the laser is on outside the part: {self._name_of(piece)} has no element under it from "
+                    f"{time:g} s on, at {place} m; where there is none it must be off: on=0, or G0 in G-code"
+                )
         return self
+
+    def _name_of(self, piece: int) -> str:
+        if self.lines is not None:
+            return f"line {self.lines[piece]} of the toolpath's file"
+        return f"piece {piece} of the toolpath (point {piece} to {piece + 1})"
+
+
+class _Boxes:
+    """Boxes from low to high (e, 3), sorted along each axis, so that a path does not look at all of them."""
+
+    def __init__(self, low: np.ndarray, high: np.ndarray):
+        self.low, self.high = low, high
+        self.orders = [np.argsort(x, kind="stable") for x in low.T]
+        self.sorted = [x[order] for x, order in zip(low.T, self.orders, strict=True)]
+        self.widest = (high - low).max(axis=0, initial=0.0)
+
+    def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Those that the box around a straight line from a to b touches."""
+        first, last = np.minimum(a, b), np.maximum(a, b)
+        starts = [np.searchsorted(x, at) for x, at in zip(self.sorted, first - self.widest, strict=True)]
+        ends = [np.searchsorted(x, at, side="right") for x, at in zip(self.sorted, last, strict=True)]
+        axis = int(np.argmin(np.subtract(ends, starts)))
+        some = self.orders[axis][starts[axis] : ends[axis]]
+        return some[np.all((self.low[some] <= last) & (self.high[some] >= first), axis=1)]
+
+
+def _first_gap(a: np.ndarray, b: np.ndarray, low: np.ndarray, high: np.ndarray) -> float | None:
+    """The share 0 to 1 of the way from a to b at which it is in no box from low to high (e, 3), or None."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = np.stack([(low - a) / (b - a), (high - a) / (b - a)])
+    still = np.where((low <= a) & (a <= high), -np.inf, np.inf)
+    enter = np.where(a == b, still, ends.min(axis=0)).max(axis=1, initial=-np.inf)
+    leave = np.where(a == b, np.inf, ends.max(axis=0)).min(axis=1, initial=np.inf)
+    order = np.flatnonzero(enter <= leave)
+    order = order[np.argsort(enter[order])]
+    covered = np.maximum.accumulate(np.append(0.0, leave[order]))  # up to there, by those before
+    late = enter[order] > covered[:-1] + SLACK
+    end = covered[np.argmax(late)] if np.any(late) else covered[-1]
+    return float(end) if end < 1 - SLACK else None
 
 
 def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
@@ -111,7 +171,8 @@ def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
         raise PullbackError(
             f"points {int(np.argmin(lengths))} and {int(np.argmin(lengths)) + 1} of a path are the same"
         )
-    times = start + np.concatenate([[0.0], np.cumsum(lengths / speed)])
+    with np.errstate(over="ignore"):  # a time that is no number is found by the path
+        times = start + np.concatenate([[0.0], np.cumsum(lengths / speed)])
     return Toolpath(times, points, np.broadcast_to(on, len(points)))
 
 
@@ -126,7 +187,8 @@ def raster(
     low, high = (to_numbers(x, f"{name} of a raster").astype(float) for x, name in ((low, "low"), (high, "high")))
     z, spacing = a_number(z, "z", above=None), a_number(spacing, "spacing")
     travel = a_number(speed, "speed") if travel is None else travel
-    if along not in ("x", "y") or low.shape != (2,) or high.shape != (2,) or not np.all((low < high) & (high < np.inf)):
+    flat = low.shape == high.shape == (2,) and np.all((low < high) & (high < np.inf))
+    if not flat or not isinstance(along, str) or along not in ("x", "y"):
         raise PullbackError("raster needs low < high, (2,) each, and along 'x' or 'y'")
     first, second = (0, 1) if along == "x" else (1, 0)
     if high[second] - low[second] > MOST_LINES * spacing:
@@ -158,12 +220,14 @@ def stack(paths, *, pause: float = 0.0, travel: float) -> Toolpath:
 
 
 def _joined(paths, pause: float, travel: float | None) -> Toolpath:
-    paths = list(paths) if hasattr(paths, "__iter__") else [paths]
+    try:
+        paths = list(paths)
+    except TypeError:
+        paths = [paths]
     if not paths:
         raise PullbackError("there are no paths to stack")
     for number, path in enumerate(paths):
-        if not isinstance(path, Toolpath):
-            raise PullbackError(f"path {number} must be a thermal.Toolpath, not {type(path).__name__}")
+        require(path, Toolpath, f"path {number}")
     if a_number(pause, "pause", above=None) < 0:
         raise PullbackError(f"pause must not be negative, but is {pause!r}")
     if travel is not None:
@@ -195,7 +259,7 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
 
     unit:  of the places in the table, in metres: 1e-3 for millimetres
     """
-    unit = a_number(unit, "unit")
+    unit, lines = a_number(unit, "unit"), None
     if isinstance(table, str | os.PathLike):
         rows, lines = _read_rows(table)
         where = [f"line {line} of {str(table)!r}" for line in lines]
@@ -213,7 +277,7 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
     wrong = np.flatnonzero(~np.all(np.isfinite(rows), axis=1) | (rows[:, 4] < 0) | (rows[:, 4] > 1))
     if len(wrong):
         raise PullbackError(f"{where[wrong[0]]}: not finite, or 'on' not from 0 to 1")
-    return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4])
+    return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4], lines)
 
 
 def _read_rows(path) -> tuple[np.ndarray, list[int]]:
@@ -251,9 +315,8 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
     An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
     bottom, at most at its top.
     """
-    for name, value, kind in (("mesh", mesh, Mesh), ("path", path, Toolpath)):
-        if not isinstance(value, kind):
-            raise PullbackError(f"{name} must be a thermal.{kind.__name__}, not {type(value).__name__}")
+    require(mesh, Mesh, "mesh")
+    require(path, Toolpath, "path")
     base = a_number(base, "base", above=None)
     path.check_over(mesh)
     corners = mesh.nodes[mesh.elements]
@@ -263,13 +326,14 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
         radius = np.full(len(low), a_number(reach, "reach"))
     slack = SLACK * float(np.max(mesh.high - mesh.low))
     born = np.full(len(low), np.inf)
-    order = np.argsort(low[:, 2], kind="stable")  # a piece looks only at elements of its height
-    bottoms, tallest = low[order, 2], float((high[:, 2] - low[:, 2]).max())
+    reached = np.column_stack([radius, radius])
+    boxes = _Boxes(
+        np.column_stack([centres[:, :2] - reached, low[:, 2] - slack]),
+        np.column_stack([centres[:, :2] + reached, high[:, 2] + slack]),
+    )
     for piece in np.flatnonzero(path.on[:-1] > 0):
-        a, b = path.points[piece], path.points[piece + 1]
-        first = np.searchsorted(bottoms, min(a[2], b[2]) - tallest - slack)
-        last = np.searchsorted(bottoms, max(a[2], b[2]) + slack)
-        near = order[first:last]
+        a, b = path.points[piece : piece + 2]
+        near = boxes.between(a, b)
         share = _reached(a, b, centres[near, :2], radius[near], low[near, 2] + slack, high[near, 2] + slack)
         time = path.times[piece] + share * (path.times[piece + 1] - path.times[piece])
         born[near] = np.minimum(born[near], time)
@@ -288,8 +352,8 @@ def _reached(a, b, centres, radius, bottom, top) -> np.ndarray:
     along = (b - a)[:2]
     from_centre = a[:2] - centres
     square, half = float(along @ along), from_centre @ along
-    inside = (from_centre**2).sum(axis=1) - radius**2
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inside = (from_centre**2).sum(axis=1) - radius**2
         if square > 0:
             root = np.sqrt(half**2 - square * inside)  # NaN where it passes by
             enter, leave = (-half - root) / square, (-half + root) / square

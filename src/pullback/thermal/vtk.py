@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.thermal.mesh import Mesh
+from pullback.thermal.numbers import birth_times, require
 
 HEXAHEDRON = 12  # VTK's number for it
 TYPES = {"f": "Float", "i": "Int", "u": "UInt"}
@@ -25,6 +27,9 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
     born:          (elements,) [s] when each is deposited: a file has only those that are there; None for all
     fields:        further numbers a node, (rows, nodes) or (nodes,), by name
     """
+    if not isinstance(path, str | os.PathLike):
+        raise PullbackError(f"path must be that of a .pvd file, not {type(path).__name__}")
+    require(mesh, Mesh, "mesh")
     path, times = Path(path), to_numbers(times, "times").astype(float)
     if path.suffix.lower() != ".pvd":
         raise PullbackError(f"{str(path)!r} must end in .pvd")
@@ -36,9 +41,7 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
         allowed = shapes.get(name, [(len(times), len(mesh.nodes)), (len(mesh.nodes),)])
         if value.shape not in allowed:
             raise PullbackError(f"{name} has shape {value.shape}, but {allowed[0]} is needed: one a time and node")
-    born = np.full(len(mesh.elements), -np.inf) if born is None else to_numbers(born, "born").astype(float)
-    if born.shape != (len(mesh.elements),):
-        raise PullbackError(f"born has shape {born.shape}, but ({len(mesh.elements)},) is needed")
+    born = birth_times(born, len(mesh.elements))
     folder, digits = path.with_suffix(""), len(str(len(times) - 1))
     lines = ['<VTKFile type="Collection" version="1.0" byte_order="LittleEndian">', "<Collection>"]
     try:

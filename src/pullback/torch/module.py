@@ -38,7 +38,11 @@ class Simulator(torch.nn.Module):
         return {name: getattr(self, name) for name in self.learn}
 
     def forward(
-        self, q0: torch.Tensor, v0: torch.Tensor, controls: torch.Tensor, checkpoint_every: int = 1
+        self,
+        q0: torch.Tensor,
+        v0: torch.Tensor,
+        controls: torch.Tensor,
+        checkpoint_every: int | str | tuple[int, ...] = 1,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """q (steps + 1, worlds, nq), v (steps + 1, worlds, nv): see :func:`pullback.torch.rollout`."""
         return rollout(self.system, q0, v0, controls, self.params, checkpoint_every)
