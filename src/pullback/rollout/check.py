@@ -99,7 +99,11 @@ class Report:
             for line in lines
         ]
         table.insert(1, "-" * len(table[0]))
-        notes = [f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}"]
+        notes = [
+            f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}",
+            "slope: how fast the error of differences falls with their step size: about 2 where the motion is smooth; "
+            "exact where they have none",
+        ]
         if any(row.status == KINK for row in self.rows):
             notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
         return "\n".join(line.rstrip() for line in [*table, *notes])

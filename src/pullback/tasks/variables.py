@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pullback.core.arrays import check_whole, to_numbers
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 from pullback.rollout.entries import entry_name
@@ -64,12 +65,8 @@ class Controls(Variables):
     until: int | None = None
 
     def __post_init__(self):
-        for name in ("steps", "hold", "until"):
-            value = getattr(self, name)
-            if name == "until" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise PullbackError(f"{name} of Controls must be a whole number of at least 1, not {value!r}")
+        for name in ("steps", "hold", *(["until"] if self.until is not None else [])):
+            check_whole(getattr(self, name), f"{name} of Controls")
 
     @property
     def driven(self) -> int:
@@ -161,6 +158,9 @@ class Parameters(Variables):
     high: float = np.inf
 
     wants_params = True
+
+    def __post_init__(self):
+        check_whole(self.steps, "steps of Parameters")
 
     def _mask(self, system: System, name: str) -> np.ndarray:
         if name not in system.params:
@@ -255,6 +255,9 @@ class Factors(Variables):
 
     wants_params = True
 
+    def __post_init__(self):
+        check_whole(self.steps, "steps of Factors")
+
     def _weights(self, system: System) -> dict[str, np.ndarray]:
         """By name of the parameter, which entries each factor multiplies: (*shape, n)."""
         weights = {}
@@ -316,6 +319,11 @@ def _mask_of(system: System, name: str, index) -> np.ndarray:
 
 def _repeated(controls: np.ndarray | None, steps: int, system: System, worlds: int) -> np.ndarray:
     """Given controls (steps, nu) or (steps, motions, nu), for so many worlds."""
-    controls = np.zeros((steps, system.nu)) if controls is None else np.asarray(controls)
-    controls = controls[:, None] if controls.ndim == 2 else controls
-    return np.ascontiguousarray(np.tile(controls, (1, worlds // controls.shape[1], 1)), dtype=system.dtype)
+    given = np.zeros((steps, system.nu)) if controls is None else to_numbers(controls, "controls")
+    each = given[:, None] if given.ndim == 2 else given
+    if each.ndim != 3 or each.shape[::2] != (steps, system.nu) or not each.shape[1] or worlds % each.shape[1]:
+        raise PullbackError(
+            f"controls has shape {given.shape}, but (steps={steps}, nu={system.nu}), or (steps, motions, nu) with a "
+            f"number of motions that divides {worlds}, is needed"
+        )
+    return np.ascontiguousarray(np.tile(each, (1, worlds // each.shape[1], 1)), dtype=system.dtype)

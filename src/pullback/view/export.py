@@ -18,6 +18,7 @@ from pullback.view.replay import write_page
 PAGE_FPS = 60  # of a page, which interpolates [1/s]
 FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
 FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
+STILL_AREA = 640 * 480  # of what does not move [pixels]
 AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 320 * 240}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
 STRIP, MOST_STRIP, MOST_FILM = 6, 100, 20_000  # pictures of a strip, usually and at most; of a film
@@ -61,7 +62,8 @@ def export(
         raise PullbackError(f"cannot write {str(path)!r}: its folder does not exist, or may not be written to")
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
-    width, height = size or _natural_size(drawing, AREAS[kind])
+    moves = drawing.frames > 1
+    width, height = size or _natural_size(drawing, AREAS[kind] if moves else STILL_AREA)
     if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
         raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
     if kind == ".mp4":
@@ -76,7 +78,7 @@ def export(
     pictures = _pictures(drawing, shown, (width, height), layers, kind != ".png", watch)
     try:
         if kind == ".png":
-            _write_strip(path, list(pictures), drawing.times[shown])
+            _write_strip(path, list(pictures), [f"{time:.2f} s" if moves else "" for time in drawing.times[shown]])
         elif kind == ".gif":
             _write_gif(path, list(pictures), fps)
         else:
@@ -134,7 +136,7 @@ def _pillow():
     return Image, ImageDraw, ImageFont
 
 
-def _write_strip(path: Path, pictures: list[np.ndarray], times: np.ndarray) -> None:
+def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str]) -> None:
     """Pictures side by side, each with its time."""
     Image, ImageDraw, ImageFont = _pillow()
     height, width = pictures[0].shape[:2]
@@ -143,11 +145,11 @@ def _write_strip(path: Path, pictures: list[np.ndarray], times: np.ndarray) -> N
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
     font = ImageFont.load_default(size=max(10, height // 16))
-    for i, (picture, time) in enumerate(zip(pictures, times, strict=True)):
+    for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         corner = (i % columns * (width + GAP), i // columns * (height + GAP))
         strip.paste(Image.fromarray(picture), corner)
         inset = height // 30
-        pen.text((corner[0] + inset, corner[1] + inset), f"{time:.2f} s", fill=(35, 42, 53), font=font)
+        pen.text((corner[0] + inset, corner[1] + inset), label, fill=(35, 42, 53), font=font)
     strip.save(path, optimize=True)
 
 
