@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_seed
+from pullback.core.arrays import check_path, check_seed
 from pullback.core.errors import PullbackError
 from pullback.model import Model, load
 from pullback.model.robots import humanoid
@@ -155,7 +155,8 @@ def humanoid_maps(
     robot, seed = sample_humanoid() if robot is None else robot, check_seed(seed)
     if not isinstance(robot, Humanoid):
         raise PullbackError(f"robot must be a Humanoid, not {type(robot).__name__}")
-    kept = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback")
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback"
+    kept = usual if folder is None else check_path(folder, "folder")
     paths = [kept / f"{part}-{_fingerprint(robot, balance, seed)}.npz" for part in ("foot", "hand")]
     if all(path.is_file() for path in paths):
         return Maps(*map(ReachabilityMap.load, paths))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import check_kind, check_path, check_positive, check_whole
 from pullback.core.errors import PullbackError
 from pullback.view.camera import natural_aspect
-from pullback.view.drawing import Drawing
+from pullback.view.drawing import LAYERS, Drawing
 from pullback.view.replay import write_page
 
 PAGE_FPS = 60  # of a page, which interpolates [1/s]
@@ -54,7 +55,13 @@ def export(
     layers:  what to show besides the robot: some of "forces", "gradients" and "ghost"; a page has all, with switches
     watch:   called after each picture with how many are done, and how many there will be
     """
-    path = Path(path)
+    check_kind(drawing, Drawing, "drawing", "draw_run(run)")
+    path = check_path(path)
+    speed = check_positive(speed, "speed")
+    if fps is not None:
+        fps = check_positive(fps, "fps")
+    if not isinstance(layers, Collection) or not all(isinstance(layer, str) and layer in LAYERS for layer in layers):
+        raise PullbackError(f"layers must be some of {', '.join(LAYERS)}, not {layers!r}")
     kind = path.suffix.lower()
     if kind not in FORMATS:
         raise PullbackError(f"{str(path)!r} is of no known format: its name must end in {', '.join(FORMATS)}")
@@ -63,12 +70,15 @@ def export(
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
     moves = drawing.frames > 1
-    width, height = size or _natural_size(drawing, AREAS[kind] if moves else STILL_AREA)
+    if size is None:
+        width, height = _natural_size(drawing, AREAS[kind] if moves else STILL_AREA)
+    else:
+        width, height = _checked_size(size)
     if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
         raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
     if kind == ".mp4":
         width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
-    if frames is not None and not 1 <= frames <= (MOST_STRIP if kind == ".png" else MOST_FILM):
+    if frames is not None and not check_whole(frames, "frames") <= (MOST_STRIP if kind == ".png" else MOST_FILM):
         raise PullbackError(f"a strip has 1 to {MOST_STRIP} pictures and a film up to {MOST_FILM}, not {frames}")
     if kind == ".png":
         shown = np.unique(np.linspace(0, drawing.frames - 1, frames or STRIP).round().astype(int))
@@ -86,6 +96,12 @@ def export(
     except OSError as error:
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
     return path
+
+
+def _checked_size(size) -> tuple[int, int]:
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise PullbackError(f"size must be a width and a height, such as (640, 480), not {size!r}")
+    return check_whole(size[0], "the width"), check_whole(size[1], "the height")
 
 
 def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 
 from pullback.contact import ContactPoints
-from pullback.core.arrays import checked, to_numpy
+from pullback.core.arrays import check_kind, check_positive, check_whole, checked, to_numbers
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.view.camera import HALF_VIEW, fitted_view, way_along
@@ -73,6 +73,9 @@ class Viewer:
             import viser
         except ImportError:
             raise PullbackError('the viewer needs viser: pip install "pullback[view]"') from None
+        check_kind(host, str, "host", "'127.0.0.1'")
+        if port is not None:
+            check_whole(port, "port")
         self._model = what if isinstance(what, Model) else None
         drawing = draw(what, what.home.q[None], dt=what.timestep) if self._model else what
         if not isinstance(drawing, Drawing):
@@ -99,6 +102,7 @@ class Viewer:
 
     def play(self, drawing: Drawing) -> None:
         """Shows another motion from now on, from its start."""
+        check_kind(drawing, Drawing, "drawing", "draw_run(run)")
         with self._lock:
             before, self._drawing = self._drawing, drawing
             self._way = way_along(drawing)
@@ -123,13 +127,13 @@ class Viewer:
         """
         if self._model is None:
             raise PullbackError("show needs a viewer of a model: Viewer(model)")
-        q = to_numpy(getattr(state, "q", state))
-        q = np.atleast_2d(np.asarray(q, dtype=float))
+        q = np.atleast_2d(to_numbers(getattr(state, "q", state), "q").astype(float))
         if q.shape[1:] != (self._model.nq,) or not np.isfinite(q).all():
             raise PullbackError(f"q must have shape (worlds, {self._model.nq}) and be finite, not {q.shape}")
         poses = body_poses(self._model.mujoco, [q[None]], np.zeros(1, dtype=int))
         found = {}
         if contacts is not None:
+            check_kind(contacts, ContactPoints, "contacts", "system.contacts(state)[0]")
             found = {"contact_pos": contacts.pos, "contact_force": contacts.force}
             found["contact_frame"] = np.zeros(len(contacts), dtype=int)
         self.play(replace(self._drawing, times=np.zeros(1), poses=poses, worlds=len(q), **found))
@@ -163,11 +167,13 @@ class Viewer:
 
     def go(self, going: bool = True, *, at: float | None = None) -> None:
         """Plays or stands still, from a time on [s]."""
+        if at is not None and at != 0:
+            at = check_positive(at, "at")
         with self._lock:
             self._going = going
             self._play.label, self._play.icon = ("Pause", "player-pause") if going else ("Play", "player-play")
             if at is not None:
-                self._time.value = min(max(float(at), 0.0), self._drawing.duration)
+                self._time.value = min(float(at), self._drawing.duration)
 
     def close(self) -> None:
         """Ends the server."""
