@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.reach import ReachabilityMap, humanoid_maps
+from pullback.reach import ReachabilityMap, check_place, check_plan, humanoid_maps, inverse
+from pullback.reach.sqp import minimise
 from pullback.tasks import TASKS, Camera, Controls, Factors, Parameters, Planning, Tracking, solve
 from pullback.view import (
     Viewer,
@@ -16,6 +17,7 @@ from pullback.view import (
     plot_front,
     plot_intervals,
     plot_lines,
+    plot_slice,
     save_motion,
     write_page,
 )  # fmt: skip
@@ -84,6 +86,11 @@ def calls(run, racecar) -> dict:
         ),
         "save a map": (ReachabilityMap("R3").save, ()),
         "load a map": (ReachabilityMap.load, ()),
+        "check_plan": (lambda x: check_plan(x, x), ()),
+        "check_place": (lambda x: check_place(run.system.model, "cart", "pole", x), ()),
+        "tip": (lambda x: inverse(run.system.model, "cart", x, np.zeros((1, 3)), "R3"), ()),
+        "options": (lambda x: minimise(None, {}, x), (0,)),
+        "plot_slice": (lambda x: plot_slice("a.png", x, at=np.zeros(3), ranges=[(0, 1), (0, 1)]), ()),
         "humanoid_maps": (lambda x: humanoid_maps(folder=x), (0, 4)),
         "Controls scale": (lambda x: Controls(5, scale=x).begin(system), (0, 1)),
         "Controls start": (lambda x: Controls(5, start=x).begin(system), (1, 2)),
