@@ -1,6 +1,7 @@
 """The command line: results where they should be, and one clear line for bad input."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback.cli import main
+from pullback.view import load_motion
 
 SPRING = """
 <mujoco model="spring">
@@ -70,6 +72,21 @@ def test_simulate_agrees_with_mujoco_however_it_is_cut(spring, monkeypatch):
     for _ in range(30):
         mujoco.mj_step(model, data)
     np.testing.assert_allclose(motion["q"][-1, 0], data.qpos, rtol=1e-12)
+
+
+def test_what_blows_up_is_written_until_then(spring, capsys):
+    """And drawn until it leaves the picture."""
+    (spring / "stiff.xml").write_text(SPRING.format(dt=0.01, k=4e5), encoding="utf-8")
+    said = refused(capsys, "simulate", "stiff.xml", "--seconds", "9")
+    step = int(re.search(r"blew up in world 0 at step (\d+)", said)[1])
+    assert f"; the {step} steps before are in out/stiff/motion.npz" in said and step > 20  # not in the first piece
+    motion = np.load("out/stiff/motion.npz")
+    assert len(motion["q"]) == step + 1 == len(motion["controls"]) + 1 and np.isfinite(motion["q"]).all()
+    system = pb.Articulated(pb.load("stiff.xml"))
+    with pytest.raises(pb.PullbackError, match="blew up"):
+        system.step(system.state(motion["q"][-1, 0], motion["v"][-1, 0]))
+    drawn = load_motion("out/stiff/motion.npz")
+    assert 1 <= drawn.frames < step and np.abs(drawn.poses[..., 0]).max() < 100
 
 
 def test_simulate_options(spring, capsys):

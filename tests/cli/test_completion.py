@@ -20,7 +20,7 @@ def script(tmp_path_factory):
     if shutil.which("bash") is None:
         pytest.skip("there is no bash")
     folder = tmp_path_factory.mktemp("completion")
-    for name in ("my_robot.xml", "my_task.py"):
+    for name in ("my_robot.xml", "my_robot.urdf", "my_task.py", "my_motion.npz", "notes.txt"):
         (folder / name).touch()
     (folder / "models").mkdir()
     path = folder / "pullback.bash"
@@ -50,8 +50,8 @@ def offered(script, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-VERBS = {"tasks", "optimize", "simulate", "check", "bench"}
-FILES = {"my_robot.xml", "my_task.py", "models", "pullback.bash"}
+VERBS = {"tasks", "optimize", "simulate", "view", "check", "bench"}
+ROBOT_FILES = {"my_robot.xml", "my_robot.urdf", "models"}
 
 
 def test_verbs(script):
@@ -63,18 +63,23 @@ def test_verbs(script):
 
 @pytest.mark.parametrize("verb", ["simulate", "check", "bench"])
 def test_robots_and_files(script, verb):
-    assert offered(script, "pullback", verb, "") == set(ROBOTS) | FILES
+    assert offered(script, "pullback", verb, "") == set(ROBOTS) | ROBOT_FILES
     assert offered(script, "pullback", verb, "quad") == {"quadruped"}
-    assert offered(script, "pullback", verb, "my_r") == {"my_robot.xml"}
+    assert offered(script, "pullback", verb, "my_") == {"my_robot.xml", "my_robot.urdf"}
     assert offered(script, "pullback", verb, "arm", "--contact", "co") == {"convex", "compliant"}
     assert offered(script, "pullback", verb, "arm", "--out", "mo") == {"models"}
     assert {"--seed", "--device", "--out", "--json", "--contact"} <= offered(script, "pullback", verb, "--")
 
 
 def test_tasks_and_methods(script):
-    assert offered(script, "pullback", "optimize", "") == set(TASKS) | FILES
-    assert offered(script, "pullback", "optimize", "my_t") == {"my_task.py"}
+    assert offered(script, "pullback", "optimize", "") == set(TASKS) | {"my_task.py", "models"}
+    assert offered(script, "pullback", "optimize", "my_") == {"my_task.py"}
     assert offered(script, "pullback", "optimize", "golf", "--method", "") == set(METHODS)
+
+
+def test_motions_and_robots_to_view(script):
+    assert offered(script, "pullback", "view", "") == {"my_motion.npz"} | set(ROBOTS) | ROBOT_FILES
+    assert offered(script, "pullback", "view", "my_motion.npz", "--export", "no") == {"notes.txt"}
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pullback.cli import main
+from pullback.model.robots import cartpole
 from pullback.view import load_motion
 
 MY_TASK = Path(__file__).parents[2] / "examples" / "05_my_task.py"
@@ -44,6 +45,19 @@ def test_optimize_writes_gradients_and_a_camera(tmp_path, capsys):
     page = (tmp_path / "replay.html").read_text(encoding="utf-8")
     scene = json.loads(re.search(r'<script id="scene" type="application/json">(.*?)</script>', page, re.DOTALL)[1])
     assert scene["forces"] and scene["gradients"] and scene["camera"] and scene["loss"]
+
+
+@pytest.mark.parametrize("robot", ["arm", "robot.xml"])
+def test_a_robot_can_be_looked_at(robot, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    # Tendons that act cannot be simulated, which is no reason not to look.
+    tendon = '<tendon><fixed name="t" stiffness="9"><joint joint="slide" coef="1"/></fixed></tendon>'
+    Path("robot.xml").write_text(cartpole().replace("</mujoco>", tendon + "</mujoco>"), encoding="utf-8")
+    assert main(["view", robot, "--export", "picture.png"]) == 0
+    assert capsys.readouterr().out.strip() == "picture.png"
+    picture = np.asarray(Image.open("picture.png").convert("RGB"))
+    assert picture.shape[0] * picture.shape[1] > 300_000  # one large picture, no strip
+    assert picture.min() < 60 and picture.std() > 10
 
 
 @pytest.mark.parametrize("name", ["strip.png", "film.gif", "film.mp4", "page.html"])
@@ -106,6 +120,11 @@ def page_of(command: list[str], folder: Path) -> tuple[int, str]:
 def test_it_serves_until_ctrl_c(motion, tmp_path):
     pytest.importorskip("viser")
     assert page_of(["view", str(motion), "--no-browser", "--port", "8160"], tmp_path) == (0, "")
+
+
+def test_a_robot_is_served_too(tmp_path):
+    pytest.importorskip("viser")
+    assert page_of(["view", "arm", "--no-browser", "--port", "8165"], tmp_path) == (0, "")
 
 
 def test_optimize_can_be_watched(tmp_path):

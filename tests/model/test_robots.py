@@ -261,8 +261,19 @@ def test_longest_pendulum_in_xml():
 
 
 @pytest.mark.parametrize(
-    ("robot", "n"), [(robots.pendulum, 0), (robots.pendulum, 401), (robots.chain, -1), (robots.chain, 1024)]
+    ("robot", "n", "why"),
+    [
+        *[
+            (robots.pendulum, 0, "number of links must be a whole number of at least 1"),
+            (robots.pendulum, 401, "401 links"),
+        ],
+        *[
+            (robots.chain, -1, "number of links must be"),
+            (robots.chain, 1024, "1024 links"),
+            (robots.chain, None, "None"),
+        ],
+    ],
 )
-def test_impossible_lengths_are_refused(robot, n):
-    with pytest.raises(PullbackError, match=f"{n} links"):
+def test_impossible_lengths_are_refused(robot, n, why):
+    with pytest.raises(PullbackError, match=why):
         robot(n)

@@ -7,7 +7,7 @@ import pullback as pb
 from pullback.core.errors import GradientOverflow
 from pullback.plan import REACHED, minimise
 from pullback.rollout import Run
-from pullback.tasks import TASKS, Camera, Controls, Loss, Parameters, Task, solve
+from pullback.tasks import TASKS, Camera, Controls, Factors, Loss, Parameters, Task, solve
 
 PENDULUM = """<mujoco><option timestep="0.01"/><worldbody>
   <body><joint name="one" axis="0 1 0" damping="0.1"/>
@@ -100,6 +100,11 @@ def test_gradients_that_overflow_do_not_spoil_the_others(monkeypatch):
     np.testing.assert_allclose(found.gradients[0], right.gradients[0], rtol=1e-12)
 
 
+def run_first(find) -> None:
+    of = task(find)
+    of.run(of.begin()[0])
+
+
 @pytest.mark.parametrize(
     "make, match",
     [
@@ -107,6 +112,11 @@ def test_gradients_that_overflow_do_not_spoil_the_others(monkeypatch):
         (lambda: Controls(5, hold=2.5), "hold"),
         (lambda: task(Controls(5, start=[1, 2, 3])).begin(), r"\(3,\)"),
         (lambda: task(Parameters(5, {"weight": ...})).begin(), "no parameter 'weight'"),
+        (lambda: Parameters(-1, {"mass": ...}), "steps of Parameters"),
+        (lambda: Factors(2.5, {}), "steps of Factors"),
+        (lambda: run_first(Parameters(5, {"mass": [1]}, controls=np.zeros((6, 2)))), r"shape \(6, 2\), but \(steps=5"),
+        (lambda: run_first(Factors(5, {"all": ("mass", ...)}, np.zeros((4, 2)))), r"shape \(4, 2\), but \(steps=5"),
+        (lambda: run_first(Factors(5, {"all": ("mass", ...)}, np.zeros((5, 1, 3)))), "nu=2"),
         (lambda: task(Controls(5), system=pb.Articulated(pb.load(PENDULUM), contact=None, worlds=2)), "one world"),
     ],
 )

@@ -141,6 +141,23 @@ def test_states_are_shown_live(model):
             viewer.show(np.full(model.nq, np.nan))
 
 
+def test_sliders_move_joints():
+    model = pb.load(pb.robots.arm())
+    with Viewer(model, port=8135) as viewer:
+        viewer.add_sliders()
+        sliders = {handle.label: handle for handle in viewer._server.gui._gui_input_handle_from_uuid.values()}
+        first = sliders[model.joint_names[0]]
+        assert (first.min, first.max) == pytest.approx(tuple(model.mujoco.jnt_range[0]))
+        before = viewer._drawing.poses.copy()
+        for update in first._impl.update_cb:  # as when a user drags it
+            first.value = 0.5
+            update(type("Event", (), {"target": first})())
+        assert np.abs(viewer._drawing.poses - before).max() > 0.1
+        viewer.show(model.home.q)
+        with pytest.raises(pb.PullbackError, match="q is not finite"):
+            viewer.add_sliders(np.full(model.nq, np.nan))
+
+
 def test_bad_input(drawing, model, monkeypatch):
     with pytest.raises(pb.PullbackError, match="a Model or a Drawing, not str"):
         Viewer("robot.xml")

@@ -31,7 +31,7 @@ def make_parser() -> Parser:
         metavar="SHELL",
         help=f"print a script with which SHELL completes commands: {', '.join(completion.SHELLS)}",
     )
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
     for verb in VERBS:
         verb.add(verbs)
     return parser
@@ -45,11 +45,17 @@ class Completion(argparse.Action):
         parser.exit()
 
 
+def run(argv: Sequence[str] | None) -> int:
+    args, unknown = make_parser().parse_known_args(argv)
+    if unknown:  # argparse would point to the help of all verbs
+        raise PullbackError(f"unrecognized arguments: {' '.join(unknown)} (see 'pullback {args.verb} --help')")
+    return args.run(args)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns 0, 1 where a check found something wrong, or 2 after bad input, with one line why."""
     try:
-        args = make_parser().parse_args(argv)
-        return args.run(args)
+        return run(argv)
     except PullbackError as error:
         print(f"pullback: {one_line(error)}", file=sys.stderr)
         return 2

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 import warp as wp
@@ -146,18 +147,27 @@ def add_robot(parser: argparse.ArgumentParser, *, default: str | None = None, dt
         default="model",
         help="contacts, limits and friction loss as in the file (default), none at all, or by this contact model",
     )
+    add_reading(parser)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """How any robot is read."""
     parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
     parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
 
 
 def read_robot(args) -> Model:
-    """The robot an argument speaks of: a file, or a sample by its name."""
-    name = args.robot
+    """The robot an argument speaks of."""
+    return load_robot(args.robot, ignore=args.ignore, anywhere=args.anywhere)
+
+
+def load_robot(name: str, *, ignore: Collection[str], anywhere: bool) -> Model:
+    """A robot from a file, or a sample by its name."""
     if name in ROBOTS and not Path(name).is_file():
         return load(ROBOTS[name]())
     if not Path(name).exists() and not Path(name).suffix and os.sep not in name:
         raise PullbackError(f"there is no file and no sample robot {name!r}; samples are {', '.join(sorted(ROBOTS))}")
-    return load(Path(name), ignore=tuple(args.ignore), anywhere=args.anywhere)
+    return load(Path(name), ignore=tuple(ignore), anywhere=anywhere)
 
 
 def read_keyframe(model: Model, args) -> Keyframe:

@@ -15,8 +15,9 @@ from pullback.tasks import TASKS
 
 SHELLS = ("bash", "zsh", "fish")
 
-# What an argument may be besides a file, by what its help calls it.
-NAMES = {"ROBOT": tuple(ROBOTS), "TASK": tuple(TASKS)}
+# What an argument may be, by what its help calls it: a name of ours, or a file whose name ends so.
+NAMES = {"ROBOT": tuple(ROBOTS), "TASK": tuple(TASKS), "FILE": tuple(ROBOTS)}
+ENDINGS = {"ROBOT": ("xml", "urdf", "mjcf"), "TASK": ("py",), "FILE": ("npz", "xml", "urdf", "mjcf")}
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -37,22 +38,24 @@ def _all_parsers(parser: argparse.ArgumentParser):
 def _completer(action: argparse.Action) -> dict | None:
     """How shtab spells what may stand there: names of ours or files, a folder, or what argparse knows itself."""
     if action.metavar in NAMES:
-        return _names_or_files(action.metavar.lower(), NAMES[action.metavar])
+        return _names_or_files(action.metavar.lower(), NAMES[action.metavar], ENDINGS[action.metavar])
     if action.metavar == "DIR":
         return shtab.DIRECTORY
-    is_file = action.metavar == "FILE" or action.type is Path
-    return shtab.FILE if is_file else None
+    return shtab.FILE if action.type is Path else None
 
 
-def _names_or_files(what: str, names: tuple[str, ...]) -> dict:
+def _names_or_files(what: str, names: tuple[str, ...], endings: tuple[str, ...]) -> dict:
     words = " ".join(names)
     function = f"_pullback_{what}_or_file"  # shtab lets bash treat what a function with "_file" gives as files
+    in_bash = "; ".join(f"compgen -f -X '!*.{ending}' -- \"$1\"" for ending in endings)
+    in_zsh = f'_files -g "*.({"|".join(endings)})"'
+    in_fish = " ".join(f"(__fish_complete_suffix .{ending})" for ending in endings)
     return {
         "bash": function,
         "zsh": function,
-        "fish": f"{words} (__fish_complete_path (commandline -ct))",
+        "fish": f"{words} {in_fish}",
         "preamble": {
-            "bash": f'{function}() {{ compgen -W "{words}" -- "$1"; compgen -f -- "$1"; }}',
-            "zsh": f"{function}() {{ _alternative 'names:name:({words})' 'files:file:_files' }}",
+            "bash": f'{function}() {{ compgen -W "{words}" -- "$1"; {in_bash}; compgen -d -- "$1"; }}',
+            "zsh": f"{function}() {{ _alternative 'names:name:({words})' 'files:file:{in_zsh}' }}",
         },
     }

@@ -43,6 +43,8 @@ FIRST_CHUNK = 20  # steps
 # Drawn on top of each other, more copies of a robot are a blur. [worlds]
 DRAWN_WORLDS = 16
 REPLAY_FPS = 60  # of the page: it interpolates [1/s]
+# A motion that blew up is drawn until something moves as fast as no robot does: the rest is out of every picture.
+WILD = 1e3  # [m/s or rad/s]
 
 ABOUT = """\
 Simulates a robot and writes DIR/motion.npz (q, v, controls, dt, and what 'pullback view' draws) and DIR/motion.html, a
@@ -78,7 +80,8 @@ def run(args) -> int:
     with compiling_note():
         system.step(start, controls[0])
         before = _energy(system, start)
-    motion, seconds = simulate(system, start, controls)
+    motion, seconds, problem = simulate(system, start, controls)
+    steps, controls = len(motion.q) - 1, controls[: len(motion.q) - 1]
     after = _energy(system, State(motion.q[-1], motion.v[-1]))
 
     summary = {
@@ -96,9 +99,12 @@ def run(args) -> int:
         "motion": str(folder / "motion.npz"),
         "replay": str(folder / "motion.html"),
     }
-    drawing = draw_motion(system, motion, controls, title=Path(args.robot).stem)
+    tame = motion if problem is None else until_wild(motion)
+    drawing = draw_motion(system, tame, controls[: len(tame.q) - 1], title=Path(args.robot).stem)
     save_motion(folder / "motion.npz", drawing, q=motion.q, v=motion.v, controls=controls, dt=model.timestep)
     write_page(folder / "motion.html", drawing.thinned(REPLAY_FPS))
+    if problem is not None:
+        raise PullbackError(f"{problem}; the {steps} steps before are in {summary['motion']}")
     if args.json:
         print(json.dumps(summary, indent=1))
     else:
@@ -119,20 +125,25 @@ def make_controls(model: Model, keyframe: Keyframe, args, steps: int) -> np.ndar
     return np.repeat(draws, hold, axis=0)[:steps].astype(args.dtype)
 
 
-def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[State, float]:
-    """All states (steps + 1, worlds, ...) and the seconds it took, with a progress bar where that is long."""
+def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[State, float, PullbackError | None]:
+    """All states (steps + 1, worlds, ...) and the seconds it took, with a progress bar where that is long.
+
+    Where a step cannot be done, those before it, and why.
+    """
     steps, done, chunk, seconds = len(controls), 0, FIRST_CHUNK, 0.0
     pieces = [State(*(to_numpy(x)[None] for x in state))]
-    progress = None
+    progress = problem = None
     try:
         while done < steps:
             began = time.perf_counter()
-            piece = _some_steps(system, state, controls, done, chunk)
+            piece, problem = _some_steps(system, state, controls, done, chunk)
             took = time.perf_counter() - began
             pieces.append(State(piece.q[1:], piece.v[1:]))
             state = State(piece.q[-1], piece.v[-1])
             count, seconds = len(piece.q) - 1, seconds + took
             done += count
+            if problem is not None:
+                break
             chunk = max(1, min(4 * chunk, int(CHUNK_SECONDS * count / max(took, 1e-9))))
             if progress is None and seconds * (steps - done) / done > PROGRESS_AFTER:
                 progress = _progress(steps)
@@ -141,16 +152,31 @@ def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[S
     finally:
         if progress is not None:
             progress.stop()
-    return State(*(np.concatenate(field) for field in zip(*pieces, strict=True))), seconds
+    return State(*(np.concatenate(field) for field in zip(*pieces, strict=True))), seconds, problem
 
 
-def _some_steps(system: Articulated, state: State, controls: np.ndarray, first: int, count: int) -> State:
+def _some_steps(
+    system: Articulated, state: State, controls: np.ndarray, first: int, count: int
+) -> tuple[State, PullbackError | None]:
+    """The states from a step on; up to the step that cannot be done, and why, if there is one."""
+    problem = None
     try:
         states = rollout(system, state, controls[first : first + count]).states
     except PullbackError as error:  # which counts steps from where it was started
-        text = re.sub(r"at step (\d+)", lambda found: f"at step {int(found[1]) + first}", str(error))
-        raise PullbackError(text) from error
-    return State(*(to_numpy(x) for x in states))
+        found = re.search(r"at step (\d+)", str(error))
+        if not found:
+            raise
+        good = int(found[1])
+        problem = PullbackError(str(error).replace(found[0], f"at step {first + good}"))
+        states = rollout(system, state, controls[first : first + good]).states
+    return State(*(to_numpy(x) for x in states)), problem
+
+
+def until_wild(motion: State) -> State:
+    """The states before one that is wild; at least the first."""
+    fastest = np.abs(motion.v).max(axis=(1, 2), initial=0.0)
+    rows = max(1, int(np.argmax(np.append(fastest, np.inf) > WILD)))
+    return State(motion.q[:rows], motion.v[:rows])
 
 
 def _progress(steps: int) -> Progress:

@@ -1,4 +1,4 @@
-"""``pullback view``: look at a motion in the browser, or make a page, a film or a picture of it."""
+"""``pullback view``: look at a motion or a robot in the browser, or make a page, a film or a picture of it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,38 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pullback.cli.common import positive, progress_options, quiet_warp, whole
-from pullback.view import LAYERS, Drawing, Viewer, export, load_motion
+from pullback.cli.common import (
+    add_reading,
+    load_robot,
+    positive,
+    progress_options,
+    quiet_warp,
+    read_keyframe,
+    whole,
+)
+from pullback.core.errors import PullbackError
+from pullback.model.robots import ROBOTS
+from pullback.model.unsupported import KINDS
+from pullback.view import LAYERS, Drawing, Viewer, draw, export, load_motion
+
+ROBOT_FILES = (".xml", ".mjcf", ".urdf")
 
 ABOUT = """\
 Shows a motion in the browser: play, scrub, contact points and forces, gradients of the loss, the target. FILE is a
 motion file, as written by 'pullback simulate' (motion.npz) and 'pullback optimize' (result.npz). With --export nothing
 is shown; OUT becomes a page for any browser (.html), a film (.gif, .mp4) or a strip of pictures (.png), for which
 neither a display nor a graphics card is needed.
+
+FILE may also be a robot, to look at: an MJCF or URDF file (.xml, .mjcf, .urdf), or the name of a sample robot. It
+stands in its home pose, or in that of --keyframe, with a slider for every joint. What cannot be simulated does not
+matter here.
 """
 
 
 def add(verbs) -> None:
-    parser = verbs.add_parser("view", help="look at a motion, or make a film of it", description=ABOUT)
-    parser.add_argument("file", metavar="FILE", type=Path, help="a motion file (.npz)")
+    parser = verbs.add_parser("view", help="look at a motion or a robot, or make a film of it", description=ABOUT)
+    parser.add_argument("file", metavar="FILE", help=f"a motion file (.npz), or a robot: a file or {', '.join(ROBOTS)}")
+    add_reading(parser)
     add_server(parser)
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
     parser.add_argument(
@@ -69,14 +87,29 @@ def layers(text: str) -> tuple[str, ...]:
 
 
 def run(args) -> int:
-    drawing = load_motion(args.file)
+    model = drawing = None
+    if is_robot(args.file):
+        model = load_robot(args.file, ignore=KINDS, anywhere=args.anywhere)
+        q = read_keyframe(model, args).q
+    elif args.keyframe is not None or args.anywhere:
+        raise PullbackError(f"--keyframe and --anywhere are for robots, and {args.file!r} is a motion: leave them out")
+    else:
+        drawing = load_motion(args.file)
     if args.export is not None:
-        print(_exported(drawing, args))
+        print(_exported(drawing or draw(model, q[None], dt=model.timestep, title=Path(args.file).stem), args))
         return 0
-    with Viewer(drawing, host=args.host, port=args.port) as viewer:
+    with Viewer(drawing or model, host=args.host, port=args.port) as viewer:
+        if model is not None:
+            viewer.add_sliders(q)
         announce(viewer, browser=not args.no_browser)
         viewer.wait()
     return 0
+
+
+def is_robot(name: str) -> bool:
+    """Whether this is a robot's file or the name of a sample, and no motion."""
+    path = Path(name)
+    return path.suffix.lower() in ROBOT_FILES or (name in ROBOTS and not path.exists())
 
 
 def announce(viewer: Viewer, *, browser: bool) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import warp as wp
 
@@ -17,8 +20,7 @@ def check_precision(dtype) -> str:
     except TypeError:
         name = dtype
     if not isinstance(name, str) or name not in PRECISIONS:
-        text = " ".join(repr(name).split())
-        raise PullbackError(f"dtype {text} is not supported: use 'float64' or 'float32'")
+        raise PullbackError(f"dtype {name!r} is not supported: use 'float64' or 'float32'")
     return name
 
 
@@ -37,6 +39,31 @@ def check_whole(number, name: str, least: int = 1) -> int:
     if isinstance(number, bool | np.bool_) or not isinstance(number, int | np.integer) or number < least:
         raise PullbackError(f"{name} must be a whole number of at least {least}, not {number!r}")
     return int(number)
+
+
+def check_positive(number, name: str) -> float:
+    """A positive, finite number."""
+    try:
+        value = float(number)
+    except (TypeError, ValueError):
+        raise PullbackError(f"{name} must be a number, not {number!r}") from None
+    if not 0.0 < value < np.inf:
+        raise PullbackError(f"{name} must be positive and finite, not {value}")
+    return value
+
+
+def check_kind(thing, kind: type, name: str, example: str = "") -> None:
+    """That something is what it should be; ``example`` says how to come by one."""
+    if not isinstance(thing, kind):
+        such = f", such as {example}" if example else ""
+        raise PullbackError(f"{name} must be a {kind.__name__}{such}, not {type(thing).__name__}")
+
+
+def check_path(path, name: str = "path") -> Path:
+    """Where a file is, or will be."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise PullbackError(f"{name} must be a path, not {path!r}")
+    return Path(path)
 
 
 def check_seed(seed) -> int:

@@ -81,7 +81,7 @@ class NamedParams(Mapping):
         return to_numbers(value, f"parameter {name!r}").ndim > len(shape)
 
     def _known(self, name: str) -> str:
-        if name not in self._table:
+        if not isinstance(name, str) or name not in self._table:
             raise UnknownName(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
         return name
 

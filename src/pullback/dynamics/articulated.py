@@ -62,7 +62,7 @@ class Articulated(System):
     ):
         if not isinstance(model, Model):
             raise PullbackError(f"model must come from pullback.load, not {type(model).__name__}")
-        if contact not in ("model", None) and not isinstance(contact, Contact):
+        if not (contact is None or isinstance(contact, Contact) or (isinstance(contact, str) and contact == "model")):
             raise PullbackError(
                 f"contact={contact!r} is not known: use 'model' (as the file says), None (off), or a contact model "
                 "such as pullback.ContactConvex()"

@@ -102,6 +102,8 @@ def load(
     through an MjSpec). ``<mujoco><compiler .../></mujoco>`` inside the file changes that.
     """
     require_known_kinds(ignore)
+    if not isinstance(anywhere, bool):
+        raise PullbackError(f"anywhere must be True or False, not {anywhere!r}")
     if folder is not None and not isinstance(folder, str | os.PathLike):
         raise PullbackError(f"folder must be a path, not {type(folder).__name__}")
     m = compile_source(source, anywhere=anywhere, folder=folder)

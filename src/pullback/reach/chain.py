@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS, check_device, check_precision, to_device, to_numpy
+from pullback.core.arrays import PRECISIONS, check_device, check_kind, check_precision, to_device, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.dynamics.launch import launch
 from pullback.dynamics.tree import zeros_struct
@@ -236,6 +236,7 @@ def threads() -> int:
 
 def frame_of(model: Model, name: str) -> tuple[int, Transform]:
     """The body that a site or body is fixed to, and the frame in it."""
+    check_kind(name, str, "the name of a site or body")
     if name in model.sites.names:
         i = model.sites.names.index(name)
         return int(model.sites.body[i]), Transform(model.sites.pos[i], model.sites.quat[i])

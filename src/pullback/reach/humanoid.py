@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_seed
+from pullback.core.arrays import check_kind, check_path, check_seed
 from pullback.core.errors import PullbackError
 from pullback.model import Model, load
 from pullback.model.robots import humanoid
@@ -123,6 +123,8 @@ class Check(NamedTuple):
 
 def check_plan(robot: Humanoid, plan: Plan, *, balance: bool = False, seed: int = 0) -> Check:
     """Looks for a posture of the whole robot at every moment of a plan."""
+    check_kind(robot, Humanoid, "robot", "sample_humanoid()")
+    check_kind(plan, Plan, "plan", "Footsteps(...).plan()")
     hand = None if np.isnan(plan.hand).all() else plan.hand
     found = robot.postures(plan.left, plan.right, hand, hand_side=plan.hand_side, balance=balance, seed=seed)
     off = np.stack([*found.off.values()], axis=1)
@@ -155,7 +157,8 @@ def humanoid_maps(
     robot, seed = sample_humanoid() if robot is None else robot, check_seed(seed)
     if not isinstance(robot, Humanoid):
         raise PullbackError(f"robot must be a Humanoid, not {type(robot).__name__}")
-    kept = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback")
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback"
+    kept = usual if folder is None else check_path(folder, "folder")
     paths = [kept / f"{part}-{_fingerprint(robot, balance, seed)}.npz" for part in ("foot", "hand")]
     if all(path.is_file() for path in paths):
         return Maps(*map(ReachabilityMap.load, paths))

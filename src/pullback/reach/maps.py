@@ -6,11 +6,10 @@ import dataclasses
 import os
 import zipfile
 from numbers import Real
-from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_device, check_precision, check_seed, check_whole, to_numpy
+from pullback.core.arrays import check_device, check_path, check_precision, check_seed, check_whole, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.reach.network import HIDDEN, LEAST_STEPS, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of
@@ -139,7 +138,7 @@ class ReachabilityMap:
             raise PullbackError("this map is not fitted: there is nothing to save")
         arrays = self.fitted.arrays()
         try:
-            with open(path, "wb") as file:
+            with open(check_path(path), "wb") as file:
                 np.savez_compressed(file, format=FORMAT, space=self.space.name, kind=self.kind, **arrays)
         except OSError as error:
             raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
@@ -147,7 +146,7 @@ class ReachabilityMap:
     @classmethod
     def load(cls, path: str | os.PathLike, *, dtype: str = "float64", device: str = "cpu") -> ReachabilityMap:
         """The map that was saved in a file."""
-        path = Path(path)
+        path = check_path(path)
         if not path.is_file():
             raise PullbackError(f"there is no file {path}")
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pullback.core.arrays import check_kind
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.reach.checks import check_numbers, check_obstacles
@@ -145,4 +146,5 @@ def check_place(model: Model, base: str, tip: str, place: Place, **options) -> S
     base, tip:  the sites or bodies that the map is about
     options:    of :func:`pullback.reach.inverse`
     """
+    check_kind(place, Place, "place", "Placement(...).plan()")
     return inverse(model, base, tip, place.seen, "R3" if place.seen.shape[1] == 3 else "SE3", **options)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_whole
+from pullback.core.arrays import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.checks import check_numbers
 
@@ -152,7 +152,8 @@ class Layout:
 
 def minimise(problem: Problem, start: Poses, options: Options | None = None) -> Solution:
     """Solves a problem from a first guess: (count, sample size) poses by name."""
-    options, began = options or Options(), time.perf_counter()
+    options, began = Options() if options is None else options, time.perf_counter()
+    check_kind(options, Options, "options", "pullback.reach.sqp.Options(iterations=20)")
     layout = Layout(problem.spaces, {name: len(poses) for name, poses in start.items()})
     poses, solver = {name: np.array(start[name], dtype=float) for name in problem.spaces}, _Solver(layout, options)
     here, evaluations, iteration = problem.linearise(poses), 1, 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.arrays import check_kind, check_positive, check_seed, check_whole, to_numbers
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.rollout.probe import Probe, precision_of_differences
@@ -99,7 +100,10 @@ class Report:
             for line in lines
         ]
         table.insert(1, "-" * len(table[0]))
-        notes = [f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}"]
+        notes = [
+            f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}",
+            "slope: differences err like their step size to this power: about 2 where smooth; exact: they do not err",
+        ]
         if any(row.status == KINK for row in self.rows):
             notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
         return "\n".join(line.rstrip() for line in [*table, *notes])
@@ -168,21 +172,25 @@ def check_system(
     the edge of a jump it must give the slope of the side that is continuous. The row then has status "kink" and shows
     both slopes. It is no error, but it says less: choose a point away from kinks to check a gradient to tolerance.
     """
-    if rollout_steps < 1:
-        raise PullbackError(f"rollout_steps must be at least 1, not {rollout_steps}")
-    steps = np.unique(
-        np.asarray(STEPS[precision_of_differences(system)] if steps is None else tuple(steps), dtype=float)
-    )[::-1]
-    if not len(steps) or not np.all(steps > 0):
-        raise PullbackError(f"steps must be positive step sizes, not {steps}")
-    tolerance = TOLERANCE[str(system.dtype)] if tolerance is None else float(tolerance)
-    probe = Probe(system, state, control, int(rollout_steps), np.random.default_rng(seed))
+    check_kind(system, System, "system", "pb.Articulated(model)")
+    rollout_steps = check_whole(rollout_steps, "rollout_steps")
+    given = STEPS[precision_of_differences(system)] if steps is None else to_numbers(steps, "steps")
+    steps = np.unique(np.asarray(given, dtype=float))[::-1]
+    if not len(steps) or not np.all((steps > 0) & (steps < np.inf)):
+        raise PullbackError(f"steps must be positive step sizes, not {given}")
+    if tolerance is None:
+        tolerance = TOLERANCE[str(system.dtype)]
+    elif not (isinstance(tolerance, int | float) and tolerance in (0, np.inf)):  # which ask for perfection or nothing
+        tolerance = check_positive(tolerance, "tolerance")
+    if not (names is None or (isinstance(names, Collection) and all(isinstance(name, str) for name in names))):
+        raise PullbackError(f"names must be what to check, such as ('q', 'mass'), not {names!r}")
+    probe = Probe(system, state, control, rollout_steps, np.random.default_rng(check_seed(seed)))
     bars = probe.pull_back()
     unknown = set(names or ()) - set(bars)
     if unknown:
         raise PullbackError(f"there is nothing called {sorted(unknown)[0]!r} to check; there are {', '.join(bars)}")
     rows = tuple(_row(probe, name, bars[name], steps, tolerance) for name in bars if names is None or name in names)
-    report = Report(rows, tolerance, int(rollout_steps))
+    report = Report(rows, tolerance, rollout_steps)
     if not report.passed:
         raise WrongGradient(report)
     return report

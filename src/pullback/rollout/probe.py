@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.rollout.entries import entry_name
@@ -216,7 +216,7 @@ def _controls(system: System, control, count: int, random: np.random.Generator) 
             # well inside: a limit is a kink
             draws = (low + high) / 2 + 0.8 * draws * (high - low) / 2
         return draws.astype(system.dtype)
-    controls = np.array(to_numpy(control), dtype=system.dtype)
+    controls = to_numbers(control, "control").astype(system.dtype)
     if controls.shape == shape[1:]:
         controls = np.repeat(controls[None], count, axis=0)
     if controls.shape != shape:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pullback.core.arrays import first_not_finite, to_numbers
+from pullback.core.arrays import check_kind, first_not_finite, to_numbers
 from pullback.core.errors import GradientOverflow, PullbackError
 
 
@@ -16,6 +16,8 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
     size = system.difference(run.final, run.final).shape[-1]
     given = {} if state is None else {"state": (state, (system.worlds, size))}
     given |= {} if controls is None else {"controls": (controls, (run.steps, system.worlds, system.nu))}
+    if params is not None:
+        check_kind(params, Mapping, "params", '{"mass": tangents}')
     for name in params or {}:
         given[name] = params[name], (system.worlds, *_own_shape(run, name))
     if not given:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, to_numbers, to_numpy
+from pullback.core.arrays import check_kind, checked, to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 from pullback.rollout.push import pushforward
@@ -152,6 +152,7 @@ class Run:
         there: it is called for all steps, some at a time and the last first, so that only a piece is in memory.
         wants_params=False saves the time that parameters take.
         """
+        check_kind(wants_params, bool, "wants_params")
         given, final_bar = self._take_bars(bars)
         backward = self.system.backward(
             self.controls, self.final, final_bar, params=self.params, wants_params=wants_params

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import check_kind, check_path, check_seed
 from pullback.core.errors import PullbackError
 from pullback.plan import Method, Progress, minimise
 from pullback.tasks.task import Task
@@ -34,7 +35,11 @@ def solve(
     checkpoint:          a file to go on from; those of easier tasks lie beside it
     watch:               called after every iteration with all there is so far
     """
-    method = method or task.method
+    check_kind(task, Task, "task", 'pullback.tasks.TASKS["throw"]()')
+    method = task.method if method is None else method
+    iterations = task.iterations if iterations is None else iterations
+    seed = check_seed(seed)
+    checkpoint = None if checkpoint is None else check_path(checkpoint, "checkpoint")
     chain = [*easier_for(task, method), task]
     done: list[Progress] = []
     x = None
@@ -46,7 +51,7 @@ def solve(
                 one,
                 first if x is None else _taken_over(chain[number - 1], x, one),
                 method if last else one.method,
-                iterations=(iterations or task.iterations) if last else one.iterations,
+                iterations=iterations if last else one.iterations,
                 target=target if last else None,
                 low=low,
                 high=high,

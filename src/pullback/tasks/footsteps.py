@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.core.arrays import check_seed
 from pullback.reach import Block, Disc, Footsteps, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import Planned, Planning, Scene, walked
@@ -31,6 +32,8 @@ def random_footsteps(foot_map, seed: int = 0) -> Footsteps:
 
 
 def footsteps(seed: int = 0) -> Planning:
+    seed = check_seed(seed)
+
     def solve(options: Options | None) -> Planned:
         robot = sample_humanoid()
         problem = random_footsteps(humanoid_maps(robot).foot, seed)

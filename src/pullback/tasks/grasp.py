@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.contact import ContactCompliant
+from pullback.core.arrays import check_seed
 from pullback.core.system import State
 from pullback.dynamics import Articulated
 from pullback.model import load
@@ -87,7 +88,7 @@ def grasp(device: str = "cpu", seed: int = 0) -> Task:
     # lets the cube creep by a fraction of that.
     contact = ContactCompliant(contact_stiffness=2e3, smoothing=1e-3, slip_speed=2e-3)
     system = Articulated(model, contact, device=device)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(check_seed(seed))
     place, yaw = random.uniform(-0.01, 0.01, 2), random.uniform(-0.2, 0.2)
     steps, still = round(SECONDS / model.timestep), round(STILL / model.timestep)
     path = sketch(place, yaw, np.arange(steps + 1) * model.timestep)

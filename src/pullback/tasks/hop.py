@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pullback.contact import ContactCompliant
+from pullback.core.arrays import check_seed
 from pullback.core.system import State
 from pullback.dynamics import Articulated
 from pullback.model import load
@@ -129,7 +130,7 @@ def hop(device: str = "cpu", seed: int = 0) -> Task:
     contact = ContactCompliant(contact_stiffness=3e4, smoothing=2e-3, slip_speed=0.02)
     system, helped = (Articulated(load(hopper(harness)), contact, device=device) for harness in (False, True))
     dt = system.model.timestep
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(check_seed(seed))
     start = standing(random.uniform(-0.1, 0.0), BEND + random.uniform(-0.2, 0.2))
     goal = standing(LANDING, BEND)
     steps, still = round(SECONDS / dt), round(STILL / dt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.contact import ContactCompliant
+from pullback.core.arrays import check_seed
 from pullback.core.system import State
 from pullback.dynamics import Articulated
 from pullback.model import Model, load
@@ -113,7 +114,7 @@ def record(system: Articulated, find: Factors, start: State, truth: np.ndarray, 
 
 def identify(device: str = "cpu", seed: int = 0) -> Task:
     system = servoed_quadruped(device)
-    model, random = system.model, np.random.default_rng(seed)
+    model, random = system.model, np.random.default_rng(check_seed(seed))
     groups = wanted(model)
     start, targets = experiment(system)
     find = Factors(len(targets), groups, targets, most=MOST)

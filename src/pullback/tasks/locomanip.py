@@ -5,6 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
+from pullback.core.arrays import check_seed
 from pullback.reach import Door, LocoManipulation, Maps, Stance, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import PANEL, SOLID, Planned, Planning, Scene, walked
@@ -27,6 +28,8 @@ def random_locomanip(maps: Maps, seed: int = 0) -> LocoManipulation:
 
 
 def locomanip(seed: int = 0) -> Planning:
+    seed = check_seed(seed)
+
     def solve(options: Options | None) -> Planned:
         robot = sample_humanoid()
         maps = humanoid_maps(robot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.core.arrays import check_seed
 from pullback.reach import Maps, MultiContact, Stance, Wall, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import Planned, Planning, Scene, walked
@@ -25,6 +26,8 @@ def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
 
 
 def multicontact(seed: int = 0) -> Planning:
+    seed = check_seed(seed)
+
     def solve(options: Options | None) -> Planned:
         robot = sample_humanoid()
         maps = humanoid_maps(robot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.core.arrays import check_seed
 from pullback.model import Model, load
 from pullback.model.robots import arm
 from pullback.reach import Block, Placement, ReachabilityMap, check_place, sample
@@ -36,6 +37,8 @@ def random_placement(reach_map: ReachabilityMap, seed: int = 0) -> Placement:
 
 
 def placement(seed: int = 0) -> Planning:
+    seed = check_seed(seed)
+
     def solve(options: Options | None) -> Planned:
         model = load(arm())
         problem = random_placement(arm_map(model), seed)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from pullback.core.arrays import check_kind, check_positive
+from pullback.core.errors import PullbackError
 from pullback.model import Model, load
 from pullback.model.robots import humanoid
 from pullback.reach import Block, Disc, Humanoid, Plan, ReachabilityMap, Wall, check_plan
@@ -59,6 +61,13 @@ class Planning:
     target: float = CONTACT
     unit: str = "m"
     camera: Camera | None = None
+
+    def __post_init__(self):
+        for name, kind in {"name": str, "about": str, "unit": str}.items():
+            check_kind(getattr(self, name), kind, f"{name} of a Planning")
+        check_positive(self.target, "target of a Planning")
+        if not callable(self.solve):
+            raise PullbackError(f"solve of a Planning must be a function of options, not {self.solve!r}")
 
 
 def walked(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import check_kind, check_whole, checked, to_numbers, to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate
@@ -46,6 +46,10 @@ class Camera:
 
     eye: tuple[float, float, float]
     target: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self):
+        for name in ("eye", "target"):
+            checked(getattr(self, name), (3,), "float64", f"{name} of a Camera", ("axis",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +95,19 @@ class Task:
     curves: Callable[[Run], list[Curves]] | None = None
 
     def __post_init__(self):
-        if not isinstance(self.system, System):
-            raise PullbackError(f"system of a task must be a System, not {type(self.system).__name__}")
+        for name, kind in {"name": str, "about": str, "unit": str, "system": System, "find": Variables}.items():
+            check_kind(getattr(self, name), kind, f"{name} of a task")
+        for name, value in (("loss", self.loss), ("figure", self.figure), ("curves", self.curves)):
+            if not callable(value) and not (name == "curves" and value is None):
+                raise PullbackError(f"{name} of a task must be a function of a run, not {value!r}")
+        check_whole(self.iterations, "iterations of a task")
+        check_whole(self.baseline_iterations, "baseline_iterations of a task")
+        if not isinstance(self.target, int | float | np.number) or np.isnan(self.target):
+            raise PullbackError(f"target of a task must be a number, not {self.target!r}")
+        if self.camera is not None:
+            check_kind(self.camera, Camera, "camera of a task", "Camera((1, -2, 1))")
+        if not isinstance(self.easier, tuple) or not all(isinstance(one, Task) for one in self.easier):
+            raise PullbackError(f"easier of a task must be a tuple of Tasks, not {self.easier!r}")
         for name in ("method", "baseline"):
             value = getattr(self, name)
             if not isinstance(value, Method) and not (name == "baseline" and value is None):
@@ -131,11 +146,22 @@ class Task:
 
     def run(self, points: np.ndarray) -> Run:
         """The motions of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
-        points = np.atleast_2d(np.asarray(points, dtype=float))
+        points = self._points(points)
         system = self.in_worlds(len(points) * self.motions)
         start = self.start_in(len(points))
         controls, params = self.find.decode(system, self._each(points))
         return rollout(system, start, controls, params=params or None)
+
+    @cached_property
+    def _size(self) -> int:
+        return len(self.begin()[0])
+
+    def _points(self, points) -> np.ndarray:
+        """Points (n,) or (k, n) as (k, n)."""
+        given = to_numbers(points, "points").astype(float)
+        if given.ndim not in (1, 2) or given.shape[-1] != self._size or not len(given):
+            raise PullbackError(f"points have shape {given.shape}, but (n={self._size},) or (k, n) is needed")
+        return np.atleast_2d(given)
 
     def _each(self, points: np.ndarray) -> np.ndarray:
         """Points (k, n) for every motion."""
@@ -148,6 +174,7 @@ class Task:
 
     def __call__(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
         """Losses, gradients and figures of points (k, n): what :func:`pullback.plan.minimise` asks for."""
+        points = self._points(points)
         try:
             run = self.run(points)
         except PullbackError:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.rollout import Run
 from pullback.tasks.task import Loss
@@ -41,10 +41,10 @@ class Tracking:
     effort: np.ndarray | float = 0.0
 
     def __post_init__(self):
-        if not isinstance(self.goal, tuple):
+        if not hasattr(self.goal, "_fields"):
             raise PullbackError("goal of Tracking must be a state such as pb.State(q, v)")
         for name, value in (("weights", self.weights), ("effort", self.effort)):
-            numbers = np.asarray(value, dtype=float)
+            numbers = to_numbers(value, f"{name} of Tracking")
             if not np.all(np.isfinite(numbers)) or np.any(numbers < 0):
                 raise PullbackError(f"{name} of Tracking must be finite and not negative")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from pullback.core.arrays import check_kind, check_whole, to_numbers
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 from pullback.rollout.entries import entry_name
@@ -64,12 +65,8 @@ class Controls(Variables):
     until: int | None = None
 
     def __post_init__(self):
-        for name in ("steps", "hold", "until"):
-            value = getattr(self, name)
-            if name == "until" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise PullbackError(f"{name} of Controls must be a whole number of at least 1, not {value!r}")
+        for name in ("steps", "hold", *(["until"] if self.until is not None else [])):
+            check_whole(getattr(self, name), f"{name} of Controls")
 
     @property
     def driven(self) -> int:
@@ -89,10 +86,10 @@ class Controls(Variables):
     def scale_in(self, system: System) -> np.ndarray:
         """What a variable of one stands for (nu,)."""
         if self.scale is not None:
-            scale = np.asarray(self.scale, dtype=float)
-            if scale.shape not in ((), (system.nu,)) or not np.all(scale > 0):
+            scale = to_numbers(self.scale, "scale of Controls").astype(float)
+            if scale.shape not in ((), (system.nu,)) or not np.all((scale > 0) & (scale < np.inf)):
                 raise PullbackError(
-                    f"scale of Controls must be positive, one number or ({system.nu},), not {self.scale!r}"
+                    f"scale of Controls must be positive and finite, one number or ({system.nu},), not {self.scale!r}"
                 )
             return np.broadcast_to(scale, system.nu)
         low, high = self._limits(system)
@@ -100,8 +97,11 @@ class Controls(Variables):
 
     def begin(self, system):
         scale = self.scale_in(system)
+        start = to_numbers(self.start, "start of Controls").astype(float)
+        if not np.all(np.isfinite(start)):
+            raise PullbackError("start of Controls is not finite")
         try:
-            first = np.broadcast_to(np.asarray(self.start, dtype=float), (self.knots, system.nu)) / scale
+            first = np.broadcast_to(start, (self.knots, system.nu)) / scale
         except ValueError:
             shape = np.shape(self.start)
             raise PullbackError(
@@ -162,6 +162,21 @@ class Parameters(Variables):
 
     wants_params = True
 
+    def __post_init__(self):
+        check_whole(self.steps, "steps of Parameters")
+        for name, kind in {"entries": Mapping, "start": Mapping, "tied": Collection, "linear": Collection}.items():
+            check_kind(getattr(self, name), kind, f"{name} of Parameters")
+        for name in (*self.start, *self.tied, *self.linear):
+            if not isinstance(name, str) or name not in self.entries:
+                raise PullbackError(
+                    f"start, tied and linear are of entries, and {name!r} is none of {list(self.entries)}"
+                )
+        low, high = (to_numbers(x, "low and high of Parameters") for x in (self.low, self.high))
+        if not (low.ndim == high.ndim == 0 and low <= high):
+            raise PullbackError(
+                f"low of Parameters must be a number, and at most high, not {self.low!r}, {self.high!r}"
+            )
+
     def _mask(self, system: System, name: str) -> np.ndarray:
         if name not in system.params:
             raise PullbackError(f"there is no parameter {name!r} to look for; there are {', '.join(system.params)}")
@@ -177,6 +192,7 @@ class Parameters(Variables):
     def begin(self, system):
         if not self.entries:
             raise PullbackError("Parameters needs at least one entry to look for")
+        _given(self.controls, self.steps, system)
         first = []
         for name in self.entries:
             values = self._base(system, name)[self._mask(system, name)]
@@ -255,6 +271,12 @@ class Factors(Variables):
 
     wants_params = True
 
+    def __post_init__(self):
+        check_whole(self.steps, "steps of Factors")
+        check_kind(self.groups, Mapping, "groups of Factors", '{"mass of the trunk": ("mass", 1)}')
+        if not isinstance(self.most, int | float | np.number) or not self.most > 1:
+            raise PullbackError(f"most of Factors must be a number above 1, not {self.most!r}")
+
     def _weights(self, system: System) -> dict[str, np.ndarray]:
         """By name of the parameter, which entries each factor multiplies: (*shape, n)."""
         weights = {}
@@ -273,7 +295,10 @@ class Factors(Variables):
         return weights
 
     def begin(self, system):
+        if not self.groups:
+            raise PullbackError("Factors needs at least one group to look for")
         self._weights(system)
+        _given(self.controls, self.steps, system)
         x = np.zeros(len(self.groups))
         return x, x - np.log(self.most), x + np.log(self.most)
 
@@ -314,8 +339,20 @@ def _mask_of(system: System, name: str, index) -> np.ndarray:
     return mask
 
 
+def _given(controls: np.ndarray | None, steps: int, system: System) -> np.ndarray:
+    """Given controls, (steps, nu) or (steps, motions, nu), as (steps, motions, nu)."""
+    given = np.zeros((steps, system.nu)) if controls is None else to_numbers(controls, "controls")
+    each = given[:, None] if given.ndim == 2 else given
+    if each.ndim != 3 or each.shape[::2] != (steps, system.nu) or not each.shape[1]:
+        raise PullbackError(
+            f"controls has shape {given.shape}, but (steps={steps}, nu={system.nu}) or (steps, motions, nu) is needed"
+        )
+    return each
+
+
 def _repeated(controls: np.ndarray | None, steps: int, system: System, worlds: int) -> np.ndarray:
-    """Given controls (steps, nu) or (steps, motions, nu), for so many worlds."""
-    controls = np.zeros((steps, system.nu)) if controls is None else np.asarray(controls)
-    controls = controls[:, None] if controls.ndim == 2 else controls
-    return np.ascontiguousarray(np.tile(controls, (1, worlds // controls.shape[1], 1)), dtype=system.dtype)
+    """Given controls for so many worlds."""
+    each = _given(controls, steps, system)
+    if worlds % each.shape[1]:
+        raise PullbackError(f"controls are of {each.shape[1]} motions, but there are {worlds}")
+    return np.ascontiguousarray(np.tile(each, (1, worlds // each.shape[1], 1)), dtype=system.dtype)

@@ -6,7 +6,6 @@ hold one. It needs no robot file, no meshes beside it and no MuJoCo: all that is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
+from pullback.core.arrays import check_positive
 from pullback.core.errors import PullbackError
 from pullback.view.meshes import Surface, simple_surface, surface
 from pullback.view.shapes import drawn_shapes
@@ -327,7 +327,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
     mj_model = getattr(model, "mujoco", None)
     if not isinstance(mj_model, mujoco.MjModel):
         raise PullbackError(f"model must be a pullback Model, not {type(model).__name__}")
-    dt = _positive("dt", dt)
+    dt = check_positive(dt, "dt")
     if not isinstance(title, str):
         raise PullbackError(f"title must be a string, not {type(title).__name__}")
     motions = [_motion("q", q, model.nq)]
@@ -357,7 +357,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
 
 def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
     """Which of the rows of a motion become frames: evenly spaced ones from the first, and the last."""
-    stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (_positive("fps", fps) * dt)))
+    stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (check_positive(fps, "fps") * dt)))
     return np.append(np.arange(0, rows - 1, stride), rows - 1)
 
 
@@ -413,17 +413,7 @@ def _percentile(strength: np.ndarray) -> float:
 # --- what the caller gives --------------------------------------------------------------------------------------------
 
 
-def _positive(name: str, value) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise PullbackError(f"{name} must be a number, not {value!r}") from None
-    if not (math.isfinite(number) and number > 0.0):
-        raise PullbackError(f"{name} must be positive and finite, not {number}")
-    return number
-
-
-def _real_array(name: str, values) -> np.ndarray:
+def real_array(name: str, values) -> np.ndarray:
     try:
         array = np.asarray(values)
         if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
@@ -435,7 +425,7 @@ def _real_array(name: str, values) -> np.ndarray:
 
 def _motion(name: str, values, nq: int, *, pose_allowed: bool = False) -> np.ndarray:
     """Coordinates as (rows, worlds, nq), checked."""
-    motion = _real_array(name, values)
+    motion = real_array(name, values)
     given = motion.shape
     if motion.ndim == 1 and pose_allowed:
         motion = motion[None]
@@ -453,7 +443,7 @@ def _motion(name: str, values, nq: int, *, pose_allowed: bool = False) -> np.nda
 
 
 def _losses(values) -> np.ndarray:
-    loss = _real_array("loss", values)
+    loss = real_array("loss", values)
     if loss.ndim != 1 or loss.size == 0:
         raise PullbackError(f"loss must have shape (n,) with n >= 1, not {loss.shape}")
     if not np.isfinite(loss).all():
@@ -462,7 +452,7 @@ def _losses(values) -> np.ndarray:
 
 
 def _camera(values) -> np.ndarray:
-    camera = _real_array("camera", values)
+    camera = real_array("camera", values)
     if camera.shape != (2, 3) or not np.isfinite(camera).all() or np.allclose(camera[0], camera[1]):
         raise PullbackError("camera must be two different points, eye and target, of shape (2, 3)")
     return camera

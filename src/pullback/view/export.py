@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import check_kind, check_path, check_positive, check_whole
 from pullback.core.errors import PullbackError
 from pullback.view.camera import natural_aspect
-from pullback.view.drawing import Drawing
+from pullback.view.drawing import LAYERS, Drawing
 from pullback.view.replay import write_page
 
 PAGE_FPS = 60  # of a page, which interpolates [1/s]
 FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
 FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
+STILL_AREA = 640 * 480  # of what does not move [pixels]
 AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 320 * 240}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
 STRIP, MOST_STRIP, MOST_FILM = 6, 100, 20_000  # pictures of a strip, usually and at most; of a film
@@ -53,7 +55,13 @@ def export(
     layers:  what to show besides the robot: some of "forces", "gradients" and "ghost"; a page has all, with switches
     watch:   called after each picture with how many are done, and how many there will be
     """
-    path = Path(path)
+    check_kind(drawing, Drawing, "drawing", "draw_run(run)")
+    path = check_path(path)
+    speed = check_positive(speed, "speed")
+    if fps is not None:
+        fps = check_positive(fps, "fps")
+    if not isinstance(layers, Collection) or not all(isinstance(layer, str) and layer in LAYERS for layer in layers):
+        raise PullbackError(f"layers must be some of {', '.join(LAYERS)}, not {layers!r}")
     kind = path.suffix.lower()
     if kind not in FORMATS:
         raise PullbackError(f"{str(path)!r} is of no known format: its name must end in {', '.join(FORMATS)}")
@@ -61,12 +69,16 @@ def export(
         raise PullbackError(f"cannot write {str(path)!r}: its folder does not exist, or may not be written to")
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
-    width, height = size or _natural_size(drawing, AREAS[kind])
+    moves = drawing.frames > 1
+    if size is None:
+        width, height = _natural_size(drawing, AREAS[kind] if moves else STILL_AREA)
+    else:
+        width, height = _checked_size(size)
     if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
         raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
     if kind == ".mp4":
         width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
-    if frames is not None and not 1 <= frames <= (MOST_STRIP if kind == ".png" else MOST_FILM):
+    if frames is not None and not check_whole(frames, "frames") <= (MOST_STRIP if kind == ".png" else MOST_FILM):
         raise PullbackError(f"a strip has 1 to {MOST_STRIP} pictures and a film up to {MOST_FILM}, not {frames}")
     if kind == ".png":
         shown = np.unique(np.linspace(0, drawing.frames - 1, frames or STRIP).round().astype(int))
@@ -76,7 +88,7 @@ def export(
     pictures = _pictures(drawing, shown, (width, height), layers, kind != ".png", watch)
     try:
         if kind == ".png":
-            _write_strip(path, list(pictures), drawing.times[shown])
+            _write_strip(path, list(pictures), [f"{time:.2f} s" if moves else "" for time in drawing.times[shown]])
         elif kind == ".gif":
             _write_gif(path, list(pictures), fps)
         else:
@@ -84,6 +96,12 @@ def export(
     except OSError as error:
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
     return path
+
+
+def _checked_size(size) -> tuple[int, int]:
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise PullbackError(f"size must be a width and a height, such as (640, 480), not {size!r}")
+    return check_whole(size[0], "the width"), check_whole(size[1], "the height")
 
 
 def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
@@ -134,7 +152,7 @@ def _pillow():
     return Image, ImageDraw, ImageFont
 
 
-def _write_strip(path: Path, pictures: list[np.ndarray], times: np.ndarray) -> None:
+def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str]) -> None:
     """Pictures side by side, each with its time."""
     Image, ImageDraw, ImageFont = _pillow()
     height, width = pictures[0].shape[:2]
@@ -143,11 +161,11 @@ def _write_strip(path: Path, pictures: list[np.ndarray], times: np.ndarray) -> N
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
     font = ImageFont.load_default(size=max(10, height // 16))
-    for i, (picture, time) in enumerate(zip(pictures, times, strict=True)):
+    for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         corner = (i % columns * (width + GAP), i // columns * (height + GAP))
         strip.paste(Image.fromarray(picture), corner)
         inset = height // 30
-        pen.text((corner[0] + inset, corner[1] + inset), f"{time:.2f} s", fill=(35, 42, 53), font=font)
+        pen.text((corner[0] + inset, corner[1] + inset), label, fill=(35, 42, 53), font=font)
     strip.save(path, optimize=True)
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import check_kind, check_path, to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError
+from pullback.dynamics import Articulated
 from pullback.rollout import Run
 from pullback.view.drawing import Drawing, draw, frame_rows
 from pullback.view.pushes import body_gradients, record_contacts
@@ -42,6 +44,11 @@ def draw_run(run: Run, *, title: str = "", ghost=None, losses=None, camera=None,
 
     bars: q_bar, v_bar of a loss, by name, whose gradients are drawn too; the rest as for :func:`draw`
     """
+    check_kind(run, Run, "run", "pb.rollout(system, state, controls)")
+    if bars is not None:
+        check_kind(bars, Mapping, "bars", '{"q_bar": q_bar}')
+    if not isinstance(run.system, Articulated):
+        raise PullbackError(f"draw_run draws an Articulated System, not {type(run.system).__name__}")
     model = run.system.model
     if run.checkpoint_every != 1:
         raise PullbackError("a run that is drawn needs all its states: make it with checkpoint_every=1")
@@ -51,7 +58,7 @@ def draw_run(run: Run, *, title: str = "", ghost=None, losses=None, camera=None,
     found = record_contacts(run.system, run.states, run.controls, steps, run.params)
     if bars:
         try:
-            found["body_gradients"] = body_gradients(run, steps, **bars)
+            found["body_gradients"] = body_gradients(run, steps, **{str(name): bar for name, bar in bars.items()})
         except GradientOverflow:  # the motion can be shown all the same
             pass
     return replace(drawing, **found)
@@ -59,14 +66,18 @@ def draw_run(run: Run, *, title: str = "", ghost=None, losses=None, camera=None,
 
 def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
     """Write a motion file; ``arrays`` are kept beside the drawing. Without one it cannot be viewed, but still read."""
-    drawn = {}
+    path, drawn = check_path(path), {}
     if drawing is not None:
+        check_kind(drawing, Drawing, "drawing", "draw_run(run)")
         drawn = {PREFIX + field.name: np.asarray(getattr(drawing, field.name)) for field in fields(drawing)}
-    path = Path(path)
+    held = {name: to_numpy(array) for name, array in arrays.items()}
+    pickled = [name for name, array in held.items() if array.dtype.hasobject]
+    if pickled:
+        raise PullbackError(f"{pickled[0]} is no array of numbers or text, which is all that a motion file holds")
     partial = path.with_name(path.name + ".partial")  # so that a kill leaves the old file or the new one
     try:
         with open(partial, "wb") as file:
-            np.savez_compressed(file, format=np.array(FORMAT), **arrays, **drawn)
+            np.savez_compressed(file, format=np.array(FORMAT), **held, **drawn)
         os.replace(partial, path)
     except OSError as error:
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
@@ -75,7 +86,7 @@ def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
 
 def load_motion(path) -> Drawing:
     """Read what is drawn in a motion file, or in the one that a folder of results holds."""
-    path = Path(path)
+    path = check_path(path)
     if path.is_dir():
         held = [name for name in ("result.npz", "motion.npz") if (path / name).is_file()]
         if not held:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import check_kind
 from pullback.core.errors import PullbackError
+from pullback.view.drawing import real_array
 
 # One accent, quiet greys: the curve is what should be seen first.
 CURVE_COLOUR, TEXT_COLOUR, GRID_COLOUR, TRUTH_COLOUR = "#2f6fde", "#2b313b", "#e3e6eb", "#e8711f"
@@ -18,10 +21,7 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
 
     ``log`` asks for a logarithmic vertical axis; values that are not all positive get a linear one.
     """
-    try:
-        curve = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise PullbackError(f"values must be a sequence of numbers: {problem}") from None
+    curve = real_array("values", values)
     if curve.ndim != 1 or curve.size == 0:
         raise PullbackError(f"values must have shape (n,) with n >= 1, not {curve.shape}")
     if not np.isfinite(curve).all():
@@ -43,8 +43,9 @@ def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path
 
     The last one is what should be seen first.
     """
-    x = np.asarray(x, dtype=np.float64)
-    lines = {str(label): np.asarray(y, dtype=np.float64) for label, y in values.items()}
+    x = real_array("x", x)
+    check_kind(values, Mapping, "values", '{"depth": depth}')
+    lines = {str(label): real_array(str(label), y) for label, y in values.items()}
     if not lines or x.ndim != 1 or not x.size or any(y.shape != x.shape for y in lines.values()):
         shapes = ", ".join(f"{label} {y.shape}" for label, y in lines.items())
         raise PullbackError(f"x and all lines must have the same length, at least 1, not {x.shape} and {shapes}")
@@ -66,7 +67,7 @@ def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Pa
 
     best: (m,) bool, which of them no other surpasses in all. The third value is the colour.
     """
-    values, best = np.asarray(values, dtype=np.float64), np.asarray(best, dtype=bool)
+    values, best, labels = real_array("values", values), np.asarray(best, dtype=bool), _labels(labels)
     if values.ndim != 2 or values.shape[1] not in (2, 3) or best.shape != (len(values),) or not len(values):
         raise PullbackError(f"values must have shape (m, 2) or (m, 3) and best (m,), not {values.shape}, {best.shape}")
     if len(labels) != values.shape[1]:
@@ -89,11 +90,14 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
     With true values (n,) a second column shows what the intervals are next to them, in per cent. An interval that is
     not finite is left out.
     """
-    values, low, high = (np.asarray(x, dtype=np.float64) for x in (values, low, high))
-    labels = [str(label) for label in labels]
+    values, low, high = real_array("values", values), real_array("low", low), real_array("high", high)
+    labels = _labels(labels)
     if not values.ndim == low.ndim == high.ndim == 1 or not len(labels) == values.size == low.size == high.size > 0:
         shapes = f"{len(labels)} labels, {values.shape}, {low.shape} and {high.shape}"
         raise PullbackError(f"labels, values, low and high must have the same length, at least 1, not {shapes}")
+    truth = None if truth is None else real_array("truth", truth)
+    if truth is not None and truth.shape != values.shape:
+        raise PullbackError(f"truth has shape {truth.shape}, but {values.shape} is needed: one a value")
     rows = np.arange(values.size)
     known = np.isfinite(low) & np.isfinite(high)
     figure, columns = _figure((8.0, 1.2 + 0.17 * values.size), 1 if truth is None else 2)
@@ -104,7 +108,6 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
     columns[0].set_ylim(values.size - 0.4, -0.6)
     _title(columns[0], title)
     if truth is not None:
-        truth = np.asarray(truth, dtype=np.float64)
         columns[0].plot(truth, rows, "|", color=TRUTH_COLOUR, markersize=8, markeredgewidth=1.8, label="truth")
         columns[0].legend(loc="best", fontsize=8, frameon=False)
         ends = [100 * (x[known] / truth[known] - 1) for x in (low, high, values)]
@@ -115,6 +118,11 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
         columns[1].set_yticks(rows, [])
         columns[1].set_ylim(columns[0].get_ylim())
     return _write(figure, path)
+
+
+def _labels(labels) -> list[str]:
+    check_kind(labels, Collection, "labels", '("mass", "friction")')
+    return [str(label) for label in labels]
 
 
 def _figure(size: tuple[float, float], columns: int):

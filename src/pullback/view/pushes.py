@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import check_kind, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import State
 from pullback.dynamics import Articulated, jacobian, kinematics, mass_matrix
@@ -27,6 +27,7 @@ def body_gradients(run: Run, steps, **bars) -> np.ndarray:
     vector is the gradient. Unlike a derivative by the position of a body it is the same however the robot's coordinates
     are chosen, and it is zero in directions in which the joints do not let the body move.
     """
+    check_kind(run, Run, "run", "pb.rollout(system, state, controls)")
     system = run.system
     if not isinstance(system, Articulated):
         raise PullbackError(f"only bodies of an Articulated System can be pushed, not those of {type(system).__name__}")

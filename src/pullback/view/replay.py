@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import check_kind
 from pullback.core.errors import PullbackError
 from pullback.view.drawing import PALETTE, Arrows, Drawing, draw
 from pullback.view.meshes import Surface, simple_surface
@@ -48,6 +49,7 @@ def write_replay(path, model, q, *, dt: float, fps: float = 60, title: str = "",
 
 def write_page(path, drawing: Drawing) -> Path:
     """Write a drawing as such an HTML file, and return its path."""
+    check_kind(drawing, Drawing, "drawing", "draw_run(run)")
     fills = {
         "TITLE": html.escape(drawing.title),
         "SCENE": _script_safe_json(_scene(drawing)),

@@ -10,10 +10,11 @@ import threading
 import time
 from dataclasses import replace
 
+import mujoco
 import numpy as np
 
 from pullback.contact import ContactPoints
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import check_kind, check_positive, check_whole, checked, to_numbers
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.view.camera import HALF_VIEW, fitted_view, way_along
@@ -35,6 +36,8 @@ ASPECT = 1.2  # of the part of the page that no panel covers, about
 STEP_BACK = 1.25  # from where the motion would fill that part [1]
 SQUARE = 0.5  # of the floor [m]
 FIRST_PORT = 8080
+# Of joints without limits [rad or m]. Others than these have no slider.
+SLIDER_RANGES = {int(mujoco.mjtJoint.mjJNT_HINGE): (-math.pi, math.pi), int(mujoco.mjtJoint.mjJNT_SLIDE): (-1.0, 1.0)}
 
 
 def free_port(host: str, port: int | None) -> int:
@@ -70,6 +73,9 @@ class Viewer:
             import viser
         except ImportError:
             raise PullbackError('the viewer needs viser: pip install "pullback[view]"') from None
+        check_kind(host, str, "host", "'127.0.0.1'")
+        if port is not None:
+            check_whole(port, "port")
         self._model = what if isinstance(what, Model) else None
         drawing = draw(what, what.home.q[None], dt=what.timestep) if self._model else what
         if not isinstance(drawing, Drawing):
@@ -96,6 +102,7 @@ class Viewer:
 
     def play(self, drawing: Drawing) -> None:
         """Shows another motion from now on, from its start."""
+        check_kind(drawing, Drawing, "drawing", "draw_run(run)")
         with self._lock:
             before, self._drawing = self._drawing, drawing
             self._way = way_along(drawing)
@@ -120,24 +127,53 @@ class Viewer:
         """
         if self._model is None:
             raise PullbackError("show needs a viewer of a model: Viewer(model)")
-        q = to_numpy(getattr(state, "q", state))
-        q = np.atleast_2d(np.asarray(q, dtype=float))
+        q = np.atleast_2d(to_numbers(getattr(state, "q", state), "q").astype(float))
         if q.shape[1:] != (self._model.nq,) or not np.isfinite(q).all():
             raise PullbackError(f"q must have shape (worlds, {self._model.nq}) and be finite, not {q.shape}")
         poses = body_poses(self._model.mujoco, [q[None]], np.zeros(1, dtype=int))
         found = {}
         if contacts is not None:
+            check_kind(contacts, ContactPoints, "contacts", "system.contacts(state)[0]")
             found = {"contact_pos": contacts.pos, "contact_force": contacts.force}
             found["contact_frame"] = np.zeros(len(contacts), dtype=int)
         self.play(replace(self._drawing, times=np.zeros(1), poses=poses, worlds=len(q), **found))
 
+    def add_sliders(self, q=None) -> None:
+        """Sliders for all hinges and slides of the model, with which it can be posed from q (nq,) on; home if None."""
+        if self._model is None:
+            raise PullbackError("add_sliders needs a viewer of a model: Viewer(model)")
+        nq = self._model.nq
+        pose = checked(self._model.home.q if q is None else q, (nq,), "float64", "q", ("coordinate",)).copy()
+        self.show(pose)
+        joints = self._model.mujoco
+
+        def move(coordinate: int, value: float) -> None:
+            with self._lock:
+                pose[coordinate] = value
+                self.show(pose)
+
+        with self._server.gui.add_folder("Joints [rad or m]"):
+            for joint, name in enumerate(self._model.joint_names):
+                usual = SLIDER_RANGES.get(int(joints.jnt_type[joint]))
+                if usual is None:
+                    continue
+                at = int(joints.jnt_qposadr[joint])
+                limits = joints.jnt_range[joint] if joints.jnt_limited[joint] else usual
+                low, high = min(limits[0], pose[at]), max(limits[1], pose[at])
+                slider = self._server.gui.add_slider(
+                    name, min=float(low), max=float(high), step=0.001, initial_value=float(pose[at])
+                )
+                slider.on_update(lambda event, at=at: move(at, event.target.value))
+
     def go(self, going: bool = True, *, at: float | None = None) -> None:
         """Plays or stands still, from a time on [s]."""
+        if at is not None and at != 0:
+            at = check_positive(at, "at")
         with self._lock:
             self._going = going
             self._play.label, self._play.icon = ("Pause", "player-pause") if going else ("Play", "player-play")
             if at is not None:
-                self._time.value = min(max(float(at), 0.0), self._drawing.duration)
+                self._time.value = min(float(at), self._drawing.duration)
 
     def close(self) -> None:
         """Ends the server."""

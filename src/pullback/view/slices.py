@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import check_kind, to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.reach import ReachabilityMap
 from pullback.view.plots import TEXT_COLOUR, TRUTH_COLOUR, _figure, _title, _write
@@ -28,10 +28,14 @@ def plot_slice(
     truth:   a function of poses (n, sample size) that says which can be reached (n,) bool, such as one that calls
              ``pullback.reach.inverse``; its boundary is drawn too
     """
+    check_kind(rmap, ReachabilityMap, "rmap")
+    if truth is not None and not callable(truth):
+        raise PullbackError(f"truth must be a function of poses, not {truth!r}")
     space = rmap.space
     at = space.check(np.reshape(at, (1, -1)), "at")[0]
-    ranges = np.asarray(ranges, dtype=float)
-    if len(set(axes)) != 2 or not set(axes) <= set(range(space.tangent_size)):
+    ranges = to_numbers(ranges, "ranges").astype(float)
+    known = range(space.tangent_size)
+    if not isinstance(axes, tuple | list) or len(axes) != 2 or axes[0] == axes[1] or any(a not in known for a in axes):
         raise PullbackError(f"axes must be two of 0 to {space.tangent_size - 1}, not {axes}")
     if ranges.shape != (2, 2) or not np.all(ranges[:, 0] < ranges[:, 1]):
         raise PullbackError("ranges must be two rows of from and to, e.g. [(-1, 1), (0, 2)]")
@@ -58,7 +62,7 @@ def plot_slice(
         reached = on(poses, truth).astype(float)
         sheet.contour(across, up, reached, levels=[0.5], colors=TRUTH_COLOUR, linewidths=1.4, linestyles="dashed")
     across, up, poses = grid(COARSE)
-    slope = on(poses, lambda x: rmap.evaluate(x)[1])[..., axes]
+    slope = on(poses, lambda x: rmap.evaluate(x)[1])[..., list(axes)]
     # Arrows say where to go, colours how much: lengths are brought closer together.
     length = np.linalg.norm(slope, axis=-1, keepdims=True)
     slope = slope / np.maximum(length, 1e-12) * (length / max(length.max(), 1e-12)) ** 0.25

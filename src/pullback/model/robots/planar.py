@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 
 import mujoco
 
+from pullback.core.arrays import check_whole
 from pullback.core.errors import PullbackError
 
 from .scene import GHOST, Stage, add, capsule, decoration, document, motor, stage
@@ -34,7 +35,7 @@ def pendulum(n: int = 1) -> str:
     and 1 kg (inertia m·l²/12 about its middle). No damping, no armature: energy is conserved. A site "tip" at the end.
     Textbook dimensions of our own. At most 400 links; use :func:`chain` for more.
     """
-    if n > DEEPEST_XML:
+    if check_whole(n, "the number of links") > DEEPEST_XML:
         raise PullbackError(f"pendulum: {n} links nest too deep for XML, use chain(n) beyond {DEEPEST_XML}")
     root, body, actuators = _pendulum_stage(n)
     for i in range(n):
@@ -51,7 +52,7 @@ def chain(n: int) -> mujoco.MjSpec:
 
     n DoF, n motors of ±10 N·m, links of 0.5 m and 1 kg.
     """
-    if n > DEEPEST_TREE:
+    if check_whole(n, "the number of links") > DEEPEST_TREE:
         raise PullbackError(f"chain: {n} links, MuJoCo compiles at most {DEEPEST_TREE} in a row")
     root, _, _ = _pendulum_stage(n)
     spec = mujoco.MjSpec.from_string(document(root))
@@ -118,8 +119,6 @@ def acrobot() -> str:
 
 
 def _pendulum_stage(n: int) -> tuple[ET.Element, ET.Element, ET.Element]:
-    if n < 1:
-        raise PullbackError(f"pendulum: {n} links, at least one is needed")
     height = _link_height(0, n)
     away = 0.8 + 3.0 * LINK * n  # far enough to see the pendulum upside down too
     root, world, actuators = stage(Stage("pendulum", 0.005, (0, -away, height + 0.1), (0, 0, height), touchable=False))

@@ -1,0 +1,151 @@
+"""Whatever is given to a public name, what cannot be used is a PullbackError of one line."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.reach import ReachabilityMap, check_place, check_plan, humanoid_maps, inverse
+from pullback.reach.sqp import minimise
+from pullback.tasks import TASKS, Camera, Controls, Factors, Parameters, Planning, Tracking, solve
+from pullback.view import (
+    Viewer,
+    body_gradients,
+    draw_run,
+    export,
+    load_motion,
+    plot_curve,
+    plot_front,
+    plot_intervals,
+    plot_lines,
+    plot_slice,
+    save_motion,
+    write_page,
+)  # fmt: skip
+
+WRONG = [None, 3, -1.5, float("nan"), "x", [], ["a"], {}, {"x": 1}, object(), np.full(3, np.nan), np.zeros((9, 9)), ()]
+LABELS = {"title": "t", "xlabel": "x", "ylabel": "y"}
+
+
+@pytest.fixture(scope="module")
+def run():
+    system = pb.Articulated(pb.load(pb.robots.cartpole()))
+    return pb.rollout(system, system.state(), steps=3)
+
+
+@pytest.fixture(scope="module")
+def racecar():
+    return TASKS["racecar"]()
+
+
+def calls(run, racecar) -> dict:
+    """By what is given wrongly: a function of it, and what of WRONG is right there."""
+    system, drawing = run.system, draw_run(run)
+    picture = lambda **options: export(drawing, "a.png", **{"frames": 1, "size": (16, 16), **options})  # noqa: E731
+    film = lambda **options: export(drawing, "a.gif", **{"frames": 2, "size": (16, 16), **options})  # noqa: E731
+    return {
+        "load": (pb.load, ()),
+        "load anywhere": (lambda x: pb.load(pb.robots.cartpole(), anywhere=x), ()),
+        "contact": (lambda x: pb.Articulated(system.model, x), (0,)),
+        "dtype": (lambda x: pb.Articulated(system.model, dtype=x), (0,)),
+        "parameter": (lambda x: system.params[x], ()),
+        "rollout": (lambda x: pb.rollout(x, system.state(), steps=2), ()),
+        "rollout state": (lambda x: pb.rollout(system, x, steps=2), ()),
+        "check_system": (pb.check_system, ()),
+        "check control": (lambda x: pb.check_system(system, control=x, names=("v",)), (0,)),
+        "check seed": (lambda x: pb.check_system(system, seed=x, names=("v",)), (1,)),
+        "check steps": (lambda x: pb.check_system(system, steps=x, names=("v",)), (0, 1)),
+        "check rollout_steps": (lambda x: pb.check_system(system, rollout_steps=x, names=("v",)), (1,)),
+        "check tolerance": (lambda x: pb.check_system(system, tolerance=x, names=("v",)), (0, 1)),
+        "check names": (lambda x: pb.check_system(system, names=x), (0, 5, 7, 12)),
+        "pushforward": (lambda x: run.pushforward(params=x), ()),
+        "wants_params": (lambda x: run.pullback(q_bar=np.ones((1, 2)), wants_params=x), ()),
+        "chain": (pb.robots.chain, (1,)),
+        "pendulum": (pb.robots.pendulum, (1,)),
+        "draw_run": (draw_run, ()),
+        "draw_run bars": (lambda x: draw_run(run, bars=x), (0, 7)),
+        "body_gradients": (lambda x: body_gradients(x, [0], q_bar=np.ones((1, 2))), ()),
+        "export": (lambda x: export(x, "a.png"), ()),
+        "export path": (lambda x: export(drawing, x), ()),
+        "export frames": (lambda x: picture(frames=x), (0, 1)),
+        "export size": (lambda x: picture(size=x), (0,)),
+        "export layers": (lambda x: picture(layers=x), (5, 7, 12)),
+        "export fps": (lambda x: film(fps=x), (0, 1)),
+        "export speed": (lambda x: film(speed=x), (1,)),
+        "load_motion": (load_motion, ()),
+        "save_motion": (lambda x: save_motion(x, drawing), (4,)),
+        "save_motion drawing": (lambda x: save_motion("a.npz", x), (0,)),
+        "write_page": (lambda x: write_page("a.html", x), ()),
+        "plot_curve": (lambda x: plot_curve("a.png", x, **LABELS), ()),
+        "plot_lines": (lambda x: plot_lines("a.png", [1.0, 2.0], x, **LABELS), ()),
+        "plot_lines x": (lambda x: plot_lines("a.png", x, {"a": [1.0, 2.0]}, **LABELS), ()),
+        "plot_front": (lambda x: plot_front("a.png", x, [True], labels=("a", "b"), title=""), ()),
+        "plot_front labels": (lambda x: plot_front("a.png", [[1.0, 2.0]], [True], labels=x, title=""), ()),
+        "plot_intervals": (lambda x: plot_intervals("a.png", ["a"], x, [0.0], [2.0], title="", xlabel=""), ()),
+        "plot_intervals truth": (
+            lambda x: plot_intervals("a.png", ["a"], [1.0], [0.0], [2.0], title="", xlabel="", truth=x), (0,)
+        ),
+        "save a map": (ReachabilityMap("R3").save, ()),
+        "load a map": (ReachabilityMap.load, ()),
+        "check_plan": (lambda x: check_plan(x, x), ()),
+        "check_place": (lambda x: check_place(run.system.model, "cart", "pole", x), ()),
+        "tip": (lambda x: inverse(run.system.model, "cart", x, np.zeros((1, 3)), "R3"), ()),
+        "options": (lambda x: minimise(None, {}, x), (0,)),
+        "plot_slice": (lambda x: plot_slice("a.png", x, at=np.zeros(3), ranges=[(0, 1), (0, 1)]), ()),
+        "humanoid_maps": (lambda x: humanoid_maps(folder=x), (0, 4)),
+        "Controls scale": (lambda x: Controls(5, scale=x).begin(system), (0, 1)),
+        "Controls start": (lambda x: Controls(5, start=x).begin(system), (1, 2)),
+        "Parameters": (lambda x: Parameters(5, x).begin(system), ()),
+        "Parameters start": (lambda x: Parameters(5, {"mass": [1]}, start=x).begin(system), (7,)),
+        "Parameters tied": (lambda x: Parameters(5, {"mass": [1]}, tied=x).begin(system), (5, 7, 12)),
+        "Parameters low": (lambda x: Parameters(5, {"mass": [1]}, low=x).begin(system), (1, 2)),
+        "Factors": (lambda x: Factors(5, x).begin(system), ()),
+        "Factors most": (lambda x: Factors(5, {"m": ("mass", 1)}, most=x).begin(system), (1,)),
+        "Camera": (Camera, ()),
+        "Tracking": (lambda x: Tracking(x, np.ones(4))(run), ()),
+        "Tracking weights": (lambda x: Tracking(system.state(), x)(run), (1,)),
+        "Planning": (lambda x: Planning(name="a", about="b", solve=x), ()),
+        "solve": (solve, ()),
+        "solve seed": (lambda x: solve(racecar, iterations=1, seed=x), (1,)),
+        "task": (lambda x: racecar(x, True), ()),
+        "hop": (lambda x: TASKS["hop"](seed=x), (1,)),
+        "footsteps": (lambda x: TASKS["footsteps"](seed=x), (1,)),
+        **{
+            f"task {name}": (lambda x, name=name: racecar.but(**{name: x}), right)
+            for name, right in {
+                **{"find": (), "loss": (), "figure": (), "system": (), "iterations": (1,), "target": (1, 2)},
+                **{"camera": (0,), "easier": (12,), "name": (4,), "curves": (0,)},
+            }.items()
+        },
+    }  # fmt: skip
+
+
+def test_wrong_types(run, racecar, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bare = []
+    for name, (call, right) in calls(run, racecar).items():
+        for i, wrong in enumerate(WRONG):
+            if i in right:
+                continue
+            try:
+                call(wrong)
+                bare.append(f"{name} takes {wrong!r}")
+            except pb.PullbackError as error:
+                if "\n" in str(error):
+                    bare.append(f"{name} of {wrong!r} has several lines")
+            except Exception as error:
+                bare.append(f"{name} of {wrong!r}: {type(error).__name__}: {error}")
+    assert not bare, "\n".join(bare)
+
+
+def test_a_viewer(run):
+    pytest.importorskip("viser")
+    with Viewer(run.system.model, port=8190) as viewer:
+        for wrong in (x for i, x in enumerate(WRONG) if i != 0):
+            for call in (viewer.show, viewer.play, lambda x: viewer.show(run.q[0], x), viewer.add_sliders):
+                with pytest.raises(pb.PullbackError):
+                    call(wrong)
+    for wrong in ("x", 2.5, [], -1):
+        with pytest.raises(pb.PullbackError):
+            Viewer(run.system.model, port=wrong)
+        with pytest.raises(pb.PullbackError):
+            Viewer(run.system.model, host=wrong, port=8191)
