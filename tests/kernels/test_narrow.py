@@ -37,8 +37,8 @@ def compile_all(precision: str):
     sphere_sphere, sphere_capsule, sphere_box = n.sphere_sphere, n.sphere_capsule, n.sphere_box
     plane_ellipsoid, plane_cylinder, plane_mesh = n.plane_ellipsoid, n.plane_cylinder, n.plane_mesh
     sphere_cylinder, capsule_capsule = n.sphere_cylinder, n.capsule_capsule
-    b = specialise(precision, "narrow_box")
-    capsule_box, box_box = b.capsule_box, b.box_box
+    capsule_box = specialise(precision, "narrow_capsule_box").capsule_box
+    box_box = specialise(precision, "narrow_box").box_box
     Mesh = s.Mesh
 
     @wp.kernel(enable_backward=False, module="unique")
