@@ -83,22 +83,9 @@ def settle(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, noise: r
 
 
 @wp.func
-def overlap(mesh: Mesh, s1: Convex, s2: Convex, start: vec3):
-    """The largest gap of shapes that overlap, or nearly touch.
-
-    A polytope inside the difference is grown where it comes nearest to the origin. If its capacity does not suffice, or
-    if a shape is curved, several of its faces may hide a larger gap than the largest one seen: all these are tried.
-    The origin may lie outside of the polytope, by however much, since faces know their outside by their turn.
-    """
-    corner = wp.zeros(shape=CORNERS, dtype=vec3)
-    face = wp.zeros(shape=FACES, dtype=wp.vec3i)
-    normal = wp.zeros(shape=FACES, dtype=vec3)
-    height = wp.zeros(shape=FACES, dtype=real)
-    edge = wp.zeros(shape=EDGES, dtype=wp.vec2i)
-    v1 = int(s1.first)
-    v2 = int(s2.first)
-
-    # A tetrahedron: two points far apart, one far from their line, one far from the plane of these.
+def first_tetrahedron(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, v1: int, v2: int):
+    """Two points of the difference far apart, one far from their line, one far above the plane of these: the corners,
+    and the last vertex of either shape that was touched."""
     a, v1, v2 = difference(mesh, s1, s2, start, v1, v2)
     b, v1, v2 = difference(mesh, s1, s2, -start, v1, v2)
     ab = unit(b - a)
@@ -116,6 +103,24 @@ def overlap(mesh: Mesh, s1: Convex, s2: Convex, start: vec3):
         other = a
         a = b
         b = other
+    return a, b, c, d, v1, v2
+
+
+@wp.func
+def overlap(mesh: Mesh, s1: Convex, s2: Convex, start: vec3):
+    """The largest gap of shapes that overlap, or nearly touch.
+
+    A polytope inside the difference is grown where it comes nearest to the origin. If its capacity does not suffice, or
+    if a shape is curved, several of its faces may hide a larger gap than the largest one seen: all these are tried.
+    The origin may lie outside of the polytope, by however much, since faces know their outside by their turn.
+    """
+    corner = wp.zeros(shape=CORNERS, dtype=vec3)
+    face = wp.zeros(shape=FACES, dtype=wp.vec3i)
+    normal = wp.zeros(shape=FACES, dtype=vec3)
+    height = wp.zeros(shape=FACES, dtype=real)
+    edge = wp.zeros(shape=EDGES, dtype=wp.vec2i)
+
+    a, b, c, d, v1, v2 = first_tetrahedron(mesh, s1, s2, start, int(s1.first), int(s2.first))
     width = wp.sqrt(wp.max(wp.dot(b - a, b - a), wp.max(wp.dot(c - a, c - a), wp.dot(d - a, d - a))))
     corner[0] = a
     corner[1] = b

@@ -8,13 +8,15 @@ largest gap is right, and the features come with it. Shapes are as in ``gjk``.
 import warp as wp
 
 from .gjk import SINGLE, across, difference, extremes, unit
-from .scalar import real, vec3
+from .scalar import mat33, real, vec3
 from .shapes import CYLINDER, LINE, PLANE, Mesh, feature, inflation
 from .support import Convex, Core, core_radius, feature_count, feature_near, is_round, touch
 
-# Newton's method: ends after a step smaller than this [rad]; larger ones than the second must not make things worse.
+# Newton's method: ends after a step smaller than this [rad]; larger ones than the second must not make things worse,
+# and none is larger than the third.
 LAST_STEP = wp.constant(real(1e-6 if SINGLE else 1e-11))
 SURE_STEP = wp.constant(real(2e-3 if SINGLE else 1e-6))
+LONGEST_STEP = wp.constant(real(0.5))
 NEWTON_ROUNDS = wp.constant(40)
 
 # Rounds of pairing features, and by how much directions are tilted in between: no more than rounding demands.
@@ -38,6 +40,38 @@ class Touch:
     n: vec3
     core1: Core
     core2: Core
+
+
+@wp.func
+def downhill_step(n: vec3, edge: vec3, on_line: bool, F: real, slope: vec3, H: mat33):
+    """Newton's step from the direction n for a function F with this slope and second derivative, in the plane across n,
+    or across ``edge`` in it."""
+    t1 = wp.cross(n, edge)
+    if not on_line:
+        t1 = unit(across(n))
+    t2 = wp.cross(n, t1)
+    Ht1 = H * t1
+    a11 = wp.dot(t1, Ht1) - F
+    a12 = wp.dot(t2, Ht1)
+    a22 = wp.dot(t2, H * t2) - F
+    b1 = -wp.dot(slope, t1)
+    b2 = -wp.dot(slope, t2)
+    if on_line:
+        a12 = real(0.0)
+        a22 = a11
+        b2 = real(0.0)
+    # Where the second derivative is not positive, Newton's step would lead uphill: make it so.
+    mean = real(0.5) * (a11 + a22)
+    half = real(0.5) * (a11 - a22)
+    spread = wp.sqrt(half * half + a12 * a12)
+    least = mean - spread
+    most = wp.max(wp.abs(mean) + spread, real(1e-30))
+    if least < real(1e-9) * most:
+        shift = wp.abs(least) - least + real(1e-3) * most
+        a11 += shift
+        a22 += shift
+    det = a11 * a22 - a12 * a12
+    return ((a22 * b1 - a12 * b2) * t1 + (a11 * b2 - a12 * b1) * t2) / det
 
 
 @wp.func(inline=False)
@@ -75,37 +109,11 @@ def newton(s1: Convex, s2: Convex, core1: Core, core2: Core, start: vec3, edge: 
                 rest = slope - F * n
                 settled = wp.dot(rest, rest) <= SLACK * SLACK * noise * noise
                 searching = False
-            t1 = wp.cross(n, edge)
-            if not on_line:
-                t1 = unit(across(n))
-            t2 = wp.cross(n, t1)
-            H = H1 + H2
-            Ht1 = H * t1
-            a11 = wp.dot(t1, Ht1) - F
-            a12 = wp.dot(t2, Ht1)
-            a22 = wp.dot(t2, H * t2) - F
-            b1 = -wp.dot(slope, t1)
-            b2 = -wp.dot(slope, t2)
-            if on_line:
-                a12 = real(0.0)
-                a22 = a11
-                b2 = real(0.0)
-            # Where the second derivative is not positive, Newton's step would lead uphill: make it so.
-            mean = real(0.5) * (a11 + a22)
-            half = real(0.5) * (a11 - a22)
-            spread = wp.sqrt(half * half + a12 * a12)
-            least = mean - spread
-            most = wp.max(wp.abs(mean) + spread, real(1e-30))
-            if least < real(1e-9) * most:
-                shift = wp.abs(least) - least + real(1e-3) * most
-                a11 += shift
-                a22 += shift
-            det = a11 * a22 - a12 * a12
-            step = ((a22 * b1 - a12 * b2) * t1 + (a11 * b2 - a12 * b1) * t2) / det
+            step = downhill_step(n, edge, on_line, F, slope, H1 + H2)
             size = wp.sqrt(wp.dot(step, step))
-            if size > real(0.5):
-                step = step * (real(0.5) / size)
-                size = real(0.5)
+            if size > LONGEST_STEP:
+                step = step * (LONGEST_STEP / size)
+                size = LONGEST_STEP
         if rounds >= NEWTON_ROUNDS:
             searching = False
         trial = unit(n + step)

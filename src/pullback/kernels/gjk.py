@@ -109,6 +109,36 @@ def encloses(a: vec3, b: vec3, c: vec3, d: vec3):
     return solid and wp.min(wp.min(va, vb), wp.min(vc, vd)) > real(0.0)
 
 
+@wp.func
+def nearest_part(y: Simplex, count: int):
+    """The face of a tetrahedron nearest to the origin, or what of a smaller simplex is, without the corners not needed:
+    its corners, how many there are, and its point nearest to the origin."""
+    least = real(1e30)
+    nearest = vec3()
+    keep = wp.vec3i()
+    weights = vec3()
+    faces = wp.where(count == 4, 4, 1)
+    for k in range(faces):
+        i0 = wp.where(k == 0, 0, count - 1)
+        i1 = wp.where(k == 1, 0, wp.min(1, count - 1))
+        i2 = wp.where(k == 2, 0, wp.min(2, count - 1))
+        wk = nearest_on_triangle(y[i0], y[i1], y[i2])
+        p = wk[0] * y[i0] + wk[1] * y[i1] + wk[2] * y[i2]
+        d2 = wp.dot(p, p)
+        if d2 < least:
+            least = d2
+            keep = wp.vec3i(i0, i1, i2)
+            weights = wk
+            nearest = p
+    part = Simplex()
+    left = int(0)
+    for k in range(3):
+        if weights[k] > real(0.0):
+            part[left] = y[keep[k]]
+            left += 1
+    return part, left, nearest
+
+
 @wp.func(inline=False)
 def gjk(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, out_of_reach: real):
     """Direction of the gap between two shapes, roughly; 1 if they are apart, 0 if not, -1 if farther than that; and the
@@ -153,30 +183,8 @@ def gjk(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, out_of_reach: real):
                     state = 0
                     searching = False
                 else:
-                    # The nearest face, or the whole of what is no tetrahedron yet, without the corners not needed.
-                    least = real(1e30)
-                    keep = wp.vec3i()
-                    weights = vec3()
-                    faces = wp.where(count == 4, 4, 1)
-                    for k in range(faces):
-                        i0 = wp.where(k == 0, 0, count - 1)
-                        i1 = wp.where(k == 1, 0, wp.min(1, count - 1))
-                        i2 = wp.where(k == 2, 0, wp.min(2, count - 1))
-                        wk = nearest_on_triangle(y[i0], y[i1], y[i2])
-                        p = wk[0] * y[i0] + wk[1] * y[i1] + wk[2] * y[i2]
-                        d2 = wp.dot(p, p)
-                        if d2 < least:
-                            least = d2
-                            keep = wp.vec3i(i0, i1, i2)
-                            weights = wk
-                            nearest = p
-                    old = y
-                    count = 0
-                    for k in range(3):
-                        if weights[k] > real(0.0):
-                            y[count] = old[keep[k]]
-                            count += 1
-                    now = wp.sqrt(least)
+                    y, count, nearest = nearest_part(y, count)
+                    now = wp.sqrt(wp.dot(nearest, nearest))
                     if now >= dist:
                         searching = False
                     dist = now

@@ -35,13 +35,9 @@ class Place:
 def nearest_place(at: vec3, axis: vec3, half: real, size: vec3):
     """Of the two ends, where they are over a face or inside, and of the places nearest to the edges."""
     best = real(-1.0)
-    t = real(0.0)
-    end = int(0)
-    face = int(-1)
-    edge = int(-1)
-    u = real(0.0)
-    corner = int(0)
-    at_corner = bool(False)
+    found = Place()
+    found.face = -1
+    found.edge = -1
     ends = int(2)
     axes = int(3)
     edges = int(12)
@@ -59,9 +55,9 @@ def nearest_place(at: vec3, axis: vec3, half: real, size: vec3):
                 square += gap_m * gap_m
         if outside <= 1 and (best < real(0.0) or square < best):
             best = square
-            t = sign * half
-            end = 2 * k - 1
-            face = over
+            found.t = sign * half
+            found.end = 2 * k - 1
+            found.face = over
     for k in range(edges):
         j = k // 4
         lo = wp.where(j == 0, 1, 0)
@@ -93,22 +89,14 @@ def nearest_place(at: vec3, axis: vec3, half: real, size: vec3):
             square = wp.dot(r, r)
             if best < real(0.0) or square < best - SMALLEST_LENGTH:
                 best = square
-                t = tk
-                end = end_k
-                edge = j
-                u = uk
-                at_corner = tip != 0
-                corner = bits
+                found.t = tk
+                found.end = end_k
+                found.edge = j
+                found.u = uk
+                found.at_corner = tip != 0
+                found.corner = bits
                 if tip > 0:
-                    corner += 1 << j
-    found = Place()
-    found.t = t
-    found.end = end
-    found.face = face
-    found.edge = edge
-    found.u = u
-    found.corner = corner
-    found.at_corner = at_corner
+                    found.corner = bits + (1 << j)
     return found
 
 
