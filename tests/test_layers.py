@@ -28,9 +28,10 @@ LINES = [
 ]
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}
 KERNELS = [
-    *("scalar", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
-    *("shapes", "support", "features", "narrow", "narrow_box", "convex_gap", "convex_pairs", "flavour", "collide"),
-    *("rows", "law", "materials", "convex", "compliant", "constrained", "islands", "impulse"),
+    *("scalar", "status", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
+    *("shapes", "support", "features", "narrow", "narrow_capsule_box", "narrow_box"),
+    *("gjk", "feature_gap", "convex_gap", "convex_pairs", "flavour", "collide"),
+    *("rows", "mass_matrix", "law", "materials", "convex", "compliant", "constrained", "islands", "impulse"),
     *("impulse_adjoint", "composites", "impulse_rows_adjoint"),
 ]
 

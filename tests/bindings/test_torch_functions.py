@@ -124,7 +124,7 @@ def test_checkpoints_give_the_same_gradient_to_the_last_bit(checkpoint_every):
         loss = (q[rows] ** 2).sum() + torch.sin(v[rows]).sum()
         found.append(torch.autograd.grad(loss, (*motion, *params.values())))
     for full, saved in zip(*found, strict=True):
-        assert torch.equal(full, saved)
+        assert torch.equal(full, saved) and torch.any(full != 0)
 
 
 def test_a_policy_in_the_loop():

@@ -1,5 +1,6 @@
 """Gradients through MuJoCo's soft convex contact, against central differences: at rest, sticking, sliding, lifting."""
 
+import gradients as at
 import mujoco
 import numpy as np
 import pytest
@@ -25,16 +26,6 @@ def check(system, state, control=None, *, matter, idle=(), **options):
     for name in idle:
         assert report[name].largest == 0, f"{name} matters"
     return report
-
-
-def apart(system: pb.Articulated, seed: int = 0) -> pb.Articulated:
-    """Friction of two shapes that is the same is a kink of the larger of both: make them differ."""
-    rng = np.random.default_rng(seed)
-    for name in ("friction", "pair_friction"):
-        if name in system.params:
-            value = system.params[name]
-            system.params[name] = value * rng.uniform(0.8, 1.2, value.shape)
-    return system
 
 
 # Free bodies on a floor, pushed and turned by motors. Armature and damping are not at their bound, which is zero, and
@@ -168,7 +159,7 @@ def test_both_sides_of_touching_down():
         '<geom type="plane" size="1 1 1"/><body><freejoint/><geom size="0.1" mass="1"/></body>',
         default='<geom solimp="0.6 0.9 0.02 0.5 2"/>',
     )
-    system = apart(pb.Articulated(pb.load(xml)))
+    system = at.uneven(pb.Articulated(pb.load(xml)))
     for height, touches in ((0.1 + 1e-4, False), (0.1 - 1e-4, True)):
         state = system.state([0, 0, height, 1, 0, 0, 0], [0.3, 0.1, -1, 1, 2, 3])
         report = pb.check_system(system, state, steps=(1e-5, 1e-6, 1e-7))
@@ -276,7 +267,7 @@ def test_arms_that_touch(cone, integrator):
     joint = '<joint armature="0.02" damping="0.1"/><geom solimp="0.6 0.95 0.02 0.5 2"/>'
     model = pb.load(scene(ARMS, option=f'cone="{cone}" integrator="{integrator}"', default=joint))
     q, v, _ = crowded(model.mujoco, 1)
-    system = apart(pb.Articulated(model))
+    system = at.uneven(pb.Articulated(model))
     check(system, system.state(q, v), matter=(*STATE, *SHAPES, *BODIES, "solref", "solimp", "body_pos", "joint_axis"))
 
 
@@ -298,7 +289,7 @@ def test_in_a_fluid(integrator):
 def test_many_contacts_at_once():
     model = pb.load(scene(BOXES, default='<geom solimp="0.6 0.95 0.02 0.5 2"/>', option='cone="elliptic"'))
     q, v, _ = crowded(model.mujoco, 8)
-    system = apart(pb.Articulated(model))
+    system = at.uneven(pb.Articulated(model))
     check(system, system.state(q, v), matter=(*STATE, *SHAPES, "mass", "com", "solref", "solimp"))
 
 
@@ -306,7 +297,7 @@ def test_many_contacts_at_once():
 def test_gymnasium_robots(robot):
     model = pb.load(gymnasium_robot(robot), ignore=("tendon",))
     q, v, controls = crowded(model.mujoco, 1)
-    system = apart(pb.Articulated(model))
+    system = at.uneven(pb.Articulated(model))
     # time constants of some of these lie at two timesteps, a kink
     for name in ("solref", "limit_solref"):
         system.params[name] = system.params[name] * 1.3
@@ -342,29 +333,6 @@ def test_a_parameter_a_world():
 # rollouts
 
 
-def motion(worlds: int = 4, steps: int = 30, **options):
-    """Robots and a ball that tumble about: contacts begin, slide and end in every world."""
-    model = pb.load(scene(ARMS, default='<joint armature="0.02"/>'))
-    q, v, _ = lived_states(model.mujoco, np.random.default_rng(7), worlds)
-    system = pb.Articulated(model, worlds=worlds, **options)
-    rng = np.random.default_rng(8)
-    bars = {
-        "q_bar": rng.normal(size=(steps + 1, worlds, model.nq)),
-        "v_bar": rng.normal(size=(steps + 1, worlds, model.nv)),
-    }
-    return system, system.state(q, v), np.zeros((steps, worlds, 0)), bars
-
-
-def flat(bars) -> dict[str, np.ndarray]:
-    return {"q": bars.state.q, "v": bars.state.v, **bars.params}
-
-
-def assert_same_bits(found: dict, exact: dict) -> None:
-    assert set(found) == set(exact)
-    for name, value in exact.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
-
-
 def test_a_rollout():
     system = pushed("elliptic", condim=4)
     state = kicked(settled(system, np.zeros(3)), 9)
@@ -372,75 +340,28 @@ def test_a_rollout():
 
 
 def test_checkpoints_do_not_change_a_bit():
-    system, state, controls, bars = motion()
-    whole = flat(pb.rollout(system, state, controls).pullback(**bars))
-    last = {name: bar[-1] for name, bar in bars.items()}
-    end = flat(pb.rollout(system, state, controls).pullback(**last))
-    assert np.abs(whole["friction"]).max() > 0
-    for every in (1, 7, 30):
-        run = pb.rollout(system, state, controls, checkpoint_every=every)
-        assert_same_bits(flat(run.pullback(**last)), end)
-        rows = {name: bar[run.kept] for name, bar in bars.items()}
-        if every == 1:
-            assert_same_bits(flat(run.pullback(**rows)), whole)
+    at.assert_checkpoints_change_nothing("model")
 
 
 def test_runs_are_the_same_bit_for_bit():
-    first, second = (motion() for _ in range(2))
-    results = [pb.rollout(system, state, controls) for system, state, controls, _ in (first, second)]
-    np.testing.assert_array_equal(results[0].q, results[1].q)
-    assert_same_bits(flat(results[0].pullback(**first[3])), flat(results[1].pullback(**second[3])))
-    # and a System that has worked before: nothing of earlier motions is left in its workspace
-    again = pb.rollout(first[0], *first[1:3])
-    assert_same_bits(flat(again.pullback(**first[3])), flat(results[1].pullback(**second[3])))
+    at.assert_deterministic("model")
 
 
 def test_worlds_do_not_know_of_each_other():
-    system, state, controls, bars = motion(threads=1)
-    run = pb.rollout(system, state, controls)
-    together = run.pullback(**bars)
-    other = pb.Articulated(system.model)
-    total = 0.0
-    for world in range(4):
-        alone = pb.rollout(other, pb.State(state.q[[world]], state.v[[world]]), controls[:, [world]])
-        np.testing.assert_array_equal(alone.q[:, 0], run.q[:, world])
-        one = alone.pullback(**{name: bar[:, [world]] for name, bar in bars.items()})
-        np.testing.assert_array_equal(one.state.q[0], together.state.q[world])
-        np.testing.assert_array_equal(one.state.v[0], together.state.v[world])
-        total = total + one.params.friction
-    np.testing.assert_allclose(together.params.friction, total, rtol=1e-12, atol=1e-12 * np.abs(total).max())
+    at.assert_worlds_apart("model")
 
 
 def test_without_parameters_the_other_gradients_are_the_same_bits():
-    system, state, controls, bars = motion()
-    run = pb.rollout(system, state, controls)
-    part, full = run.pullback(**bars, wants_params=False), run.pullback(**bars)
-    np.testing.assert_array_equal(part.state.q, full.state.q)
-    np.testing.assert_array_equal(part.state.v, full.state.v)
+    at.assert_params_are_optional("model", accuracy=0.0)
 
 
 def test_single_precision_agrees_with_double():
-    found = {}
-    for dtype in ("float64", "float32"):
-        system, state, controls, bars = motion(steps=5, dtype=dtype)
-        found[dtype] = flat(pb.rollout(system, state, controls).pullback(**bars))
-        assert all(x.dtype == dtype for x in found[dtype].values())
-    for name, exact in found["float64"].items():
-        if np.abs(exact).max(initial=0.0) > 0:
-            assert np.abs(found["float32"][name] - exact).max() < 0.02 * np.abs(exact).max(), name
+    at.assert_single_precision_is_near("model", 0.02)
 
 
 def test_linearize_is_the_pullback_of_unit_cotangents():
     system = pushed("elliptic")
-    start = settled(system, PUSH, 200)
-    A, B = system.linearize(start, PUSH[None])
-    bar = np.zeros((1, 18))
-    for row in (0, 8, 17):
-        bar[:] = 0
-        bar[0, row] = 1
-        bars = system.pullback(start, PUSH[None], pb.State(np.zeros((1, 21)), bar))
-        np.testing.assert_allclose(A[0, 18 + row, 18:], bars.state.v[0], rtol=1e-12, atol=1e-13)
-        np.testing.assert_allclose(B[0, 18 + row], bars.control[0], rtol=1e-12, atol=1e-13)
+    at.assert_linearize_is_the_pullback((system, settled(system, PUSH, 200), PUSH[None]))
 
 
 def test_torch_checks_the_gradient_itself():

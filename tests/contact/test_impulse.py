@@ -1,30 +1,12 @@
-"""Motion under impulses, against closed forms: bounces, sliding, sticking, momentum, limits, what the sweeps reach."""
+"""Motion under impulses, against closed forms: bounces, momentum, rest, what the sweeps reach."""
 
-import mujoco
 import numpy as np
 import pytest
-from scenes import gymnasium_robot, limits, scene
+from impulses import BALL, EXACT, FLOOR, STEADY, G, apart, impulse, run
+from scenes import gymnasium_robot, scene
 
 import pullback as pb
 from pullback.dynamics import energy
-
-G = 9.81
-FLOOR = '<geom name="floor" type="plane" size="9 9 1" friction="{}"/>'
-# With a margin, corners that lift by rounding are still contacts in the next step, and what rests does not rattle.
-STEADY = FLOOR.replace("<geom", '<geom margin="0.001"')
-EXACT = {"cfm": 1e-14, "slop": 0.0}  # hardly any softness, so that closed forms hold to rounding
-
-
-def impulse(world: str, *, option: str = "", rest: str = "", default: str = "", timestep=0.004, worlds=1, **settings):
-    xml = scene(world, option=option, rest=rest, default=default, timestep=timestep)
-    return pb.Articulated(pb.load(xml), contact=pb.ContactImpulse(**settings), worlds=worlds)
-
-
-def run(system, q, v=None, *, steps: int, control=None) -> pb.rollout:
-    """A rollout from given coordinates; nothing pulls back here, but all states are kept."""
-    controls = np.tile(np.zeros(system.nu) if control is None else control, (steps, system.worlds, 1))
-    return pb.rollout(system, system.state(q, v), controls)
-
 
 # two bodies
 
@@ -34,11 +16,6 @@ def balls(*, masses=(1.0, 1.0), radii=(0.1, 0.1), geom: str = "", **settings) ->
     body = '<body><freejoint/><geom size="{}" mass="{}" {}/></body>'
     world = "".join(body.format(r, m, geom) for r, m in zip(radii, masses, strict=True))
     return impulse(world, option='gravity="0 0 0"', **settings)
-
-
-def apart(*places) -> np.ndarray:
-    """Coordinates of free bodies that are not turned."""
-    return np.concatenate([[*x, 1, 0, 0, 0] for x in places])
 
 
 def head_on() -> tuple[pb.Articulated, pb.State]:
@@ -156,7 +133,6 @@ def test_the_moment_of_momentum_of_balls_is_kept():
 
 # a ball and a floor
 
-BALL = '<body name="ball"><freejoint/><geom name="ball" size="0.1" mass="{}"/></body>'
 SLIPPERY = (FLOOR.format(0) + BALL.format(2)).replace("<geom", '<geom condim="1"')
 
 
@@ -298,163 +274,6 @@ def test_a_little_depth_is_left_alone():
         assert abs(motion.v[-1, 0, 2]) < 1e-9
 
 
-# friction
-
-# The bound shortens the impulse of both tangents; where these two do not weigh the same, as at the corner of a box,
-# friction must still be opposite to sliding. It was not, once: blocks slid below their friction angle, and sideways.
-BLOCK = (
-    '<body name="block"><freejoint/><geom name="block" type="box" size="0.1 0.1 0.02" mass="1.5" friction="{}"/></body>'
-)
-
-
-def slide(mu: float, speed: float, angle: float, timestep: float = 0.004, **settings) -> np.ndarray:
-    """Path of a block that slides to rest, (steps + 1, 2)."""
-    system = impulse(STEADY.format(mu) + BLOCK.format(mu), timestep=timestep, **settings)
-    v = np.array([speed * np.cos(angle), speed * np.sin(angle), 0, 0, 0, 0])
-    motion = run(system, apart((0, 0, 0.02)), v, steps=int(1.5 * speed / (mu * G) / timestep))
-    assert np.abs(motion.v[-1, 0]).max() < 1e-5  # at rest
-    return motion.q[:, 0, :2]
-
-
-@pytest.mark.parametrize(("mu", "speed"), [(0.5, 1.0), (0.2, 0.7), (1.0, 2.0)])
-def test_stopping_distance(mu, speed):
-    exact = speed**2 / (2 * mu * G)
-    errors = [abs(np.linalg.norm(slide(mu, speed, 0.0, h)[-1]) - exact) for h in (0.004, 0.002)]
-    assert errors[0] < speed * 0.004 and errors[1] < speed * 0.002
-    assert errors[1] < 0.6 * errors[0]
-
-
-def test_friction_is_the_same_in_every_direction():
-    straight = np.linalg.norm(slide(0.4, 1.0, 0.0), axis=1)
-    for angle in np.radians([20, 45, 70, 110, 225]):
-        path = slide(0.4, 1.0, angle)
-        np.testing.assert_allclose(np.linalg.norm(path, axis=1), straight, atol=1e-5)
-        np.testing.assert_allclose(path[-1] / straight[-1], [np.cos(angle), np.sin(angle)], atol=1e-4)
-
-
-def on_slope(angle: float, mu: float, **settings):
-    """A block on a floor with gravity that leans by an angle, so that nothing but gravity is turned."""
-    gravity = f'gravity="{G * np.sin(angle)} 0 {-G * np.cos(angle)}"'
-    return impulse(STEADY.format(mu) + BLOCK.format(mu), option=gravity, **settings)
-
-
-@pytest.mark.parametrize("mu", [0.3, 0.8])
-def test_a_slope_below_and_above_the_friction_angle(mu):
-    limit = np.arctan(mu)
-    held = run(on_slope(limit - 0.02, mu, sweeps=200), apart((0, 0, 0.02)), steps=400)
-    assert np.abs(held.q[-1, 0, :2] - held.q[100, 0, :2]).max() < 1e-7
-    angle = limit + 0.05
-    slid = run(on_slope(angle, mu), apart((0, 0, 0.02)), steps=400)
-    exact = G * (np.sin(angle) - mu * np.cos(angle)) * 0.004 * 400
-    np.testing.assert_allclose(slid.v[-1, 0, 0], exact, rtol=0.01)
-
-
-def test_a_turned_floor_is_a_turned_gravity():
-    """The slope itself leans: its contacts' frames are not the world's axes."""
-    angle, mu = 0.5, 0.4
-    world = FLOOR.format(mu).replace("<geom", f'<geom euler="0 {np.degrees(angle)} 20"') + BLOCK.format(mu)
-    system = impulse(world)
-    R = np.zeros(9)
-    mujoco.mju_quat2Mat(R, system.model.mujoco.geom_quat[0])
-    normal = R.reshape(3, 3)[:, 2]
-    q = [*(0.02 * normal), *system.model.mujoco.geom_quat[0]]
-    motion = run(system, q, steps=200)
-    down = np.array([0, 0, -1]) + normal * normal[2]
-    slope = np.arccos(normal[2])
-    exact = G * (np.sin(slope) - mu * np.cos(slope)) * 0.004 * 200
-    np.testing.assert_allclose(motion.v[-1, 0, :3], exact * down / np.linalg.norm(down), rtol=0.02, atol=0.01 * exact)
-
-
-def test_a_rolling_ball():
-    """Started without spin, a ball slides until it rolls at 5/7 of its speed, whatever the friction."""
-    mu = 0.3
-    system = impulse(FLOOR.format(mu) + BALL.format(1).replace("<geom", f'<geom friction="{mu}"'))
-    motion = run(system, apart((0, 0, 0.1)), [1.0, 0, 0, 0, 0, 0], steps=200)
-    np.testing.assert_allclose(motion.v[-1, 0, 0], 5 / 7, rtol=1e-3)
-    np.testing.assert_allclose(np.linalg.norm(motion.v[-1, 0, 3:]) * 0.1, 5 / 7, rtol=1e-3)
-
-
-def test_without_friction_a_block_goes_on():
-    for friction, condim in (("0", 3), ("1", 1)):
-        world = (FLOOR + BLOCK).replace("{}", friction).replace("<geom", f'<geom condim="{condim}"')
-        motion = run(impulse(world), apart((0, 0, 0.02)), [1.0, 0.5, 0, 0, 0, 0], steps=200)
-        # 1e-5 is the least coefficient there is, as in MuJoCo
-        np.testing.assert_allclose(motion.v[-1, 0, :2], [1.0, 0.5], atol=1e-4)
-
-
-# joints
-
-
-def test_limits_hold():
-    """A hinge, a slide, a ball joint and a hinge, swinging into their limits under their weight and random kicks."""
-    system = pb.Articulated(pb.load(limits('damping="0.05" armature="0.01"', timestep=0.002)), pb.ContactImpulse())
-    rng = np.random.default_rng(0)
-    motion = run(system, None, rng.normal(size=6), steps=1500)
-    q = motion.q[:, 0]
-    angle = 2 * np.arctan2(np.linalg.norm(q[:, 3:6], axis=1), np.abs(q[:, 2]))
-    ranges = system.model.mujoco.jnt_range
-    slack = 0.01  # what a joint may sink in, in a step at these speeds
-    for values, (low, high) in zip((q[:, 0], q[:, 1], angle, q[:, 6]), ranges, strict=True):
-        assert values.min() > low - slack and values.max() < high + slack
-        assert values.max() > high - 1e-3 or values.min() < low + 1e-3  # the limit was reached
-    assert np.abs(motion.v[-1]).max() < 0.05  # and it comes to rest there
-    assert np.abs(motion.q[-1] - motion.q[-200]).max() < 1e-2
-
-
-PENDULUM = """<body><joint {}/><geom size="0.05" pos="0.5 0 0" mass="2" contype="0" conaffinity="0"/></body>"""
-
-
-@pytest.mark.parametrize(
-    "joint",
-    ['axis="0 1 0" range="-30 20"', 'type="slide" axis="0 0 -1" range="-0.2 0.1"', 'type="ball" range="0 35"'],
-    ids=["hinge", "slide", "ball"],
-)
-def test_a_joint_rests_on_its_limit(joint):
-    system = impulse(PENDULUM.format(joint), timestep=0.002)
-    motion = run(system, None, steps=1000)
-    q = motion.q[-1, 0]
-    value = 2 * np.arctan2(np.linalg.norm(q[1:]), q[0]) if len(q) == 4 else q[0]
-    np.testing.assert_allclose(value, system.model.mujoco.jnt_range[0, 1], atol=1e-5)
-    assert np.abs(motion.v[-1]).max() < 1e-6
-
-
-def lossy(loss: float, **settings) -> pb.Articulated:
-    world = (
-        f'<body><joint name="j" axis="0 0 1" frictionloss="{loss}"/><geom size="0.1" pos="0.5 0 0" mass="2"/></body>'
-    )
-    return impulse(world, rest='<actuator><motor joint="j"/></actuator>', **settings)
-
-
-def test_friction_loss_holds_and_brakes():
-    system = lossy(1.5, **EXACT)
-    inertia = 2 * (0.25 + 0.4 * 0.01)
-    for torque in (0.5, -1.49):
-        held = run(system, [0.3], steps=50, control=[torque])
-        assert np.abs(held.v).max() < 1e-15 and np.all(held.q == 0.3)
-    for torque, sign in ((2.0, 1), (-3.0, -1)):
-        moved = run(system, [0.3], steps=50, control=[torque])
-        exact = sign * (abs(torque) - 1.5) / inertia * 0.004 * 50
-        np.testing.assert_allclose(moved.v[-1, 0, 0], exact, rtol=1e-10)
-    # braked without a motor: a constant deceleration, then rest
-    braked = run(system, [0.0], [1.0], steps=200).v[:, 0, 0]
-    steps = np.arange(201)
-    np.testing.assert_allclose(braked, np.maximum(0, 1 - 1.5 / inertia * 0.004 * steps), atol=1e-12)
-
-
-def test_friction_loss_in_a_chain_with_contacts():
-    """All rows are solved together: a leg whose joint is held by its friction loss carries the weight of a body."""
-    world = """<geom type="plane" size="1 1 1"/><body><joint type="slide" axis="0 0 1"/>
-      <joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/><geom size="0.05" mass="3"/>
-      <body><joint axis="0 1 0" frictionloss="{}"/>
-        <geom type="capsule" fromto="0 0 0 0.2 0 -0.3" size="0.03" mass="0.1"/></body></body>"""
-    height = {}
-    for loss in (20.0, 1.0):
-        system = impulse(world.format(loss))
-        motion = run(system, [0.33, 0, 0, 0.0], steps=100)
-        height[loss] = motion.q[-1, 0, 0]
-    assert height[20.0] > 0.329 and height[1.0] < 0.31
-
-
 # robots
 
 
@@ -548,73 +367,12 @@ def test_complementarity_is_approached():
     assert residuals[-1] < 1e-12
 
 
-def test_sliding_agrees_with_the_convex_model():
-    """Two models of the same block: the soft one creeps in a little, but both brake by friction times weight."""
-    world = FLOOR.format(0.4) + BLOCK.format(0.4)
-    model = pb.load(scene(world, option='cone="elliptic" impratio="100"', timestep=0.001))
-    final = []
-    for contact in (pb.ContactImpulse(), pb.ContactConvex()):
-        system = pb.Articulated(model, contact)
-        settled = run(system, apart((0, 0, 0.02)), steps=200)
-        v = settled.v[-1, 0] + [1.0, 0.3, 0, 0, 0, 0]
-        final.append(run(system, settled.q[-1, 0], v, steps=150).v[-1, 0, :2])
-    np.testing.assert_allclose(final[0], final[1], rtol=0.06)
-
-
 def test_one_sweep_works():
     system = impulse(FLOOR.format(0.5) + BALL.format(1), sweeps=1, slop=0.0)
     motion = run(system, apart((0, 0, 0.1)), [1.0, 0, 0, 0, 0, 0], steps=100)
     np.testing.assert_allclose(motion.q[-1, 0, 2], 0.1, atol=1e-5)
     bars = motion.pullback(q_bar=np.ones((1, 7)))
     assert np.all(np.isfinite(bars.state.v)) and np.abs(bars.state.v).max() > 0
-
-
-# mechanisms that cannot move in every direction
-
-FEW_JOINTS = {
-    "a slide": ('<joint type="slide" axis="0 0 1"/>', [0.1], [-1.0]),
-    "a plane": ('<joint type="slide" axis="0 0 1"/><joint type="slide" axis="1 0 0"/>', [0.1, 0], [-1.0, 0.5]),
-    "a leg": ('<joint axis="0 1 0" pos="0 0 1"/>', [0.0], [0.5]),
-}
-
-
-# Was wrong: the 2×2 block of a contact's tangents is singular where nothing can slide in some direction, and dividing
-# by its determinant gave NaN. Planar robots could not be simulated.
-@pytest.mark.parametrize("kind", FEW_JOINTS)
-def test_contacts_of_mechanisms_with_few_joints(kind):
-    joints, q, v = FEW_JOINTS[kind]
-    system = impulse(
-        FLOOR.format(0.5) + f'<body>{joints}<geom size="0.1" mass="1" pos="0 0 {0.1 * (kind == "a leg")}"/></body>'
-    )
-    q = np.array(q) - (1e-3 if kind != "a leg" else 0)
-    state = system.state(q, v)
-    after = system.step(state)
-    assert np.all(np.isfinite(after.v))
-    # a fast landing is all but forgotten: of the velocity, 1e-7 is left by the softness of the contact
-    report = pb.check_system(
-        system, state, steps=(1e-2, 1e-3, 1e-4, 1e-5), names=("q", "v", "mass", "friction"), tolerance=1e-5
-    )
-    assert report["v"].largest > 0
-
-
-# Was wrong: the chain of a joint's row was read from the nonzeros of the factor's row, where an ancestor is missing
-# whose coupling with that joint happens to be zero, although others between them couple it.
-@pytest.mark.parametrize("kind", ["hinge", "ball"])
-def test_limits_where_a_coupling_is_exactly_zero(kind):
-    point = '<geom size="0.1" mass="1" {} contype="0" conaffinity="0"/>'
-    rod = '<geom type="capsule" fromto="0 0 0 1 0 0" size="0.1" mass="1" contype="0" conaffinity="0"/>'
-    if kind == "hinge":
-        world = f"""<body><joint type="slide" axis="1 0 0"/>{point.format("")}
-          <body><joint type="slide" axis="1 0 1"/>{point.format("")}
-          <body><joint axis="0 1 0" range="-30 -1"/>{point.format('pos="1 0 0"')}</body></body></body>"""
-        q, v, nudge = [0.0, 0, 0], [0, 0, 1.0], [0, 0, 1e-9]
-    else:
-        world = f"""<body><joint axis="0 1 0"/>{rod}<body pos="1 0 0"><joint type="ball" range="0 30"/>{rod}</body>
-          </body>"""
-        q, v, nudge = [0, np.cos(0.4), 0, np.sin(0.4), 0], [0, 0, 2.0, 0], [0, 0, 0, 0, 1e-9]
-    system = impulse(world)
-    exactly, nearly = (system.step(system.state(np.add(q, x), v)).v for x in (np.zeros(len(q)), nudge))
-    np.testing.assert_allclose(exactly, nearly, atol=1e-5)
 
 
 # what is refused

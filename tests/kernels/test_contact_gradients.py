@@ -6,7 +6,8 @@ All pairs that take more than a few lines, each in random poses, in poses where 
 import numpy as np
 import pytest
 import warp as wp
-from test_convex_pairs import PAIRS, Oracle, gap, name_of, rotations, turned
+from rooms import contact_room, found_contacts, put_hulls, rotations, upload
+from test_convex_pairs import PAIRS, Oracle, gap, name_of, turned
 
 from pullback.kernels import specialise
 
@@ -65,25 +66,17 @@ def compile_both(precision: str):
         size_bar[1, i] = z2
 
     def array(values, dtype):
-        values = np.asarray(values)
-        values = values.astype(precision) if values.dtype.kind == "f" else values
-        return wp.array(np.ascontiguousarray(values), dtype=dtype, device="cpu")
+        return upload(values, dtype, precision)
 
     def contacts(types, x, R, size, reach, hulls):
         """The contacts of every pose, padded: arrays ``[pose, contact]``, and how many there are of each."""
         hull, begin = hulls
-        g, c = Shapes(), Contacts()
-        for name, values in hull.items():
-            floats = values.dtype.kind == "f"
-            setattr(g.mesh, name, array(values if floats else values.astype("i4"), vec3 if floats else int))
+        g, c = Shapes(), contact_room(precision, MOST, len(reach))
+        put_hulls(g.mesh, hull, precision)
         g.kind, g.first_vertex = array(np.array(types, "i4"), int), array(np.array(begin, "i4"), int)
-        items = {"count": int, "pair": int, "pos": vec3, "normal": vec3, "dist": real, "along": int}
-        for name, dtype in {**items, **dict.fromkeys(FEATURES, Feature)}.items():
-            setattr(c, name, wp.zeros((1 if name == "count" else MOST, len(reach)), dtype=dtype, device="cpu"))
         inputs = [array(a, t) for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))]
         wp.launch(find, len(reach), inputs=[*inputs, g, c], device="cpu")
-        out = {k: getattr(c, k).numpy().swapaxes(0, 1) for k in ("pos", "normal", "dist", *FEATURES)}
-        return out | {"count": c.count.numpy()[0]}
+        return found_contacts(c)
 
     def adjoint(types, x, R, size, features, pos, normal, dist, pos_bar, normal_bar, dist_bar):
         """(contacts, 18): moments about pos and forces, of either shape; sizes of either."""

@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
+from rooms import contact_room, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
@@ -143,44 +144,13 @@ def compile_pair(precision: str, entry: str = "convex_pair"):
     def call(types, x, R, size, reach, hulls):
         """The contacts of every pose, padded: arrays ``[pose, contact]``, and how many there are of each."""
         hull, begin = hulls
-        count = len(reach)
-        shapes = Shapes()
-        for name, values in hull.items():
-            floats = values.dtype.kind == "f"
-            dtype = vec3 if floats else int
-            array = wp.array(values.astype(precision if floats else "i4"), dtype=dtype, device="cpu")
-            setattr(shapes.mesh, name, array)
-        c = Contacts()
-        for name, dtype, items in (
-            ("count", int, 1),
-            ("pair", int, MOST),
-            ("pos", vec3, MOST),
-            ("normal", vec3, MOST),
-            ("dist", real, MOST),
-            ("along", int, MOST),
-            ("feature1", s.Feature, MOST),
-            ("feature2", s.Feature, MOST),
-        ):
-            setattr(c, name, wp.zeros((items, count), dtype=dtype, device="cpu"))
-        put = [
-            wp.array(np.ascontiguousarray(a.astype(precision)), dtype=t, device="cpu")
-            for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))
-        ]
-        wp.launch(collide, count, inputs=[wp.vec2i(*types), wp.vec3i(*begin), *put, shapes, c], device="cpu")
-        out = {k: getattr(c, k).numpy() for k in ("pos", "normal", "dist", "along", "feature1", "feature2")}
-        return {k: v.swapaxes(0, 1) for k, v in out.items()} | {"count": c.count.numpy()[0]}
+        shapes, c = Shapes(), contact_room(precision, MOST, len(reach))
+        put_hulls(shapes.mesh, hull, precision)
+        put = [upload(a, t, precision) for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))]
+        wp.launch(collide, len(reach), inputs=[wp.vec2i(*types), wp.vec3i(*begin), *put, shapes, c], device="cpu")
+        return found_contacts(c)
 
     return call
-
-
-def rotations(rng, n) -> np.ndarray:
-    q = rng.normal(size=(n, 4))
-    w, x, y, z = (q / np.linalg.norm(q, axis=1, keepdims=True)).T
-    return np.stack(
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-         2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-         2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=-1,
-    ).reshape(n, 3, 3)  # fmt: skip
 
 
 def extent(kind, size, R, u, points) -> np.ndarray:

@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
+from rooms import contact_room, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
@@ -37,8 +38,8 @@ def compile_all(precision: str):
     sphere_sphere, sphere_capsule, sphere_box = n.sphere_sphere, n.sphere_capsule, n.sphere_box
     plane_ellipsoid, plane_cylinder, plane_mesh = n.plane_ellipsoid, n.plane_cylinder, n.plane_mesh
     sphere_cylinder, capsule_capsule = n.sphere_cylinder, n.capsule_capsule
-    b = specialise(precision, "narrow_box")
-    capsule_box, box_box = b.capsule_box, b.box_box
+    capsule_box = specialise(precision, "narrow_capsule_box").capsule_box
+    box_box = specialise(precision, "narrow_box").box_box
     Mesh = s.Mesh
 
     @wp.kernel(enable_backward=False, module="unique")
@@ -88,32 +89,14 @@ def compile_all(precision: str):
 
     def call(types, x, R, size, reach, hull=None):
         """Per pose a dictionary of its contacts."""
-        n = len(reach)
-        mesh = Mesh()
-        for name, values in (hull or {}).items():
-            floats = values.dtype.kind == "f"
-            dtype = vec3 if floats else int
-            setattr(mesh, name, wp.array(values.astype(precision if floats else "i4"), dtype=dtype, device="cpu"))
-        c = Contacts()
-        for name, dtype, items in (
-            ("count", int, 1),
-            ("pair", int, MOST),
-            ("pos", vec3, MOST),
-            ("normal", vec3, MOST),
-            ("dist", real, MOST),
-            ("along", int, MOST),
-            ("feature1", s.Feature, MOST),
-            ("feature2", s.Feature, MOST),
-        ):
-            setattr(c, name, wp.zeros((items, n), dtype=dtype, device="cpu"))
-        put = [
-            wp.array(np.ascontiguousarray(a.astype(precision)), dtype=t, device="cpu")
-            for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))
-        ]
+        mesh, c = Mesh(), contact_room(precision, MOST, len(reach))
+        put_hulls(mesh, hull or {}, precision)
+        put = [upload(a, t, precision) for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))]
         corners = len(hull["vertex"]) if hull else 0
-        wp.launch(collide, dim=n, inputs=[10 * types[0] + types[1], *put, mesh, corners, c], device="cpu")
-        out = {k: getattr(c, k).numpy() for k in ("pos", "normal", "dist", "along", "feature1", "feature2")}
-        return [{k: v[:m, i] for k, v in out.items()} for i, m in enumerate(c.count.numpy()[0])]
+        wp.launch(collide, dim=len(reach), inputs=[10 * types[0] + types[1], *put, mesh, corners, c], device="cpu")
+        found = found_contacts(c)
+        count = found.pop("count")
+        return [{k: v[i, :n] for k, v in found.items()} for i, n in enumerate(count)]
 
     return call
 
@@ -181,16 +164,6 @@ class Oracle:
                 }
             )
         return found
-
-
-def rotations(rng, n) -> np.ndarray:
-    q = rng.normal(size=(n, 4))
-    w, x, y, z = (q / np.linalg.norm(q, axis=1, keepdims=True)).T
-    return np.stack(
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-         2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-         2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=-1,
-    ).reshape(n, 3, 3)  # fmt: skip
 
 
 def extent(kind, size, R, u) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pullback.core.arrays import check_whole
 from pullback.core.errors import PullbackError
 
 
@@ -123,8 +124,7 @@ class ContactImpulse(Contact):
 
     def __post_init__(self):
         super().__post_init__()
-        if isinstance(self.sweeps, bool) or not isinstance(self.sweeps, int) or self.sweeps < 1:
-            raise PullbackError(f"sweeps must be a whole number of at least 1, not {self.sweeps!r}")
+        check_whole(self.sweeps, "sweeps")
         for name in ("erp", "restitution"):
             _require(self, name, lambda x: 0 <= x <= 1, "between 0 and 1")
         _require(self, "cfm", lambda x: x > 0, "positive: a row that nothing can move has no other softness")

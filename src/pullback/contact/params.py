@@ -14,8 +14,34 @@ from pullback.spatial import quat_bar_of_tangent
 Entry = tuple[str, tuple[str, ...], np.ndarray]  # unit, what the axes count, the file's value
 
 
+SOLREF_UNIT = "s, 1 or 1/s², 1/s"
+# How far the weight of everything sinks into a surface [m], and its moment at a metre turns a limit [rad], by default.
+SINKS_IN, TURNS = 1e-3, 1e-2
+STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
+# Entries of the kernels' ``law``: row and column of each constant.
+LAW = {
+    **{"smoothing": (0, 0), "slip_speed": (0, 1)},
+    **{"limit_smoothing": (1, 0), "joint_slip_speed": (1, 1)},
+    **{"erp": (0, 0), "cfm": (0, 1), "slop": (1, 0)},
+}
+# Entries of the kernels' ``bounce`` (a shape) and of ``limit_solref`` (a limit) in other models than MuJoCo's.
+BOUNCE = {"contact_stiffness": 0, "contact_dissipation": 1, "restitution": 0}
+LIMIT = {"limit_stiffness": 0, "limit_dissipation": 1}
+
+
 def contact_parameters(scene: Scene, contact: Contact) -> dict[str, Entry]:
     """Every parameter that this contact model reads, by name."""
+    table = _of_any_model(scene)
+    if isinstance(contact, ContactConvex):
+        table |= _of_convex(scene)
+    elif isinstance(contact, ContactCompliant):
+        table |= _of_compliant(scene, contact)
+    elif isinstance(contact, ContactImpulse):
+        table |= _of_impulse(scene, contact)
+    return table
+
+
+def _of_any_model(scene: Scene) -> dict[str, Entry]:
     m = scene.model.mujoco
     table: dict[str, Entry] = {}
     if len(scene.geoms):
@@ -31,54 +57,54 @@ def contact_parameters(scene: Scene, contact: Contact) -> dict[str, Entry]:
         table["joint_range"] = ("rad or m", ("joint", "entry"), m.jnt_range)
     if len(scene.lossy):
         table["frictionloss"] = ("N·m or N", ("dof",), m.dof_frictionloss)
-    if isinstance(contact, ContactConvex):
-        if len(scene.geoms):
-            table["solref"] = ("s, 1 or 1/s², 1/s", ("geom", "entry"), m.geom_solref)
-            table["solimp"] = ("1, 1, m, 1, 1", ("geom", "entry"), m.geom_solimp)
-        if len(scene.explicit):
-            table["pair_solref"] = ("s, 1 or 1/s², 1/s", ("pair", "entry"), m.pair_solref[scene.explicit])
-            table["pair_solimp"] = ("1, 1, m, 1, 1", ("pair", "entry"), m.pair_solimp[scene.explicit])
-        if len(scene.limited):
-            table["limit_solref"] = ("s, 1 or 1/s², 1/s", ("joint", "entry"), m.jnt_solref)
-            table["limit_solimp"] = ("1, 1, rad or m, 1, 1", ("joint", "entry"), m.jnt_solimp)
-    if isinstance(contact, ContactCompliant):
-        geoms, joints = np.ones(m.ngeom), np.ones(m.njnt)
-        weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
-        if len(scene.geoms):
-            stiffness = contact.contact_stiffness or 2 * weight / SINKS_IN
-            table["contact_stiffness"] = ("N/m", ("geom",), geoms * stiffness)
-            table["contact_dissipation"] = ("s/m", ("geom",), geoms * contact.contact_dissipation)
-            table["smoothing"] = ("m", (), np.asarray(contact.smoothing))
-            table["slip_speed"] = ("m/s", (), np.asarray(contact.slip_speed))
-        if len(scene.limited):
-            stiffness = contact.limit_stiffness or weight / TURNS
-            table["limit_stiffness"] = ("N·m/rad or N/m", ("joint",), joints * stiffness)
-            table["limit_dissipation"] = ("s/rad or s/m", ("joint",), joints * contact.limit_dissipation)
-            table["limit_smoothing"] = ("rad or m", (), np.asarray(contact.limit_smoothing))
-        if len(scene.lossy):
-            table["joint_slip_speed"] = ("rad/s or m/s", (), np.asarray(contact.joint_slip_speed))
-    if isinstance(contact, ContactImpulse):
-        if len(scene.geoms):
-            table["restitution"] = ("1", ("geom",), np.full(m.ngeom, contact.restitution))
-        table["erp"] = ("1", (), np.asarray(contact.erp))
-        if len(scene.geoms):
-            table["slop"] = ("m", (), np.asarray(contact.slop))
-        table["cfm"] = ("1/kg or 1/(kg·m²)", (), np.asarray(contact.cfm))
     return table
 
 
-# How far the weight of everything sinks into a surface [m], and its moment at a metre turns a limit [rad], by default.
-SINKS_IN, TURNS = 1e-3, 1e-2
-STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
-# Entries of the kernels' ``law``: row and column of each constant.
-LAW = {
-    **{"smoothing": (0, 0), "slip_speed": (0, 1)},
-    **{"limit_smoothing": (1, 0), "joint_slip_speed": (1, 1)},
-    **{"erp": (0, 0), "cfm": (0, 1), "slop": (1, 0)},
-}
-# Entries of the kernels' ``bounce`` (a shape) and of ``limit_solref`` (a limit) in other models than MuJoCo's.
-BOUNCE = {"contact_stiffness": 0, "contact_dissipation": 1, "restitution": 0}
-LIMIT = {"limit_stiffness": 0, "limit_dissipation": 1}
+def _of_convex(scene: Scene) -> dict[str, Entry]:
+    m = scene.model.mujoco
+    table: dict[str, Entry] = {}
+    if len(scene.geoms):
+        table["solref"] = (SOLREF_UNIT, ("geom", "entry"), m.geom_solref)
+        table["solimp"] = ("1, 1, m, 1, 1", ("geom", "entry"), m.geom_solimp)
+    if len(scene.explicit):
+        table["pair_solref"] = (SOLREF_UNIT, ("pair", "entry"), m.pair_solref[scene.explicit])
+        table["pair_solimp"] = ("1, 1, m, 1, 1", ("pair", "entry"), m.pair_solimp[scene.explicit])
+    if len(scene.limited):
+        table["limit_solref"] = (SOLREF_UNIT, ("joint", "entry"), m.jnt_solref)
+        table["limit_solimp"] = ("1, 1, rad or m, 1, 1", ("joint", "entry"), m.jnt_solimp)
+    return table
+
+
+def _of_compliant(scene: Scene, contact: ContactCompliant) -> dict[str, Entry]:
+    m = scene.model.mujoco
+    geoms, joints = np.ones(m.ngeom), np.ones(m.njnt)
+    weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
+    table: dict[str, Entry] = {}
+    if len(scene.geoms):
+        stiffness = contact.contact_stiffness or 2 * weight / SINKS_IN  # two surfaces act in series
+        table["contact_stiffness"] = ("N/m", ("geom",), geoms * stiffness)
+        table["contact_dissipation"] = ("s/m", ("geom",), geoms * contact.contact_dissipation)
+        table["smoothing"] = ("m", (), np.asarray(contact.smoothing))
+        table["slip_speed"] = ("m/s", (), np.asarray(contact.slip_speed))
+    if len(scene.limited):
+        stiffness = contact.limit_stiffness or weight / TURNS
+        table["limit_stiffness"] = ("N·m/rad or N/m", ("joint",), joints * stiffness)
+        table["limit_dissipation"] = ("s/rad or s/m", ("joint",), joints * contact.limit_dissipation)
+        table["limit_smoothing"] = ("rad or m", (), np.asarray(contact.limit_smoothing))
+    if len(scene.lossy):
+        table["joint_slip_speed"] = ("rad/s or m/s", (), np.asarray(contact.joint_slip_speed))
+    return table
+
+
+def _of_impulse(scene: Scene, contact: ContactImpulse) -> dict[str, Entry]:
+    table: dict[str, Entry] = {}
+    if len(scene.geoms):
+        table["restitution"] = ("1", ("geom",), np.full(scene.model.mujoco.ngeom, contact.restitution))
+    table["erp"] = ("1", (), np.asarray(contact.erp))
+    if len(scene.geoms):
+        table["slop"] = ("m", (), np.asarray(contact.slop))
+    table["cfm"] = ("1/kg or 1/(kg·m²)", (), np.asarray(contact.cfm))
+    return table
 
 
 def check_contact_parameter(scene: Scene, name: str, array: np.ndarray) -> tuple[np.ndarray, str] | None:
@@ -115,6 +141,7 @@ FIELDS = {
 
 
 def padded(array: np.ndarray, size: int) -> np.ndarray:
+    """(..., size) with zeros at the end."""
     return np.concatenate([array, np.zeros((*array.shape[:-1], size - array.shape[-1]))], axis=-1)
 
 
@@ -188,10 +215,10 @@ def user_form(scene: Scene, name: str, value: np.ndarray, total: Callable[[str],
     if name in LAW:
         return total("law")[:, *LAW[name]]
     if name in BOUNCE or name in LIMIT:
-        items, field, column = (
-            (scene.geoms, "bounce", BOUNCE[name]) if name in BOUNCE else (scene.limited, "limit_solref", LIMIT[name])
+        field, column, items = (
+            ("bounce", BOUNCE, scene.geoms) if name in BOUNCE else ("limit_solref", LIMIT, scene.limited)
         )
-        bar = total(field)[..., column]
+        bar = total(field)[..., column[name]]
         result = np.zeros((len(bar), *value.shape[1:]))
         result[:, items] = bar
         return result

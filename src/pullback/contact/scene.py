@@ -40,19 +40,19 @@ class Scene:
 
     model: Model
     geoms: np.ndarray  # (nshape,) the geom each shape is
-    kind: np.ndarray
-    body: np.ndarray
+    kind: np.ndarray  # (nshape,) as MuJoCo numbers types of geoms
+    body: np.ndarray  # (nshape,)
     pair_shapes: np.ndarray  # (npair, 2), the lower type first; pairs with a plane come before all others
     pair_materials: np.ndarray  # (npair, 2)
-    pair_share: np.ndarray
-    pair_dim: np.ndarray
-    pair_margin: np.ndarray
-    pair_tran: np.ndarray
-    pair_rot: np.ndarray
-    pair_solref_friction: np.ndarray
-    explicit: np.ndarray  # the explicit pairs among the file's that are used, by index
-    limited: np.ndarray  # joints
-    lossy: np.ndarray  # degrees of freedom
+    pair_share: np.ndarray  # (npair,) of the first material, where two are mixed [1]
+    pair_dim: np.ndarray  # (npair,) condim: 1, 3, 4 or 6
+    pair_margin: np.ndarray  # (npair,) how far apart shapes begin to push [m]
+    pair_tran: np.ndarray  # (npair,) MuJoCo's mean inverse inertia of both bodies: of translation [1/kg]
+    pair_rot: np.ndarray  # (npair,) and of rotation [1/(kg·m²)]
+    pair_solref_friction: np.ndarray  # (npair, 2) as solref; zeros: the same as along the normal
+    explicit: np.ndarray  # (n,) the explicit pairs among the file's that are used, by index
+    limited: np.ndarray  # (n,) joints
+    lossy: np.ndarray  # (n,) degrees of freedom
     hulls: Hulls = field(repr=False)
 
     @staticmethod
@@ -129,11 +129,12 @@ class Scene:
 
     @property
     def plane_pairs(self) -> int:
+        """How many pairs have a plane: they come first."""
         return int(np.sum(self.kind[self.pair_shapes[:, 0]] == PLANE))
 
     @property
     def fences(self) -> np.ndarray:
-        """Half of the largest margin among a shape's pairs: shapes that are farther apart than both do not touch."""
+        """Half of the largest margin of each shape (nshape,) [m]: two that are farther apart than both do not touch."""
         fence = np.zeros(len(self.geoms))
         for side in range(2):
             np.maximum.at(fence, self.pair_shapes[:, side], self.pair_margin / 2)
@@ -149,6 +150,7 @@ class Scene:
 
     @property
     def max_joint_rows(self) -> int:
+        """Rows of joints at most: one a friction loss, and one an end of a range; a ball joint's range has one."""
         ball = self.model.joint_type[self.limited] == BALL
         return len(self.lossy) + int(np.sum(2 - ball))
 

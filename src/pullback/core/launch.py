@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import threading
 
-import numpy as np
 import warp as wp
 
-from pullback.core.errors import PullbackError
+from pullback.core.arrays import check_whole
 
 # Warp loads a kernel's module at its first launch, and not safely from several threads at once.
 _loading = threading.Lock()
-
 
 # CUDA threads a block. A thread works on a world of its own for a long time, so what counts is that the blocks of some
 # ten thousand worlds are spread over all multiprocessors.
@@ -29,6 +27,4 @@ def cores_to_use(threads: int | None) -> int:
     """As many CPU threads as were asked for; all cores that this process may use if None."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise PullbackError(f"threads must be a whole number of at least 1, not {threads!r}")
-    return int(threads)
+    return check_whole(threads, "threads")

@@ -15,6 +15,7 @@ from pullback.core.arrays import (
     PRECISIONS,
     check_device,
     check_precision,
+    check_whole,
     checked,
     empty,
     from_device,
@@ -32,10 +33,9 @@ from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
+from pullback.kernels.status import HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
 from pullback.model import BALL, FREE, Model
-from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian
-
-HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS, NOT_CONVERGED = -2, -1, -3, -4  # as in kernels/step.py
+from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
 
 class Articulated(System):
@@ -74,15 +74,13 @@ class Articulated(System):
                 f"a model's integrator is one of {', '.join(INTEGRATORS)} and its timestep positive, not "
                 f"{model.integrator!r} and {model.timestep!r}"
             )
-        if isinstance(worlds, bool) or not isinstance(worlds, int | np.integer) or worlds < 1:
-            raise PullbackError(f"worlds must be a whole number of at least 1, not {worlds!r}")
         if isinstance(contact, ContactImpulse) and model.integrator == "rk4":
             raise PullbackError(
                 "ContactImpulse changes velocities in steps, which Runge-Kutta cannot do: set the integrator of the "
                 "file to Euler or implicitfast"
             )
         self.model, self.contact = model, contact
-        self.worlds = int(worlds)
+        self.worlds = check_whole(worlds, "worlds")
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
@@ -422,7 +420,8 @@ class FusedBackward:
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
         launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
         self.carry_v = wp.clone(v_bar)
-        self.start_bar = None  # cotangent of the start's stored coordinates, if every state has its own
+        self.first = None  # the step that it has come to
+        self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
 
     def _own(self, x) -> wp.array:
         """An array of the System's precision, on its device."""
@@ -443,8 +442,7 @@ class FusedBackward:
     def through(self, states: State, first: int, end: int, states_bar: State | None = None) -> None:
         """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
         q, v = (self._own(x) for x in states)
-        if states_bar is not None and first == 0:
-            self.start_bar = self._own(states_bar[0][0])
+        self.first, self.first_bar = first, None if states_bar is None else self._own(states_bar[0][0])
         q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
         system = self.system
         status = wp.full((system.worlds, 2), HEALTHY, dtype=wp.int32, device=system.device)
@@ -459,14 +457,25 @@ class FusedBackward:
         if system.contact is not None:
             system._check_health(status, self.controls)
 
-    def finish(self, start: State) -> Bars:
-        """The cotangents at the start of the trajectory, in stored coordinates."""
+    def _not_carried(self, q) -> wp.array:
+        """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.
+
+        Of the start all of it; of a later state the part along its quaternions, which no step depends on.
+        """
         system = self.system
-        own = (
-            zeros((system.worlds, system.nq), system.dtype, system.device) if self.start_bar is None else self.start_bar
-        )
+        if self.first_bar is None:
+            return zeros((system.worlds, system.nq), system.dtype, system.device)
+        if self.first == 0:
+            return self.first_bar
+        q, bar = to_numpy(q), to_numpy(self.first_bar)
+        tangent = tangent_of_coordinates(system.model, q, bar)
+        return self._own(bar - coordinates_of_tangent(system.model, q, tangent))
+
+    def finish(self, start: State) -> Bars:
+        """The cotangents at the state that it has come to, in stored coordinates."""
+        system = self.system
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        inputs = [system._tree, self._own(start[0]), self.carry_q, own, q_bar]
+        inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
         bars = Bars(State(from_device(q_bar), from_device(self.carry_v)), from_device(self.controls_bar), params)

@@ -11,12 +11,12 @@ from pullback.contact import Contact, ContactImpulse, ContactPoints, Scene
 from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
+from pullback.kernels.status import HEALTHY
+from pullback.model.unsupported import Disable, disabled
 
 if TYPE_CHECKING:
     from pullback.dynamics.articulated import Articulated
     from pullback.dynamics.params import KernelParams
-
-HEALTHY = -2  # as in kernels/step.py
 
 
 def flavour_of(precision: str, scene: Scene | None, contact: Contact | None) -> str:
@@ -44,7 +44,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     hulls = scene.hulls
     shapes.kind, shapes.body = ints(scene.kind), ints(scene.body)
     shapes.first_vertex, shapes.radius = ints(hulls.first_vertex), reals(hulls.radius)
-    for name in specialise(precision, "shapes").Mesh.vars:
+    for name in module.Mesh.vars:
         array = getattr(hulls, name)
         setattr(shapes.mesh, name, vectors(array, vec3, 3) if array.ndim == 2 else ints(array))
     shapes.fence, shapes.plane_pairs = reals(scene.fences), scene.plane_pairs
@@ -64,11 +64,11 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
-    shapes.one_contact = int(bool(m.opt.disableflags & (1 << 19)))  # the flag "multiccd"
+    shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
     shapes.sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     shapes.elliptic = int(m.opt.cone == 1)
     shapes.impratio = m.opt.impratio
-    shapes.shortest_time = 0.0 if m.opt.disableflags & (1 << 12) else 2 * m.opt.timestep  # the flag "refsafe"
+    shapes.shortest_time = 0.0 if disabled(m, Disable.mjDSBL_REFSAFE) else 2 * m.opt.timestep
     return shapes
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Pullbacks in one launch, at most: each has cotangents of all parameters, some 10 KB for a robot with four legs.
 LAUNCH = 4096
+# Systems with copies of worlds that are kept: one for single steps, and one for the runs at hand.
+WIDE_SYSTEMS = 2
 
 
 def linearize(
@@ -96,7 +98,3 @@ def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tup
         wide_held = wide._kernel_params_of(values)  # checked when they were held
     system._wide = dict([*system._wide.items(), (copies, (wide, wide_held, (held, names)))][-WIDE_SYSTEMS:])
     return wide, wide_held
-
-
-# How many of them are kept: one for single steps, and one for the runs at hand.
-WIDE_SYSTEMS = 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.launch import cores_to_use
 from pullback.core.system import System
 from pullback.rollout import Run, checkpoint_levels
 from pullback.rollout import rollout as roll
@@ -112,8 +112,9 @@ def _call(callback, shapes, *arrays):
 
 def _would_hang() -> bool:
     """Whether JAX's only thread may wait for a callback that waits for that thread to copy an argument."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return cores == 1 and jax.default_backend() == "cpu" and jax.config.read("jax_cpu_enable_async_dispatch")
+    return (
+        cores_to_use(None) == 1 and jax.default_backend() == "cpu" and jax.config.read("jax_cpu_enable_async_dispatch")
+    )
 
 
 # --- on the host: NumPy only, since a callback that uses JAX can wait for itself --------------------------------------

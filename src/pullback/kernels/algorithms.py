@@ -14,19 +14,16 @@ share are compiled once.
 
 import warp as wp
 
-from .forces import spring_quat
+from .forces import ball_stretch
 from .scalar import real, vec3, vec4, vec6
 from .spatial import (
     ang,
     coordinates_of_tangent,
     cross_force,
-    inertia_matrix,
     inertia_mul,
     lin,
     log_jacobian_transposed,
     pack,
-    quat_conj,
-    quat_log,
     quat_mul,
     quat_rotate,
     sym66_mul,
@@ -36,16 +33,18 @@ from .sweeps import (
     accelerations,
     bias_forces,
     eliminate,
+    gathered_inertia,
     inertia_params_adjoint,
     inverse_dynamics,
     inverse_dynamics_adjoint,
     inward_adjoint,
     outward,
+    pass_inertia,
     solve,
     substitute,
     virtual_motions,
 )
-from .tree import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
+from .tree import BALL, Params, Tree, Workspace, add_vec3, dofs, read_vec3
 
 KINEMATICS = wp.constant(0)
 JACOBIAN = wp.constant(1)
@@ -133,6 +132,83 @@ def run_aba(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     substitute(m, s, slot)
 
 
+@wp.func
+def frame_poses(f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
+    """Position and quaternion of every frame."""
+    for k in range(f.body.shape[0]):
+        pos = frame_position(f, s, k, slot)
+        quat = quat_mul(s.quat[f.body[k], slot], f.quat[k])
+        for j in range(3):
+            value[world, k, j] = pos[j]
+        for j in range(4):
+            value[world, k, 3 + j] = quat[j]
+
+
+@wp.func
+def frame_jacobians(m: Tree, f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
+    """Columns of every frame's Jacobian, for the degrees of freedom that carry it; the others stay zero."""
+    for k in range(f.body.shape[0]):
+        i = f.body[k]
+        arm = frame_position(f, s, k, slot)
+        while i > 0:
+            for joint in range(m.body_joint[i], m.body_joint[i + 1]):
+                for j in range(dofs(m.joint_type[joint])):
+                    d = m.joint_v[joint] + j
+                    S = s.S[d, slot]
+                    moved = lin(S) + wp.cross(ang(S), arm - s.o[i, slot])
+                    for row in range(3):
+                        value[world, 6 * k + row, d] = S[row]
+                        value[world, 6 * k + 3 + row, d] = moved[row]
+            i = m.body_parent[i]
+
+
+@wp.func
+def energies(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """Potential, of weight and springs, and kinetic, of bodies and armature."""
+    potential = real(0.0)
+    kinetic = real(0.0)
+    for i in range(1, m.body_parent.shape[0]):
+        mass = p.mass[world, i]
+        V = s.V[i, slot]
+        potential -= mass * wp.dot(p.gravity[world, 0], body_com(p, s, world, i, slot))
+        kinetic += real(0.5) * wp.dot(V, inertia_mul(mass, s.h[i, slot], s.J[i, slot], V))
+    for d in range(m.nv):
+        kinetic += real(0.5) * p.armature[world, d] * s.v[d, slot] * s.v[d, slot]
+    for k in range(m.joint_type.shape[0]):
+        qi = m.joint_q[k]
+        if m.joint_type[k] == BALL:
+            stretch = ball_stretch(p, s, qi, world, slot)
+            potential += real(0.5) * p.stiffness[world, k] * wp.dot(stretch, stretch)
+        else:
+            stretched = s.q[qi, slot] - p.spring_ref[world, qi]
+            potential += real(0.5) * p.stiffness[world, k] * stretched * stretched
+    return potential, kinetic
+
+
+@wp.func
+def mass_matrix(m: Tree, p: Params, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
+    """By composite rigid bodies, with the armature."""
+    for back in range(1, m.body_parent.shape[0]):
+        i = m.body_parent.shape[0] - back
+        composite = gathered_inertia(m, p, s, i, world, slot)
+        for joint in range(m.body_joint[i], m.body_joint[i + 1]):
+            for j in range(dofs(m.joint_type[joint])):
+                d = m.joint_v[joint] + j
+                F = sym66_mul(composite, s.S[d, slot])
+                above = int(i)
+                while above > 0:
+                    for other in range(m.body_joint[above], m.body_joint[above + 1]):
+                        for n in range(dofs(m.joint_type[other])):
+                            e = m.joint_v[other] + n
+                            entry = wp.dot(s.S[e, slot], F)
+                            value[world, d, e] = entry
+                            value[world, e, d] = entry
+                    above = m.body_parent[above]
+        pass_inertia(m, s, i, composite, slot)
+    for d in range(m.nv):
+        value[world, d, d] = value[world, d, d] + p.armature[world, d]
+
+
 @wp.kernel(enable_backward=False)
 def evaluate(
     m: Tree,
@@ -153,49 +229,15 @@ def evaluate(
         load_state(m, s, q, v, x, mode, world, slot)
         outward(m, p, s, world, slot)
         if mode == KINEMATICS:
-            for k in range(f.body.shape[0]):
-                pos = frame_position(f, s, k, slot)
-                quat = quat_mul(s.quat[f.body[k], slot], f.quat[k])
-                for j in range(3):
-                    value[world, k, j] = pos[j]
-                for j in range(4):
-                    value[world, k, 3 + j] = quat[j]
+            frame_poses(f, s, value, world, slot)
         elif mode == JACOBIAN:
-            for k in range(f.body.shape[0]):
-                i = f.body[k]
-                arm = frame_position(f, s, k, slot)
-                while i > 0:
-                    for joint in range(m.body_joint[i], m.body_joint[i + 1]):
-                        for j in range(dofs(m.joint_type[joint])):
-                            d = m.joint_v[joint] + j
-                            S = s.S[d, slot]
-                            moved = lin(S) + wp.cross(ang(S), arm - s.o[i, slot])
-                            for row in range(3):
-                                value[world, 6 * k + row, d] = S[row]
-                                value[world, 6 * k + 3 + row, d] = moved[row]
-                    i = m.body_parent[i]
+            frame_jacobians(m, f, s, value, world, slot)
         elif mode == COM:
             c = center_of_mass(m, p, s, world, slot)
             for j in range(3):
                 value[world, 0, j] = c[j]
         elif mode == ENERGY:
-            potential = real(0.0)
-            kinetic = real(0.0)
-            for i in range(1, m.body_parent.shape[0]):
-                mass = p.mass[world, i]
-                V = s.V[i, slot]
-                potential -= mass * wp.dot(p.gravity[world, 0], body_com(p, s, world, i, slot))
-                kinetic += real(0.5) * wp.dot(V, inertia_mul(mass, s.h[i, slot], s.J[i, slot], V))
-            for d in range(m.nv):
-                kinetic += real(0.5) * p.armature[world, d] * s.v[d, slot] * s.v[d, slot]
-            for k in range(m.joint_type.shape[0]):
-                qi = m.joint_q[k]
-                if m.joint_type[k] == BALL:
-                    stretch = quat_log(quat_mul(quat_conj(spring_quat(p, world, qi)), read_quat(s, qi, slot)))
-                    potential += real(0.5) * p.stiffness[world, k] * wp.dot(stretch, stretch)
-                else:
-                    stretched = s.q[qi, slot] - p.spring_ref[world, qi]
-                    potential += real(0.5) * p.stiffness[world, k] * stretched * stretched
+            potential, kinetic = energies(m, p, s, world, slot)
             value[world, 0, 0] = potential
             value[world, 0, 1] = kinetic
         elif mode == MOMENTUM:
@@ -209,32 +251,7 @@ def evaluate(
             for d in range(m.nv):
                 value[world, 0, d] = s.tau[d, slot]
         elif mode == CRBA:
-            for back in range(1, m.body_parent.shape[0]):
-                i = m.body_parent.shape[0] - back
-                composite = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
-                if m.body_children[i] > 0:
-                    composite += s.IA[i, slot]
-                for joint in range(m.body_joint[i], m.body_joint[i + 1]):
-                    for j in range(dofs(m.joint_type[joint])):
-                        d = m.joint_v[joint] + j
-                        F = sym66_mul(composite, s.S[d, slot])
-                        above = int(i)
-                        while above > 0:
-                            for other in range(m.body_joint[above], m.body_joint[above + 1]):
-                                for n in range(dofs(m.joint_type[other])):
-                                    e = m.joint_v[other] + n
-                                    entry = wp.dot(s.S[e, slot], F)
-                                    value[world, d, e] = entry
-                                    value[world, e, d] = entry
-                            above = m.body_parent[above]
-                parent = m.body_parent[i]
-                if parent > 0:
-                    if m.body_is_last_child[i] == 1:
-                        s.IA[parent, slot] = composite
-                    else:
-                        s.IA[parent, slot] = s.IA[parent, slot] + composite
-            for d in range(m.nv):
-                value[world, d, d] = value[world, d, d] + p.armature[world, d]
+            mass_matrix(m, p, s, value, world, slot)
         elif mode == ABA:
             run_aba(m, p, s, world, slot)
             for d in range(m.nv):
@@ -280,6 +297,142 @@ def armature_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int
             p_bar.armature[world, d] = p_bar.armature[world, d] + scale * s.w[d, slot] * s.a[d, slot]
 
 
+@wp.func
+def frame_poses_adjoint(f: Frames, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int):
+    """Adds to W of the bodies that frames are fixed to."""
+    for k in range(f.body.shape[0]):
+        i = f.body[k]
+        force = vec3(bar[world, k, 0], bar[world, k, 1], bar[world, k, 2])
+        push_at(s, i, frame_position(f, s, k, slot), force, slot)
+        quat = quat_mul(s.quat[i, slot], f.quat[k])
+        turn = tangent_of_coordinates(
+            quat, vec4(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5], bar[world, k, 6])
+        )
+        s.W[i, slot] = s.W[i, slot] + pack(quat_rotate(quat, turn), vec3())
+
+
+@wp.func
+def frame_jacobian_adjoint(
+    m: Tree, f: Frames, s: Workspace, bar: wp.array3d(dtype=real), sweep: int, world: int, slot: int
+):
+    """Sets X_bar and W to the cotangents of row ``sweep`` of all Jacobians, six of which belong to a frame.
+
+    A row against the cotangents w of its entries is one component of the frame's velocity under joint velocities w.
+    """
+    k = sweep // 6
+    row = sweep % 6
+    i = f.body[k]
+    for d in range(m.nv):
+        s.w[d, slot] = bar[world, sweep, d]
+    virtual_motions(m, s, slot)
+    clear_bars(m, s, slot)
+    unit = vec6()
+    unit[row] = real(1.0)
+    at = frame_position(f, s, k, slot)
+    s.X_bar[i, slot] = pack(ang(unit) + wp.cross(at - s.o[i, slot], lin(unit)), lin(unit))
+    push_at(s, i, at, wp.cross(lin(unit), ang(s.X[i, slot])), slot)
+
+
+@wp.func
+def energies_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    potential_bar: real,
+    kinetic_bar: real,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Sets V_bar and W of each body; adds to q_bar, v_bar and parameters."""
+    g = p.gravity[world, 0]
+    for i in range(1, m.body_parent.shape[0]):
+        mass = p.mass[world, i]
+        V = s.V[i, slot]
+        IV = inertia_mul(mass, s.h[i, slot], s.J[i, slot], V)
+        at = body_com(p, s, world, i, slot)
+        s.V_bar[i, slot] = kinetic_bar * IV
+        s.W[i, slot] = -kinetic_bar * cross_force(V, IV)
+        push_at(s, i, at, -potential_bar * mass * g, slot)
+        if wants_params == 1:
+            inertia_params_adjoint(p, p_bar, s, world, slot, i, V, V, vec6(), vec6(), real(0.5) * kinetic_bar)
+            p_bar.mass[world, i] = p_bar.mass[world, i] - potential_bar * wp.dot(g, at)
+            p_bar.gravity[world, 0] = p_bar.gravity[world, 0] - potential_bar * mass * at
+            p_bar.com[world, i] = p_bar.com[world, i] - potential_bar * mass * (wp.transpose(s.R[i, slot]) * g)
+    for d in range(m.nv):
+        speed = s.v[d, slot]
+        s.v_bar[d, slot] = s.v_bar[d, slot] + kinetic_bar * p.armature[world, d] * speed
+        if wants_params == 1:
+            p_bar.armature[world, d] = p_bar.armature[world, d] + real(0.5) * kinetic_bar * speed * speed
+    for k in range(m.joint_type.shape[0]):
+        qi = m.joint_q[k]
+        d = m.joint_v[k]
+        stiff_bar = potential_bar * p.stiffness[world, k]
+        if m.joint_type[k] == BALL:
+            stretch = ball_stretch(p, s, qi, world, slot)
+            add_vec3(s.q_bar, d, slot, log_jacobian_transposed(stretch, stiff_bar * stretch))
+            if wants_params == 1:
+                rest_bar = log_jacobian_transposed(-stretch, -stiff_bar * stretch)
+                half_square = real(0.5) * wp.dot(stretch, stretch)
+                p_bar.stiffness[world, k] = p_bar.stiffness[world, k] + potential_bar * half_square
+                for j in range(3):
+                    p_bar.spring_ref[world, qi + j] = p_bar.spring_ref[world, qi + j] + rest_bar[j]
+        else:
+            stretched = s.q[qi, slot] - p.spring_ref[world, qi]
+            s.q_bar[d, slot] = s.q_bar[d, slot] + stiff_bar * stretched
+            if wants_params == 1:
+                half_of_square = real(0.5) * stretched * stretched
+                p_bar.stiffness[world, k] = p_bar.stiffness[world, k] + potential_bar * half_of_square
+                p_bar.spring_ref[world, qi] = p_bar.spring_ref[world, qi] - stiff_bar * stretched
+
+
+@wp.func
+def momentum_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    spin_bar: vec3,
+    push_bar: vec3,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Sets V_bar and W of each body; adds to parameters."""
+    c = center_of_mass(m, p, s, world, slot)
+    h = momentum_about_world(m, p, s, world, slot)
+    center_of_mass_adjoint(m, p, p_bar, s, world, slot, wp.cross(spin_bar, lin(h)), wants_params)
+    for i in range(1, m.body_parent.shape[0]):
+        mass = p.mass[world, i]
+        V = s.V[i, slot]
+        # the pairing of the momentum with the cotangent is that with a rigid motion Y of everything
+        Y = pack(spin_bar, push_bar + wp.cross(spin_bar, s.o[i, slot] - c))
+        IV = inertia_mul(mass, s.h[i, slot], s.J[i, slot], V)
+        IY = inertia_mul(mass, s.h[i, slot], s.J[i, slot], Y)
+        s.V_bar[i, slot] = IY
+        s.W[i, slot] = s.W[i, slot] - cross_force(Y, IV) - cross_force(V, IY)
+        if wants_params == 1:
+            inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, vec6(), vec6(), real(1.0))
+
+
+@wp.func
+def store_coordinates_bar(
+    m: Tree, s: Workspace, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real), world: int, slot: int
+):
+    """From the tangent s.q_bar to the cotangent of the stored coordinates q[world]."""
+    for k in range(m.joint_type.shape[0]):
+        qi = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            stored = vec4(q[world, qi], q[world, qi + 1], q[world, qi + 2], q[world, qi + 3])
+            stored_bar = coordinates_of_tangent(stored, read_vec3(s.q_bar, d, slot))
+            for j in range(4):
+                q_bar[world, qi + j] = stored_bar[j]
+        else:
+            q_bar[world, qi] = s.q_bar[d, slot]
+
+
 @wp.kernel(enable_backward=False)
 def evaluate_adjoint(
     m: Tree,
@@ -319,96 +472,18 @@ def evaluate_adjoint(
             sweeps = m.nv
         for sweep in range(sweeps):
             if mode == KINEMATICS:
-                for k in range(f.body.shape[0]):
-                    i = f.body[k]
-                    force = vec3(bar[world, k, 0], bar[world, k, 1], bar[world, k, 2])
-                    push_at(s, i, frame_position(f, s, k, slot), force, slot)
-                    quat = quat_mul(s.quat[i, slot], f.quat[k])
-                    turn = tangent_of_coordinates(
-                        quat, vec4(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5], bar[world, k, 6])
-                    )
-                    s.W[i, slot] = s.W[i, slot] + pack(quat_rotate(quat, turn), vec3())
+                frame_poses_adjoint(f, s, bar, world, slot)
             elif mode == JACOBIAN:
-                # row r of a frame's Jacobian, against the cotangents w of its entries, is component r of the
-                # frame's velocity under the joint velocities w
-                k = sweep // 6
-                row = sweep % 6
-                i = f.body[k]
-                for d in range(m.nv):
-                    s.w[d, slot] = bar[world, sweep, d]
-                virtual_motions(m, s, slot)
-                clear_bars(m, s, slot)
-                unit = vec6()
-                unit[row] = real(1.0)
-                at = frame_position(f, s, k, slot)
-                s.X_bar[i, slot] = pack(ang(unit) + wp.cross(at - s.o[i, slot], lin(unit)), lin(unit))
-                push_at(s, i, at, wp.cross(lin(unit), ang(s.X[i, slot])), slot)
+                frame_jacobian_adjoint(m, f, s, bar, sweep, world, slot)
             elif mode == COM:
                 c_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
                 center_of_mass_adjoint(m, p, p_bar, s, world, slot, c_bar, wants_params)
             elif mode == ENERGY:
-                potential_bar = bar[world, 0, 0]
-                kinetic_bar = bar[world, 0, 1]
-                g = p.gravity[world, 0]
-                for i in range(1, m.body_parent.shape[0]):
-                    mass = p.mass[world, i]
-                    V = s.V[i, slot]
-                    IV = inertia_mul(mass, s.h[i, slot], s.J[i, slot], V)
-                    at = body_com(p, s, world, i, slot)
-                    s.V_bar[i, slot] = kinetic_bar * IV
-                    s.W[i, slot] = -kinetic_bar * cross_force(V, IV)
-                    push_at(s, i, at, -potential_bar * mass * g, slot)
-                    if wants_params == 1:
-                        inertia_params_adjoint(
-                            p, p_bar, s, world, slot, i, V, V, vec6(), vec6(), real(0.5) * kinetic_bar
-                        )
-                        p_bar.mass[world, i] = p_bar.mass[world, i] - potential_bar * wp.dot(g, at)
-                        p_bar.gravity[world, 0] = p_bar.gravity[world, 0] - potential_bar * mass * at
-                        p_bar.com[world, i] = p_bar.com[world, i] - potential_bar * mass * (
-                            wp.transpose(s.R[i, slot]) * g
-                        )
-                for d in range(m.nv):
-                    speed = s.v[d, slot]
-                    s.v_bar[d, slot] = s.v_bar[d, slot] + kinetic_bar * p.armature[world, d] * speed
-                    if wants_params == 1:
-                        p_bar.armature[world, d] = p_bar.armature[world, d] + real(0.5) * kinetic_bar * speed * speed
-                for k in range(m.joint_type.shape[0]):
-                    qi = m.joint_q[k]
-                    d = m.joint_v[k]
-                    stiff_bar = potential_bar * p.stiffness[world, k]
-                    if m.joint_type[k] == BALL:
-                        stretch = quat_log(quat_mul(quat_conj(spring_quat(p, world, qi)), read_quat(s, qi, slot)))
-                        add_vec3(s.q_bar, d, slot, log_jacobian_transposed(stretch, stiff_bar * stretch))
-                        if wants_params == 1:
-                            rest_bar = log_jacobian_transposed(-stretch, -stiff_bar * stretch)
-                            half_square = real(0.5) * wp.dot(stretch, stretch)
-                            p_bar.stiffness[world, k] = p_bar.stiffness[world, k] + potential_bar * half_square
-                            for j in range(3):
-                                p_bar.spring_ref[world, qi + j] = p_bar.spring_ref[world, qi + j] + rest_bar[j]
-                    else:
-                        stretched = s.q[qi, slot] - p.spring_ref[world, qi]
-                        s.q_bar[d, slot] = s.q_bar[d, slot] + stiff_bar * stretched
-                        if wants_params == 1:
-                            half_of_square = real(0.5) * stretched * stretched
-                            p_bar.stiffness[world, k] = p_bar.stiffness[world, k] + potential_bar * half_of_square
-                            p_bar.spring_ref[world, qi] = p_bar.spring_ref[world, qi] - stiff_bar * stretched
+                energies_adjoint(m, p, p_bar, s, bar[world, 0, 0], bar[world, 0, 1], world, slot, wants_params)
             elif mode == MOMENTUM:
                 spin_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
                 push_bar = vec3(bar[world, 0, 3], bar[world, 0, 4], bar[world, 0, 5])
-                c = center_of_mass(m, p, s, world, slot)
-                h = momentum_about_world(m, p, s, world, slot)
-                center_of_mass_adjoint(m, p, p_bar, s, world, slot, wp.cross(spin_bar, lin(h)), wants_params)
-                for i in range(1, m.body_parent.shape[0]):
-                    mass = p.mass[world, i]
-                    V = s.V[i, slot]
-                    # the pairing of the momentum with the cotangent is that with a rigid motion Y of everything
-                    Y = pack(spin_bar, push_bar + wp.cross(spin_bar, s.o[i, slot] - c))
-                    IV = inertia_mul(mass, s.h[i, slot], s.J[i, slot], V)
-                    IY = inertia_mul(mass, s.h[i, slot], s.J[i, slot], Y)
-                    s.V_bar[i, slot] = IY
-                    s.W[i, slot] = s.W[i, slot] - cross_force(Y, IV) - cross_force(V, IY)
-                    if wants_params == 1:
-                        inertia_params_adjoint(p, p_bar, s, world, slot, i, Y, V, vec6(), vec6(), real(1.0))
+                momentum_adjoint(m, p, p_bar, s, spin_bar, push_bar, world, slot, wants_params)
             elif mode == RNEA:
                 for d in range(m.nv):
                     s.w[d, slot] = bar[world, 0, d]
@@ -439,13 +514,4 @@ def evaluate_adjoint(
                 x_bar[world, d] = s.a_bar[d, slot]
             elif mode == ABA:
                 x_bar[world, d] = s.w[d, slot]
-        for k in range(m.joint_type.shape[0]):
-            qi = m.joint_q[k]
-            d = m.joint_v[k]
-            if m.joint_type[k] == BALL:
-                stored = vec4(q[world, qi], q[world, qi + 1], q[world, qi + 2], q[world, qi + 3])
-                stored_bar = coordinates_of_tangent(stored, read_vec3(s.q_bar, d, slot))
-                for j in range(4):
-                    q_bar[world, qi + j] = stored_bar[j]
-            else:
-                q_bar[world, qi] = s.q_bar[d, slot]
+        store_coordinates_bar(m, s, q, q_bar, world, slot)

@@ -18,7 +18,8 @@ from .narrow import (
     sphere_cylinder,
     sphere_sphere,
 )
-from .narrow_box import box_box, capsule_box, edge_end_adjoint, place_adjoint
+from .narrow_box import box_box, edge_end_adjoint
+from .narrow_capsule_box import capsule_box, place_adjoint
 from .scalar import mat33, real, vec3, vec4, vec6
 from .shapes import (
     BOX,

@@ -18,28 +18,30 @@ Limits of joints are springs of the same kind, friction loss is regularised like
 import warp as wp
 
 from .flavour import matr, vecr
+from .mass_matrix import (
+    add_curvature,
+    add_joint_curvature,
+    composite_bodies,
+    factorise,
+    find_columns,
+    smooth_forces,
+    solve_factored,
+    start_matrix,
+)
 from .materials import mixed_friction, mixed_friction_adjoint
 from .rows import (
     Rows,
     add_contact_force,
-    add_curvature,
-    add_joint_curvature,
     add_joint_row,
     add_joint_row_force,
-    composite_bodies,
     contact_count,
     contact_jacobian,
     contact_motion,
-    factorise,
-    find_columns,
     has_rows,
     joint_row_motion,
     limit_distance,
     row_velocity,
     sides,
-    smooth_forces,
-    solve_factored,
-    start_matrix,
 )
 from .scalar import real, vec3
 from .shapes import Contacts, Shapes

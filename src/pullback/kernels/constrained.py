@@ -9,28 +9,26 @@ import warp as wp
 
 from .collide import geometry_adjoint
 from .flavour import ROWS, contact
+from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .rows import (
-    NO_ANGLE,
     Rows,
     add_contact_force,
-    add_curvature,
-    add_joint_curvature,
     add_joint_row_force,
+    ball_axis_adjoint,
     contact_count,
     contact_motion,
-    factorise,
+    in_world,
     joint_row_motion,
     joint_row_size,
     limit_adjoint,
     limit_distance,
     push_pair,
-    solve_factored,
-    start_matrix,
+    rotation_in_world,
 )
 from .scalar import real, vec3, vec6
 from .shapes import Contacts, Shapes
-from .spatial import ang, log_jacobian_transposed, quat_log
-from .tree import BALL, Params, Tree, Workspace, add_vec3, read_quat, read_vec3
+from .spatial import ang
+from .tree import BALL, Params, Tree, Workspace, read_vec3
 
 if contact == "compliant":
     from .compliant import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
@@ -66,10 +64,8 @@ def push_contact_forces(g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int
         n = c.normal[k, slot]
         t1 = r.tangent1[k, slot]
         t2 = r.tangent2[k, slot]
-        force = f[0] * n + f[1] * t1 + f[2] * t2
-        moment = vec3()
-        if ROWS == 6:
-            moment = f[3] * n + f[4] * t1 + f[5] * t2
+        force = in_world(f, n, t1, t2)
+        moment = rotation_in_world(f, n, t1, t2)
         push_pair(g, s, s.X_bar, c.pair[k, slot], c.pos[k, slot], moment, force, slot)
 
 
@@ -111,20 +107,18 @@ def contact_pairing_adjoint(
         spin_w += sign * s.tau_bar[dof, slot] * S
         spin_a += sign * r.a[dof, slot] * S
         spin_v += sign * s.v[dof, slot] * S
-    w_world = u[0] * n + u[1] * t1 + u[2] * t2
-    a_world = Ja[0] * n + Ja[1] * t1 + Ja[2] * t2
-    v_world = Jv[0] * n + Jv[1] * t1 + Jv[2] * t2
-    w_force = force[0] * n + force[1] * t1 + force[2] * t2
-    a_force = z_bar[0] * n + z_bar[1] * t1 + z_bar[2] * t2
-    v_force = v_bar[0] * n + v_bar[1] * t1 + v_bar[2] * t2
-    a_moment = vec3()
-    v_moment = vec3()
+    w_world = in_world(u, n, t1, t2)
+    a_world = in_world(Ja, n, t1, t2)
+    v_world = in_world(Jv, n, t1, t2)
+    w_force = in_world(force, n, t1, t2)
+    a_force = in_world(z_bar, n, t1, t2)
+    v_force = in_world(v_bar, n, t1, t2)
+    a_moment = rotation_in_world(z_bar, n, t1, t2)
+    v_moment = rotation_in_world(v_bar, n, t1, t2)
     n_bar = force[0] * w_world + z_bar[0] * a_world + v_bar[0] * v_world
     t1_bar = force[1] * w_world + z_bar[1] * a_world + v_bar[1] * v_world
     t2_bar = force[2] * w_world + z_bar[2] * a_world + v_bar[2] * v_world
     if ROWS == 6:
-        a_moment = z_bar[3] * n + z_bar[4] * t1 + z_bar[5] * t2
-        v_moment = v_bar[3] * n + v_bar[4] * t1 + v_bar[5] * t2
         n_bar += force[3] * spin_w + z_bar[3] * spin_a + v_bar[3] * spin_v
         t1_bar += force[4] * spin_w + z_bar[4] * spin_a + v_bar[4] * spin_v
         t2_bar += force[5] * spin_w + z_bar[5] * spin_a + v_bar[5] * spin_v
@@ -164,17 +158,13 @@ def joint_pairing_adjoint(
     if joint >= 0:
         limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
         if m.joint_type[joint] == BALL:
-            # J = -turn / angle is paired with w, a and v
-            turn = quat_log(read_quat(s, m.joint_q[joint], slot))
+            # J is paired with w, a and v
             J_bar = (
                 force * read_vec3(s.tau_bar, dof, slot)
                 - K * u * read_vec3(r.a, dof, slot)
                 + v_bar * read_vec3(s.v, dof, slot)
             )
-            angle = wp.sqrt(wp.dot(turn, turn))
-            if angle > NO_ANGLE:
-                turn_bar = -(J_bar - J * wp.dot(J, J_bar)) / angle
-                add_vec3(s.q_bar, dof, slot, log_jacobian_transposed(turn, turn_bar))
+            ball_axis_adjoint(m, g, s, r, J_bar, k, slot)
     for i in range(joint_row_size(m, r, g, k, slot)):
         s.v_bar[dof + i, slot] = s.v_bar[dof + i, slot] + v_bar * J[i]
 

@@ -24,6 +24,17 @@ from .law import (
     spring_adjoint,
     sticking_curvature,
 )
+from .mass_matrix import (
+    add_curvature,
+    add_joint_curvature,
+    composite_bodies,
+    factorise,
+    find_columns,
+    multiply_mass,
+    smooth_forces,
+    solve_factored,
+    start_matrix,
+)
 from .materials import (
     friction_damping,
     mixed_friction,
@@ -36,26 +47,17 @@ from .materials import (
 from .rows import (
     Rows,
     add_contact_force,
-    add_curvature,
-    add_joint_curvature,
     add_joint_row,
     add_joint_row_force,
-    composite_bodies,
     contact_count,
     contact_jacobian,
     contact_motion,
-    factorise,
-    find_columns,
     has_rows,
     joint_row_motion,
     joint_row_size,
     limit_distance,
-    multiply_mass,
     row_velocity,
     sides,
-    smooth_forces,
-    solve_factored,
-    start_matrix,
 )
 from .scalar import real, vec3
 from .shapes import Contacts, Shapes

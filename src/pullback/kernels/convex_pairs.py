@@ -10,7 +10,9 @@ others.
 
 import warp as wp
 
-from .convex_gap import FLUSH, Touch, difference, nearest, place, unit
+from .convex_gap import FLUSH, nearest
+from .feature_gap import Touch, place
+from .gjk import difference, unit
 from .scalar import mat33, real, vec3
 from .shapes import (
     CIRCLE,

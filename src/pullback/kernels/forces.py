@@ -53,6 +53,12 @@ def spring_quat(p: Params, world: int, qi: int):
 
 
 @wp.func
+def ball_stretch(p: Params, s: Workspace, qi: int, world: int, slot: int):
+    """How far a ball joint with coordinates from qi on is turned from where its spring rests."""
+    return quat_log(quat_mul(quat_conj(spring_quat(p, world, qi)), read_quat(s, qi, slot)))
+
+
+@wp.func
 def turning_gear(m: Tree, p: Params, s: Workspace, world: int, slot: int, k: int):
     """Actuator k's gear on the three rotations of its ball or free joint, in the body's frame."""
     gear = p.gear[world, k]
@@ -89,6 +95,49 @@ def actuator_length_velocity(m: Tree, p: Params, s: Workspace, world: int, slot:
 
 
 @wp.func
+def add_actuator_force(
+    m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, k: int, world: int, slot: int
+):
+    """Adds actuator k's force to s.actuation, and what its slope by velocity adds to the diagonal."""
+    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
+    length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
+    gain = p.gain[world, k]
+    bias = p.bias[world, k]
+    free_force = (
+        (gain[0] + gain[1] * length + gain[2] * velocity) * control
+        + bias[0] + bias[1] * length + bias[2] * velocity
+    )  # fmt: skip
+    force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
+    d = m.actuator_v[k]
+    gear = p.gear[world, k]
+    if m.actuator_on[k] == ON_SCALAR:
+        s.actuation[d, slot] = s.actuation[d, slot] + gear[0] * force
+        if m.integrator == IMPLICITFAST:
+            slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
+            s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * gear[0] * gear[0] * slope
+    else:
+        if m.actuator_on[k] == ON_FREE:
+            add_vec3(s.actuation, d, slot, vec3(gear[0], gear[1], gear[2]) * force)
+            d += 3
+        add_vec3(s.actuation, d, slot, turning_gear(m, p, s, world, slot, k) * force)
+
+
+@wp.func
+def add_spring_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """Adds the forces of joint springs to tau."""
+    for k in range(m.joint_type.shape[0]):
+        stiffness = p.stiffness[world, k]
+        if stiffness != real(0.0):
+            qi = m.joint_q[k]
+            d = m.joint_v[k]
+            if m.joint_type[k] == BALL:
+                stretch = ball_stretch(p, s, qi, world, slot)
+                add_vec3(s.tau, d, slot, -stiffness * stretch)
+            else:
+                s.tau[d, slot] = s.tau[d, slot] - stiffness * (s.q[qi, slot] - p.spring_ref[world, qi])
+
+
+@wp.func
 def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
     """tau and the diagonal added to the mass matrix, from s.q, s.v and controls[t, world]."""
     for d in range(m.nv):
@@ -100,27 +149,7 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
             diagonal += m.timestep * damping
         s.diagonal[d, slot] = diagonal
     for k in range(m.actuator_on.shape[0]):
-        control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
-        length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
-        gain = p.gain[world, k]
-        bias = p.bias[world, k]
-        free_force = (
-            (gain[0] + gain[1] * length + gain[2] * velocity) * control
-            + bias[0] + bias[1] * length + bias[2] * velocity
-        )  # fmt: skip
-        force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
-        d = m.actuator_v[k]
-        gear = p.gear[world, k]
-        if m.actuator_on[k] == ON_SCALAR:
-            s.actuation[d, slot] = s.actuation[d, slot] + gear[0] * force
-            if m.integrator == IMPLICITFAST:
-                slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
-                s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * gear[0] * gear[0] * slope
-        else:
-            if m.actuator_on[k] == ON_FREE:
-                add_vec3(s.actuation, d, slot, vec3(gear[0], gear[1], gear[2]) * force)
-                d += 3
-            add_vec3(s.actuation, d, slot, turning_gear(m, p, s, world, slot, k) * force)
+        add_actuator_force(m, p, s, controls, t, k, world, slot)
     for d in range(m.nv):
         actuation = s.actuation[d, slot]
         low = m.dof_force_low[d]
@@ -129,16 +158,128 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
         if m.integrator == IMPLICITFAST:
             if actuation <= low or actuation >= high:  # held by the joint's range: no slope of any actuator counts
                 s.diagonal[d, slot] = p.armature[world, d] + m.timestep * p.damping[world, d]
+    add_spring_forces(m, p, s, world, slot)
+
+
+@wp.func
+def actuator_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    t: int,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds what actuator k's force has to do with q, v, its control and its parameters."""
+    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
+    length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
+    gain = p.gain[world, k]
+    bias = p.bias[world, k]
+    slope_control = gain[0] + gain[1] * length + gain[2] * velocity
+    slope_length = gain[1] * control + bias[1]
+    slope_velocity = gain[2] * control + bias[2]
+    free_force = slope_control * control + bias[0] + bias[1] * length + bias[2] * velocity
+    free = in_range(free_force, m.force_low[k], m.force_high[k])
+    force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
+    gear = p.gear[world, k]
+    qi = m.actuator_q[k]
+    d = m.actuator_v[k]
+    gear_bar = vec6()
+    slope_velocity_bar = real(0.0)
+    force_bar = real(0.0)
+    length_bar = real(0.0)
+    velocity_bar = real(0.0)
+    if m.actuator_on[k] == ON_SCALAR:
+        pull_bar = s.tau_bar[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+        force_bar = free * gear[0] * pull_bar
+        length_bar = force_bar * slope_length
+        velocity_bar = force_bar * slope_velocity
+        s.q_bar[d, slot] = s.q_bar[d, slot] + gear[0] * length_bar
+        s.v_bar[d, slot] = s.v_bar[d, slot] + gear[0] * velocity_bar
+        gear_bar[0] = force * pull_bar + length_bar * s.q[qi, slot] + velocity_bar * s.v[d, slot]
+        if m.integrator == IMPLICITFAST:
+            diagonal_bar = s.diagonal_bar[d, slot]
+            diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
+            diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+            slope_velocity_bar = -m.timestep * gear[0] * gear[0] * diagonal_bar
+            gear_bar[0] -= real(2.0) * m.timestep * gear[0] * slope_velocity * diagonal_bar
+    else:
+        turn = turning_gear(m, p, s, world, slot, k)
+        on_free = m.actuator_on[k] == ON_FREE
+        if on_free:
+            push = vec3(gear[0], gear[1], gear[2])
+            w_push = read_vec3(s.tau_bar, d, slot)
+            v_push = read_vec3(s.v, d, slot)
+            w_turn = read_vec3(s.tau_bar, d + 3, slot)
+            force_bar = free * (wp.dot(push, w_push) + wp.dot(turn, w_turn))
+            velocity_bar = force_bar * slope_velocity
+            add_vec3(s.v_bar, d, slot, velocity_bar * push)
+            push_bar = force * w_push + velocity_bar * v_push
+            gear_bar = pack(push_bar, vec3())
+            d += 3
+            qi += 3
+        quat = read_quat(s, qi, slot)
+        w_turn = read_vec3(s.tau_bar, d, slot)
+        v_turn = read_vec3(s.v, d, slot)
+        turn_bar = force * w_turn
+        if not on_free:
+            rotation = quat_log(quat)
+            force_bar = free * wp.dot(turn, w_turn)
+            length_bar = force_bar * slope_length
+            velocity_bar = force_bar * slope_velocity
+            add_vec3(s.q_bar, d, slot, log_jacobian_transposed(rotation, length_bar * turn))
+            turn_bar += length_bar * rotation
+        turn_bar += velocity_bar * v_turn
+        add_vec3(s.v_bar, d, slot, velocity_bar * turn)
+        if m.actuator_in_parent[k] == 1:
+            # turn = Rᵀ gear, so rotating the body by e changes it by turn × e
+            add_vec3(s.q_bar, d, slot, wp.cross(turn_bar, turn))
+            turn_bar = quat_rotate(quat, turn_bar)
+        if on_free:
+            gear_bar = pack(vec3(gear_bar[0], gear_bar[1], gear_bar[2]), turn_bar)
+        else:
+            gear_bar = pack(turn_bar, vec3())
+    control_bar = force_bar * slope_control + slope_velocity_bar * gain[2]
+    controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar * in_range(
+        controls[t, world, k], m.control_low[k], m.control_high[k]
+    )
+    if wants_params == 1:
+        bias_bar = force_bar * vec3(real(1.0), length, velocity) + vec3(real(0.0), real(0.0), slope_velocity_bar)
+        p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
+        p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
+        p_bar.gear[world, k] = p_bar.gear[world, k] + gear_bar
+
+
+@wp.func
+def spring_forces_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int):
+    """The same for the springs of joints."""
     for k in range(m.joint_type.shape[0]):
         stiffness = p.stiffness[world, k]
-        if stiffness != real(0.0):
+        if stiffness != real(0.0) or wants_params == 1:
             qi = m.joint_q[k]
             d = m.joint_v[k]
             if m.joint_type[k] == BALL:
-                stretch = quat_log(quat_mul(quat_conj(spring_quat(p, world, qi)), read_quat(s, qi, slot)))
-                add_vec3(s.tau, d, slot, -stiffness * stretch)
+                stretch = ball_stretch(p, s, qi, world, slot)
+                w = read_vec3(s.tau_bar, d, slot)
+                add_vec3(s.q_bar, d, slot, log_jacobian_transposed(stretch, -stiffness * w))
+                if wants_params == 1:
+                    p_bar.stiffness[world, k] = p_bar.stiffness[world, k] - wp.dot(w, stretch)
+                    # turning the rest pose by e changes log(rest⁻¹ q) by -Jr(-stretch)⁻¹ e
+                    rest_bar = log_jacobian_transposed(-stretch, stiffness * w)
+                    for j in range(3):
+                        p_bar.spring_ref[world, qi + j] = p_bar.spring_ref[world, qi + j] + rest_bar[j]
             else:
-                s.tau[d, slot] = s.tau[d, slot] - stiffness * (s.q[qi, slot] - p.spring_ref[world, qi])
+                pull_bar = s.tau_bar[d, slot]
+                s.q_bar[d, slot] = s.q_bar[d, slot] - stiffness * pull_bar
+                if wants_params == 1:
+                    stretched = s.q[qi, slot] - p.spring_ref[world, qi]
+                    p_bar.stiffness[world, k] = p_bar.stiffness[world, k] - pull_bar * stretched
+                    p_bar.spring_ref[world, qi] = p_bar.spring_ref[world, qi] + stiffness * pull_bar
 
 
 @wp.func
@@ -166,105 +307,8 @@ def joint_forces_adjoint(
             p_bar.damping[world, d] = p_bar.damping[world, d] + damping_bar
             p_bar.armature[world, d] = p_bar.armature[world, d] + diagonal_bar
     for k in range(m.actuator_on.shape[0]):
-        control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
-        length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
-        gain = p.gain[world, k]
-        bias = p.bias[world, k]
-        slope_control = gain[0] + gain[1] * length + gain[2] * velocity
-        slope_length = gain[1] * control + bias[1]
-        slope_velocity = gain[2] * control + bias[2]
-        free_force = slope_control * control + bias[0] + bias[1] * length + bias[2] * velocity
-        free = in_range(free_force, m.force_low[k], m.force_high[k])
-        force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
-        gear = p.gear[world, k]
-        qi = m.actuator_q[k]
-        d = m.actuator_v[k]
-        gear_bar = vec6()
-        slope_velocity_bar = real(0.0)
-        force_bar = real(0.0)
-        length_bar = real(0.0)
-        velocity_bar = real(0.0)
-        if m.actuator_on[k] == ON_SCALAR:
-            pull_bar = s.tau_bar[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
-            force_bar = free * gear[0] * pull_bar
-            length_bar = force_bar * slope_length
-            velocity_bar = force_bar * slope_velocity
-            s.q_bar[d, slot] = s.q_bar[d, slot] + gear[0] * length_bar
-            s.v_bar[d, slot] = s.v_bar[d, slot] + gear[0] * velocity_bar
-            gear_bar[0] = force * pull_bar + length_bar * s.q[qi, slot] + velocity_bar * s.v[d, slot]
-            if m.integrator == IMPLICITFAST:
-                diagonal_bar = s.diagonal_bar[d, slot]
-                diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
-                diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
-                slope_velocity_bar = -m.timestep * gear[0] * gear[0] * diagonal_bar
-                gear_bar[0] -= real(2.0) * m.timestep * gear[0] * slope_velocity * diagonal_bar
-        else:
-            turn = turning_gear(m, p, s, world, slot, k)
-            on_free = m.actuator_on[k] == ON_FREE
-            if on_free:
-                push = vec3(gear[0], gear[1], gear[2])
-                w_push = read_vec3(s.tau_bar, d, slot)
-                v_push = read_vec3(s.v, d, slot)
-                w_turn = read_vec3(s.tau_bar, d + 3, slot)
-                force_bar = free * (wp.dot(push, w_push) + wp.dot(turn, w_turn))
-                velocity_bar = force_bar * slope_velocity
-                add_vec3(s.v_bar, d, slot, velocity_bar * push)
-                push_bar = force * w_push + velocity_bar * v_push
-                gear_bar = pack(push_bar, vec3())
-                d += 3
-                qi += 3
-            quat = read_quat(s, qi, slot)
-            w_turn = read_vec3(s.tau_bar, d, slot)
-            v_turn = read_vec3(s.v, d, slot)
-            turn_bar = force * w_turn
-            if not on_free:
-                rotation = quat_log(quat)
-                force_bar = free * wp.dot(turn, w_turn)
-                length_bar = force_bar * slope_length
-                velocity_bar = force_bar * slope_velocity
-                add_vec3(s.q_bar, d, slot, log_jacobian_transposed(rotation, length_bar * turn))
-                turn_bar += length_bar * rotation
-            turn_bar += velocity_bar * v_turn
-            add_vec3(s.v_bar, d, slot, velocity_bar * turn)
-            if m.actuator_in_parent[k] == 1:
-                # turn = Rᵀ gear, so rotating the body by e changes it by turn × e
-                add_vec3(s.q_bar, d, slot, wp.cross(turn_bar, turn))
-                turn_bar = quat_rotate(quat, turn_bar)
-            if on_free:
-                gear_bar = pack(vec3(gear_bar[0], gear_bar[1], gear_bar[2]), turn_bar)
-            else:
-                gear_bar = pack(turn_bar, vec3())
-        control_bar = force_bar * slope_control + slope_velocity_bar * gain[2]
-        controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar * in_range(
-            controls[t, world, k], m.control_low[k], m.control_high[k]
-        )
-        if wants_params == 1:
-            bias_bar = force_bar * vec3(real(1.0), length, velocity) + vec3(real(0.0), real(0.0), slope_velocity_bar)
-            p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
-            p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
-            p_bar.gear[world, k] = p_bar.gear[world, k] + gear_bar
-    for k in range(m.joint_type.shape[0]):
-        stiffness = p.stiffness[world, k]
-        if stiffness != real(0.0) or wants_params == 1:
-            qi = m.joint_q[k]
-            d = m.joint_v[k]
-            if m.joint_type[k] == BALL:
-                stretch = quat_log(quat_mul(quat_conj(spring_quat(p, world, qi)), read_quat(s, qi, slot)))
-                w = read_vec3(s.tau_bar, d, slot)
-                add_vec3(s.q_bar, d, slot, log_jacobian_transposed(stretch, -stiffness * w))
-                if wants_params == 1:
-                    p_bar.stiffness[world, k] = p_bar.stiffness[world, k] - wp.dot(w, stretch)
-                    # turning the rest pose by e changes log(rest⁻¹ q) by -Jr(-stretch)⁻¹ e
-                    rest_bar = log_jacobian_transposed(-stretch, stiffness * w)
-                    for j in range(3):
-                        p_bar.spring_ref[world, qi + j] = p_bar.spring_ref[world, qi + j] + rest_bar[j]
-            else:
-                pull_bar = s.tau_bar[d, slot]
-                s.q_bar[d, slot] = s.q_bar[d, slot] - stiffness * pull_bar
-                if wants_params == 1:
-                    stretched = s.q[qi, slot] - p.spring_ref[world, qi]
-                    p_bar.stiffness[world, k] = p_bar.stiffness[world, k] - pull_bar * stretched
-                    p_bar.spring_ref[world, qi] = p_bar.spring_ref[world, qi] + stiffness * pull_bar
+        actuator_adjoint(m, p, p_bar, s, controls, controls_bar, t, k, world, slot, wants_params)
+    spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
 
 
 # --- a fluid around the bodies: MuJoCo's inertia-box model -----------------------------------------

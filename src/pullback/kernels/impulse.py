@@ -44,25 +44,27 @@ import warp as wp
 
 from .flavour import matr, vecr
 from .islands import hold_back, rebounds
+from .mass_matrix import (
+    add_curvature,
+    composite_bodies,
+    factorise,
+    factorise_rows,
+    find_columns,
+    solve_factored,
+    start_matrix,
+)
 from .materials import mixed_friction
 from .rows import (
     Rows,
     add_contact_force,
-    add_curvature,
     add_joint_row,
-    composite_bodies,
     contact_count,
     contact_jacobian,
     contact_motion,
-    factorise,
-    factorise_rows,
-    find_columns,
     has_rows,
     joint_row_size,
     limit_distance,
     sides,
-    solve_factored,
-    start_matrix,
 )
 from .scalar import real, vec3
 from .shapes import Contacts, Shapes

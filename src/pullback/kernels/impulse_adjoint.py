@@ -34,8 +34,9 @@ from .impulse import (
     whiten,
 )
 from .islands import hold_back_adjoint, island_of, rebounds, stopped
+from .mass_matrix import solve_factored
 from .materials import mixed_friction_adjoint
-from .rows import Rows, add_contact_force, contact_count, contact_motion, solve_factored
+from .rows import Rows, add_contact_force, contact_count, contact_motion
 from .scalar import real, vec3
 from .shapes import Contacts, Shapes
 from .tree import Params, Tree, Workspace

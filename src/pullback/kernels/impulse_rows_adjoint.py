@@ -11,10 +11,11 @@ from .composites import composite_bodies_adjoint
 from .impulse import block_count
 from .impulse_adjoint import rest_aim_adjoint
 from .rows import (
-    NO_ANGLE,
     Rows,
+    ball_axis_adjoint,
     contact_count,
     contact_motion,
+    in_world,
     joint_row_size,
     limit_adjoint,
     limit_distance,
@@ -22,8 +23,8 @@ from .rows import (
 )
 from .scalar import real, vec3, vec6
 from .shapes import Contacts, Shapes
-from .spatial import ang, lin, log_jacobian_transposed, pack, quat_log
-from .tree import Params, Tree, Workspace, add_vec3, read_quat, read_vec3
+from .spatial import ang, lin, pack
+from .tree import Params, Tree, Workspace, read_vec3
 
 
 @wp.func
@@ -167,7 +168,7 @@ def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int
         bar = r.side[at, slot] * r.B_bar[at, slot]
         arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
         velocity = lin(S) + wp.cross(ang(S), arm)
-        force = bar[0] * n + bar[1] * t1 + bar[2] * t2
+        force = in_world(bar, n, t1, t2)
         s.S_bar[d, slot] = s.S_bar[d, slot] + pack(wp.cross(arm, force), force)
         pos_bar += wp.cross(force, ang(S))
         n_bar += bar[0] * velocity
@@ -177,18 +178,6 @@ def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int
     r.n_bar[k, slot] = n_bar
     r.t1_bar[k, slot] = t1_bar
     r.t2_bar[k, slot] = t2_bar
-
-
-@wp.func
-def ball_axis_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, J_bar: vec3, k: int, slot: int):
-    """Adds the cotangent of a ball joint's limit's J = -phi / |phi| to that of the coordinates."""
-    joint = g.limit_joint[r.joint_source[k, slot] / 2]
-    J = r.joint_J[k, slot]
-    phi = quat_log(read_quat(s, m.joint_q[joint], slot))
-    angle = wp.sqrt(wp.dot(phi, phi))
-    if angle > NO_ANGLE:
-        phi_bar = -(J_bar - J * wp.dot(J, J_bar)) / angle
-        add_vec3(s.q_bar, r.joint_dof[k, slot], slot, log_jacobian_transposed(phi, phi_bar))
 
 
 @wp.func
@@ -222,11 +211,11 @@ def approach_adjoint(
         Ja = contact_motion(m, r, s.a, k, slot)
         speed_bar = r.speed_bar[k, slot]
         dist_bar = r.dist_bar[k, slot]
-        v_force = b_bar[0] * n + b_bar[1] * t1 + b_bar[2] * t2
+        v_force = in_world(b_bar, n, t1, t2)
         a_force = h * v_force
         v_force += speed_bar * n
-        v_world = Jv[0] * n + Jv[1] * t1 + Jv[2] * t2
-        whole = v_world + h * (Ja[0] * n + Ja[1] * t1 + Ja[2] * t2)
+        v_world = in_world(Jv, n, t1, t2)
+        whole = v_world + h * in_world(Ja, n, t1, t2)
         spin_v = vec3()
         spin_a = vec3()
         for i in range(r.chain_length[k, slot]):

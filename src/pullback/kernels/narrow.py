@@ -1,4 +1,5 @@
-"""Where two simple shapes touch: all pairs of them that have a closed answer, but for boxes with edges (narrow_box).
+"""Where two simple shapes touch: all pairs of them that have a closed answer, but for the edges of boxes
+(``narrow_box``, ``narrow_capsule_box``).
 
 Which contacts there are, and in which order, is what MuJoCo finds. Every function takes
 
@@ -38,6 +39,9 @@ PARALLEL = wp.constant(real(1e-8))
 # A cylinder stands upright below this sine of its tilt: which point of its rim is lowest is lost in rounding.
 UPRIGHT = wp.constant(real(1e-6 if real is wp.float32 else 1e-14))
 
+# What is meant to be one place, but was computed in two ways, differs by less than this share of a box's size.
+SAME_PLACE = wp.constant(real(1e-5 if real is wp.float32 else 1e-10))
+
 HALF_SQRT3 = wp.constant(real(math.sqrt(3.0) / 2.0))
 
 
@@ -49,6 +53,17 @@ def column(R: mat33, k: int):
 @wp.func
 def axis_z(R: mat33):
     return column(R, 2)
+
+
+@wp.func
+def beyond(x: real, limit: real):
+    """±1 if x is beyond ±limit, else 0."""
+    side = int(0)
+    if x > limit:
+        side = 1
+    elif x < -limit:
+        side = -1
+    return side
 
 
 @wp.func

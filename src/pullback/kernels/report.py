@@ -2,8 +2,8 @@
 
 import warp as wp
 
-from .flavour import IMPULSE, ROWS
-from .rows import Rows, contact_count
+from .flavour import IMPULSE
+from .rows import Rows, contact_count, in_world, rotation_in_world
 from .scalar import real, vec3
 from .shapes import Contacts, Shapes
 from .step import accelerate
@@ -54,6 +54,5 @@ def contact_report(
             pos[world, k] = c.pos[k, slot]
             normal[world, k] = n
             dist[world, k] = c.dist[k, slot]
-            force[world, k] = f[0] * n + f[1] * t1 + f[2] * t2
-            if ROWS == 6:
-                moment[world, k] = f[3] * n + f[4] * t1 + f[5] * t2
+            force[world, k] = in_world(f, n, t1, t2)
+            moment[world, k] = rotation_in_world(f, n, t1, t2)

@@ -60,7 +60,7 @@ CIRCLE_LEFT = wp.constant(7)
 CIRCLE_RIGHT = wp.constant(8)
 CIRCLE_CUT = wp.constant(9)
 # Places on the axis of a capsule that slide along it: the one closest to an edge or a corner of a box that touches it,
-# and where the axis, going on from there, leaves the box behind. Points in all else; see ``narrow_box``.
+# and where the axis, going on from there, leaves the box behind. Points in all else; see ``narrow_capsule_box``.
 PLACE = wp.constant(10)
 NEXT_PLACE = wp.constant(11)
 # An end of a LINE: of a box's edge that the edge of another passes by, whose normal is orthogonal to both.

@@ -13,13 +13,9 @@ from .rows import Rows
 from .scalar import real, vec3, vec4
 from .shapes import Contacts, Shapes
 from .spatial import log_jacobian, quat_exp, quat_mul, quat_unit
+from .status import HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
 from .sweeps import bias_forces, eliminate, outward, substitute
 from .tree import BALL, RK4, Params, Tree, Workspace, read_vec3
-
-HEALTHY = wp.constant(-2)
-NOT_FINITE = wp.constant(-1)  # a status that is not negative is the degree of freedom whose inertia vanished
-TOO_MANY_CONTACTS = wp.constant(-3)
-NOT_CONVERGED = wp.constant(-4)
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))

@@ -24,8 +24,8 @@ from .spatial import (
     quat_rotate,
     tangent_of_coordinates,
 )
+from .status import HEALTHY
 from .step import (
-    HEALTHY,
     accelerate,
     enter_stage,
     leave_stage,
@@ -318,9 +318,8 @@ def rollout_adjoint(
                 status[world, 0] = state_of_health
                 status[world, 1] = first_step + row
             if every_row == 1:
-                if (
-                    first_step + row > 0
-                ):  # the start is as it was given, no point of the manifold yet: see to_coordinates
+                # the start is as it was given, no point of the manifold yet: see to_coordinates
+                if first_step + row > 0:
                     add_coordinates_bar(m, s, q, q_bar, row, world, slot)
                 for d in range(m.nv):
                     s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]

@@ -13,7 +13,7 @@ it is summed inward like a force, and the cotangent of a joint coordinate is S·
 
 import warp as wp
 
-from .scalar import SMALLEST_INERTIA, SMALLEST_SHARE, real, vec3, vec4, vec6
+from .scalar import SMALLEST_INERTIA, SMALLEST_SHARE, real, sym66, vec3, vec4, vec6
 from .spatial import (
     ang,
     cross_force,
@@ -130,15 +130,33 @@ def bias_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
         s.pA[i, slot] = cross_force(V, inertia_mul(mass, h, J, V)) - weight
 
 
+@wp.func(inline=True)
+def gathered_inertia(m: Tree, p: Params, s: Workspace, i: int, world: int, slot: int):
+    """Inertia of body i, with what its children passed on to it."""
+    inertia = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
+    if m.body_children[i] > 0:
+        inertia += s.IA[i, slot]
+    return inertia
+
+
+@wp.func(inline=True)
+def pass_inertia(m: Tree, s: Workspace, i: int, inertia: sym66, slot: int):
+    """Adds to what the parent of body i gathers; the first child that comes by need not find a zero there."""
+    parent = m.body_parent[i]
+    if parent > 0:
+        if m.body_is_last_child[i] == 1:
+            s.IA[parent, slot] = inertia
+        else:
+            s.IA[parent, slot] = s.IA[parent, slot] + inertia
+
+
 @wp.func
 def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     """Inward: U, 1/D and u of every degree of freedom. Returns the first one without inertia, or -1."""
     singular = int(-1)
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
-        IA = inertia_matrix(p.mass[world, i], s.h[i, slot], s.J[i, slot])
-        if m.body_children[i] > 0:
-            IA += s.IA[i, slot]
+        IA = gathered_inertia(m, p, s, i, world, slot)
         pA = s.pA[i, slot] + sym66_mul(IA, s.c[i, slot])
         first = m.body_joint[i]
         last = m.body_joint[i + 1]
@@ -166,11 +184,8 @@ def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
                 pA += U * (D_inv * u)
         parent = m.body_parent[i]
         if parent > 0:
-            if m.body_is_last_child[i] == 1:
-                s.IA[parent, slot] = IA
-            else:
-                s.IA[parent, slot] = s.IA[parent, slot] + IA
             s.pA[parent, slot] = s.pA[parent, slot] + pA
+        pass_inertia(m, s, i, IA, slot)
     return singular
 
 
@@ -339,6 +354,70 @@ def inverse_dynamics_adjoint(
 
 
 @wp.func
+def unrotate(quat: vec4, x: vec3):
+    return quat_rotate(quat_conj(quat), x)
+
+
+@wp.func
+def axis_of_turn_adjoint(axis: vec3, angle: real, turn: vec4, moment: vec3):
+    """Cotangent of the axis of a hinge from that of the rotation it makes, in the frame after it.
+
+    angle · Jr(angle · axis)ᵀ moment, for a unit axis; sine and cosine of the angle come from its quaternion.
+    """
+    half_sin = wp.dot(quat_vec(turn), axis)
+    sin = real(2.0) * turn[0] * half_sin
+    one_minus_cos = real(2.0) * half_sin * half_sin
+    along = wp.dot(axis, moment) * axis
+    return angle * along + sin * (moment - along) + one_minus_cos * wp.cross(axis, moment)
+
+
+@wp.func
+def joint_placement_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    i: int,
+    joint: int,
+    pos: vec3,
+    quat: vec4,
+    r: vec3,
+    W: vec6,
+    anchor_bar: vec3,
+    axis_bar: vec3,
+    world: int,
+    slot: int,
+):
+    """Adds the cotangents of a joint's axis and anchor; returns the frame before it from the one after, pos and quat.
+
+    r: the anchor of a hinge or ball, from o; W: what acts on the frame after the joint; the others: of S.
+    """
+    joint_type = m.joint_type[joint]
+    if joint_type == SLIDE:
+        moved = s.q[m.joint_q[joint], slot] - m.joint_q0[joint]
+        pos -= moved * quat_rotate(quat, p.joint_axis[world, joint])
+        p_bar.joint_axis[world, joint] = p_bar.joint_axis[world, joint] + unrotate(quat, axis_bar + moved * lin(W))
+    else:
+        turn = s.turn[joint, slot]
+        quat_after = quat
+        quat = quat_mul(quat, quat_conj(turn))
+        pos = r + s.o[i, slot] - quat_rotate(quat, p.joint_pos[world, joint])
+        p_bar.joint_pos[world, joint] = (
+            p_bar.joint_pos[world, joint] + unrotate(quat, anchor_bar + lin(W)) - unrotate(quat_after, lin(W))
+        )
+        if joint_type == HINGE:
+            local_axis = p.joint_axis[world, joint]
+            moment = unrotate(quat_after, moment_about(W, r))
+            angle = s.q[m.joint_q[joint], slot] - m.joint_q0[joint]
+            p_bar.joint_axis[world, joint] = (
+                p_bar.joint_axis[world, joint]
+                + unrotate(quat, axis_bar)
+                + axis_of_turn_adjoint(local_axis, angle, turn, moment)
+            )
+    return pos, quat
+
+
+@wp.func
 def inward_adjoint(
     m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, with_G: int, with_S: int, wants_params: int
 ):
@@ -394,32 +473,9 @@ def inward_adjoint(
                         axis_bar += ang(S_bar) + wp.cross(lin(S_bar), r)  # S = [axis; r × axis]
                         anchor_bar += wp.cross(ang(S), lin(S_bar))
             if wants_params == 1:
-                # back to the frame before the joint
-                if joint_type == SLIDE:
-                    moved = s.q[m.joint_q[joint], slot] - m.joint_q0[joint]
-                    pos -= moved * quat_rotate(quat, p.joint_axis[world, joint])
-                    p_bar.joint_axis[world, joint] = p_bar.joint_axis[world, joint] + unrotate(
-                        quat, axis_bar + moved * lin(W)
-                    )
-                else:
-                    turn = s.turn[joint, slot]
-                    quat_after = quat
-                    quat = quat_mul(quat, quat_conj(turn))
-                    pos = r + s.o[i, slot] - quat_rotate(quat, p.joint_pos[world, joint])
-                    p_bar.joint_pos[world, joint] = (
-                        p_bar.joint_pos[world, joint]
-                        + unrotate(quat, anchor_bar + lin(W))
-                        - unrotate(quat_after, lin(W))
-                    )
-                    if joint_type == HINGE:
-                        local_axis = p.joint_axis[world, joint]
-                        moment = unrotate(quat_after, moment_about(W, r))
-                        angle = s.q[m.joint_q[joint], slot] - m.joint_q0[joint]
-                        p_bar.joint_axis[world, joint] = (
-                            p_bar.joint_axis[world, joint]
-                            + unrotate(quat, axis_bar)
-                            + axis_of_turn_adjoint(local_axis, angle, turn, moment)
-                        )
+                pos, quat = joint_placement_adjoint(
+                    m, p, p_bar, s, i, joint, pos, quat, r, W, anchor_bar, axis_bar, world, slot
+                )
             V_bar += cross_force(motion, A_bar)
             W += carried
             for j in range(n):
@@ -440,21 +496,3 @@ def inward_adjoint(
             if with_G == 1:
                 s.G_bar[parent, slot] = s.G_bar[parent, slot] + G_bar
             s.W[parent, slot] = s.W[parent, slot] + W
-
-
-@wp.func
-def unrotate(quat: vec4, x: vec3):
-    return quat_rotate(quat_conj(quat), x)
-
-
-@wp.func
-def axis_of_turn_adjoint(axis: vec3, angle: real, turn: vec4, moment: vec3):
-    """Cotangent of the axis of a hinge from that of the rotation it makes, in the frame after it.
-
-    angle · Jr(angle · axis)ᵀ moment, for a unit axis; sine and cosine of the angle come from its quaternion.
-    """
-    half_sin = wp.dot(quat_vec(turn), axis)
-    sin = real(2.0) * turn[0] * half_sin
-    one_minus_cos = real(2.0) * half_sin * half_sin
-    along = wp.dot(axis, moment) * axis
-    return angle * along + sin * (moment - along) + one_minus_cos * wp.cross(axis, moment)

@@ -31,6 +31,7 @@ from pullback.model.unsupported import (
     refuse_unsupported,
     require_known_kinds,
 )
+from pullback.spatial import unit_quat_matrix
 
 # Every number that reaches the motion, by the element a message should name.
 FINITE_FIELDS = {
@@ -333,7 +334,7 @@ def _sizes_and_names(m: mujoco.MjModel) -> dict:
 
 def _bodies(m: mujoco.MjModel) -> dict:
     iquat = _unit(m.body_iquat)
-    rotation = rotation_matrices(iquat)
+    rotation = unit_quat_matrix(iquat)
     inertia = np.einsum("bik,bk,bjk->bij", rotation, m.body_inertia, rotation)
     # Twice the half-extents of a uniform box with this mass and these moments, clamped as MuJoCo clamps it.
     totals = m.body_inertia.sum(axis=1, keepdims=True)
@@ -351,17 +352,6 @@ def _bodies(m: mujoco.MjModel) -> dict:
         "fluid_box": _frozen(box),
         "fluid_quat": _frozen(iquat),
     }
-
-
-def rotation_matrices(quaternions: np.ndarray) -> np.ndarray:
-    """(n, 3, 3) from unit ``wxyz`` quaternions (n, 4)."""
-    w, x, y, z = quaternions.T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), -1, 0)
 
 
 def _joints_and_dofs(m: mujoco.MjModel) -> dict:

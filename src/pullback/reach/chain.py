@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import warp as wp
 
 from pullback.core.arrays import PRECISIONS, check_device, check_kind, check_precision, to_device, to_numpy
 from pullback.core.errors import PullbackError
-from pullback.dynamics.launch import launch
+from pullback.core.launch import cores_to_use, launch
 from pullback.dynamics.tree import zeros_struct
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
@@ -23,10 +22,10 @@ MOST_SLOTS = 1 << 16  # poses worked on at a time on CUDA
 
 @dataclass(frozen=True)
 class Transform:
-    """A frame in another: its origin [m] and its orientation."""
+    """A frame in another."""
 
-    pos: np.ndarray
-    quat: np.ndarray
+    pos: np.ndarray  # (3,) its origin [m]
+    quat: np.ndarray  # (4,) its orientation
 
     def __matmul__(self, other: Transform) -> Transform:
         return Transform(self.pos + quat_matrix(self.quat) @ other.pos, quat_mul(self.quat, other.quat))
@@ -72,7 +71,7 @@ class Chain:
         self.nv = sum(3 if kind == BALL else 1 for kind in self.kinds)
         self.home = model.home.q[self.in_model]
         self._check_limits()
-        self._pool = ThreadPoolExecutor(threads()) if self.device == "cpu" else None
+        self._pool = ThreadPoolExecutor(cores_to_use(None)) if self.device == "cpu" else None
         self._rooms: list | None = None
 
     def _walk(self, base_frame: Transform, up: list[int], down: list[int], tip_frame: Transform) -> None:
@@ -208,7 +207,7 @@ class Chain:
             return
         kernels = specialise(self.dtype, "reach_chain")
         if self._rooms is None:
-            count, slots = (threads(), 1) if self.device == "cpu" else (1, MOST_SLOTS)
+            count, slots = (cores_to_use(None), 1) if self.device == "cpu" else (1, MOST_SLOTS)
             sizes = {"q": self.nq, "trial": self.nq, "step": self.nv, "S": self.nv, "trial_S": self.nv}
             shapes = {name: (size, slots) for name, size in sizes.items()}
             self._rooms = [zeros_struct(kernels.ChainRoom, shapes, self.device) for _ in range(count)]
@@ -228,10 +227,6 @@ class Chain:
             commands[0].launch()
         else:
             list(self._pool.map(wp.Launch.launch, commands))
-
-
-def threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def frame_of(model: Model, name: str) -> tuple[int, Transform]:

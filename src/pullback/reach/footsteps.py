@@ -10,8 +10,8 @@ import numpy as np
 
 from pullback.reach.checks import check_numbers, check_obstacles, check_soles
 from pullback.reach.obstacles import Obstacle
-from pullback.reach.sqp import Linearised, Options, Poses, Problem, Rows, minimise
-from pullback.reach.walking import SE2, Plan, Stance, Walk, check_map, off, pose3
+from pullback.reach.sqp import Linearised, Options, Poses, Problem, minimise
+from pullback.reach.walking import SE2, Plan, Stance, Walk, check_map, missed_goal, pose3
 
 SOLES = ((0.0, 0.0), (0.14, 0.0))  # under the ankle and under the ball of the foot [m]
 BENDS = (0.0, 0.4, -0.4, 0.8, -0.8, 1.2, -1.2)  # of the ways that are tried [m]
@@ -62,8 +62,7 @@ class Footsteps:
 
         def linearise(poses: Poses) -> Linearised:
             feet = walk.all_feet(poses["feet"])
-            at_goal = Rows(off(feet[-1], goal), walk.columns[-1][:, None], np.full((3, 1), -1.0))
-            residuals = [at_goal, walk.smooth(feet, self.smoothing)]
+            residuals = [walk.at_goal(feet, goal), walk.smooth(feet, self.smoothing)]
             demands = walk.clear(feet, self.obstacles, self.margin, soles)
             return Linearised(residuals, [walk.reach(feet, self.foot_map, self.threshold), *demands])
 
@@ -71,10 +70,7 @@ class Footsteps:
 
     def guesses(self) -> list[np.ndarray]:
         """First guesses (steps, 3): ways with and without a bend, those first that violate least."""
-        goal, problem = np.array(self.goal), self.problem()
-        side = 0.5 * np.linalg.norm(np.subtract(self.start.left, self.start.right)[:2])
-        side = -side if self.walk.is_left[-1] else side
-        frame = goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
+        problem, frame = self.problem(), self.walk.ending_at(np.array(self.goal))
         part = self.walk.furthest(frame, self.foot_map, self.threshold)
 
         def cost(steps: np.ndarray) -> float:
@@ -102,14 +98,13 @@ class Footsteps:
     def _plan(self, solution) -> Plan:
         feet = self.walk.all_feet(solution.poses["feet"])
         left, right = self.walk.moments(feet, np.arange(self.steps + 1))
-        miss = float(np.linalg.norm(off(feet[-1], np.array(self.goal))))
         return Plan(
             feet=feet,
             sides=self.walk.sides,
             left=left,
             right=right,
             hand=np.full((len(left), 3), np.nan),
-            aims={"the last step misses the goal": (miss, self.tolerance)},
+            aims=missed_goal(feet, self.goal, self.tolerance),
             solution=solution,
         )
 

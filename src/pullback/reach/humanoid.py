@@ -17,7 +17,7 @@ from pullback.model import Model, load
 from pullback.model.robots import humanoid
 from pullback.reach.maps import ReachabilityMap
 from pullback.reach.progress import progress_bar
-from pullback.reach.walking import SE2, Plan, middle
+from pullback.reach.walking import SE2, Plan, middle, on_floor
 from pullback.reach.whole_body import Postures, clearance, find_postures
 from pullback.version import __version__
 
@@ -96,12 +96,6 @@ def sample_humanoid() -> Humanoid:
     knee = float(model.body_pos[model.body_names.index("left_shank")][2])
     usual[2] += (1 - np.cos(CROUCH)) * (ankle + knee)
     return Humanoid(model, usual, apart=tuple((f"left_{a}", f"right_{b}") for a in LEG for b in LEG))
-
-
-def on_floor(feet: np.ndarray) -> np.ndarray:
-    """Poses in SE2 (n, 3) as poses in SE3 (n, 7), flat on the floor."""
-    nothing, half = np.zeros(len(feet)), feet[:, 2] / 2
-    return np.stack([feet[:, 0], feet[:, 1], nothing, np.cos(half), nothing, nothing, np.sin(half)], axis=1)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import PRECISIONS, empty, from_device, to_device
+from pullback.core.launch import launch
 from pullback.kernels import specialise
 from pullback.reach.spaces import Space
 
@@ -59,5 +60,5 @@ class Evaluator:
             slots = 1 if self.device == "cpu" else min(n, MOST_SLOTS)
             given = to_device(np.ascontiguousarray(poses, self.dtype), self.dtype, self.device)
             inputs = [self.layout, given, *self.inputs, *self._room(slots), value, gradient]
-            wp.launch(self.kernel, dim=slots, inputs=inputs, device=self.device, block_dim=64)
+            launch(self.kernel, slots, inputs, self.device)
         return from_device(value), from_device(gradient)

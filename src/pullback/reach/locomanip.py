@@ -13,7 +13,7 @@ from pullback.reach.checks import check_numbers, check_obstacles, check_soles
 from pullback.reach.footsteps import SOLES
 from pullback.reach.obstacles import Disc, Obstacle
 from pullback.reach.spaces import space
-from pullback.reach.sqp import Linearised, Options, Poses, Problem, Rows, Solution, minimise
+from pullback.reach.sqp import FIXED, Linearised, Options, Poses, Problem, Rows, Solution, minimise
 from pullback.reach.walking import SE2, HandReach, Plan, Stance, Walk, check_map
 
 SO2 = space("SO2")
@@ -95,7 +95,7 @@ class LocoManipulation:
         walk, soles, root = self.walk, np.asarray(self.soles, dtype=float), np.sqrt(self.smoothing)
         number, stance = self.held
         # The first angle is no variable: the door is closed.
-        columns = np.concatenate([[-1], 3 * self.steps + np.arange(self.steps + 1)])[:, None]
+        columns = np.concatenate([[FIXED], 3 * self.steps + np.arange(self.steps + 1)])[:, None]
         sweep = Disc(self.door.x, self.door.y, self.door.radius)
 
         def out_of_reach(row: int) -> str:

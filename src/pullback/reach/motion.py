@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.model.tangent import difference, integrate
-from pullback.reach.humanoid import Check, Humanoid, on_floor
-from pullback.reach.walking import SE2, Plan
+from pullback.reach.humanoid import Check, Humanoid
+from pullback.reach.walking import SE2, Plan, on_floor
 from pullback.reach.whole_body import find_postures
 
 ROWS = 8  # of a motion from one moment of a plan to the next

@@ -15,7 +15,7 @@ from pullback.reach.footsteps import SOLES
 from pullback.reach.obstacles import Obstacle, Wall
 from pullback.reach.spaces import space
 from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, minimise
-from pullback.reach.walking import SE2, HandReach, Plan, Stance, Walk, check_map, off, pose3
+from pullback.reach.walking import SE2, HandReach, Plan, Stance, Walk, check_map, missed_goal, pose3
 
 R3 = space("R3")
 STANCES_A_HOLD = 3  # a hand stays while two feet step; it moves on in the stance that two holds share
@@ -98,7 +98,6 @@ class MultiContact:
 
         def linearise(poses: Poses) -> Linearised:
             feet, hands = walk.all_feet(poses["feet"]), poses["hands"]
-            at_goal = Rows(off(feet[-1], goal), walk.columns[-1][:, None], np.full((3, 1), -1.0))
             demands = [
                 walk.reach(feet, self.foot_map, self.threshold),
                 hands_reach.demand(feet, hands[hold], columns[hold], moves),
@@ -106,7 +105,7 @@ class MultiContact:
                 *walk.clear(feet, [wall], self.clearance, soles, "the wall"),
                 *walk.clear(feet, self.obstacles, self.margin, soles),
             ]
-            return Linearised([at_goal, walk.smooth(feet, self.smoothing)], demands)
+            return Linearised([walk.at_goal(feet, goal), walk.smooth(feet, self.smoothing)], demands)
 
         return Problem({"feet": SE2, "hands": R3}, linearise)
 
@@ -122,10 +121,7 @@ class MultiContact:
 
     def guess(self) -> Poses:
         """Straight to the goal, holds beside the way."""
-        side = np.linalg.norm(np.subtract(self.start.left, self.start.right)[:2]) / 2
-        side = -side if self.walk.is_left[-1] else side
-        goal = np.array(self.goal)
-        frame = goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
+        frame = self.walk.ending_at(np.array(self.goal))
         feet = self.walk.guess(frame, part=self.walk.furthest(frame, self.foot_map, self.threshold))
         frames = self.walk.frames(self.walk.all_feet(feet))
         hold, stance = self.served
@@ -144,13 +140,12 @@ class MultiContact:
         feet, hands = self.walk.all_feet(solution.poses["feet"]), solution.poses["hands"]
         hold, stance = self.served
         left, right = self.walk.moments(feet, np.concatenate([[0], stance]))
-        miss = float(np.linalg.norm(off(feet[-1], np.array(self.goal))))
         return Plan(
             feet=feet,
             sides=self.walk.sides,
             left=left,
             right=right,
             hand=np.concatenate([np.full((1, 3), np.nan), hands[hold]]),
-            aims={"the last step misses the goal": (miss, self.tolerance)},
+            aims=missed_goal(feet, self.goal, self.tolerance),
             solution=solution,
         )

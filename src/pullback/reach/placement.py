@@ -16,7 +16,7 @@ from pullback.reach.limb import Solutions, inverse
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import space
 from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, Violation, minimise, report
-from pullback.reach.walking import SE2, check_map, points_seen, pose3
+from pullback.reach.walking import SE2, check_map, on_floor, points_seen, pose3
 
 SE3 = space("SE3")
 UPRIGHT = [0, 1, 5]  # of the steps of a base in SE3, those on the floor: x, y and the turn about z
@@ -84,8 +84,7 @@ class Placement:
         if self.reach_map.space.name == "R3":
             found = points_seen(frames, targets)
             return found.values, found.by_frame
-        nothing, half = np.zeros(len(frames)), frames[:, 2] / 2
-        upright = np.stack([*frames.T[:2], nothing, np.cos(half), nothing, nothing, np.sin(half)], axis=1)
+        upright = on_floor(frames)
         return SE3.relative(upright, targets), SE3.relative_jacobians(upright, targets)[0][..., UPRIGHT]
 
     def problem(self, near: np.ndarray) -> Problem:

@@ -20,7 +20,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
-from pullback.spatial import quat_conj, quat_exp, quat_log, quat_matrix, quat_mul
+from pullback.spatial import cross_matrix, quat_conj, quat_exp, quat_log, quat_matrix, quat_mul
 
 # A quaternion shorter than this has no direction. [1]
 SHORTEST_QUATERNION = 1e-12
@@ -213,10 +213,3 @@ def space(name: str | Space) -> Space:
 def shortest_turn(angle: np.ndarray) -> np.ndarray:
     """The same rotation by an angle in (-π, π] [rad]."""
     return np.pi - np.mod(np.pi - angle, 2 * np.pi)
-
-
-def cross_matrix(x: np.ndarray) -> np.ndarray:
-    """[x]× (..., 3, 3): its product with y is x × y."""
-    a, b, c = np.moveaxis(x, -1, 0)
-    zero = np.zeros_like(a)
-    return np.stack([np.stack(row, -1) for row in ((zero, -c, b), (c, zero, -a), (-b, a, zero))], -2)

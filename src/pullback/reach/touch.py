@@ -9,6 +9,7 @@ from pullback.contact import ContactConvex
 from pullback.core.arrays import PRECISIONS, checked, to_device, to_numpy
 from pullback.dynamics import Articulated
 from pullback.kernels import specialise
+from pullback.model import FREE
 from pullback.reach.chain import Chain, ancestors
 
 # Shapes that overlap by less than this touch, as neighbours in a well-fitting robot do. [m]
@@ -40,7 +41,7 @@ class SelfCollision:
         model, scene = self.chain.model, system._scene
         carried = [set(ancestors(model, int(body))) - {0} for body in scene.body]
         jointed = {int(model.joint_body[j]) for j in self.chain.joints}
-        free = {int(model.joint_body[j]) for j in np.flatnonzero(model.joint_type == 0)}
+        free = {int(model.joint_body[j]) for j in np.flatnonzero(model.joint_type == FREE)}
         between = [carried[a] ^ carried[b] for a, b in scene.pair_shapes]
         return np.array([bool(bodies & jointed) and not bodies & free for bodies in between], bool)
 

@@ -211,6 +211,16 @@ class Walk:
         one, two = feet[stances], feet[stances + 1]
         return np.where(first_is_left, one, two), np.where(first_is_left, two, one)
 
+    def ending_at(self, goal: np.ndarray) -> np.ndarray:
+        """The stance frame (3,) in which the foot of the last step is at ``goal`` (3,), feet apart as at the start."""
+        side = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2]) / 2
+        side = -side if self.is_left[-1] else side
+        return goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
+
+    def at_goal(self, feet: np.ndarray, goal: np.ndarray) -> Rows:
+        """How far the last step is from ``goal`` (3,)."""
+        return Rows(off(feet[-1], goal), self.columns[-1][:, None], np.full((3, 1), -1.0))
+
     def furthest(self, to: np.ndarray, foot_map, threshold: float) -> float:
         """How much of the way to a stance frame ``to`` (3,) can be gone straight, most steps being within reach [1]."""
         for part in PARTS:
@@ -275,3 +285,14 @@ class HandReach:
 def off(pose: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """From a pose on the floor to a goal (3,) [m, m, rad]."""
     return np.concatenate([goal[:2] - pose[:2], shortest_turn(goal[2:] - pose[2:])])
+
+
+def missed_goal(feet: np.ndarray, goal, allowed: float) -> dict[str, tuple[float, float]]:
+    """The aim of a :class:`Plan` whose last step should be at ``goal`` (3,)."""
+    return {"the last step misses the goal": (float(np.linalg.norm(off(feet[-1], np.array(goal)))), allowed)}
+
+
+def on_floor(feet: np.ndarray) -> np.ndarray:
+    """Poses in SE2 (n, 3) as poses in SE3 (n, 7), flat on the floor."""
+    nothing, half = np.zeros(len(feet)), feet[:, 2] / 2
+    return np.stack([feet[:, 0], feet[:, 1], nothing, np.cos(half), nothing, nothing, np.sin(half)], axis=1)

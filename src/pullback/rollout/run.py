@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import check_kind, checked, to_numbers, to_numpy
+from pullback.core.arrays import check_kind, check_whole, checked, to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 from pullback.rollout.push import pushforward
@@ -40,9 +40,7 @@ def rollout(
     if (controls is None) == (steps is None):
         raise PullbackError("give controls (steps, worlds, nu), or steps=N for a motion without control")
     if controls is None:
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
-            raise PullbackError(f"steps must be a whole number of at least 0, not {steps!r}")
-        controls = system.default_controls(int(steps))
+        controls = system.default_controls(check_whole(steps, "steps", 0))
     if not hasattr(controls, "shape"):
         controls = to_numbers(controls, "controls")
     if len(controls.shape) != 3:

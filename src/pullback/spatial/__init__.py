@@ -4,6 +4,7 @@ Quaternions are ``wxyz``. A tangent rotates in the body's frame: q exp(d).
 """
 
 from pullback.spatial.rotations import (
+    cross_matrix,
     log_jacobian,
     quat_bar_of_tangent,
     quat_conj,
@@ -12,9 +13,11 @@ from pullback.spatial.rotations import (
     quat_matrix,
     quat_mul,
     tangent_of_quat_bar,
+    unit_quat_matrix,
 )
 
 __all__ = [
+    "cross_matrix",
     "log_jacobian",
     "quat_bar_of_tangent",
     "quat_conj",
@@ -23,4 +26,5 @@ __all__ = [
     "quat_matrix",
     "quat_mul",
     "tangent_of_quat_bar",
+    "unit_quat_matrix",
 ]

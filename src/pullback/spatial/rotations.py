@@ -45,9 +45,7 @@ def log_jacobian(phi: np.ndarray) -> np.ndarray:
     """How quat_log(q exp(d)) moves with d about d = 0, (..., 3, 3), where phi (..., 3) is quat_log(q)."""
     phi = np.asarray(phi, dtype=float)
     angle = np.linalg.norm(phi, axis=-1)[..., None, None]
-    x, y, z = np.moveaxis(phi, -1, 0)
-    zero = np.zeros_like(x)
-    cross = np.stack([np.stack(r, -1) for r in ((zero, -z, y), (z, zero, -x), (-y, x, zero))], -2)
+    cross = cross_matrix(phi)
     half = angle / 2
     # (1 - half cot half) / angle², and below a milliradian its series, which is exact to rounding there
     safe = np.where(half > 5e-4, half, 1.0)
@@ -55,9 +53,21 @@ def log_jacobian(phi: np.ndarray) -> np.ndarray:
     return np.eye(3) + cross / 2 + second * (cross @ cross)
 
 
+def cross_matrix(x: np.ndarray) -> np.ndarray:
+    """[x]× (..., 3, 3): its product with y is x × y."""
+    a, b, c = np.moveaxis(x, -1, 0)
+    zero = np.zeros_like(a)
+    return np.stack([np.stack(row, -1) for row in ((zero, -c, b), (c, zero, -a), (-b, a, zero))], -2)
+
+
 def quat_matrix(q: np.ndarray) -> np.ndarray:
     """Rotation matrix (..., 3, 3) of q (..., 4) of any length."""
-    w, x, y, z = np.moveaxis(np.asarray(q) / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)
+    return unit_quat_matrix(np.asarray(q) / np.linalg.norm(q, axis=-1, keepdims=True))
+
+
+def unit_quat_matrix(q: np.ndarray) -> np.ndarray:
+    """The same of q of length one, which is taken as it is, to the last bit."""
+    w, x, y, z = np.moveaxis(q, -1, 0)
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
