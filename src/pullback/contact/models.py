@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 
 

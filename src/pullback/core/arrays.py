@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import warp as wp
 
@@ -32,46 +29,6 @@ def check_device(device) -> str:
     except Exception as error:
         known = ", ".join(str(d) for d in wp.get_devices())
         raise PullbackError(f"device {device!r} is not available here; there is: {known}") from error
-
-
-def check_whole(number, name: str, least: int = 1) -> int:
-    """A whole number that is large enough."""
-    if isinstance(number, bool | np.bool_) or not isinstance(number, int | np.integer) or number < least:
-        raise PullbackError(f"{name} must be a whole number of at least {least}, not {number!r}")
-    return int(number)
-
-
-def check_positive(number, name: str) -> float:
-    """A positive, finite number."""
-    try:
-        value = float(number)
-    except (TypeError, ValueError):
-        raise PullbackError(f"{name} must be a number, not {number!r}") from None
-    if not 0.0 < value < np.inf:
-        raise PullbackError(f"{name} must be positive and finite, not {value}")
-    return value
-
-
-def check_kind(thing, kind: type, name: str, example: str = "") -> None:
-    """That something is what it should be; ``example`` says how to come by one."""
-    if not isinstance(thing, kind):
-        such = f", such as {example}" if example else ""
-        raise PullbackError(f"{name} must be a {kind.__name__}{such}, not {type(thing).__name__}")
-
-
-def check_path(path, name: str = "path") -> Path:
-    """Where a file is, or will be."""
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise PullbackError(f"{name} must be a path, not {path!r}")
-    return Path(path)
-
-
-def check_seed(seed) -> int:
-    """A seed for any source of random numbers, NumPy's or torch's."""
-    seed = check_whole(seed, "seed", 0)
-    if seed >= 2**63:
-        raise PullbackError(f"seed must be below 2**63, not {seed}")
-    return seed
 
 
 def to_numpy(x) -> np.ndarray:

@@ -7,7 +7,7 @@ import threading
 
 import warp as wp
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 
 # Warp loads a kernel's module at its first launch, and not safely from several threads at once.
 _loading = threading.Lock()

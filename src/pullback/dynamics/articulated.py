@@ -15,7 +15,6 @@ from pullback.core.arrays import (
     PRECISIONS,
     check_device,
     check_precision,
-    check_whole,
     checked,
     empty,
     from_device,
@@ -24,6 +23,7 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use, launch
 from pullback.core.system import Bars, Named, State, System, refuse_overflow

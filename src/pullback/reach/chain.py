@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS, check_device, check_kind, check_precision, to_device, to_numpy
+from pullback.core.arrays import PRECISIONS, check_device, check_precision, to_device, to_numpy
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use, launch
 from pullback.dynamics.tree import zeros_struct

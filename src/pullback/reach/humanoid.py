@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_path, check_seed
+from pullback.core.checks import check_kind, check_path, check_seed
 from pullback.core.errors import PullbackError
 from pullback.model import Model, load
 from pullback.model.robots import humanoid

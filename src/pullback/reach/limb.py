@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_seed, check_whole
+from pullback.core.checks import check_seed, check_whole
 from pullback.model import Model
 from pullback.reach.chain import Chain
 from pullback.reach.spaces import Space

@@ -9,7 +9,8 @@ from numbers import Real
 
 import numpy as np
 
-from pullback.core.arrays import check_device, check_path, check_precision, check_seed, check_whole, to_numpy
+from pullback.core.arrays import check_device, check_precision, to_numpy
+from pullback.core.checks import check_path, check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.network import HIDDEN, LEAST_STEPS, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of

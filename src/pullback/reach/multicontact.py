@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.checks import check_numbers, check_obstacles, check_soles
 from pullback.reach.footsteps import SOLES

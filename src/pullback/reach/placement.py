@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.core.arrays import check_kind
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.reach.checks import check_numbers, check_obstacles

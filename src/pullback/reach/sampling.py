@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.core.arrays import check_seed, check_whole
+from pullback.core.checks import check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.reach.limb import STARTS, Limb

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_whole
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.checks import check_numbers
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import LARGEST, shortest_turn, space

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from pullback.core.arrays import check_seed, check_whole, to_numbers
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.dynamics import Articulated, center_of_mass, jacobian, kinematics
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model

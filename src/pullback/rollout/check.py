@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_positive, check_seed, check_whole, to_numbers
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_kind, check_number, check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.rollout.probe import Probe, precision_of_differences
@@ -181,7 +182,7 @@ def check_system(
     if tolerance is None:
         tolerance = TOLERANCE[str(system.dtype)]
     elif not (isinstance(tolerance, int | float) and tolerance in (0, np.inf)):  # which ask for perfection or nothing
-        tolerance = check_positive(tolerance, "tolerance")
+        tolerance = check_number(tolerance, "tolerance")
     if not (names is None or (isinstance(names, Collection) and all(isinstance(name, str) for name in names))):
         raise PullbackError(f"names must be what to check, such as ('q', 'mass'), not {names!r}")
     probe = Probe(system, state, control, rollout_steps, np.random.default_rng(check_seed(seed)))

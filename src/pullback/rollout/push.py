@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, first_not_finite, to_numbers
+from pullback.core.arrays import first_not_finite, to_numbers
+from pullback.core.checks import check_kind
 from pullback.core.errors import GradientOverflow, PullbackError
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import check_kind, check_whole, checked, to_numbers, to_numpy
+from pullback.core.arrays import checked, to_numbers, to_numpy
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 from pullback.rollout.push import pushforward

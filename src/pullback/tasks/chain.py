@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_path, check_seed
+from pullback.core.checks import check_kind, check_path, check_seed
 from pullback.core.errors import PullbackError
 from pullback.plan import Method, Progress, minimise
 from pullback.tasks.task import Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.contact import ContactCompliant
-from pullback.core.arrays import check_seed
+from pullback.core.checks import check_seed
 from pullback.core.system import State
 from pullback.dynamics import Articulated
 from pullback.model import Model, load

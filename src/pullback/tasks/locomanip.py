@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from pullback.core.arrays import check_seed
+from pullback.core.checks import check_seed
 from pullback.reach import Door, LocoManipulation, Maps, Stance, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import PANEL, SOLID, Planned, Planning, Scene, walked

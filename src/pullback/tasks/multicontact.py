@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.arrays import check_seed
+from pullback.core.checks import check_seed
 from pullback.reach import Maps, MultiContact, Stance, Wall, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import Planned, Planning, Scene, walked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.arrays import check_seed
+from pullback.core.checks import check_seed
 from pullback.model import Model, load
 from pullback.model.robots import arm
 from pullback.reach import Block, Placement, ReachabilityMap, check_place, sample

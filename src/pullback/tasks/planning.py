@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_positive
+from pullback.core.checks import check_kind, check_number
 from pullback.core.errors import PullbackError
 from pullback.model import Model, load
 from pullback.model.robots import humanoid
@@ -65,7 +65,7 @@ class Planning:
     def __post_init__(self):
         for name, kind in {"name": str, "about": str, "unit": str}.items():
             check_kind(getattr(self, name), kind, f"{name} of a Planning")
-        check_positive(self.target, "target of a Planning")
+        check_number(self.target, "target of a Planning")
         if not callable(self.solve):
             raise PullbackError(f"solve of a Planning must be a function of options, not {self.solve!r}")
 

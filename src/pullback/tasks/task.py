@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_whole, checked, to_numbers, to_numpy
+from pullback.core.arrays import checked, to_numbers, to_numpy
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_whole, to_numbers
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
 from pullback.rollout.entries import entry_name

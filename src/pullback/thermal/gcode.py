@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.thermal.numbers import a_number
 from pullback.thermal.toolpath import Toolpath
 
 # Straight pieces of one arc: more are no arc of a printer.
@@ -64,8 +64,8 @@ def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolera
     that names it.
     """
     if travel is not None:
-        travel = a_number(travel, "travel")
-    tolerance = a_number(tolerance, "tolerance")
+        travel = check_number(travel, "travel")
+    tolerance = check_number(tolerance, "tolerance")
     text, name = _text(source)
     machine = _Machine()
     for number, line in enumerate(text.splitlines(), start=1):

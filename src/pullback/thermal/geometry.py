@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
+from pullback.core.arrays import to_numbers
+from pullback.core.errors import PullbackError
 from pullback.kernels import specialise
 from pullback.thermal.mesh import CORNERS, Mesh
 
@@ -199,3 +201,15 @@ def _lit(mesh: Mesh, faces: _Faces) -> dict[str, np.ndarray]:
         "face_points": faces.points[lit],
         "node_place": np.column_stack([mesh.nodes, reach]),
     }
+
+
+def birth_times(born, elements: int) -> np.ndarray:
+    """When each element is laid down (e,) [s]; -inf for all, which are there from the start, if None."""
+    if born is None:
+        return np.full(elements, -np.inf)
+    born = to_numbers(born, "born").astype(float)
+    if born.shape != (elements,):
+        raise PullbackError(f"born has shape {born.shape}, but (elements={elements},) is needed")
+    if np.any(np.isnan(born)):
+        raise PullbackError(f"the birth of element {int(np.argmax(np.isnan(born)))} is not a number")
+    return born

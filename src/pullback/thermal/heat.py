@@ -21,17 +21,17 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
+from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use, launch
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
 from pullback.thermal.explicit import Explicit
-from pullback.thermal.geometry import Geometry, upload
+from pullback.thermal.geometry import Geometry, birth_times, upload
 from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import MOST, a_count, a_number, birth_times, require, shown
 from pullback.thermal.params import HeatParams, KernelLaw, parameters
 from pullback.thermal.toolpath import Toolpath
 
@@ -95,16 +95,16 @@ class Heat(System):
         device: str = "cpu",
         threads: int | None = None,
     ):
-        require(mesh, Mesh, "mesh")
-        require(material, Material, "material")
-        require(toolpath, Toolpath, "toolpath")
+        check_kind(mesh, Mesh, "mesh")
+        check_kind(material, Material, "material")
+        check_kind(toolpath, Toolpath, "toolpath")
         if not isinstance(method, str) or method not in ("explicit", "implicit"):
             raise PullbackError(f"method={shown(method)} is not known: use 'explicit' or 'implicit'")
-        ambient, convection = a_number(ambient, "ambient"), a_number(convection, "convection", least=0.0)
+        ambient, convection = check_number(ambient, "ambient"), check_number(convection, "convection", least=0.0)
         self.mesh, self.material, self.method = mesh, material, method
-        self.dt, self.spot_radius = a_number(dt, "dt"), a_number(spot_radius, "spot_radius")
-        self.power = a_number(power, "power", least=0.0)
-        self.worlds, self.n = a_count(worlds, "worlds"), len(mesh.nodes)
+        self.dt, self.spot_radius = check_number(dt, "dt"), check_number(spot_radius, "spot_radius")
+        self.power = check_number(power, "power", least=0.0)
+        self.worlds, self.n = check_whole(worlds, "worlds"), len(mesh.nodes)
         self.dtype, self.device = check_precision(dtype), check_device(device)
         self.born = birth_times(born, len(mesh.elements))
         self.toolpath = toolpath.check_over(mesh, born=self.born)
@@ -180,18 +180,18 @@ class Heat(System):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, 3) of the laser as the System was set up: power [W], speed factor, radius [m]."""
-        result = np.empty((a_count(steps, "steps", least=0), self.worlds, self.nu), dtype=self.dtype)
+        result = np.empty((check_whole(steps, "steps", least=0), self.worlds, self.nu), dtype=self.dtype)
         result[:] = (self.power, 1.0, self.spot_radius)
         return result
 
     def steps_until(self, time: float) -> int:
         """How many steps at full speed lead from the start of the toolpath to a time on it [s]."""
         start = self.toolpath.times[0]
-        time = a_number(time, "time", above=None)
-        if not start <= time <= start + MOST * self.dt:
+        time = check_number(time, "time", above=None)
+        if not start <= time <= start + COUNTABLE * self.dt:
             raise PullbackError(
-                f"the time must not be before the toolpath, which begins at {start:g} s, nor more than {MOST} steps "
-                f"after that, but it is {time:g} s"
+                f"the time must not be before the toolpath, which begins at {start:g} s, nor more than {COUNTABLE} "
+                f"steps after that, but it is {time:g} s"
             )
         return int(np.ceil((time - start) / self.dt - 1e-9))
 
@@ -329,7 +329,8 @@ class Heat(System):
         """
         other = object.__new__(Heat)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") and k != "params"})
-        other.worlds, other.dtype = a_count(worlds, "worlds"), check_precision(self.dtype if dtype is None else dtype)
+        other.worlds = check_whole(worlds, "worlds")
+        other.dtype = check_precision(self.dtype if dtype is None else dtype)
         other._threads = self._threads
         table = parameters(self.material, self.params._table["convection"].value, self.params._table["ambient"].value)
         other.params = HeatParams(table, other.worlds)

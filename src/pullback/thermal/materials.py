@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.thermal.numbers import a_number
 
 # What no material surpasses, in SI units: beyond it is a slip of the unit, or no number that could be simulated with.
 MOST = {"density": 1e6, "solidus": 1e5, "liquidus": 1e5, "latent_heat": 1e9, "absorptivity": 1.0, "emissivity": 1.0}
@@ -70,7 +70,7 @@ class Material:
         if np.any(falling):
             raise PullbackError(f"temperatures of {self.name} must rise: entry {int(np.argmax(falling)) + 1} does not")
         for name, most in MOST.items():
-            value = a_number(getattr(self, name), f"{name} of {self.name}", least=0.0)
+            value = check_number(getattr(self, name), f"{name} of {self.name}", least=0.0)
             if value > most:
                 raise PullbackError(f"{name} of {self.name} must be at most {most:g}, not {value:g}")
             object.__setattr__(self, name, value)

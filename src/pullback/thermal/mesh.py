@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_number, check_whole
 from pullback.core.errors import PullbackError
-from pullback.thermal.numbers import a_count, a_number
 
 # Corners of a hexahedron in the order of VTK, in its own coordinates from -1 to 1.
 CORNERS = np.array(
@@ -203,9 +203,9 @@ def block(size, cells, *, origin=(0.0, 0.0, 0.0)) -> Mesh:
     """A block of size (3,) [m] cut into cells (3,), its lowest corner at origin [m]."""
     if any(np.shape(x) != (3,) for x in (size, cells, origin)):
         raise PullbackError("a block needs three sizes, three numbers of cells and three coordinates of its origin")
-    size = [a_number(s, "a size of a block") for s in size]
-    cells = [a_count(c, "the cells of a block along an axis") for c in cells]
-    origin = [a_number(o, "a coordinate of the origin", above=None) for o in origin]
+    size = [check_number(s, "a size of a block") for s in size]
+    cells = [check_whole(c, "the cells of a block along an axis") for c in cells]
+    origin = [check_number(o, "a coordinate of the origin", above=None) for o in origin]
     return grid(*(o + np.linspace(0.0, s, c + 1) for o, s, c in zip(origin, size, cells, strict=True)))
 
 
@@ -228,11 +228,11 @@ def printed(
     if footprint.ndim != 2 or not np.any(footprint):
         raise PullbackError("a footprint must be a table (nx, ny) with some of its cells filled")
     layers, base_cells, margin = (
-        a_count(layers, "layers"),
-        a_count(base_cells, "base_cells"),
-        a_count(margin, "margin", least=0),
+        check_whole(layers, "layers"),
+        check_whole(base_cells, "base_cells"),
+        check_whole(margin, "margin", least=0),
     )
-    cell, layer, base = a_number(cell, "cell"), a_number(layer, "layer"), a_number(base, "base")
+    cell, layer, base = check_number(cell, "cell"), check_number(layer, "layer"), check_number(base, "base")
     wide = np.pad(footprint, margin)
     with np.errstate(over="ignore"):  # a place that is no number is found by the mesh
         x, y = (cell * np.arange(-margin, n - margin + 1) for n in wide.shape)
@@ -245,7 +245,7 @@ def printed(
 
 def frame(nx: int, ny: int, thickness: int = 1) -> np.ndarray:
     """The footprint (nx, ny) of a box with walls of so many cells and nothing inside, for :func:`printed`."""
-    nx, ny, thickness = a_count(nx, "nx"), a_count(ny, "ny"), a_count(thickness, "thickness")
+    nx, ny, thickness = check_whole(nx, "nx"), check_whole(ny, "ny"), check_whole(thickness, "thickness")
     footprint = np.ones((nx, ny), dtype=bool)
     footprint[thickness : nx - thickness, thickness : ny - thickness] = False
     return footprint
@@ -257,7 +257,7 @@ def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
         import meshio
     except ImportError:
         raise PullbackError("reading a mesh needs meshio: pip install 'pullback[thermal]'") from None
-    unit = a_number(unit, "unit")
+    unit = check_number(unit, "unit")
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         raise PullbackError(f"there is no mesh {str(path)!r}")
     try:

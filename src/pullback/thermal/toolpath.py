@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_kind, check_number
 from pullback.core.errors import PullbackError
+from pullback.thermal.geometry import birth_times
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import a_number, birth_times, require
 
 COLUMNS = ("time", "x", "y", "z", "on")
 # How far outside the part a path may be by rounding, against the size of the part. [1]
@@ -98,7 +99,7 @@ class Toolpath:
         born: (e,) [s], of which those that are never born (inf) do not count; whether one is there in time does not
         matter. Where the laser is off, a path may lead anywhere.
         """
-        require(mesh, Mesh, "mesh")
+        check_kind(mesh, Mesh, "mesh")
         corners = mesh.nodes[mesh.elements[birth_times(born, len(mesh.elements)) < np.inf]]
         low, high = corners.min(axis=1), corners.max(axis=1)
         grown, slack = NEAR * (high - low), SLACK * float(np.max(mesh.high - mesh.low))
@@ -162,7 +163,7 @@ def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
     points = to_numbers(points, "points of a path").astype(float)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
         raise PullbackError(f"points of a path must have shape (k, 3) with k >= 2, not {points.shape}")
-    speed, start = a_number(speed, "speed"), a_number(start, "start", above=None)
+    speed, start = check_number(speed, "speed"), check_number(start, "start", above=None)
     on = to_numbers(on, "on of a path").astype(float)
     if on.shape not in ((), (len(points),)):
         raise PullbackError(f"on of a path must be one number or have shape ({len(points)},), not {on.shape}")
@@ -185,8 +186,8 @@ def raster(
     travel:  speed from one line to the next, the laser off [m/s]; None for the speed of the lines
     """
     low, high = (to_numbers(x, f"{name} of a raster").astype(float) for x, name in ((low, "low"), (high, "high")))
-    z, spacing = a_number(z, "z", above=None), a_number(spacing, "spacing")
-    travel = a_number(speed, "speed") if travel is None else travel
+    z, spacing = check_number(z, "z", above=None), check_number(spacing, "spacing")
+    travel = check_number(speed, "speed") if travel is None else travel
     flat = low.shape == high.shape == (2,) and np.all((low < high) & (high < np.inf))
     if not flat or not isinstance(along, str) or along not in ("x", "y"):
         raise PullbackError("raster needs low < high, (2,) each, and along 'x' or 'y'")
@@ -210,7 +211,7 @@ def contour(corners, z: float, *, speed: float, start: float = 0.0) -> Toolpath:
     if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3:
         raise PullbackError(f"corners of a contour must have shape (k, 2) with k >= 3, not {corners.shape}")
     closed = np.concatenate([corners, corners[:1]])
-    height = np.full(len(closed), a_number(z, "z", above=None))
+    height = np.full(len(closed), check_number(z, "z", above=None))
     return follow(np.column_stack([closed, height]), speed=speed, start=start)
 
 
@@ -227,11 +228,11 @@ def _joined(paths, pause: float, travel: float | None) -> Toolpath:
     if not paths:
         raise PullbackError("there are no paths to stack")
     for number, path in enumerate(paths):
-        require(path, Toolpath, f"path {number}")
-    if a_number(pause, "pause", above=None) < 0:
+        check_kind(path, Toolpath, f"path {number}")
+    if check_number(pause, "pause", above=None) < 0:
         raise PullbackError(f"pause must not be negative, but is {pause!r}")
     if travel is not None:
-        a_number(travel, "travel")
+        check_number(travel, "travel")
     times, points, on = (list(x) for x in (paths[0].times, paths[0].points, paths[0].on))
     for number, path in enumerate(paths[1:], start=1):
         on[-1] = 0.0
@@ -259,7 +260,7 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
 
     unit:  of the places in the table, in metres: 1e-3 for millimetres
     """
-    unit, lines = a_number(unit, "unit"), None
+    unit, lines = check_number(unit, "unit"), None
     if isinstance(table, str | os.PathLike):
         rows, lines = _read_rows(table)
         where = [f"line {line} of {str(table)!r}" for line in lines]
@@ -315,15 +316,15 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
     An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
     bottom, at most at its top.
     """
-    require(mesh, Mesh, "mesh")
-    require(path, Toolpath, "path")
-    base = a_number(base, "base", above=None)
+    check_kind(mesh, Mesh, "mesh")
+    check_kind(path, Toolpath, "path")
+    base = check_number(base, "base", above=None)
     path.check_over(mesh)
     corners = mesh.nodes[mesh.elements]
     low, high, centres = corners.min(axis=1), corners.max(axis=1), corners.mean(axis=1)
     radius = np.linalg.norm(high[:, :2] - low[:, :2], axis=1) / 2
     if reach is not None:
-        radius = np.full(len(low), a_number(reach, "reach"))
+        radius = np.full(len(low), check_number(reach, "reach"))
     slack = SLACK * float(np.max(mesh.high - mesh.low))
     born = np.full(len(low), np.inf)
     reached = np.column_stack([radius, radius])

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
+from pullback.thermal.geometry import birth_times
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.numbers import birth_times, require
 
 HEXAHEDRON = 12  # VTK's number for it
 TYPES = {"f": "Float", "i": "Int", "u": "UInt"}
@@ -29,7 +30,7 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
     """
     if not isinstance(path, str | os.PathLike):
         raise PullbackError(f"path must be that of a .pvd file, not {type(path).__name__}")
-    require(mesh, Mesh, "mesh")
+    check_kind(mesh, Mesh, "mesh")
     path, times = Path(path), to_numbers(times, "times").astype(float)
     if path.suffix.lower() != ".pvd":
         raise PullbackError(f"{str(path)!r} must end in .pvd")

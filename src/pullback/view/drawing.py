@@ -14,7 +14,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from pullback.core.arrays import check_positive
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.view.meshes import Surface, simple_surface, surface
 from pullback.view.shapes import drawn_shapes
@@ -327,7 +327,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
     mj_model = getattr(model, "mujoco", None)
     if not isinstance(mj_model, mujoco.MjModel):
         raise PullbackError(f"model must be a pullback Model, not {type(model).__name__}")
-    dt = check_positive(dt, "dt")
+    dt = check_number(dt, "dt")
     if not isinstance(title, str):
         raise PullbackError(f"title must be a string, not {type(title).__name__}")
     motions = [_motion("q", q, model.nq)]
@@ -357,7 +357,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
 
 def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
     """Which of the rows of a motion become frames: evenly spaced ones from the first, and the last."""
-    stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (check_positive(fps, "fps") * dt)))
+    stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (check_number(fps, "fps") * dt)))
     return np.append(np.arange(0, rows - 1, stride), rows - 1)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_path, check_positive, check_whole
+from pullback.core.checks import check_kind, check_number, check_path, check_whole
 from pullback.core.errors import PullbackError
 from pullback.view.camera import natural_aspect
 from pullback.view.drawing import LAYERS, Drawing
@@ -57,9 +57,9 @@ def export(
     """
     check_kind(drawing, Drawing, "drawing", "draw_run(run)")
     path = check_path(path)
-    speed = check_positive(speed, "speed")
+    speed = check_number(speed, "speed")
     if fps is not None:
-        fps = check_positive(fps, "fps")
+        fps = check_number(fps, "fps")
     if not isinstance(layers, Collection) or not all(isinstance(layer, str) and layer in LAYERS for layer in layers):
         raise PullbackError(f"layers must be some of {', '.join(LAYERS)}, not {layers!r}")
     kind = path.suffix.lower()

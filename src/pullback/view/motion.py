@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, check_path, to_numpy
+from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_kind, check_path
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.dynamics import Articulated
 from pullback.rollout import Run

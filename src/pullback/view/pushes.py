@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, to_numpy
+from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.system import State
 from pullback.dynamics import Articulated, jacobian, kinematics, mass_matrix

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_kind
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.view.drawing import PALETTE, Arrows, Drawing, draw
 from pullback.view.meshes import Surface, simple_surface

@@ -14,7 +14,8 @@ import mujoco
 import numpy as np
 
 from pullback.contact import ContactPoints
-from pullback.core.arrays import check_kind, check_positive, check_whole, checked, to_numbers
+from pullback.core.arrays import checked, to_numbers
+from pullback.core.checks import check_kind, check_number, check_whole
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.view.camera import HALF_VIEW, fitted_view, way_along
@@ -168,7 +169,7 @@ class Viewer:
     def go(self, going: bool = True, *, at: float | None = None) -> None:
         """Plays or stands still, from a time on [s]."""
         if at is not None and at != 0:
-            at = check_positive(at, "at")
+            at = check_number(at, "at")
         with self._lock:
             self._going = going
             self._play.label, self._play.icon = ("Pause", "player-pause") if going else ("Play", "player-play")

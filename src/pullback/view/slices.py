@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.arrays import check_kind, to_numbers, to_numpy
+from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.reach import ReachabilityMap
 from pullback.view.plots import TEXT_COLOUR, TRUTH_COLOUR, _figure, _title, _write

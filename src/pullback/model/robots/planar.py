@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import mujoco
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 
 from .scene import GHOST, Stage, add, capsule, decoration, document, motor, stage

@@ -1,0 +1,65 @@
+"""Single things that a user gives, each checked on the way in; arrays are in the module beside this one."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pullback.core.errors import PullbackError
+
+# What kernels can count to.
+COUNTABLE = 2**31 - 1
+
+
+def shown(value) -> str:
+    """What somebody gave, on one line and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_whole(number, name: str, least: int = 1, most: int = COUNTABLE) -> int:
+    """A whole number within its limits."""
+    is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not is_whole or not least <= number <= most:
+        limit = f"at most {most}" if is_whole and number > most else f"at least {least}"
+        raise PullbackError(f"{name} must be a whole number of {limit}, not {shown(number)}")
+    return int(number)
+
+
+def check_number(number, name: str, *, above: float | None = 0.0, least: float | None = None) -> float:
+    """A finite number, above a limit or at least as large; any if both are None."""
+    number = number[()] if isinstance(number, np.ndarray) and number.ndim == 0 else number  # as np.load gives them
+    is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool | np.complexfloating)
+    try:
+        value = float(number) if is_number else math.nan
+    except OverflowError:
+        value = math.inf
+    if least is not None:
+        limit, fits = f" of at least {least:g}", value >= least
+    else:
+        limit, fits = "" if above is None else f" above {above:g}", above is None or value > above
+    if not math.isfinite(value) or not fits:
+        raise PullbackError(f"{name} must be a number{limit}, not {shown(number)}")
+    return value
+
+
+def check_kind(thing, kind: type, name: str, example: str = "") -> None:
+    """That something is what it should be; ``example`` says how to come by one."""
+    if not isinstance(thing, kind):
+        such = f", such as {example}" if example else ""
+        raise PullbackError(f"{name} must be a {kind.__name__}{such}, not {type(thing).__name__}")
+
+
+def check_path(path, name: str = "path") -> Path:
+    """Where a file is, or will be."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise PullbackError(f"{name} must be a path, not {shown(path)}")
+    return Path(path)
+
+
+def check_seed(seed) -> int:
+    """A seed for any source of random numbers, NumPy's or torch's."""
+    return check_whole(seed, "seed", 0, 2**63 - 1)
