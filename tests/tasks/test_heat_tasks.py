@@ -8,10 +8,11 @@ import pytest
 import pullback as pb
 from pullback import thermal
 from pullback.cli import main
-from pullback.tasks import TASKS, Loss, Network, Schedule, Task, pareto
+from pullback.plan import CONVERGED
+from pullback.tasks import TASKS, Loss, Network, Schedule, Task, pareto, solve
 from pullback.tasks.heat_treatment import BAND, WANTED
 from pullback.tasks.laser_history import hidden_power
-from pullback.tasks.melt_pool import Columns, plate
+from pullback.tasks.melt_pool import FLAT, Columns, plate
 from pullback.tasks.pareto import undominated
 from pullback.view import load_motion
 
@@ -105,6 +106,21 @@ def test_the_depth_is_continuous_where_the_surface_just_melts(columns):
         columns.pool(np.full((1, 1, len(T)), 1600.0), place, still)
 
 
+@pytest.mark.parametrize(("surface", "below"), [(300.0, 300.0), (900.0, 1100.0), (1400.0, 1370.0), (1400.0, 1200.0)])
+def test_a_cold_plate_has_a_depth_with_a_slope(columns, surface, below):
+    """Flat, colder on top than below, and falling by less and by more than what counts as flat."""
+    nodes = plate().mesh.nodes
+    T = np.where(nodes[:, 2] > -1e-9, surface, below)
+    place, still = np.array([[[4.1e-3, 2.2e-3, 0.0]]]), np.zeros((1, 1, 3))
+    pool = columns.pool(T[None, None], place, still)
+    assert pool.depth[0, 0] == pytest.approx(-0.2e-3 * (1500 - surface) / max(surface - below, FLAT))
+    slopes = np.zeros(len(T))
+    np.add.at(slopes, pool.nodes[0, 0], pool.slopes[0, 0])
+    way = np.random.default_rng(2).standard_normal(len(T))
+    up, down = (columns.pool((T + e * way)[None, None], place, still).depth for e in (1e-3, -1e-3))
+    assert (up - down)[0, 0] / 2e-3 == pytest.approx(slopes @ way, rel=1e-6) and abs(slopes @ way) > 1e-9
+
+
 # --- several objectives -----------------------------------------------------------------------------------------------
 
 
@@ -163,6 +179,58 @@ def test_time_in_the_band_is_that_of_a_clock():
         assert told == pytest.approx(counted, abs=0.35), "the edges are smeared out"
         worst = max(worst, abs(told / WANTED - 1))
     assert of.figure(run)[0] == pytest.approx(100 * worst, abs=0.6)
+
+
+@pytest.fixture(scope="module")
+def material():
+    return TASKS["identify-material"](seed=3)
+
+
+def test_residuals_of_heat_go_both_ways(material):
+    """The gradient of the pullback is that of the Jacobian, which is made by differences; of every variable."""
+    x = np.random.default_rng(0).uniform(-0.1, 0.1, (1, 4))
+    pulled, squared = material(x, True), material(x, True, True)
+    np.testing.assert_allclose(squared.gradients, pulled.gradients, rtol=1e-5)
+    np.testing.assert_array_equal(squared.losses, pulled.losses)
+    up, down = (material.loss(material.run(x + sign * 1e-4 * np.eye(4))).values for sign in (1, -1))
+    jacobian = ((up - down) / 2e-4).transpose(1, 0, 2).reshape(4, -1)
+    np.testing.assert_allclose(squared.curvatures[0], jacobian @ jacobian.T, rtol=1e-5)
+    assert np.abs(pulled.gradients).min() > 1
+
+
+def test_what_is_not_there_yet_is_no_residual(material):
+    found = material.loss(material.run(material.begin()[0]))
+    assert 0.8 * found.values.size < found.count == np.count_nonzero(found.values) < found.values.size
+
+
+def test_a_material_is_found_within_its_intervals(material):
+    found = solve(material, target=None)[-1]
+    known = material.estimate(found.x)
+    assert found.stopped == CONVERGED and found.figures[found.best] < 1
+    assert known.noise == pytest.approx(1, abs=0.05), "in units of that of the thermometers"
+    assert known.covers_all(material.truth) and not known.undetermined
+    assert np.all(known.high / known.low < 1.02)
+    assert not known.covers_all(1.05 * material.truth)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TASKS["laser-history"](seed=-1), "seed must be"),
+        (lambda: TASKS["laser-history"](steps=1.5), "steps must be"),
+        (lambda: TASKS["identify-material"](seed=0.5), "seed must be"),
+        (lambda: TASKS["melt-pool"](by=["power"]), "by must be one of"),
+        (lambda: Network(9, (1.0, 1.0), 0, 1.0, seed=-1), "seed must be"),
+        (lambda: Network(9, (1.0, 1.0), 2, 1.0), "column of a Network"),
+        (lambda: Schedule(9.5, (1.0, 1.0), (0,), 3), "steps of a Schedule"),
+        (lambda: pareto(None, [1, 2]), "by name"),
+        (lambda: pareto(None, {"a": 1, "b": 2}, divisions=0), "divisions"),
+    ],
+)
+def test_slips_are_one_line(make, message):
+    with pytest.raises(pb.PullbackError, match=message) as slip:
+        make()
+    assert "\n" not in str(slip.value)
 
 
 def test_another_seed_is_another_curve():
