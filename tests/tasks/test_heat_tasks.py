@@ -124,17 +124,18 @@ def test_a_cold_plate_has_a_depth_with_a_slope(columns, surface, below):
 # --- several objectives -----------------------------------------------------------------------------------------------
 
 
-def test_a_front_of_two_objectives_with_a_known_one():
-    """Two controls' squares from two goals: what is best for any weights lies on the straight line between them."""
+def two_goals(more: float = 0.0, **options):
+    """The front of two objectives: squares of the distance of a control from two goals, the first and so much more."""
     heat = small_heat()
     goals = np.array([80.0, 120.0])
     find = Schedule(6, (100.0, 1.0, 1e-3), (0,), 2, scale=10.0)
 
-    def towards(goal: float):
+    def towards(goal: float, more: float = 0.0):
         def loss(run) -> Loss:
             bar = np.zeros(run.controls.shape)
             bar[..., 0] = 2 * (run.controls[..., 0] - goal) / 6
-            return Loss(((run.controls[..., 0] - goal) ** 2).mean(axis=0), {"T_bar": np.zeros(run.T.shape)}, bar)
+            value = ((run.controls[..., 0] - goal) ** 2).mean(axis=0) + more
+            return Loss(value, {"T_bar": np.zeros(run.T.shape)}, bar)
 
         return loss
 
@@ -142,11 +143,25 @@ def test_a_front_of_two_objectives_with_a_known_one():
         name="two", about="", system=heat, start=heat.state(), find=find, loss=towards(80.0),
         figure=lambda run: np.ones(run.system.worlds), target=0.0,
     )  # fmt: skip
-    front = pareto(of, {"low": towards(goals[0]), "high": towards(goals[1])}, divisions=4, iterations=25)
+    objectives = {"low": towards(goals[0], more), "high": towards(goals[1])}
+    return pareto(of, objectives, divisions=4, iterations=25, **options), goals
+
+
+def test_a_front_of_two_objectives_with_a_known_one():
+    """What is best for any weights lies on the straight line between the goals."""
+    front, goals = two_goals()
     assert front.best.all() and len(front.best) == 5
     wanted = front.weights @ goals
     np.testing.assert_allclose(10 * front.x, np.repeat(wanted[:, None], 2, axis=1), rtol=1e-5)
     np.testing.assert_allclose(front.values, (wanted[:, None] - goals) ** 2, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(front.units, np.ptp(front.values, axis=0), rtol=1e-3)
+
+
+def test_a_front_is_weighed_by_its_extent():
+    """An objective that has a large part which cannot be changed is not neglected."""
+    once, (later, goals) = two_goals(1000.0, rounds=1)[0], two_goals(1000.0)
+    assert 10 * once.x[2].mean() == pytest.approx(80 + 40 * 1400 / 1800, rel=1e-3)
+    assert 10 * later.x[2].mean() == pytest.approx(goals.mean(), abs=2)
 
 
 def test_what_is_surpassed_is_not_on_the_front():
