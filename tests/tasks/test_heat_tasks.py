@@ -9,11 +9,12 @@ import pullback as pb
 from pullback import thermal
 from pullback.cli import main
 from pullback.plan import CONVERGED
-from pullback.tasks import TASKS, Loss, Network, Schedule, Task, pareto, solve
+from pullback.tasks import TASKS, Loss, Network, Schedule, Task, Timing, always_on, pareto, pauses, solve
 from pullback.tasks.heat_treatment import BAND, WANTED
 from pullback.tasks.laser_history import hidden_power
 from pullback.tasks.melt_pool import FLAT, Columns, plate
 from pullback.tasks.pareto import undominated
+from pullback.tasks.timing import crossing
 from pullback.view import load_motion
 
 
@@ -264,3 +265,82 @@ def test_optimize_writes_a_part_that_can_be_looked_at(tmp_path, capsys):
     drawing = load_motion(tmp_path / "out")
     assert drawing.paint_unit == "K" and drawing.paint.max() == 255
     assert (tmp_path / "out" / "replay.html").stat().st_size > 1e5
+
+
+# --- timing -----------------------------------------------------------------------------------------------------------
+
+
+def a_line_a_pause_a_line(**changes) -> Timing:
+    path = thermal.Toolpath(
+        [0, 0.2, 0.5, 0.6, 0.8],
+        [(0, 1.5e-3, 2e-3), (2e-3, 1.5e-3, 2e-3), (2e-3, 1.5e-3, 2e-3), (2e-3, 1.5e-3, 2e-3), (4e-3, 1.5e-3, 2e-3)],
+        [1, 0, 0, 1, 0],
+    )
+    given = {"pieces": (0, 1), "power": 100.0, "radius": 1e-3, "low": 0.05, "high": 0.5, "start": 0.2, "ramp": 0.03}
+    return Timing(**{"steps": 140, "dt": 0.01, "toolpath": path} | given | changes)
+
+
+def test_a_clock_with_pauses():
+    """Time on the path and energy are those of the durations, whatever the steps are."""
+    heat, find = small_heat(), a_line_a_pause_a_line()
+    controls, _ = find.decode(heat, np.array([[0.15, 0.337]]))
+    s = 0.01 * np.concatenate([[0], np.cumsum(controls[:, 0, 1])])
+    times = 0.01 * np.arange(141)
+    begins = [0, 0.15, 0.487, 0.587, 0.787]
+    inside = times < begins[-1]
+    np.testing.assert_allclose(s[inside], np.interp(times[inside], begins, find.toolpath.times), atol=1e-12)
+    np.testing.assert_allclose(s[~inside], 0.8 + times[~inside] - begins[-1], atol=1e-12)
+    assert 0.01 * controls[:, 0, 0].sum() == pytest.approx(100 * (0.15 - 0.03 / 8 + 0.2)), (
+        "half a ramp before the start"
+    )
+    at = crossing(s[:, None], 0.5, 0.01)
+    assert 0.01 * (at.row[0] + at.share[0]) == pytest.approx(0.487)
+    assert pauses(find.toolpath) == (1, 2)
+
+
+@pytest.mark.parametrize("offset", [-2e-3, -1e-5, 1e-5, 2e-3], ids=["before", "just before", "just after", "after"])
+def test_durations_have_slopes_on_both_sides_of_a_step(offset):
+    """A pause that ends at a step, exactly but for the offset; of what a part feels of it, in float64."""
+    mesh = thermal.block((4e-3, 3e-3, 2e-3), (4, 3, 2))
+    find = a_line_a_pause_a_line()
+    heat = thermal.Heat(mesh, thermal.steel_316l(), always_on(find.toolpath), dt=0.01, spot_radius=1e-3)
+    weights = np.random.default_rng(0).standard_normal((1, heat.n))
+
+    def loss(run) -> Loss:
+        T = run.T[60]
+        T_bar = np.zeros(run.T.shape)
+        T_bar[60] = weights
+        return Loss((weights * T).sum(axis=1), {"T_bar": T_bar})
+
+    of = Task(
+        name="timing", about="", system=heat, start=heat.state(), find=find, loss=loss,
+        figure=lambda run: np.ones(run.system.worlds), target=0.0,
+    )  # fmt: skip
+    x = np.array([0.153, 0.247 + offset])
+    slopes = of(x[None], True).gradients[0]
+    for step in (1e-6, 3e-6):
+        beside = np.concatenate([x + step * np.eye(2), x - step * np.eye(2)])
+        up, down = of(beside, False).losses.reshape(2, 2)
+        np.testing.assert_allclose(slopes, (up - down) / (2 * step), rtol=1e-5)
+    assert np.abs(slopes).min() > 1
+
+
+def test_pauses_that_find_their_limit():
+    """The slopes of the task, over less than a step and over several."""
+    of = TASKS["dwell"]()
+    x = np.array([1.4131, 2.8217, 4.9342, 9.1273])
+    slopes = of(x[None], True).gradients[0]
+    for step, tolerance in ((1e-5, 1e-7), (0.04, 3e-3)):
+        up, down = of(np.concatenate([x + step * np.eye(4), x - step * np.eye(4)]), False).losses.reshape(2, 4)
+        np.testing.assert_allclose(slopes, (up - down) / (2 * step), atol=tolerance)
+    assert slopes.min() > 4e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"pieces": (1, 0)}, "must rise"), ({"pieces": (4,)}, "0 to 3"), ({"low": 0.0}, "0 < low"), ({"ramp": 0}, "ramp"),
+     ({"high": 9.0}, "more steps")],
+)  # fmt: skip
+def test_timings_that_cannot_be(change, message):
+    with pytest.raises(pb.PullbackError, match=message):
+        a_line_a_pause_a_line(**change)
