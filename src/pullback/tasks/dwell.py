@@ -19,7 +19,8 @@ HEIGHT, LAYERS = 3, 5  # of the wall [cells]; how many thin ones are laid on its
 POWER, CONVECTION = 100.0, 50.0  # [W], [W/m²/K]
 LIMIT, SLACK = 520.0, 0.5  # of the interpass temperature, and by how much it may be passed [K]
 SHORTEST, LONGEST, SETTLE = 0.1, 10.0, 0.08  # pauses [s]; and after each, before the laser is on
-START = 2.0  # of the first guess [s]: too short everywhere, so that every pause finds its own limit
+# Of the first guess: too short everywhere, so that every pause finds its own limit; and not at a kink. [s]
+START = 2.003
 DT, RAMP = 0.01, 0.1  # [s]; of the power, when it is switched on or off [s]
 # The price of a kelvin above the limit, as a share of the longest time of printing [1/K]; and the range of temperatures
 # in which it sets in [K]. A limit that is a wall would be found by a gradient only when it is behind.
