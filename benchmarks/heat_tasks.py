@@ -6,6 +6,7 @@
 - ``identify-material``: four factors of a material from top temperatures with noise of 2 K; every seed is another
   material and other noise.
 - ``melt-pool``: the depth of the pool through the turns of a path, against constant power.
+- ``dwell``: the time of printing with a limit of the temperature between layers, against equal pauses.
 
 Run: python benchmarks/heat_tasks.py [--json FILE] [--quick]
 """
@@ -54,11 +55,17 @@ def treatment_figures() -> Iterator[Figure]:
 
 
 def material_figures(seeds: Iterable[int]) -> Iterator[Figure]:
-    results = [solved(TASKS["identify-material"](seed=seed), seed) for seed in seeds]
+    tasks = [TASKS["identify-material"](seed=seed) for seed in seeds]
+    results = [solved(task, seed) for task, seed in zip(tasks, seeds, strict=True)]
     worst = np.array([found.figures[found.best] for found in results])
     share, count = np.mean(worst <= 3), len(worst)
     note = f"noise 2 K; {np.sum(worst <= 3)} of {count}; worst {worst.max():.2f} %, median {np.median(worst):.2f} %"
     yield Figure("identify-material: seeds with all four within 3 %", share, "share", ">= 1", note=note)
+    known = [task.estimate(found.x) for task, found in zip(tasks, results, strict=True)]
+    inside = np.array([one.covers(task.truth) for one, task in zip(known, tasks, strict=True)])
+    jointly = np.mean([one.covers_all(task.truth) for one, task in zip(known, tasks, strict=True)])
+    note = f"{inside.sum()} of {inside.size} in intervals of their own"
+    yield Figure("identify-material: seeds with all true values in joint 95 % intervals", jointly, "share", note=note)
     seconds = np.median([found.seconds for found in results])
     yield Figure("identify-material: time, median", seconds, "s", note=f"{results[0].iterations} iterations each")
 
@@ -69,9 +76,17 @@ def pool_figures() -> Iterator[Figure]:
     yield Figure("melt-pool: variance of the depth", ratio, "ratio", "<= 0.1", peer="constant power", note=spent(found))
 
 
+def dwell_figures() -> Iterator[Figure]:
+    found = solved(TASKS["dwell"]())
+    yield Figure(
+        "dwell: time of printing", found.figures[found.best], "ratio", "<= 0.8", peer="equal pauses", note=spent(found)
+    )
+
+
 def figures(quick: bool) -> Iterator[Figure]:
     yield from treatment_figures()
     yield from pool_figures()
+    yield from dwell_figures()
     yield from material_figures(list(SEEDS)[: 2 if quick else None])
     yield from history_figures(1000 if quick else LONG)
 

@@ -8,11 +8,13 @@ import pytest
 import pullback as pb
 from pullback import thermal
 from pullback.cli import main
-from pullback.tasks import TASKS, Loss, Network, Schedule, Task, pareto
+from pullback.plan import CONVERGED
+from pullback.tasks import TASKS, Loss, Network, Schedule, Task, Timing, always_on, pareto, pauses, solve
 from pullback.tasks.heat_treatment import BAND, WANTED
 from pullback.tasks.laser_history import hidden_power
-from pullback.tasks.melt_pool import Columns, plate
+from pullback.tasks.melt_pool import FLAT, Columns, plate
 from pullback.tasks.pareto import undominated
+from pullback.tasks.timing import crossing
 from pullback.view import load_motion
 
 
@@ -105,20 +107,36 @@ def test_the_depth_is_continuous_where_the_surface_just_melts(columns):
         columns.pool(np.full((1, 1, len(T)), 1600.0), place, still)
 
 
+@pytest.mark.parametrize(("surface", "below"), [(300.0, 300.0), (900.0, 1100.0), (1400.0, 1370.0), (1400.0, 1200.0)])
+def test_a_cold_plate_has_a_depth_with_a_slope(columns, surface, below):
+    """Flat, colder on top than below, and falling by less and by more than what counts as flat."""
+    nodes = plate().mesh.nodes
+    T = np.where(nodes[:, 2] > -1e-9, surface, below)
+    place, still = np.array([[[4.1e-3, 2.2e-3, 0.0]]]), np.zeros((1, 1, 3))
+    pool = columns.pool(T[None, None], place, still)
+    assert pool.depth[0, 0] == pytest.approx(-0.2e-3 * (1500 - surface) / max(surface - below, FLAT))
+    slopes = np.zeros(len(T))
+    np.add.at(slopes, pool.nodes[0, 0], pool.slopes[0, 0])
+    way = np.random.default_rng(2).standard_normal(len(T))
+    up, down = (columns.pool((T + e * way)[None, None], place, still).depth for e in (1e-3, -1e-3))
+    assert (up - down)[0, 0] / 2e-3 == pytest.approx(slopes @ way, rel=1e-6) and abs(slopes @ way) > 1e-9
+
+
 # --- several objectives -----------------------------------------------------------------------------------------------
 
 
-def test_a_front_of_two_objectives_with_a_known_one():
-    """Two controls' squares from two goals: what is best for any weights lies on the straight line between them."""
+def two_goals(more: float = 0.0, **options):
+    """The front of two objectives: squares of the distance of a control from two goals, the first and so much more."""
     heat = small_heat()
     goals = np.array([80.0, 120.0])
     find = Schedule(6, (100.0, 1.0, 1e-3), (0,), 2, scale=10.0)
 
-    def towards(goal: float):
+    def towards(goal: float, more: float = 0.0):
         def loss(run) -> Loss:
             bar = np.zeros(run.controls.shape)
             bar[..., 0] = 2 * (run.controls[..., 0] - goal) / 6
-            return Loss(((run.controls[..., 0] - goal) ** 2).mean(axis=0), {"T_bar": np.zeros(run.T.shape)}, bar)
+            value = ((run.controls[..., 0] - goal) ** 2).mean(axis=0) + more
+            return Loss(value, {"T_bar": np.zeros(run.T.shape)}, bar)
 
         return loss
 
@@ -126,11 +144,25 @@ def test_a_front_of_two_objectives_with_a_known_one():
         name="two", about="", system=heat, start=heat.state(), find=find, loss=towards(80.0),
         figure=lambda run: np.ones(run.system.worlds), target=0.0,
     )  # fmt: skip
-    front = pareto(of, {"low": towards(goals[0]), "high": towards(goals[1])}, divisions=4, iterations=25)
+    objectives = {"low": towards(goals[0], more), "high": towards(goals[1])}
+    return pareto(of, objectives, divisions=4, iterations=25, **options), goals
+
+
+def test_a_front_of_two_objectives_with_a_known_one():
+    """What is best for any weights lies on the straight line between the goals."""
+    front, goals = two_goals()
     assert front.best.all() and len(front.best) == 5
     wanted = front.weights @ goals
     np.testing.assert_allclose(10 * front.x, np.repeat(wanted[:, None], 2, axis=1), rtol=1e-5)
     np.testing.assert_allclose(front.values, (wanted[:, None] - goals) ** 2, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(front.units, np.ptp(front.values, axis=0), rtol=1e-3)
+
+
+def test_a_front_is_weighed_by_its_extent():
+    """An objective that has a large part which cannot be changed is not neglected."""
+    once, (later, goals) = two_goals(1000.0, rounds=1)[0], two_goals(1000.0)
+    assert 10 * once.x[2].mean() == pytest.approx(80 + 40 * 1400 / 1800, rel=1e-3)
+    assert 10 * later.x[2].mean() == pytest.approx(goals.mean(), abs=2)
 
 
 def test_what_is_surpassed_is_not_on_the_front():
@@ -165,6 +197,58 @@ def test_time_in_the_band_is_that_of_a_clock():
     assert of.figure(run)[0] == pytest.approx(100 * worst, abs=0.6)
 
 
+@pytest.fixture(scope="module")
+def material():
+    return TASKS["identify-material"](seed=3)
+
+
+def test_residuals_of_heat_go_both_ways(material):
+    """The gradient of the pullback is that of the Jacobian, which is made by differences; of every variable."""
+    x = np.random.default_rng(0).uniform(-0.1, 0.1, (1, 4))
+    pulled, squared = material(x, True), material(x, True, True)
+    np.testing.assert_allclose(squared.gradients, pulled.gradients, rtol=1e-5)
+    np.testing.assert_array_equal(squared.losses, pulled.losses)
+    up, down = (material.loss(material.run(x + sign * 1e-4 * np.eye(4))).values for sign in (1, -1))
+    jacobian = ((up - down) / 2e-4).transpose(1, 0, 2).reshape(4, -1)
+    np.testing.assert_allclose(squared.curvatures[0], jacobian @ jacobian.T, rtol=1e-5)
+    assert np.abs(pulled.gradients).min() > 1
+
+
+def test_what_is_not_there_yet_is_no_residual(material):
+    found = material.loss(material.run(material.begin()[0]))
+    assert 0.8 * found.values.size < found.count == np.count_nonzero(found.values) < found.values.size
+
+
+def test_a_material_is_found_within_its_intervals(material):
+    found = solve(material, target=None)[-1]
+    known = material.estimate(found.x)
+    assert found.stopped == CONVERGED and found.figures[found.best] < 1
+    assert known.noise == pytest.approx(1, abs=0.05), "in units of that of the thermometers"
+    assert known.covers_all(material.truth) and not known.undetermined
+    assert np.all(known.high / known.low < 1.02)
+    assert not known.covers_all(1.05 * material.truth)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TASKS["laser-history"](seed=-1), "seed must be"),
+        (lambda: TASKS["laser-history"](steps=1.5), "steps must be"),
+        (lambda: TASKS["identify-material"](seed=0.5), "seed must be"),
+        (lambda: TASKS["melt-pool"](by=["power"]), "by must be one of"),
+        (lambda: Network(9, (1.0, 1.0), 0, 1.0, seed=-1), "seed must be"),
+        (lambda: Network(9, (1.0, 1.0), 2, 1.0), "column of a Network"),
+        (lambda: Schedule(9.5, (1.0, 1.0), (0,), 3), "steps of a Schedule"),
+        (lambda: pareto(None, [1, 2]), "by name"),
+        (lambda: pareto(None, {"a": 1, "b": 2}, divisions=0), "divisions"),
+    ],
+)
+def test_slips_are_one_line(make, message):
+    with pytest.raises(pb.PullbackError, match=message) as slip:
+        make()
+    assert "\n" not in str(slip.value)
+
+
 def test_another_seed_is_another_curve():
     assert np.ptp(hidden_power(500, 3)) > 50
     np.testing.assert_array_equal(hidden_power(500, 3), hidden_power(500, 3))
@@ -181,3 +265,82 @@ def test_optimize_writes_a_part_that_can_be_looked_at(tmp_path, capsys):
     drawing = load_motion(tmp_path / "out")
     assert drawing.paint_unit == "K" and drawing.paint.max() == 255
     assert (tmp_path / "out" / "replay.html").stat().st_size > 1e5
+
+
+# --- timing -----------------------------------------------------------------------------------------------------------
+
+
+def a_line_a_pause_a_line(**changes) -> Timing:
+    path = thermal.Toolpath(
+        [0, 0.2, 0.5, 0.6, 0.8],
+        [(0, 1.5e-3, 2e-3), (2e-3, 1.5e-3, 2e-3), (2e-3, 1.5e-3, 2e-3), (2e-3, 1.5e-3, 2e-3), (4e-3, 1.5e-3, 2e-3)],
+        [1, 0, 0, 1, 0],
+    )
+    given = {"pieces": (0, 1), "power": 100.0, "radius": 1e-3, "low": 0.05, "high": 0.5, "start": 0.2, "ramp": 0.03}
+    return Timing(**{"steps": 140, "dt": 0.01, "toolpath": path} | given | changes)
+
+
+def test_a_clock_with_pauses():
+    """Time on the path and energy are those of the durations, whatever the steps are."""
+    heat, find = small_heat(), a_line_a_pause_a_line()
+    controls, _ = find.decode(heat, np.array([[0.15, 0.337]]))
+    s = 0.01 * np.concatenate([[0], np.cumsum(controls[:, 0, 1])])
+    times = 0.01 * np.arange(141)
+    begins = [0, 0.15, 0.487, 0.587, 0.787]
+    inside = times < begins[-1]
+    np.testing.assert_allclose(s[inside], np.interp(times[inside], begins, find.toolpath.times), atol=1e-12)
+    np.testing.assert_allclose(s[~inside], 0.8 + times[~inside] - begins[-1], atol=1e-12)
+    assert 0.01 * controls[:, 0, 0].sum() == pytest.approx(100 * (0.15 - 0.03 / 8 + 0.2)), (
+        "half a ramp before the start"
+    )
+    at = crossing(s[:, None], 0.5, 0.01)
+    assert 0.01 * (at.row[0] + at.share[0]) == pytest.approx(0.487)
+    assert pauses(find.toolpath) == (1, 2)
+
+
+@pytest.mark.parametrize("offset", [-2e-3, -1e-5, 1e-5, 2e-3], ids=["before", "just before", "just after", "after"])
+def test_durations_have_slopes_on_both_sides_of_a_step(offset):
+    """A pause that ends at a step, exactly but for the offset; of what a part feels of it, in float64."""
+    mesh = thermal.block((4e-3, 3e-3, 2e-3), (4, 3, 2))
+    find = a_line_a_pause_a_line()
+    heat = thermal.Heat(mesh, thermal.steel_316l(), always_on(find.toolpath), dt=0.01, spot_radius=1e-3)
+    weights = np.random.default_rng(0).standard_normal((1, heat.n))
+
+    def loss(run) -> Loss:
+        T = run.T[60]
+        T_bar = np.zeros(run.T.shape)
+        T_bar[60] = weights
+        return Loss((weights * T).sum(axis=1), {"T_bar": T_bar})
+
+    of = Task(
+        name="timing", about="", system=heat, start=heat.state(), find=find, loss=loss,
+        figure=lambda run: np.ones(run.system.worlds), target=0.0,
+    )  # fmt: skip
+    x = np.array([0.153, 0.247 + offset])
+    slopes = of(x[None], True).gradients[0]
+    for step in (1e-6, 3e-6):
+        beside = np.concatenate([x + step * np.eye(2), x - step * np.eye(2)])
+        up, down = of(beside, False).losses.reshape(2, 2)
+        np.testing.assert_allclose(slopes, (up - down) / (2 * step), rtol=1e-5)
+    assert np.abs(slopes).min() > 1
+
+
+def test_pauses_that_find_their_limit():
+    """The slopes of the task, over less than a step and over several."""
+    of = TASKS["dwell"]()
+    x = np.array([1.4131, 2.8217, 4.9342, 9.1273])
+    slopes = of(x[None], True).gradients[0]
+    for step, tolerance in ((1e-5, 1e-7), (0.04, 3e-3)):
+        up, down = of(np.concatenate([x + step * np.eye(4), x - step * np.eye(4)]), False).losses.reshape(2, 4)
+        np.testing.assert_allclose(slopes, (up - down) / (2 * step), atol=tolerance)
+    assert slopes.min() > 4e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"pieces": (1, 0)}, "must rise"), ({"pieces": (4,)}, "0 to 3"), ({"low": 0.0}, "0 < low"), ({"ramp": 0}, "ramp"),
+     ({"high": 9.0}, "more steps")],
+)  # fmt: skip
+def test_timings_that_cannot_be(change, message):
+    with pytest.raises(pb.PullbackError, match=message):
+        a_line_a_pause_a_line(**change)

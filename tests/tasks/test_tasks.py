@@ -135,10 +135,11 @@ STEPS = {
     "grasp": 15,
     "identify": 10,
     "laser-history": 120,
-    "heat-treatment": 30,
-    "identify-material": 25,
+    "heat-treatment": 45,
+    "identify-material": 10,
     "melt-pool": 20,
     "melt-pool-timing": 40,
+    "dwell": 20,
 }  # iterations at most, easier tasks included
 
 

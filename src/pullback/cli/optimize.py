@@ -115,7 +115,7 @@ def run(args) -> int:
     }
     loss = task.loss(run)
     # what is left of the residuals tells of noise only where there are more of them than variables
-    told = isinstance(loss, Residuals) and loss.values.size > len(found.x)
+    told = isinstance(loss, Residuals) and loss.count > len(found.x)
     known = task.estimate(found.x) if told else None
     if known is None and task.truth is not None:
         pairs = zip(task.find.natural(task.system, found.x), task.truth, strict=True)

@@ -98,6 +98,9 @@ class System(ABC):
     dtype: str
     device: str
     state_type: type = State
+    # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
+    # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
+    has_jacobians = False
 
     @property
     def state_sizes(self) -> tuple[int, ...]:

@@ -50,6 +50,8 @@ class Articulated(System):
     threads:  CPU threads the worlds are spread over; as many as there are cores if None
     """
 
+    has_jacobians = True
+
     def __init__(
         self,
         model: Model,

@@ -1,6 +1,7 @@
 """Named problems, and the means to write one's own."""
 
 from pullback.tasks import (
+    dwell,
     footsteps,
     golf,
     grasp,
@@ -22,6 +23,7 @@ from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.schedules import Network, Schedule
 from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, Parameters
 
@@ -38,6 +40,7 @@ TASKS = {
     "identify-material": identify_material.identify_material,
     "melt-pool": melt_pool.melt_pool,
     "melt-pool-timing": melt_pool.melt_pool_timing,
+    "dwell": dwell.dwell,
     "footsteps": footsteps.footsteps,
     "multicontact": multicontact.multicontact,
     "locomanip": locomanip.locomanip,
@@ -59,7 +62,10 @@ __all__ = [
     "Residuals",
     "Schedule",
     "Task",
+    "Timing",
     "Tracking",
+    "always_on",
     "pareto",
+    "pauses",
     "solve",
 ]

@@ -63,7 +63,7 @@ def heat_treatment(device: str = "cpu", seed: int = 0) -> Task:
         find=Schedule(STEPS, (START, 1.0, RADIUS), (0,), KNOTS, scale=POWER / 10, low=0.0, high=2 * POWER),
         loss=loss,
         figure=worst,
-        target=5.0,
+        target=1.0,
         unit="% of the wanted time, at worst",
         method=LBFGS(first=0.5),
         iterations=100,

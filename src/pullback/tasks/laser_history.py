@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 
 from pullback import thermal
-from pullback.core.arrays import to_numpy
-from pullback.core.errors import PullbackError
+from pullback.core.arrays import check_seed, check_whole, to_numpy
 from pullback.plan import Adam
 from pullback.rollout import Run, rollout
 from pullback.tasks.schedules import Network
@@ -46,7 +45,7 @@ def wall(dtype: str = "float64", device: str = "cpu", steps: int = STEPS, layers
 
 def hidden_power(steps: int, seed: int) -> np.ndarray:
     """A random smooth curve (steps,) [W]: a few half waves of random strength and phase."""
-    random, share = np.random.default_rng(seed), np.linspace(0, 1, steps)
+    random, share = np.random.default_rng(check_seed(seed)), np.linspace(0, 1, steps)
     curve = sum(
         random.standard_normal() / k * np.sin(np.pi * k * share + random.uniform(0, 2 * np.pi))
         for k in range(1, HARMONICS + 1)
@@ -55,8 +54,7 @@ def hidden_power(steps: int, seed: int) -> np.ndarray:
 
 
 def laser_history(device: str = "cpu", seed: int = 0, steps: int = STEPS, dtype: str = "float64") -> Task:
-    if steps < 2:
-        raise PullbackError(f"steps must be at least 2, not {steps!r}")
+    steps = check_whole(steps, "steps", 2)
     heat = wall(dtype, device, steps)
     times = heat.toolpath.times[0] + heat.dt * np.arange(steps)
     on = heat.toolpath.at(times)[1] > 0

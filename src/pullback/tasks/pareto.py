@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pullback.core.arrays import check_whole
 from pullback.core.errors import PullbackError
 from pullback.plan import minimise
 from pullback.rollout import Run
@@ -21,7 +22,8 @@ class Front(NamedTuple):
     weights:  (m, k) that were asked for; each row adds up to one
     x:        (m, n) the variables
     values:   (m, k) of the objectives there
-    first:    (k,) of the objectives at the first guess, in units of which they are weighed
+    first:    (k,) of the objectives at the first guess
+    units:    (k,) in which they were weighed
     best:     (m,) bool: no other row is as good in all objectives and better in one
     """
 
@@ -30,6 +32,7 @@ class Front(NamedTuple):
     x: np.ndarray
     values: np.ndarray
     first: np.ndarray
+    units: np.ndarray
     best: np.ndarray
 
 
@@ -39,6 +42,7 @@ def pareto(
     *,
     divisions: int = 6,
     iterations: int = 30,
+    rounds: int = 3,
     seed: int = 0,
     watch: Callable[[int, int], None] | None = None,
 ) -> Front:
@@ -48,14 +52,20 @@ def pareto(
     objectives:  by name, a :class:`Loss` of a run each; every one must be above zero at the first guess
     divisions:   weights are all multiples of one over this that add up to one; a tenth of that instead of zero, since
                  what has no weight at all may become arbitrarily bad
-    iterations:  for each of them
+    iterations:  for each of them, in each round
+    rounds:      how often they are gone through. Each begins at the best for its weights of all that was found so far,
+                 whatever that was looked for, so that one that got stuck is helped by its neighbours. Objectives are
+                 weighed in units of what they are at the first guess, and after one round of how far apart the
+                 solutions are in each: otherwise all of them may end in one corner of the front
     watch:       called after each with how many are done, and how many there will be
 
-    Each begins at the nearest of what was found before. Weighted sums find the convex part of a front: where it bends
-    inwards, there may be solutions between two of these that are on no weighted sum's minimum.
+    Weighted sums find the convex part of a front: where it bends inwards, there may be solutions between two of these
+    that are on no weighted sum's minimum.
     """
-    if len(objectives) < 2 or divisions < 1:
-        raise PullbackError("a Pareto front needs two objectives or more, and at least one division")
+    if not isinstance(objectives, Mapping) or len(objectives) < 2:
+        raise PullbackError("a Pareto front needs two objectives or more, by name")
+    check_whole(divisions, "divisions")
+    check_whole(rounds, "rounds")
     names = tuple(objectives)
     x, low, high = task.begin()
     first = _values(task, objectives, x)
@@ -63,16 +73,20 @@ def pareto(
     if np.any(wrong):
         raise PullbackError(f"objective {names[int(np.argmax(wrong))]!r} must be above zero at the first guess")
     weights = _weights(len(names), divisions)
-    found: list[np.ndarray] = []
-    for row in weights:
-        summed = task.but(loss=_sum(objectives, row / first))
-        near = int(np.argmin([np.linalg.norm(row - other) for other in weights[: len(found)]])) if found else None
-        start = x if near is None else found[near]
-        found.append(minimise(summed, start, task.method, iterations=iterations, low=low, high=high, seed=seed).x)
-        if watch is not None:
-            watch(len(found), len(weights))
-    values = np.array([_values(task, objectives, one) for one in found])
-    return Front(names, weights, np.array(found), values, first, undominated(values))
+    found, values, units = np.tile(x, (len(weights), 1)), np.tile(first, (len(weights), 1)), first
+    for number in range(rounds):
+        for row, share in enumerate(weights / units):
+            begin = found[np.argmin(values @ share)]
+            summed = task.but(loss=_sum(objectives, share))
+            found[row] = minimise(summed, begin, task.method, iterations=iterations, low=low, high=high, seed=seed).x
+            values[row] = _values(task, objectives, found[row])
+            if watch is not None:
+                watch(number * len(weights) + row + 1, rounds * len(weights))
+        if number == 0 and rounds > 1:
+            apart = np.ptp(values, axis=0)
+            units = np.where(apart > 0, apart, first)
+    chosen = np.argmin(values @ (weights / units).T, axis=0)
+    return Front(names, weights, found[chosen], values[chosen], first, units, undominated(values[chosen]))
 
 
 def undominated(values: np.ndarray) -> np.ndarray:

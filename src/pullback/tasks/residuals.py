@@ -11,7 +11,7 @@ import numpy as np
 from pullback.core.arrays import checked, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.model import Model
-from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian
+from pullback.model.tangent import difference, difference_jacobian
 from pullback.rollout import Run
 
 
@@ -20,12 +20,20 @@ class Residuals(NamedTuple):
 
     steps:      (rows,) which states
     values:     (rows, worlds, m)
-    jacobians:  (rows, worlds, m, 2nv) by the tangent [dq; dv] of the state
+    jacobians:  (rows, worlds, m, c) by the tangent of the state, [dq; dv] of a robot; a residual that no state moves is
+                none, and is not counted
+    columns:    (c,) which numbers of the tangent these are; None for all of them
     """
 
     steps: np.ndarray
     values: np.ndarray
     jacobians: np.ndarray
+    columns: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are, in all worlds."""
+        return int(np.count_nonzero(np.any(self.jacobians != 0, axis=3)))
 
     def losses(self) -> np.ndarray:
         """Half the sum of squares (worlds,)."""
@@ -33,18 +41,20 @@ class Residuals(NamedTuple):
 
     def bars(self, run: Run) -> dict[str, np.ndarray]:
         """The cotangents of the loss, as ``run.pullback`` takes them."""
-        tangent_bar = np.einsum("twm,twmi->twi", self.values, self.jacobians)
-        nv = run.system.nv
-        q_bar, v_bar = np.zeros(run.q.shape), np.zeros(run.v.shape)
-        q = to_numpy(run.q)[self.steps]
-        q_bar[self.steps] = coordinates_of_tangent(run.system.model, q, tangent_bar[..., :nv])
-        v_bar[self.steps] = tangent_bar[..., nv:]
-        return {"q_bar": q_bar, "v_bar": v_bar}
+        states = type(run.states)(*(to_numpy(field)[self.steps] for field in run.states))
+        columns = slice(None) if self.columns is None else self.columns
+        tangent_bar = np.zeros(run.system.difference(states, states).shape)
+        tangent_bar[..., columns] = np.einsum("twm,twmi->twi", self.values, self.jacobians)
+        bars = {}
+        for name, of_rows in run.system.state_bar(states, tangent_bar)._asdict().items():
+            bars[f"{name}_bar"] = np.zeros(getattr(run, name).shape)
+            bars[f"{name}_bar"][self.steps] = of_rows
+        return bars
 
     def by_variables(self, tangents: np.ndarray) -> np.ndarray:
         """The Jacobian (worlds, rows · m, n) from tangents of all states, which ``run.pushforward`` gives."""
-        blocks = self.jacobians @ tangents[self.steps]
-        return blocks.transpose(1, 0, 2, 3).reshape(blocks.shape[1], -1, blocks.shape[3])
+        columns = slice(None) if self.columns is None else self.columns
+        return by_world(self.jacobians @ tangents[self.steps][:, :, columns])
 
     def each(self) -> Iterator[Residuals]:
         """One residual of all after the other, in the order of ``by_variables``: alone, and of value one.
@@ -109,3 +119,9 @@ def channel_deviations(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray
     """Standard deviations (2nv,) of the coordinates, in the tangent space of the first, and of the velocities."""
     moved = difference(model, q[:1, :1], q)
     return np.concatenate([x.reshape(-1, x.shape[-1]).std(axis=0) for x in (moved, v)])
+
+
+def by_world(x: np.ndarray) -> np.ndarray:
+    """(rows, worlds, m, ...) as (worlds, rows · m, ...)."""
+    x = np.swapaxes(x, 0, 1)
+    return x.reshape(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])

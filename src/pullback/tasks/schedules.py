@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pullback.core.arrays import check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.tasks.variables import Variables
 
@@ -37,7 +38,9 @@ class Schedule(Variables):
     start: np.ndarray | float | None = None
 
     def __post_init__(self):
-        if not 2 <= self.knots <= self.steps:
+        check_whole(self.steps, "steps of a Schedule", 2)
+        check_whole(self.knots, "knots of a Schedule", 2)
+        if self.knots > self.steps:
             raise PullbackError(f"knots of a Schedule must be from 2 to its steps, {self.steps}, not {self.knots!r}")
         if not self.columns or not all(0 <= column < len(self.base) for column in self.columns):
             raise PullbackError(
@@ -95,6 +98,13 @@ class Network(Variables):
     most: float
     width: int = 50
     seed: int = 0
+
+    def __post_init__(self):
+        for name in ("steps", "width"):
+            check_whole(getattr(self, name), f"{name} of a Network")
+        check_seed(self.seed)
+        if not (check_whole(self.column, "column of a Network", 0) < len(self.base)):
+            raise PullbackError(f"column of a Network must be from 0 to {len(self.base) - 1}, not {self.column!r}")
 
     def _shapes(self) -> list[tuple[int, ...]]:
         """Weights and biases, layer by layer."""

@@ -15,7 +15,7 @@ from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate
 from pullback.rollout import Run, rollout
-from pullback.tasks.residuals import Residuals
+from pullback.tasks.residuals import Residuals, by_world
 from pullback.tasks.variables import Variables
 
 
@@ -215,19 +215,38 @@ class Task:
         """Losses (k,), gradients (k, n) and curvatures (k, n, n), all from the Jacobian of the residuals."""
         if not isinstance(residuals, Residuals):
             raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
-        jacobians = self._jacobians(points, run, residuals)
-        values = residuals.values.transpose(1, 0, 2).reshape(len(jacobians), -1)
-        gradients = self._by_point(np.einsum("wm,wmn->wn", values, jacobians)).sum(axis=1)
+        jacobians = self._jacobians(points, run, residuals)  # (k · motions, m, n)
+        gradients = self._by_point(np.einsum("wm,wmn->wn", by_world(residuals.values), jacobians)).sum(axis=1)
         curvatures = self._by_point(jacobians.transpose(0, 2, 1) @ jacobians).sum(axis=1)
         return self._by_point(residuals.losses()).sum(axis=1), gradients, curvatures
 
     def _jacobians(self, points: np.ndarray, run: Run, residuals: Residuals) -> np.ndarray:
-        """Of all residuals by the variables (k · motions, m, n). A push costs as much as 2nv residuals pulled back."""
-        rows, _, size, tangent = residuals.jacobians.shape
-        if rows * size < tangent:
+        """Of the residuals by the variables (k · motions, m, n), in the way that takes the fewest motions."""
+        system, rows = run.system, residuals.values.shape[0] * residuals.values.shape[2]
+        # A push costs as much as a pullback for every number of the tangent; differences take two motions a variable.
+        most = system.difference(run.final, run.final).shape[-1] if system.has_jacobians else points.shape[1]
+        if rows < most:
             pulled = (run.pullback(**one.bars(run), wants_params=self.find.wants_params) for one in residuals.each())
-            return np.stack([self.find.pull(run.system, self._each(points), bars) for bars in pulled], axis=1)
-        return residuals.by_variables(run.pushforward(**self.find.push(run.system, self._each(points))))
+            return np.stack([self.find.pull(system, self._each(points), bars) for bars in pulled], axis=1)
+        if system.has_jacobians:
+            return residuals.by_variables(run.pushforward(**self.find.push(system, self._each(points))))
+        return np.concatenate([self._differences(point) for point in points])
+
+    def _differences(self, x: np.ndarray) -> np.ndarray:
+        """The same at one point, (motions, m, n): central differences of 2n points, whose motions run side by side."""
+        _, low, high = self.begin()
+        move = np.finfo(self.system.dtype).eps ** (1 / 3) * np.maximum(1, np.abs(x))
+        up, down = np.minimum(x + move, high), np.maximum(x - move, low)
+        count = len(x)
+        beside = np.tile(x, (2 * count, 1))
+        beside[np.arange(2 * count), np.tile(np.arange(count), 2)] = np.concatenate([up, down])
+        try:
+            values = by_world(self.loss(self.run(beside)).values)  # (2n · motions, m)
+        except PullbackError as error:
+            raise GradientOverflow(f"there are no differences beside a point: {error}") from None
+        above, below = values.reshape(2, count, self.motions, -1)
+        wide = np.where(up > down, up - down, np.inf)  # a variable that its bounds hold moves nothing
+        return ((above - below) / wide[:, None, None]).transpose(1, 2, 0)
 
     def estimate(self, x: np.ndarray, **options) -> Estimate:
         """How well the variables are known at a minimum x (n,) of a loss that is :class:`Residuals`."""
@@ -235,7 +254,7 @@ class Task:
         found = self(x[None], True, True)
         if not np.isfinite(found.losses[0]):
             raise PullbackError("there is no estimate where the motion cannot be simulated")
-        count = self.loss(self.run(x)).values.size
+        count = self.loss(self.run(x)).count
         labels = self.find.labels(self.system)
         natural = partial(self.find.natural, self.system)
         return estimate(x, found.losses[0], found.curvatures[0], count, labels=labels, natural=natural, **options)
