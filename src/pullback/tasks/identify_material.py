@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 
 from pullback import thermal
-from pullback.core.arrays import check_seed, to_numpy
+from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_seed
 from pullback.plan import CMA, GaussNewton
 from pullback.rollout import Run, rollout
 from pullback.tasks.laser_history import CELL, LAYER, LENGTH, SPEED, WIDTH

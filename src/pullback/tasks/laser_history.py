@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 
 from pullback import thermal
-from pullback.core.arrays import check_seed, check_whole, to_numpy
+from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_seed, check_whole
 from pullback.plan import Adam
 from pullback.rollout import Run, rollout
 from pullback.tasks.schedules import Network

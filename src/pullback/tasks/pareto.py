@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.plan import minimise
 from pullback.rollout import Run

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.core.arrays import check_seed, check_whole
+from pullback.core.checks import check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.tasks.variables import Variables
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import check_whole
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.tasks.variables import Variables
 from pullback.thermal import Toolpath
