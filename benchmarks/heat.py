@@ -1,5 +1,7 @@
 """Is heat right, and what does it cost? Closed forms, scikit-fem, gradients, a part of the size of a study, scaling.
 
+Then the tasks of heat: are they solved? Those are in the file beside this one, heat_tasks.
+
     python benchmarks/heat.py [--json FILE] [--quick] [--only NAME ...]
 
 The independent implementation needs scikit-fem and scipy; without them its figure is reported as absent.
@@ -14,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from common import Figure, interleave, main, peak_added_memory, version
 from heat_parts import STEPS, plain, seed_part, still, wall
+from heat_tasks import QUESTIONS as TASKS
 
 import pullback as pb
 from pullback import thermal
@@ -278,4 +281,4 @@ QUESTIONS = {
 }
 
 if __name__ == "__main__":
-    main(QUESTIONS)
+    main(QUESTIONS | TASKS)

@@ -8,7 +8,7 @@
 - ``melt-pool``: the depth of the pool through the turns of a path, against constant power.
 - ``dwell``: the time of printing with a limit of the temperature between layers, against equal pauses.
 
-Run: python benchmarks/heat_tasks.py [--json FILE] [--quick]
+benchmarks/heat.py asks these questions too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from common import Figure, main
+from common import Figure
 
 from pullback.plan import Progress
 from pullback.tasks import TASKS, Task, solve
@@ -83,13 +83,10 @@ def dwell_figures() -> Iterator[Figure]:
     )
 
 
-def figures(quick: bool) -> Iterator[Figure]:
-    yield from treatment_figures()
-    yield from pool_figures()
-    yield from dwell_figures()
-    yield from material_figures(list(SEEDS)[: 2 if quick else None])
-    yield from history_figures(1000 if quick else LONG)
-
-
-if __name__ == "__main__":
-    main(figures)
+QUESTIONS = {
+    "heat-treatment": lambda quick: treatment_figures(),
+    "melt-pool": lambda quick: pool_figures(),
+    "dwell": lambda quick: dwell_figures(),
+    "identify-material": lambda quick: material_figures(list(SEEDS)[: 2 if quick else None]),
+    "laser-history": lambda quick: history_figures(1000 if quick else LONG),
+}

@@ -18,13 +18,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 TITLES = {
     "dynamics": "Articulated bodies, one core, float64",
     "contact": "Contacts, one core, float64",
-    "heat": "Heat in a printed part, all cores",
+    "heat": "Heat in a printed part, and its tasks, all cores",
     "gpu": "On a GPU",
     "gpu_contact": "Contacts on a GPU",
     "gpu_heat": "Heat on a GPU",
     "tasks": "Tasks",
     "reach": "Reachability maps and plans",
-    "heat_tasks": "Tasks of heat",
 }
 
 

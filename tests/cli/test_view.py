@@ -100,8 +100,6 @@ def page_of(command: list[str], folder: Path) -> tuple[int, str]:
         text=True,
         cwd=folder,
         env=environment,
-        # where the tests run in the background, their children would ignore it
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         address = re.search(r"http://\S+", worker.stdout.readline())

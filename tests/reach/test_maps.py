@@ -284,7 +284,7 @@ BAD = {
     "ten steps": (lambda: ReachabilityMap(steps=10), "steps must be a whole number of at least 20"),
     "a negative seed": (lambda: ReachabilityMap(seed=-1), "seed must be a whole number of at least 0"),
     "a seed in words": (lambda: ReachabilityMap(seed="one"), "seed must be a whole number"),
-    "too large a seed": (lambda: ReachabilityMap(seed=2**63), "seed must be below"),
+    "too large a seed": (lambda: ReachabilityMap(seed=2**63), "seed must be a whole number of at most"),
     "a list for a space": (lambda: ReachabilityMap(["R2"]), "there is no space"),
     "a list for a kind": (lambda: ReachabilityMap("R2", ["svm"]), "is not known"),
     "nowhere to save": (lambda: random_map("R2", "svm").save("/nowhere/at/all.npz"), "cannot write"),

@@ -311,7 +311,7 @@ def test_an_unstable_step_is_refused_with_the_limit_and_the_limit_is_near():
         ({"power": -1.0}, "power must be a number of at least 0, not -1"),
         ({"ambient": np.zeros((2, 2))}, r"ambient must be a number above 0, not array\(\[\[0., 0.\], \[0., 0.\]\]\)$"),
         ({"convection": 1e308}, "unstable"),
-        ({"worlds": 10**400}, "worlds must be a whole number of at least 1, at most 2147483647, not 1000"),
+        ({"worlds": 10**400}, "worlds must be a whole number of at most 2147483647, not 1000"),
         ({"dtype": ["float64"]}, "dtype .* is not supported"),
         ({"dtype": {}}, "dtype .* is not supported"),
         ({"worlds": 0}, "worlds must be"),
