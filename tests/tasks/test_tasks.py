@@ -196,3 +196,23 @@ def test_what_is_easily_got_wrong():
         task(Parameters(20, {"mass": 7})).begin()
     with pytest.raises(pb.PullbackError, match="rollout needs a System"):
         pb.rollout(good.system.model, good.start, steps=3)
+
+
+@pytest.mark.parametrize("name", ["golf", "racecar"])
+def test_the_point_that_solves_it_is_not_pulled_back(name, monkeypatch, tmp_path):
+    """Unless somebody may go on from there; what is found is the same."""
+    of = TASKS[name]()
+    x, low, high = of.begin()
+    pulled, whole = [], pb.Run.pullback
+    monkeypatch.setattr(pb.Run, "pullback", lambda run, **bars: pulled.append(1) or whole(run, **bars))
+    options = {"iterations": 20, "target": of.target, "low": low, "high": high}
+    found = minimise(of, x, of.method, **options)
+    assert found.stopped == REACHED and len(pulled) == found.iterations - 1 > 0
+    kept = minimise(of, x, of.method, **options, checkpoint=tmp_path / "here.npz")
+    assert len(pulled) == 2 * found.iterations - 1
+    np.testing.assert_array_equal(found.losses, kept.losses)
+    np.testing.assert_array_equal(found.x, kept.x)
+    onwards = {**options, "target": of.target / 100}
+    straight = minimise(of, x, of.method, **onwards)
+    resumed = minimise(of, x, of.method, **onwards, checkpoint=tmp_path / "here.npz")
+    np.testing.assert_array_equal(straight.losses, resumed.losses)

@@ -24,16 +24,18 @@ class Found:
     """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), what people ask for.
 
     Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
-    wanted.
+    wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them.
     """
 
     losses: np.ndarray
     gradients: np.ndarray | None
     figures: np.ndarray
     curvatures: np.ndarray | None = None
+    pull: Callable[[], Found] | None = None
 
 
-# (points (k, n), wants_gradients) -> Found; a method that wants curvatures adds another True
+# (points (k, n), wants_gradients) -> Found; a method that wants curvatures adds another True. A problem may also have
+# ``simulated``, called likewise, which leaves gradients for later.
 Problem = Callable[..., Found]
 
 
@@ -111,15 +113,18 @@ def minimise(
     if memory is None:
         memory = method.begin(progress.x, low, high, seed)
     saved = time.monotonic()
+    evaluate = getattr(problem, "simulated", problem)
     while not progress.stopped:
         began = time.perf_counter()
         points = method.ask(memory)
-        if method.wants_curvature:
-            found = problem(points, True, True)
-            memory = method.tell(memory, found.losses, found.gradients, found.curvatures)
-        else:
-            found = problem(points, method.wants_gradients)
-            memory = method.tell(memory, found.losses, found.gradients)
+        found = evaluate(points, True, True) if method.wants_curvature else evaluate(points, method.wants_gradients)
+        # The last point needs no gradient, unless somebody may go on from there.
+        solved = _why_stop(_advanced(progress, points, found), iterations, target, None, False) == REACHED
+        if found.pull is not None and (checkpoint is not None or not solved):
+            found = found.pull()
+        if found.pull is None:
+            curvatures = (found.curvatures,) if method.wants_curvature else ()
+            memory = method.tell(memory, found.losses, found.gradients, *curvatures)
         progress = _advanced(progress, points, found)
         progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
         progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience, method.done(memory)))

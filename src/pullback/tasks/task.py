@@ -174,21 +174,36 @@ class Task:
         return x.reshape(-1, self.motions, *x.shape[1:])
 
     def __call__(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
-        """Losses, gradients and figures of points (k, n): what :func:`pullback.plan.minimise` asks for."""
+        """Losses, gradients and figures of points (k, n)."""
+        found = self.simulated(points, wants_gradients, wants_curvature)
+        return found if found.pull is None else found.pull()
+
+    def simulated(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
+        """The same with gradients left for later: what :func:`pullback.plan.minimise` asks for."""
         points = self._points(points)
         try:
             run = self.run(points)
         except PullbackError:
             return self._one_by_one(points, wants_gradients, wants_curvature)
         loss = self.loss(run)
-        try:
-            if wants_curvature:
-                losses, gradients, curvatures = self._least_squares(points, run, loss)
-            else:
-                losses, gradients, curvatures = self._shooting(points, run, loss, wants_gradients)
-        except GradientOverflow:
-            return self._one_by_one(points, wants_gradients, wants_curvature)
-        return Found(losses, gradients, self._figures(run), curvatures)
+        if wants_curvature and not isinstance(loss, Residuals):
+            raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
+        losses, figures = self._losses(run, loss), self._figures(run)
+
+        def pull() -> Found:
+            try:
+                if not wants_curvature:
+                    return Found(losses, self._shooting(points, run, loss), figures)
+                gradients, curvatures = self._least_squares(points, run, loss)
+                return Found(losses, gradients, figures, curvatures)
+            except GradientOverflow:
+                return self._one_by_one(points, wants_gradients, wants_curvature)
+
+        return Found(losses, None, figures, pull=pull if wants_gradients or wants_curvature else None)
+
+    def _losses(self, run: Run, loss: Loss | Residuals) -> np.ndarray:
+        values = loss.losses() if isinstance(loss, Residuals) else _one_a_world(loss.values, run, "loss")
+        return self._by_point(values).sum(axis=1)
 
     def _figures(self, run: Run) -> np.ndarray:
         return self._by_point(_one_a_world(self.figure(run), run, "figure")).max(axis=1)
@@ -198,27 +213,20 @@ class Task:
         loss = self.loss(run)
         return loss.bars(run) if isinstance(loss, Residuals) else loss.bars
 
-    def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals, wants_gradients: bool):
-        """Losses (k,), gradients (k, n) if they are wanted, and no curvatures."""
-        squares = isinstance(loss, Residuals)
-        values = loss.losses() if squares else _one_a_world(loss.values, run, "loss")
-        losses = self._by_point(values).sum(axis=1)
-        if not wants_gradients:
-            return losses, None, None
-        loss = Loss(losses, loss.bars(run)) if squares else loss
+    def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals) -> np.ndarray:
+        """Gradients (k, n)."""
+        loss = Loss(loss.losses(), loss.bars(run)) if isinstance(loss, Residuals) else loss
         pulled = run.pullback(**loss.bars, wants_params=self.find.wants_params)
         if loss.controls_bar is not None:
             pulled = replace(pulled, control=to_numpy(pulled.control) + loss.controls_bar)
-        return losses, self._by_point(self.find.pull(run.system, self._each(points), pulled)).sum(axis=1), None
+        return self._by_point(self.find.pull(run.system, self._each(points), pulled)).sum(axis=1)
 
-    def _least_squares(self, points: np.ndarray, run: Run, residuals: Loss | Residuals):
-        """Losses (k,), gradients (k, n) and curvatures (k, n, n), all from the Jacobian of the residuals."""
-        if not isinstance(residuals, Residuals):
-            raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
+    def _least_squares(self, points: np.ndarray, run: Run, residuals: Residuals) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients (k, n) and curvatures (k, n, n), both from the Jacobian of the residuals."""
         jacobians = self._jacobians(points, run, residuals)  # (k · motions, m, n)
         gradients = self._by_point(np.einsum("wm,wmn->wn", by_world(residuals.values), jacobians)).sum(axis=1)
         curvatures = self._by_point(jacobians.transpose(0, 2, 1) @ jacobians).sum(axis=1)
-        return self._by_point(residuals.losses()).sum(axis=1), gradients, curvatures
+        return gradients, curvatures
 
     def _jacobians(self, points: np.ndarray, run: Run, residuals: Residuals) -> np.ndarray:
         """Of the residuals by the variables (k · motions, m, n), in the way that takes the fewest motions."""
