@@ -63,7 +63,7 @@ def main(paths: list[str]) -> None:
         "",
         "Tasks: CMA-ES moves its population on all cores at once. In racecar it has one number to find, and finds it",
         "in 3 to 15 populations of 4; a tenth of that time is less than one gradient and the motion that checks it.",
-        "In golf it needs 8 to 15 populations, and the ratio has been 0.085 to 0.105 with other seeds.",
+        "In golf it needs 8 to 15 populations, and the ratio was 0.085 to 0.11 in other runs and with other seeds.",
         "",
         f"{here['date']}, {here['cpu']} ({here['cores']} cores), {here['system']}. {versions}.",
     ]

@@ -34,6 +34,15 @@ def solve(task: Task, method, iterations: int, seed: int = 0) -> Progress:
     return minimise(task, x, method, iterations=iterations, target=task.target, low=low, high=high, seed=seed)
 
 
+def beside_cma(task: Task, iterations: int, quick: bool) -> tuple[list[Progress], list[Progress]]:
+    """Solved by gradients and by CMA-ES in turn, so that noise hits both; another seed of CMA-ES each time."""
+    ours, theirs = [], []
+    for seed in range(1 if quick else SEEDS):
+        ours.append(solve(task, task.method, task.iterations))
+        theirs.append(solve(task, task.baseline, iterations, seed))
+    return ours, theirs
+
+
 def seconds_beside_cma(task: Task, ours: list[Progress], theirs: list[Progress], words: str = "") -> Figure:
     seconds, peer = (statistics.median(run.seconds for run in runs) for runs in (ours, theirs))
     note = f"{seconds:.2g} s against {peer:.2g} s"
@@ -46,23 +55,20 @@ def shooting(quick: bool):
         task = TASKS[name]()
         solve(task, task.method, 1)  # compiles
         solve(task, task.baseline, 1)
-        ours = [solve(task, task.method, task.iterations) for _ in range(3)]
+        ours, theirs = beside_cma(task, task.baseline_iterations, quick)
         found = ours[0]
         steps = found.iterations if found.stopped == REACHED else None
         note = f"{found.figures[found.best]:.2g} {task.unit}; {found.seconds:.2g} s"
         yield Figure(
             f"{name}: gradient steps until within {task.target:g} {task.unit}", steps, "", f"<= {most}", "", note
         )
-        seeds = range(1 if quick else SEEDS)
-        theirs = [solve(task, task.baseline, task.baseline_iterations, seed) for seed in seeds]
         best = statistics.median(float(np.min(run.figures)) for run in theirs)
         counts = ", ".join(str(run.iterations) for run in theirs)
-        note = f"{task.baseline!r}, median of {len(seeds)} seeds; iterations {counts}"
+        note = f"{task.baseline!r}, median of {len(theirs)} seeds; iterations {counts}"
         yield Figure(f"{name}: the best of CMA-ES", best, task.unit, "", version("cma", "cma"), note)
         yield seconds_beside_cma(task, ours, theirs)
     fine = task.but(target=FINE)
-    ours = [solve(fine, task.method, task.iterations) for _ in range(3)]
-    theirs = [solve(fine, task.baseline, 200, seed) for seed in seeds]
+    ours, theirs = beside_cma(fine, 200, quick)
     yield seconds_beside_cma(fine, ours, theirs, f", both to {FINE:g} {task.unit}")
 
 
