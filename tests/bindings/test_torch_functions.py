@@ -91,7 +91,7 @@ def test_gradients_are_those_of_the_numpy_path(robot):
     system = make_system(robot)
     q0, v0, controls = some_motion(system, steps=5)
     params = some_params(system, ("mass", "damping"), per_world=True)
-    q, v = pbt.rollout(system, q0, v0, controls, params)
+    q, v = pbt.rollout(system, q0, v0, controls, params=params)
     rng = np.random.default_rng(2)
     q_bar, v_bar = rng.standard_normal(q.shape), rng.standard_normal(v.shape)
     q_bar[0] = 0.0  # row 0 is the start itself for torch, but a configuration for Run
@@ -119,7 +119,7 @@ def test_checkpoints_give_the_same_gradient_to_the_last_bit(checkpoint_every):
     found = []
     for every, rows in ((1, kept), (checkpoint_every, slice(None))):
         motion = some_motion(system, steps=7)
-        q, v = pbt.rollout(system, *motion, params, every)
+        q, v = pbt.rollout(system, *motion, params=params, checkpoint_every=every)
         assert len(q[rows]) == len(kept)
         loss = (q[rows] ** 2).sum() + torch.sin(v[rows]).sum()
         found.append(torch.autograd.grad(loss, (*motion, *params.values())))
@@ -162,7 +162,7 @@ def test_any_system_will_do(springs, checkpoint_every):
     stiffness = torch.tensor(springs.params["stiffness"], requires_grad=True)
 
     def run(*x):
-        return pbt.rollout(springs, *x[:3], {"stiffness": x[3]}, checkpoint_every)
+        return pbt.rollout(springs, *x[:3], params={"stiffness": x[3]}, checkpoint_every=checkpoint_every)
 
     assert torch.autograd.gradcheck(run, (*motion, stiffness))
 
@@ -199,7 +199,7 @@ def test_only_what_requires_a_gradient_gets_one():
     q0, v0 = q0.detach(), v0.detach()
     params = some_params(system, ("mass", "damping"), per_world=False)
     params["damping"] = params["damping"].detach()
-    q, _ = pbt.rollout(system, q0, v0, controls, params)
+    q, _ = pbt.rollout(system, q0, v0, controls, params=params)
     q.sum().backward()
     assert q0.grad is None and v0.grad is None and params["damping"].grad is None
     assert controls.grad.abs().sum() > 0
@@ -212,7 +212,7 @@ def test_parameter_gradients_are_computed_only_if_wanted(monkeypatch, learns):
     asked, backward = [], system.backward
     monkeypatch.setattr(system, "backward", lambda *a, **k: asked.append(k["wants_params"]) or backward(*a, **k))
     mass = torch.tensor(system.params["mass"], requires_grad=learns)
-    pbt.rollout(system, *some_motion(system), {"mass": mass})[0].sum().backward()
+    pbt.rollout(system, *some_motion(system), params={"mass": mass})[0].sum().backward()
     assert asked == [learns]
 
 
@@ -228,8 +228,8 @@ def test_params_that_are_not_tensors_are_constants():
     system = make_system("cartpole")
     motion = some_motion(system)
     heavier = 2 * system.params["mass"]
-    q, _ = pbt.rollout(system, *motion, {"mass": heavier})
-    same, _ = pbt.rollout(system, *motion, {"mass": torch.tensor(heavier)})
+    q, _ = pbt.rollout(system, *motion, params={"mass": heavier})
+    same, _ = pbt.rollout(system, *motion, params={"mass": torch.tensor(heavier)})
     assert torch.equal(q, same)
     assert not torch.equal(q, pbt.rollout(system, *motion)[0])
 
@@ -302,7 +302,7 @@ def test_cuda_gives_the_gradient_of_the_cpu_without_the_host(monkeypatch, checkp
         with torch.cuda.stream(stream):
             motion = [x.detach().to(system.device).requires_grad_() for x in some_motion(system, steps=7)]
             mass = torch.tensor(system.params["mass"], device=system.device, requires_grad=True)
-            q, v = pbt.rollout(system, *motion, {"mass": mass}, checkpoint_every)
+            q, v = pbt.rollout(system, *motion, params={"mass": mass}, checkpoint_every=checkpoint_every)
             assert str(q.device) == str(v.device) == system.device
             grads = torch.autograd.grad((q**2).sum() + torch.sin(v).sum(), (*motion, mass))
             assert all(str(grad.device) == system.device for grad in grads)
@@ -319,20 +319,20 @@ def test_cuda_gives_the_gradient_of_the_cpu_without_the_host(monkeypatch, checkp
 def test_bad_input_is_named():
     system = make_system("cartpole")
     q0, v0, controls = some_motion(system)
-    with pytest.raises(pb.PullbackError, match=r'q0 is float32.*\.double\(\).*dtype="float32"'):
+    with pytest.raises(pb.PullbackError, match=r'q is float32.*\.double\(\).*dtype="float32"'):
         pbt.rollout(system, q0.float(), v0, controls)
     with pytest.raises(pb.PullbackError, match=r"controls is float16.*\.double\(\)$"):
         pbt.rollout(system, q0, v0, controls.half())
     with pytest.raises(pb.PullbackError, match=r"parameter 'mass' is float32"):
-        pbt.rollout(system, q0, v0, controls, {"mass": torch.ones(3)})
-    with pytest.raises(pb.PullbackError, match="v0 must be a torch tensor, not ndarray"):
+        pbt.rollout(system, q0, v0, controls, params={"mass": torch.ones(3)})
+    with pytest.raises(pb.PullbackError, match="v must be a torch tensor, not ndarray"):
         pbt.rollout(system, q0, v0.detach().numpy(), controls)
     with pytest.raises(pb.PullbackError, match="controls is on meta"):
         pbt.rollout(system, q0, v0, controls.to("meta"))
     with pytest.raises(pb.PullbackError, match="there is no parameter 'mas'"):
-        pbt.rollout(system, q0, v0, controls, {"mas": torch.ones(3).double()})
+        pbt.rollout(system, q0, v0, controls, params={"mas": torch.ones(3).double()})
     with pytest.raises(pb.PullbackError, match="parameter 'mass' has shape"):
-        pbt.rollout(system, q0, v0, controls, {"mass": torch.ones(9).double()})
+        pbt.rollout(system, q0, v0, controls, params={"mass": torch.ones(9).double()})
     with pytest.raises(pb.PullbackError, match="no steps"):
         pbt.rollout(system, q0, v0, controls[:0])
     with pytest.raises(pb.PullbackError, match="controls has shape"):
@@ -342,7 +342,7 @@ def test_bad_input_is_named():
     with pytest.raises(pb.PullbackError, match="q has shape"):
         pbt.rollout(system, q0[:1], v0, controls)
     with pytest.raises(pb.PullbackError, match="checkpoint_every"):
-        pbt.rollout(system, q0, v0, controls, None, 0)
+        pbt.rollout(system, q0, v0, controls, checkpoint_every=0)
     with pytest.raises(pb.PullbackError, match="not finite at step 1, worlds 0"):
         bad = controls.detach().clone()
         bad[1, 0] = torch.nan

@@ -67,7 +67,7 @@ def test_checkpoints_and_steps():
     simulator = pbt.Simulator(system, learn=("damping",))
     q0, v0, controls = some_motion(system)
     assert simulator(q0, v0, controls, checkpoint_every=6)[0].shape == (5, 2, 2)
-    q, v = pbt.step(system, q0, v0, controls[0], simulator.params)
+    q, v = pbt.step(system, q0, v0, controls[0], params=simulator.params)
     (q.sum() + v.sum()).backward()
     assert simulator.damping.grad.abs().sum() > 0
 

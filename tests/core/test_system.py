@@ -17,10 +17,10 @@ class Damped(pb.System):
     """x' = x - rate x³ + control: one number a world, nothing but the contract."""
 
     worlds, nu, dtype, device = 3, 1, "float64", "cpu"
-    rate = 0.1
+    params = {"rate": np.array(0.1)}
 
     def _rate(self, params):
-        return (params or {}).get("rate", self.rate)
+        return (params or self.params)["rate"]
 
     def step(self, state, control, params=None):
         return Point(state.x - self._rate(params) * state.x**3 + control)
@@ -36,6 +36,7 @@ class Stepped(pb.System):
     def __init__(self, inner: pb.Articulated):
         self.inner = inner
         self.worlds, self.nu, self.dtype, self.device = inner.worlds, inner.nu, inner.dtype, inner.device
+        self.params = inner.params
 
     def step(self, state, control, params=None):
         return self.inner.step(state, control, params)
@@ -130,7 +131,7 @@ def test_the_tangent_space_of_plain_numbers():
     rng = np.random.default_rng(0)
     system = Twisted()
     start, end = (Both(rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2, 3))) for _ in range(2))
-    moved = system.difference(start, end)
+    moved = system.difference(start, end, leading=2)
     assert moved.shape == (5, 2, 5)
     np.testing.assert_array_equal(moved[..., :2], end.a - start.a)
     np.testing.assert_array_equal(moved[..., 2:], end.b - start.b)

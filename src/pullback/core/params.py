@@ -33,7 +33,7 @@ class NamedParams(Mapping):
 
     def __init__(self, table: dict[str, Parameter], worlds: int):
         self._table, self._worlds = table, worlds
-        self._values = {name: _frozen(np.array(entry.value, dtype=np.float64)) for name, entry in table.items()}
+        self._values = {name: frozen(np.array(entry.value, dtype=np.float64)) for name, entry in table.items()}
         self.version = 0  # counts changes, so that derived arrays know when they are stale
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -93,12 +93,13 @@ class NamedParams(Mapping):
             shape, axes = (self._worlds, *shape), ("worlds", *axes)
         array = checked(value, shape, "float64", f"parameter {name!r}", axes).copy()
         self.check_value(name, array)
-        return _frozen(array)
+        return frozen(array)
 
     def check_value(self, name: str, array: np.ndarray) -> None:
         """Raises a PullbackError for a value that the System cannot have."""
 
 
-def _frozen(array: np.ndarray) -> np.ndarray:
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The same array, read-only from now on."""
     array.setflags(write=False)
     return array

@@ -10,8 +10,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import first_not_finite, square_sum, to_numpy
-from pullback.core.errors import GradientOverflow, PullbackError
+from pullback.core.arrays import checked, first_not_finite, square_sum, to_numbers, to_numpy
+from pullback.core.errors import GradientOverflow, PullbackError, UnknownName
+from pullback.core.params import NamedParams, frozen
+from pullback.core.trees import (
+    check_like,
+    checked_state,
+    first_bad_leaf,
+    from_numbers,
+    is_real,
+    leaf_names,
+    leaves,
+    numbers,
+    row,
+    stack,
+    tree_map,
+)
 
 
 class Named(dict):
@@ -57,9 +71,10 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
     The motion was finite, or it would have been refused: gradients can grow where states do not.
     """
     # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
-    if np.isfinite(sum(square_sum(x) for x in (*bars.state, bars.control, *bars.params.values()))):
+    arrays = leaves(bars.state)
+    if np.isfinite(sum(square_sum(x) for x in (*arrays, bars.control, *bars.params.values()))):
         return bars
-    named = {f"{name}_bar": (x, 0) for name, x in zip(bars.state._fields, bars.state, strict=True)}
+    named = {f"{name}_bar": (x, 0) for name, x in zip(leaf_names(bars.state), arrays, strict=True)}
     named["controls_bar"] = (bars.control, 1)
     named |= {f"the cotangent of {name!r}": (x, None) for name, x in bars.params.items()}
     for name, (x, axis) in named.items():
@@ -85,11 +100,15 @@ class State(NamedTuple):
 class System(ABC):
     """Anything with ``step`` and ``pullback``.
 
-    A state is a NamedTuple of arrays with the leading axis ``worlds``; a control has shape (worlds, nu). Rollout,
-    checkpoints, bindings and optimisation are written against this class and know no physics. A System that can do
-    many steps at once overrides ``steps`` and ``backward``; the ones here call ``step`` and ``pullback`` in a loop.
+    A state is a NamedTuple of arrays (worlds, ...) of any rank, or of such NamedTuples; a control has shape (worlds,
+    nu). Rollouts, checkpoints, bindings and optimisation are written against this class and know no physics. A System
+    that can do many steps at once overrides ``steps`` and ``backward``; the ones here call ``step`` and ``pullback`` in
+    a loop, and check what goes in and what comes out.
 
-    States move in a tangent space of n numbers. Here it is all numbers of the state in a row; a System whose
+    Parameters, if there are any, are in ``params``: arrays by name, in a dict or a
+    :class:`~pullback.core.params.NamedParams`.
+
+    States move in a tangent space of n numbers. Here it is all real numbers of the state in a row; a System whose
     coordinates are not free to move, such as quaternions, overrides ``difference`` and what follows it.
     """
 
@@ -101,11 +120,6 @@ class System(ABC):
     # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
     # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
     has_jacobians = False
-
-    @property
-    def state_sizes(self) -> tuple[int, ...]:
-        """How many numbers each field of a state has, in one world: the bindings ask. Here those of a State."""
-        return self.nq, self.nv
 
     @abstractmethod
     def step(self, state, control, params: Mapping | None = None):
@@ -120,33 +134,71 @@ class System(ABC):
         return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
 
     def hold_params(self, given: Mapping | None = None):
-        """The parameters as they are now, with those given in place of some, to be passed as ``params`` later."""
-        return {**getattr(self, "params", {}), **(given or {})}
+        """The parameters as they are now, with those given in place of some, to be passed as ``params`` later.
+
+        Copies, so that a backward pass is right whatever becomes of the arrays.
+        """
+        own = getattr(self, "params", {})
+        held = {name: frozen(np.array(to_numpy(value))) for name, value in own.items()}
+        for name, value in (given or {}).items():
+            held[name] = own.check(name, value) if isinstance(own, NamedParams) else self._checked_param(name, value)
+        return held
+
+    def _checked_param(self, name: str, value) -> np.ndarray:
+        own = getattr(self, "params", {})
+        if name not in own:
+            known = f"; there are {', '.join(own)}" if own else f": {type(self).__name__} has none"
+            raise UnknownName(f"there is no parameter {name!r}{known}")
+        shape, given = np.shape(own[name]), np.shape(to_numbers(value, f"parameter {name!r}"))
+        if given not in (shape, (self.worlds, *shape)):
+            per_world = f" or {(self.worlds, *shape)}"
+            raise PullbackError(f"parameter {name!r} has shape {given}, but {shape}{per_world} is needed")
+        axes = tuple(f"axis {i}" for i in range(len(given)))
+        return frozen(checked(value, given, self.dtype, f"parameter {name!r}", axes).copy())
 
     def steps(self, state, controls, *, keep_every: int = 1, params: Mapping | None = None):
         """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on."""
-        rows = [state]
+        state, controls = checked_state(state, self.worlds, self.dtype), self._checked_controls(controls)
+        kept = [state]
         for t, control in enumerate(controls):
-            state = self.step(state, control, params)
+            after = self.step(state, control, params)
+            check_like(after, state, f"the state that {type(self).__name__}.step returns")
+            bad = first_bad_leaf(tree_map(to_numpy, after))
+            if bad is not None:
+                name, (world, *_) = bad
+                raise PullbackError(f"the trajectory blew up in world {world} at step {t}: {name} is not finite")
+            if t == 0:  # whole numbers given for a field that is real
+                kept[0] = tree_map(lambda x, y: x if is_real(x) or not is_real(y) else x.astype(y.dtype), state, after)
+            state = after
             if (t + 1) % keep_every == 0 or t + 1 == len(controls):
-                rows.append(state)
-        return type(state)(*(np.stack(field) for field in zip(*rows, strict=True)))
+                kept.append(state)
+        return stack(kept)
+
+    def _checked_controls(self, controls) -> np.ndarray:
+        shape = (len(controls), self.worlds, self.nu)
+        return checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
 
     def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
         """A Backward that starts at the cotangent ``final_bar`` of the state ``final``."""
-        return SteppedBackward(self, controls, final_bar, params, wants_params)
+        return SteppedBackward(self, self._checked_controls(controls), final_bar, params, wants_params)
 
-    def in_worlds(self, worlds: int) -> System:
-        """The same System in another number of worlds. This one is right where ``step`` takes what it is given."""
+    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> System:
+        """The same System with another number of worlds, and maybe in another precision.
+
+        The default is correct for Systems whose ``step`` accepts any number of worlds and either precision.
+        """
         other = copy.copy(self)
-        other.worlds = worlds
+        other.worlds, other.dtype = worlds, dtype or self.dtype
         return other
 
     # --- the tangent space -------------------------------------------------------------------------
 
-    def difference(self, start, end) -> np.ndarray:
-        """The tangent (..., n) at ``start`` that leads to ``end``. States may have any leading axes."""
-        return _in_a_row(end) - _in_a_row(start)
+    def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
+        """The tangent (..., n) at ``start`` that leads to ``end``.
+
+        leading: axes before those of a state in one world: 1 for worlds, 2 for time and worlds
+        """
+        return numbers(end, leading) - numbers(start, leading)
 
     def difference_jacobian(self, apart: np.ndarray) -> np.ndarray:
         """How a difference (..., n) moves with a tangent at its end: (..., n, n)."""
@@ -154,22 +206,17 @@ class System(ABC):
 
     def state_bar(self, state, tangent_bar: np.ndarray):
         """Cotangents of the numbers of a state, in the form of a state, from that of its tangent (..., n)."""
-        parts, at = [], 0
-        for field in state:
-            size = np.shape(field)[-1]
-            parts.append(tangent_bar[..., at : at + size])
-            at += size
-        return type(state)(*parts)
+        return from_numbers(tangent_bar, state)
 
     def linearize(self, state, control, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Jacobians of a step: A (worlds, n, n) and B (worlds, n, nu), by one pullback a row, each in its own world."""
-        rows = sum(np.shape(field)[-1] for field in state)
+        """Jacobians of a step: A (worlds, n, n) and B (worlds, n, nu), one pullback per row."""
+        state, (control,) = checked_state(state, self.worlds, self.dtype), self._checked_controls([control])
+        rows = self.difference(state, state).shape[-1]
         wide = self.in_worlds(rows * self.worlds)
-        states = type(state)(*(np.repeat(to_numpy(field), rows, axis=0) for field in state))
+        states = tree_map(lambda x: np.repeat(x, rows, axis=0), state)
         picks = np.tile(np.eye(rows, dtype=self.dtype), (self.worlds, 1))
-        controls = np.repeat(to_numpy(control), rows, axis=0)
-        bars = wide.pullback(states, controls, self.state_bar(states, picks), params)
-        A = _in_a_row(bars.state).reshape(self.worlds, rows, rows)
+        bars = wide.pullback(states, np.repeat(control, rows, axis=0), self.state_bar(states, picks), params)
+        A = numbers(_real_bars(bars.state, states)).reshape(self.worlds, rows, rows)
         return A, to_numpy(bars.control).reshape(self.worlds, rows, self.nu)
 
     def jacobians(
@@ -184,19 +231,19 @@ class System(ABC):
                 f"{type(self).__name__} has no Jacobians by parameters: it needs ``jacobians`` of its own"
             )
         for t, control in enumerate(controls):
-            A, B = self.linearize(type(states)(*(field[t] for field in states)), control, params)
+            A, B = self.linearize(row(states, t), control, params)
             yield Jacobians(t, A[None], B[None], {})
 
 
-def _in_a_row(state) -> np.ndarray:
-    """The numbers of a state (..., n)."""
-    return np.concatenate([to_numpy(field) for field in state], axis=-1)
+def _real_bars(bars, states):
+    """Cotangents of a state, those of whole numbers left as such, so that they count for nothing."""
+    return tree_map(lambda bar, x: to_numpy(bar) if is_real(x) else x, bars, states)
 
 
 class SteppedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
 
-    def __init__(self, system: System, controls, final_bar, params, wants_params: bool):
+    def __init__(self, system: System, controls: np.ndarray, final_bar, params, wants_params: bool):
         self.system, self.controls, self.given = system, controls, params
         self.wants_params = wants_params
         self.carry = final_bar
@@ -208,15 +255,34 @@ class SteppedBackward:
 
         The state at ``end`` is the last of them; its own cotangent is already carried, and states_bar may end before.
         """
+        what = f"the cotangent of the state that {type(self.system).__name__}.pullback returns"
         for t in reversed(range(first, end)):
-            state = type(states)(*(field[t - first] for field in states))
+            state = row(states, t - first)
             bars = self.system.pullback(state, self.controls[t], self.carry, self.given)
-            self.carry = bars.state
-            self.controls_bar[t] = bars.control
+            check_like(bars.state, state, what)
+            self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
+            self._take_control_bar(t, bars.control)
             for name, bar in bars.params.items() if self.wants_params else ():
-                self.params_bar[name] = self.params_bar[name] + bar if name in self.params_bar else bar
+                self._add_param_bar(name, to_numpy(bar))
             if states_bar is not None:
-                self.carry = type(states)(*(c + b[t - first] for c, b in zip(self.carry, states_bar, strict=True)))
+                self.carry = tree_map(lambda carry, bar: carry + bar, self.carry, row(states_bar, t - first))
+
+    def _take_control_bar(self, t: int, bar) -> None:
+        if bar is not None or self.system.nu:
+            self._check_shape("the control", np.shape(bar), self.controls_bar.shape[1:])
+            self.controls_bar[t] = to_numpy(bar)
+
+    def _add_param_bar(self, name: str, bar: np.ndarray) -> None:
+        if name in (self.given or {}):
+            self._check_shape(f"parameter {name!r}", bar.shape, np.shape(self.given[name]))
+        self.params_bar[name] = self.params_bar.get(name, 0.0) + bar
+
+    def _check_shape(self, what: str, shape: tuple[int, ...], needed: tuple[int, ...]) -> None:
+        if shape != needed:
+            raise PullbackError(
+                f"the cotangent of {what} that {type(self.system).__name__}.pullback returns has shape {shape}, but "
+                f"{needed} is needed"
+            )
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""

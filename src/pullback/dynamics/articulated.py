@@ -260,7 +260,7 @@ class Articulated(System):
         """
         return linearize(self, state, control, params)
 
-    def difference(self, start: State, end: State) -> np.ndarray:
+    def difference(self, start: State, end: State, *, leading: int = 1) -> np.ndarray:
         """The tangent [dq; dv] (..., 2nv) at ``start`` that leads to ``end``."""
         moved = difference(self.model, to_numpy(start.q), to_numpy(end.q))
         return np.concatenate([moved, to_numpy(end.v) - to_numpy(start.v)], axis=-1)

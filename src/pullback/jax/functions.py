@@ -15,8 +15,8 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
 from pullback.core.system import System
+from pullback.core.trees import is_real, is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
-from pullback.rollout import rollout as roll
 
 COPIED_LATER = 100 * 1024  # [bytes] arrays from this size on JAX hands to a callback by way of another of its threads
 
@@ -25,76 +25,86 @@ _one_at_a_time = Lock()  # a System's workspace serves one call, but JAX may cal
 
 def rollout(
     system: System,
-    q0: jax.Array,
-    v0: jax.Array,
-    controls: jax.Array,
+    *start_and_controls,
     params: Mapping | None = None,
     checkpoint_every: int | str | tuple[int, ...] = 1,
-) -> tuple[jax.Array, jax.Array]:
-    """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
+):
+    """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of arrays.
 
-    Of another System than a robot, q and v are the two fields of its state, such as T and s of heat.
+    Each of them has the shape of its field in ``state`` with time in front: q (steps + 1, worlds, nq), v (steps + 1,
+    worlds, nv). The fields of the start may also be given one by one; then a plain tuple is returned:
+    ``q, v = rollout(system, q0, v0, controls)``.
 
     system:    is closed over, not traced. What ``params`` does not replace is read from it whenever the function runs.
-    q0:        (worlds, nq) [m, rad, quaternions wxyz]
-    v0:        (worlds, nv) [m/s, rad/s]
+    state:     of arrays: q (worlds, nq) [m, rad, quaternions wxyz] and v (worlds, nv) [m/s, rad/s] for a robot
     controls:  (steps, worlds, nu) [as the actuators take them]
-    params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Their gradients
-               take time, wanted or not: constants are better set in ``system.params``.
+    params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Their
+               gradients take time, wanted or not: constants are better set in ``system.params``.
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
-               as in :func:`pullback.rollout`.
+               are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
+               levels as in :func:`pullback.rollout`.
     """
     if system.dtype == "float64" and not jax.config.jax_enable_x64:
         raise PullbackError(
             "the System is float64, but JAX is limited to float32: call "
             'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
         )
-    nq, nv = system.state_sizes
-    q0 = _checked(system, "q0", q0, ("worlds", "nq"), (system.worlds, nq))
-    v0 = _checked(system, "v0", v0, ("worlds", "nv"), (system.worlds, nv))
+    start, controls = start_of(system, start_and_controls)
+    start = with_leaves(start, _checked_start(system, start))
     controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
     known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
     params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
-    return _rollout(system, levels, q0, v0, controls, params)
+    states = _rollout(system, levels, start, controls, params)
+    return states if is_state(start_and_controls[0]) else tuple(states)
 
 
-def step(
-    system: System, q: jax.Array, v: jax.Array, control: jax.Array, params: Mapping | None = None
-) -> tuple[jax.Array, jax.Array]:
-    """The state one timestep on: q (worlds, nq), v (worlds, nv), from the same and control (worlds, nu).
+def step(system: System, *state_and_control, params: Mapping | None = None):
+    """The state one timestep on: ``step(system, state, control)``, or ``step(system, q, v, control)``, which returns a
+    plain tuple. control: (worlds, nu).
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
     """
+    *start, control = state_and_control
     control = _checked(system, "control", control, ("worlds", "nu"), (system.worlds, system.nu))
-    q, v = rollout(system, q, v, control[None], params)
-    return q[1], v[1]
+    states = rollout(system, *start, control[None], params=params)
+    return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _rollout(system, levels, q0, v0, controls, params):
-    q, v, _version = _forward(system, levels, q0, v0, controls, params)
-    return q, v
+def _rollout(system, levels, start, controls, params):
+    states, _version = _forward(system, levels, start, controls, params)
+    return states
 
 
-def _forward(system, levels, q0, v0, controls, params):
+def _forward(system, levels, start, controls, params):
     """Kept states, and which version of the System's own parameters made them."""
     rows = 1 + -(-controls.shape[0] // levels[0])
-    shapes = tuple(jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for x in (q0, v0))
+    shapes = tree_map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), start)
     version = jax.ShapeDtypeStruct((), np.int32)
-    return _call(_Forward(system, levels), (*shapes, version), q0, v0, controls, params)
+    return _call(_Forward(system, levels), (shapes, version), start, controls, params)
 
 
-def _rollout_fwd(system, levels, q0, v0, controls, params):
-    q, v, version = _forward(system, levels, q0, v0, controls, params)
-    return (q, v), (q, v, controls, params, version)
+def _rollout_fwd(system, levels, start, controls, params):
+    states, version = _forward(system, levels, start, controls, params)
+    return states, (states, controls, params, version)
 
 
 def _rollout_bwd(system, levels, kept, bars):
-    q, v, controls, params, version = kept
-    shapes = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (q[0], v[0], controls, params))
-    return _call(_Backward(system, levels), shapes, q, v, controls, params, version, *bars)
+    states, controls, params, version = kept
+    # JAX has a type of its own for cotangents of whole numbers, which no callback takes.
+    bars = tree_map(lambda bar, x: bar if _is_real(x) else jnp.zeros(x.shape, system.dtype), bars, states)
+    like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
+    shapes = (tree_map(lambda bar: like(bar[0]), bars), like(controls), {name: like(x) for name, x in params.items()})
+    start_bar, *others = _call(_Backward(system, levels), shapes, states, controls, params, version, bars)
+    start_bar = tree_map(
+        lambda bar, x: bar if _is_real(x) else np.zeros(bar.shape, jax.dtypes.float0), start_bar, states
+    )
+    return start_bar, *others
+
+
+def _is_real(x) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 _rollout.defvjp(_rollout_fwd, _rollout_bwd)
@@ -127,13 +137,14 @@ class _Forward:
     system: System
     levels: tuple[int, ...]
 
-    def __call__(self, q0, v0, controls, params):
-        q0, v0, controls = (np.asarray(x) for x in (q0, v0, controls))
-        params = {name: np.asarray(x) for name, x in params.items()}
+    def __call__(self, start, controls, params):
+        start, controls, params = _to_host((start, controls, params))
         with _one_at_a_time:
-            start = self.system.state_type(q0, v0)
-            run = roll(self.system, start, controls, checkpoint_every=self.levels, params=params)
-            return *(to_numpy(x) for x in run.states), np.int32(_version_of(self.system))
+            held = self.system.hold_params(params)
+            states = self.system.steps(start, controls, keep_every=self.levels[0], params=held)
+            return tree_map(lambda x, given: to_numpy(x).astype(given.dtype), states, start), np.int32(
+                _version_of(self.system)
+            )
 
 
 @dataclass(frozen=True)
@@ -141,35 +152,50 @@ class _Backward:
     system: System
     levels: tuple[int, ...]
 
-    def __call__(self, q, v, controls, params, version, q_bar, v_bar):
+    def __call__(self, states, controls, params, version, states_bar):
         if int(version) != _version_of(self.system):
             raise PullbackError(
-                "the System's parameters were changed between the motion and its gradient: "
+                "the System's parameters were changed between the trajectory and its gradient: "
                 "pass those that change as params"
             )
-        q, v, controls, q_bar, v_bar = (np.asarray(x) for x in (q, v, controls, q_bar, v_bar))
-        params = {name: np.asarray(x) for name, x in params.items()}
+        states, controls, params, states_bar = _to_host((states, controls, params, states_bar))
         with _one_at_a_time:
-            kept = self.system.state_type(q, v)
-            run = Run(self.system, kept, controls, self.levels, params)
-            given = {f"{name}_bar": bar for name, bar in zip(kept._fields, (q_bar, v_bar), strict=True)}
+            run = Run(self.system, states, controls, self.levels, self.system.hold_params(params))
+            given = {f"{name}_bar": bar for name, bar in states_bar._asdict().items()}
             bars = run.pullback(**given, wants_params=bool(params))
             params_bar = {
                 name: to_numpy(bars.params[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()
             }
-            return *(to_numpy(x) for x in bars.state), to_numpy(bars.controls), params_bar
+            dtype = self.system.dtype
+            return tree_map(lambda x: to_numpy(x).astype(dtype), bars.state), to_numpy(bars.controls), params_bar
+
+
+def _to_host(arrays):
+    return jax.tree_util.tree_map(np.asarray, arrays)
 
 
 def _version_of(system: System) -> int:
     return getattr(getattr(system, "params", None), "version", 0)
 
 
+def _checked_start(system: System, start) -> list[jax.Array]:
+    """The leaves of a state, each with the shape that the System's own states have, where it has ``state()``."""
+    own = leaves(system.state()) if hasattr(system, "state") else [None] * len(leaves(start))
+    found = []
+    for name, leaf, like in zip(leaf_names(start), leaves(start), own, strict=True):
+        leaf = _array(name, leaf)
+        if not _is_real(leaf) and (like is None or not is_real(like)):  # a counter
+            found.append(leaf)
+            continue
+        sizes = leaf.shape if like is None else like.shape
+        axes = ("worlds", *(f"n{name}" if len(sizes) == 2 else f"axis {i}" for i in range(1, len(sizes))))
+        found.append(_checked(system, name, leaf, axes, (system.worlds, *sizes[1:])))
+    return found
+
+
 def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tuple = ()) -> jax.Array:
     """x as a JAX array of the System's precision and, where ``axes`` are given, of these sizes (None: any but zero)."""
-    try:
-        x = jnp.asarray(x)
-    except (TypeError, ValueError) as error:
-        raise PullbackError(f"{name} cannot be read as an array of numbers: {error}") from error
+    x = _array(name, x)
     if x.dtype != system.dtype:
         other = f', or make the System with dtype="{x.dtype}"' if x.dtype in ("float32", "float64") else ""
         raise PullbackError(
@@ -182,3 +208,10 @@ def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tu
         wanted = ", ".join(axis if size is None else f"{axis}={size}" for axis, size in zip(axes, sizes, strict=True))
         raise PullbackError(f"{name} has shape {x.shape}, but ({wanted}) is needed")
     return x
+
+
+def _array(name: str, x) -> jax.Array:
+    try:
+        return jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise PullbackError(f"{name} cannot be read as an array of numbers: {error}") from error

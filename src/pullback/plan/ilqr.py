@@ -26,6 +26,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.trees import tree_map
 from pullback.plan.methods import Memory, Method
 from pullback.rollout import Run, linearize_run, side_by_side
 
@@ -158,7 +159,7 @@ class ILQR(Method):
         goals = self.problem.loss.goals(run)
         steps = side_by_side(self.problem.in_worlds(run.steps), goals, run.controls)
         A, B = (jacobian[0] for jacobian in linearize_run(steps))
-        missed = run.system.difference(type(goals)(*(field[1:, 0] for field in goals)), steps.final)
+        missed = run.system.difference(tree_map(lambda x: x[1:, 0], goals), steps.final)
         return self._around(Run(run.system, goals, run.controls, 1, run.params), A, B, missed)
 
     def _around(self, run: Run, A: np.ndarray, B: np.ndarray, missed: np.ndarray) -> Around:
@@ -218,13 +219,13 @@ class ILQR(Method):
         scale = find.scale_in(system)
         points = np.zeros((worlds, *x.shape))
         for i, first in enumerate(range(0, find.driven, find.hold)):
-            planned = type(state)(*(np.repeat(to_numpy(f)[first], worlds, axis=0) for f in around.run.states))
+            planned = tree_map(lambda x: np.repeat(to_numpy(x)[first], worlds, axis=0), around.run.states)
             away = system.difference(planned, state)
             points[:, i] = np.clip(x[i] + k[:, i] + np.einsum("wij,wj->wi", K[:, i], away), low[i], high[i])
             held = min(find.hold, find.driven - first)
             controls = np.repeat((points[:, i] * scale)[None], held, axis=0).astype(system.dtype)
             states = system.steps(state, controls, keep_every=held)
-            state = type(states)(*(to_numpy(f)[-1] for f in states))
+            state = tree_map(lambda x: to_numpy(x)[-1], states)
         return points
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.trees import tree_map
 from pullback.rollout.run import Run, rollout
 
 
@@ -25,5 +26,5 @@ def side_by_side(system, states, controls) -> Run:
 
     system: with as many worlds as there are steps; states (steps + 1, 1, ...); controls (steps, 1, nu).
     """
-    start = type(states)(*(np.ascontiguousarray(to_numpy(field)[:-1, 0]) for field in states))
+    start = tree_map(lambda x: np.ascontiguousarray(to_numpy(x)[:-1, 0]), states)
     return rollout(system, start, np.ascontiguousarray(to_numpy(controls)[:, 0])[None])

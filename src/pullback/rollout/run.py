@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import Bars, System
+from pullback.core.trees import is_state, leaf_names, leaves, row, stack, tree_map
 from pullback.rollout.push import pushforward
 
 
@@ -42,16 +44,23 @@ def rollout(
         raise PullbackError("give controls (steps, worlds, nu), or steps=N for a motion without control")
     if controls is None:
         controls = system.default_controls(check_whole(steps, "steps", 0))
-    if not hasattr(controls, "shape"):
-        controls = to_numbers(controls, "controls")
-    if len(controls.shape) != 3:
-        raise PullbackError(
-            f"controls has shape {tuple(controls.shape)}, but (steps, worlds={system.worlds}, nu={system.nu}) is needed"
-        )
+    controls = _own_controls(system, controls)
     held = system.hold_params(params)  # so that the way back is right even if the System's parameters change meanwhile
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
     states = system.steps(state, controls, keep_every=levels[0], params=held)
     return Run(system, states, controls, levels, held)
+
+
+def _own_controls(system: System, controls):
+    """Controls in the System's precision, so that their cotangents have it too, whatever was given."""
+    if isinstance(controls, wp.array) and not controls.device.is_cpu:
+        return controls
+    controls = to_numbers(controls, "controls")
+    if controls.ndim != 3:
+        raise PullbackError(
+            f"controls has shape {controls.shape}, but (steps, worlds={system.worlds}, nu={system.nu}) is needed"
+        )
+    return np.asarray(controls, dtype=system.dtype)
 
 
 def checkpoint_levels(checkpoint_every, steps: int) -> tuple[int, ...]:
@@ -75,14 +84,16 @@ class Run:
     """
 
     def __init__(self, system: System, states, controls, checkpoint_every, params):
-        self.system, self.states, self.controls, self.params = system, states, controls, params
+        self.system, self.controls, self.params = system, controls, params
+        self.states = tree_map(_read_only, states)  # the backward pass starts from them
         self.steps = int(controls.shape[0])
         self.levels = checkpoint_levels(checkpoint_every, self.steps)
         self.checkpoint_every = self.levels[0]
         self._firsts = range(0, self.steps, self.checkpoint_every)  # the steps that pieces start at
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{n} {tuple(x.shape)}" for n, x in zip(self.states._fields, self.states, strict=True))
+        shapes = zip(leaf_names(self.states), leaves(self.states), strict=True)
+        fields = ", ".join(f"{name} {tuple(x.shape)}" for name, x in shapes)
         every = "" if self.checkpoint_every == 1 else f", one state in {self.checkpoint_every} kept"
         return f"Run({self.steps} steps of {type(self.system).__name__}{every}: {fields})"
 
@@ -97,13 +108,10 @@ class Run:
         """The steps whose states were kept, one a row."""
         return np.append(self._firsts, self.steps)
 
-    def _row(self, row: int):
-        return type(self.states)(*(field[row] for field in self.states))
-
     @property
     def final(self):
         """The last state."""
-        return self._row(len(self._firsts))
+        return row(self.states, len(self._firsts))
 
     def _bounds(self, index: int) -> tuple[int, int]:
         first = self._firsts[index]
@@ -113,14 +121,14 @@ class Run:
         """All states from one kept state to the next, both included, stepped again if they were not kept."""
         first, end = self._bounds(index)
         if end - first == 1:
-            return type(self.states)(*(field[index : index + 2] for field in self.states))
-        return self.system.steps(self._row(index), self.controls[first:end], params=self.params)
+            return row(self.states, slice(index, index + 2))
+        return self.system.steps(row(self.states, index), self.controls[first:end], params=self.params)
 
     def every_state(self):
         """The states of all steps, stepped again if they were not kept."""
         if self.checkpoint_every == 1:
             return self.states
-        return self.system.steps(self._row(0), self.controls, params=self.params)
+        return self.system.steps(row(self.states, 0), self.controls, params=self.params)
 
     def contacts(self, step: int):
         """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
@@ -138,18 +146,18 @@ class Run:
         if not hasattr(self.system, "contacts"):
             raise PullbackError(f"{type(self.system).__name__} has no contacts")
         index = step // self.checkpoint_every
-        states = self.piece(index)
-        state = type(self.states)(*(field[step - self._firsts[index]] for field in states))
+        state = row(self.piece(index), step - self._firsts[index])
         return self.system.contacts(state, self.controls[step], params=self.params)
 
     def pullback(self, *, wants_params: bool = True, **bars) -> Bars:
         """Cotangents of the start, the controls and the parameters from those of the states.
 
-        One keyword a field of the state, e.g. q_bar and v_bar. Each has shape (steps + 1, worlds, n) for every state,
-        (len(kept), worlds, n) for those that were kept, or (worlds, n) for the last alone; zero if left out. Or
-        it is a function f(steps, states), which gives the cotangents (k, worlds, n) at k steps (k,) from the states
-        there: it is called for all steps, some at a time and the last first, so that only a piece is in memory.
-        wants_params=False saves the time that parameters take.
+        One keyword per field of the state, e.g. q_bar and v_bar. Beside a field (worlds, ...), a cotangent has shape
+        (steps + 1, worlds, ...) for every state, (len(kept), worlds, ...) for those that were kept, or (worlds, ...)
+        for the last alone; zero if left out. Or it is a function f(steps, states), which gives the cotangents
+        (k, worlds, ...) at k steps (k,) from the states there: it is called for all steps, some at a time and the last
+        first, so that only a piece is in memory. Of a field that is a NamedTuple itself, the cotangent is one too, with
+        any of these, or None, for each of its arrays. wants_params=False saves the time that parameters take.
         """
         check_kind(wants_params, bool, "wants_params")
         given, final_bar = self._take_bars(bars)
@@ -160,8 +168,8 @@ class Run:
             backward.through(self.states, 0, self.steps, self._rows_of(given, 0, self.steps, self.states))
         else:
             for index in reversed(range(len(self._firsts))):
-                self._back_through(backward, given, self._row(index), *self._bounds(index), self.levels[1:])
-        result = backward.finish(self._row(0))
+                self._back_through(backward, given, row(self.states, index), *self._bounds(index), self.levels[1:])
+        result = backward.finish(row(self.states, 0))
         if self.steps == 0:  # the last state is the start, as it was given
             return Bars(final_bar, result.control, result.params)
         return result
@@ -174,10 +182,9 @@ class Run:
             backward.through(states, first, end, self._rows_of(given, first, end, states))
             return
         kept = self.system.steps(start, controls, keep_every=levels[0], params=self.params)
-        for row in reversed(range(len(range(first, end, levels[0])))):
-            a = first + row * levels[0]
-            state = type(kept)(*(field[row] for field in kept))
-            self._back_through(backward, given, state, a, min(a + levels[0], end), levels[1:])
+        for index in reversed(range(len(range(first, end, levels[0])))):
+            a = first + index * levels[0]
+            self._back_through(backward, given, row(kept, index), a, min(a + levels[0], end), levels[1:])
 
     def adjoints(self, at, **bars):
         """Cotangents of the states at the steps ``at`` (n,): how the loss changes if the motion is moved there and goes
@@ -197,32 +204,42 @@ class Run:
             raise PullbackError("adjoints needs all states: make the rollout with checkpoint_every=1")
         given, final_bar = self._take_bars(bars)
         backward = self.system.backward(self.controls, self.final, final_bar, params=self.params, wants_params=False)
-        found, end = {self.steps: type(self.states)(*(to_numpy(bar) for bar in final_bar))}, self.steps
+        found, end = {self.steps: tree_map(to_numpy, final_bar)}, self.steps
         for first in sorted(set(asked.tolist()) - {self.steps}, reverse=True):
-            piece = type(self.states)(*(field[first : end + 1] for field in self.states))
+            piece = row(self.states, slice(first, end + 1))
             backward.through(piece, first, end, self._rows_of(given, first, end, piece))
-            bar = backward.finish(self._row(first)).state
-            found[first], end = type(self.states)(*(np.array(to_numpy(x)) for x in bar)), first
-        rows = [found[step] for step in asked.tolist()]
-        return type(self.states)(*(np.stack(field) for field in zip(*rows, strict=True)))
+            bar = backward.finish(row(self.states, first)).state
+            found[first], end = tree_map(lambda x: np.array(to_numpy(x)), bar), first
+        return stack([found[step] for step in asked.tolist()])
 
     def _take_bars(self, bars: Mapping):
-        """The cotangents of a caller, checked, one a field or None; and those of the last state."""
-        state = type(self.states)
-        unknown = set(bars) - {f"{name}_bar" for name in state._fields}
-        known = ", ".join(f"{name}_bar" for name in state._fields)
+        """The cotangents of a caller, checked, as a state of :class:`Cotangent`; and those of the last state."""
+        fields = self.states._fields
+        unknown = set(bars) - {f"{name}_bar" for name in fields}
+        known = ", ".join(f"{name}_bar" for name in fields)
         if unknown:
             raise PullbackError(f"{unknown.pop()!r} is not known: use {known}")
         if all(bar is None for bar in bars.values()):
             raise PullbackError(f"give at least one of {known}")
-        given = state(*(self._checked_bar(name, bars.get(f"{name}_bar")) for name in state._fields))
-        return given, state(*(self._last(bar, kept) for bar, kept in zip(given, self.states, strict=True)))
+        values = (bars.get(f"{name}_bar") for name in fields)
+        pairs = zip(fields, values, self.states, strict=True)
+        given = type(self.states)(*(self._cotangents(f"{name}_bar", bar, kept) for name, bar, kept in pairs))
+        return given, tree_map(self._last, given, self.states)
+
+    def _cotangents(self, name: str, bar, kept):
+        """That of one field, which may be a NamedTuple itself."""
+        if not is_state(kept):
+            return self._checked_bar(name, bar, kept)
+        if bar is not None and getattr(bar, "_fields", None) != kept._fields:
+            raise PullbackError(f"{name} must be a {type(kept).__name__} of cotangents, not {type(bar).__name__}")
+        parts = zip(kept._fields, [None] * len(kept) if bar is None else bar, kept, strict=True)
+        return type(kept)(*(self._cotangents(f"{name}.{part}", x, k) for part, x, k in parts))
 
     def _rows_of(self, given, first: int, end: int, states):
         """Cotangents of the states from first to end, or None if only the last state of the run has one."""
-        if all(bar is None or (not callable(bar) and len(bar.shape) == 2) for bar in given):
+        if all(bar.form in (NONE, LAST) for bar in leaves(given)):
             return None
-        return type(given)(*(self._rows(b, k, first, end, states) for b, k in zip(given, self.states, strict=True)))
+        return tree_map(lambda bar, kept: self._rows(bar, kept, first, end, states), given, self.states)
 
     def _asked(self, bar, steps: np.ndarray, states, one: tuple[int, ...]):
         """What a function of the caller's gives for the states of some steps."""
@@ -235,7 +252,7 @@ class Run:
             )
         if isinstance(rows, wp.array) and not rows.device.is_cpu:
             return rows
-        return checked(rows, (len(steps), *one), self.system.dtype, "a cotangent", ("row", "worlds", "entry"))
+        return checked(rows, (len(steps), *one), self.system.dtype, "a cotangent", ("row", *_axes(one)))
 
     def pushforward(self, *, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
         """Tangents of all states (steps + 1, worlds, 2nv, n) from n tangents each of the start, controls, parameters.
@@ -250,46 +267,70 @@ class Run:
         """
         return pushforward(self, state, controls, params)
 
-    def _checked_bar(self, name: str, bar):
-        """A cotangent of one field, in one of the three shapes."""
-        if bar is None or (callable(bar) and not hasattr(bar, "shape")):
-            return bar
+    def _checked_bar(self, name: str, bar, kept) -> Cotangent:
+        if bar is None:
+            return Cotangent(NONE)
+        if callable(bar) and not hasattr(bar, "shape"):
+            return Cotangent(FUNCTION, bar)
         if not hasattr(bar, "shape"):
-            bar = to_numbers(bar, f"{name}_bar")
-        one = tuple(getattr(self.states, name).shape[1:])
-        shape = tuple(bar.shape)
-        every, kept = (self.steps + 1, *one), (len(self._firsts) + 1, *one)
-        if shape not in (one, every, kept):
+            bar = to_numbers(bar, name)
+        one, shape = tuple(kept.shape[1:]), tuple(bar.shape)
+        shapes = {EVERY: (self.steps + 1, *one), KEPT: (len(self._firsts) + 1, *one), LAST: one}
+        form = next((form for form, wanted in shapes.items() if shape == wanted), None)
+        if form is None:
             raise PullbackError(
-                f"{name}_bar has shape {shape}, but {every} for every state"
-                + (f", {kept} for those kept" if kept != every else "")
+                f"{name} has shape {shape}, but {shapes[EVERY]} for every state"
+                + (f", {shapes[KEPT]} for those kept" if shapes[KEPT] != shapes[EVERY] else "")
                 + f" or {one} for the last is needed"
             )
         if isinstance(bar, wp.array) and not bar.device.is_cpu:
-            return bar
-        return checked(bar, shape, self.system.dtype, f"{name}_bar", ("step", "worlds", "entry")[-len(shape) :])
+            return Cotangent(form, bar)
+        axes = () if form == LAST else ("step",)
+        return Cotangent(form, checked(bar, shape, self.system.dtype, name, (*axes, *_axes(one))))
 
-    def _last(self, bar, kept):
+    def _last(self, bar: Cotangent, kept):
         """The cotangent of the last state."""
         one = tuple(kept.shape[1:])
-        if bar is None:
-            return np.zeros(one, dtype=to_numpy(kept[:0]).dtype)
-        if callable(bar):
-            row = len(self._firsts)
-            final = type(self.states)(*(field[row : row + 1] for field in self.states))
-            return self._asked(bar, np.array([self.steps]), final, one)[0]
-        return bar if len(bar.shape) == 2 else bar[bar.shape[0] - 1]
+        if bar.form == NONE:
+            return np.zeros(one, dtype=self.system.dtype)
+        if bar.form == FUNCTION:
+            final = row(self.states, slice(len(self._firsts), None))
+            return self._asked(bar.value, np.array([self.steps]), final, one)[0]
+        return bar.value if bar.form == LAST else bar.value[bar.value.shape[0] - 1]
 
-    def _rows(self, bar, kept, first: int, end: int, states):
+    def _rows(self, bar: Cotangent, kept, first: int, end: int, states):
         """The cotangents of the states from first to end, both included; the last one's is not looked at."""
-        if callable(bar):
-            before = type(states)(*(field[: end - first] for field in states))
-            return self._asked(bar, np.arange(first, end), before, tuple(kept.shape[1:]))
-        if bar is not None and len(bar.shape) == 3 and bar.shape[0] == self.steps + 1:
-            return bar[first : end + 1]
+        if bar.form == FUNCTION:
+            before = row(states, slice(end - first))
+            return self._asked(bar.value, np.arange(first, end), before, tuple(kept.shape[1:]))
+        if bar.form == EVERY:
+            return bar.value[first : end + 1]
         rows = np.zeros((end - first + 1, *kept.shape[1:]), dtype=self.system.dtype)
-        if bar is not None and len(bar.shape) == 3:
-            # Inside a piece no state was kept, whatever the level.
-            if first % self.checkpoint_every == 0:
-                rows[0] = to_numpy(bar[self._firsts.index(first)])
+        # Inside a piece no state was kept, whatever the level.
+        if bar.form == KEPT and first % self.checkpoint_every == 0:
+            rows[0] = to_numpy(bar.value[self._firsts.index(first)])
         return rows
+
+
+NONE, LAST, KEPT, EVERY, FUNCTION = "none", "last", "kept", "every", "function"
+
+
+@dataclass(frozen=True)
+class Cotangent:
+    """That of one array of the states, and which states it is for."""
+
+    form: str  # NONE, LAST, KEPT, EVERY or FUNCTION
+    value: Any = None
+
+
+def _axes(one: tuple[int, ...]) -> tuple[str, ...]:
+    """What to call the axes of an array (worlds, ...) in messages."""
+    return ("worlds", *("entry" if len(one) == 2 else f"axis {i}" for i in range(1, len(one))))
+
+
+def _read_only(x):
+    """A view that cannot be written to. Arrays on CUDA have no such views."""
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    return x

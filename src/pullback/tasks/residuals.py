@@ -43,7 +43,7 @@ class Residuals(NamedTuple):
         """The cotangents of the loss, as ``run.pullback`` takes them."""
         states = type(run.states)(*(to_numpy(field)[self.steps] for field in run.states))
         columns = slice(None) if self.columns is None else self.columns
-        tangent_bar = np.zeros(run.system.difference(states, states).shape)
+        tangent_bar = np.zeros(run.system.difference(states, states, leading=2).shape)
         tangent_bar[..., columns] = np.einsum("twm,twmi->twi", self.values, self.jacobians)
         bars = {}
         for name, of_rows in run.system.state_bar(states, tangent_bar)._asdict().items():

@@ -81,7 +81,7 @@ class Tracking:
 
     def _away(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
         """Tangents from the goal (steps + 1, worlds, n), and their weights."""
-        away = run.system.difference(self.goals(run), run.states)
+        away = run.system.difference(self.goals(run), run.states, leading=2)
         try:
             weights = np.broadcast_to(self._rows(self.weights), away.shape)
         except ValueError:

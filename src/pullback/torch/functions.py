@@ -12,106 +12,115 @@ import warp as wp
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
-from pullback.rollout import Run
-from pullback.rollout import rollout as roll
+from pullback.core.trees import is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
+from pullback.rollout import Run, checkpoint_levels
 
 
 def rollout(
     system: System,
-    q0: torch.Tensor,
-    v0: torch.Tensor,
-    controls: torch.Tensor,
+    *start_and_controls,
     params: Mapping | None = None,
     checkpoint_every: int | str | tuple[int, ...] = 1,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The trajectory from (q0, v0) under ``controls``: q (steps + 1, worlds, nq), v (steps + 1, worlds, nv).
+):
+    """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of tensors.
 
-    Of another System than a robot, q and v are the two fields of its state, such as T and s of heat.
+    Each of them has the shape of its field in ``state`` with time in front: q (steps + 1, worlds, nq), v (steps + 1,
+    worlds, nv). The fields of the start may also be given one by one; then a plain tuple is returned:
+    ``q, v = rollout(system, q0, v0, controls)``.
 
-    q0:        (worlds, nq) [m, rad, quaternions wxyz]
-    v0:        (worlds, nv) [m/s, rad/s]
+    state:     of tensors: q (worlds, nq) [m, rad, quaternions wxyz] and v (worlds, nv) [m/s, rad/s] for a robot
     controls:  (steps, worlds, nu) [as the actuators take them]
-    params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Tensors that
+    params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Tensors that
                require a gradient get one; without any, the time that parameter gradients take is saved.
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
-               as in :func:`pullback.rollout`.
+               are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
+               levels as in :func:`pullback.rollout`.
     """
-    for name, tensor in (("q0", q0), ("v0", v0), ("controls", controls)):
-        _check(system, name, tensor)
+    start, controls = start_of(system, start_and_controls)
+    for name, tensor in zip(leaf_names(start), leaves(start), strict=True):
+        _check(system, name, tensor, counts=True)
+    _check(system, "controls", controls)
     if controls.ndim == 3 and controls.shape[0] == 0:
         raise PullbackError("controls has no steps: its shape is (steps, worlds, nu)")
     tensors = {name: value for name, value in (params or {}).items() if isinstance(value, torch.Tensor)}
     constants = {name: value for name, value in (params or {}).items() if name not in tensors}
     for name, tensor in tensors.items():
         _check(system, f"parameter {name!r}", tensor, anywhere=True)
-    return _Rollout.apply(system, checkpoint_every, constants, tuple(tensors), q0, v0, controls, *tensors.values())
+    form = tree_map(lambda leaf: None, start)
+    inputs = (*leaves(start), controls, *tensors.values())
+    states = with_leaves(form, _Rollout.apply(system, checkpoint_every, constants, tuple(tensors), form, *inputs))
+    return states if is_state(start_and_controls[0]) else tuple(states)
 
 
-def step(
-    system: System,
-    q: torch.Tensor,
-    v: torch.Tensor,
-    control: torch.Tensor,
-    params: Mapping | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The state one timestep on: q (worlds, nq), v (worlds, nv), from the same and control (worlds, nu).
+def step(system: System, *state_and_control, params: Mapping | None = None):
+    """The state one timestep on: ``step(system, state, control)``, or ``step(system, q, v, control)``, which returns a
+    plain tuple. control: (worlds, nu).
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
     """
+    *start, control = state_and_control
     _check(system, "control", control)
     if tuple(control.shape) != (system.worlds, system.nu):
         raise PullbackError(
             f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
         )
-    q, v = rollout(system, q, v, control[None], params)
-    return q[1], v[1]
+    states = rollout(system, *start, control[None], params=params)
+    return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
 class _Rollout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, system, every, constants, names, q0, v0, controls, *tensors):
-        ctx.system, ctx.every, ctx.names = system, every, names
+    def forward(ctx, system, every, constants, names, form, *inputs):
+        ctx.system, ctx.every, ctx.names, ctx.form = system, every, names, form
+        count = len(leaves(form))
+        start, controls, tensors = inputs[:count], inputs[count], inputs[count + 1 :]
+        keep_every = checkpoint_levels(every, controls.shape[0])[0]
         with _stream(system):
             ctx.held = system.hold_params({**constants, **dict(zip(names, map(to_numpy, tensors), strict=True))})
-            start = system.state_type(_lend(q0), _lend(v0))
-            run = roll(system, start, _lend(controls), checkpoint_every=every, params=ctx.held)
-            q, v = (_take(x) for x in run.states)
+            first = with_leaves(form, map(_lend, start))
+            states = system.steps(first, _lend(controls), keep_every=keep_every, params=ctx.held)
+            states = [_take(x) for x in leaves(states)]
+        for name, given, kept in zip(leaf_names(form), start, states, strict=True):
+            _check(system, name, given, counts=not kept.is_floating_point())
+        ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
-        ctx.save_for_backward(q, v, controls, *tensors)
-        return q, v
+        ctx.save_for_backward(*states, controls, *tensors)
+        return tuple(states)
 
     @staticmethod
-    def backward(ctx, q_bar, v_bar):
+    def backward(ctx, *states_bar):
         # torch's once_differentiable would let a gradient of a gradient pass where the loss is linear, as a zero.
         if torch.is_grad_enabled():
             raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
-        q, v, controls, *tensors = ctx.saved_tensors
-        wants_q, wants_v, wants_controls, *wants = ctx.needs_input_grad[4:]
+        count = len(states_bar)
+        states, controls, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count], ctx.saved_tensors[count + 1 :]
+        wants = ctx.needs_input_grad[5:]
         with _stream(ctx.system):
-            kept = ctx.system.state_type(_lend(q), _lend(v))
+            kept = with_leaves(ctx.form, map(_lend, states))
             run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held)
-            given = {f"{name}_bar": _lend(bar) for name, bar in zip(kept._fields, (q_bar, v_bar), strict=True)}
-            bars = run.pullback(**given, wants_params=any(wants))
-            q0_bar = _take(bars.state[0]) if wants_q else None
-            v0_bar = _take(bars.state[1]) if wants_v else None
-            controls_bar = _take(bars.controls) if wants_controls else None
+            pairs = zip(states, states_bar, strict=True)
+            given = with_leaves(ctx.form, (_lend(bar) if x.is_floating_point() else None for x, bar in pairs))
+            named = {f"{name}_bar": bar for name, bar in given._asdict().items()}
+            bars = run.pullback(**named, wants_params=any(wants[count + 1 :]))
+            inputs_bar = [*leaves(bars.state), bars.controls]
+            inputs_bar = [_take(bar) if want else None for bar, want in zip(inputs_bar, wants, strict=False)]
         params_bar = (
             _param_grad(bars.params[name], tensor) if want else None
-            for name, tensor, want in zip(ctx.names, tensors, wants, strict=True)
+            for name, tensor, want in zip(ctx.names, tensors, wants[count + 1 :], strict=True)
         )
-        return None, None, None, None, q0_bar, v0_bar, controls_bar, *params_bar
+        return None, None, None, None, None, *inputs_bar, *params_bar
 
 
 # --- between tensors and what Systems take and give -------------------------------------------------------------------
 
 
-def _check(system: System, name: str, tensor, anywhere: bool = False) -> None:
-    """Precision, and device unless it may be ``anywhere``; shapes are the System's to check."""
+def _check(system: System, name: str, tensor, *, anywhere: bool = False, counts: bool = False) -> None:
+    """Precision, unless it ``counts`` in whole numbers, and device unless it may be ``anywhere``; shapes are the
+    System's to check."""
     if not isinstance(tensor, torch.Tensor):
         raise PullbackError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
     found = str(tensor.dtype).removeprefix("torch.")
-    if found != system.dtype:
+    if found != system.dtype and (tensor.is_floating_point() or not counts):
         cast = {"float64": ".double()", "float32": ".float()"}[system.dtype]
         other = f', or make the System with dtype="{found}"' if found in ("float32", "float64") else ""
         raise PullbackError(f"{name} is {found}, but the System is {system.dtype}: convert it with {cast}{other}")

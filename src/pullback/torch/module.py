@@ -37,15 +37,9 @@ class Simulator(torch.nn.Module):
         """The learnable parameters by name, as :func:`step` and :func:`rollout` take them."""
         return {name: getattr(self, name) for name in self.learn}
 
-    def forward(
-        self,
-        q0: torch.Tensor,
-        v0: torch.Tensor,
-        controls: torch.Tensor,
-        checkpoint_every: int | str | tuple[int, ...] = 1,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """q (steps + 1, worlds, nq), v (steps + 1, worlds, nv): see :func:`pullback.torch.rollout`."""
-        return rollout(self.system, q0, v0, controls, self.params, checkpoint_every)
+    def forward(self, *start_and_controls, checkpoint_every: int | str | tuple[int, ...] = 1):
+        """``simulator(state, controls)`` or ``simulator(q0, v0, controls)``: see :func:`pullback.torch.rollout`."""
+        return rollout(self.system, *start_and_controls, params=self.params, checkpoint_every=checkpoint_every)
 
     def extra_repr(self) -> str:
         return f"{self.system}, learn={self.learn}"

@@ -1,0 +1,132 @@
+"""States of any shape: NamedTuples whose fields are arrays, or NamedTuples again.
+
+A **leaf** is an array of a state, (worlds, ...) of any rank; along a trajectory it has one more axis in front, time.
+Real leaves have cotangents and move in the tangent space; whole numbers, such as counters, do neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import checked, first_not_finite, to_numbers, to_numpy
+from pullback.core.errors import PullbackError
+
+
+def is_state(x) -> bool:
+    """Whether x is a NamedTuple: a state, or a part of one."""
+    return isinstance(x, tuple) and hasattr(x, "_fields")
+
+
+def leaves(state) -> list:
+    """The arrays of a state, in order."""
+    return [leaf for field in state for leaf in (leaves(field) if is_state(field) else [field])]
+
+
+def leaf_names(state) -> list[str]:
+    """What the leaves are called: "q", or "robot.q" inside a field "robot"."""
+    pairs = zip(state._fields, state, strict=True)
+    return [f"{n}.{inner}" if inner else n for n, x in pairs for inner in (leaf_names(x) if is_state(x) else [""])]
+
+
+def tree_map(function: Callable[..., Any], state, *others):
+    """A state of the same form, with function(leaf, *leaves of the others) in the place of each leaf."""
+    fields = zip(state, *others, strict=True)
+    return type(state)(*(tree_map(function, *x) if is_state(x[0]) else function(*x) for x in fields))
+
+
+def with_leaves(like, values: Iterable):
+    """A state of the form of another, with these leaves."""
+    values = iter(values)
+    return tree_map(lambda leaf: next(values), like)
+
+
+def start_of(system, given: tuple) -> tuple:
+    """The state and the controls that a binding was given: (state, controls), or the state's fields one by one."""
+    *fields, controls = given
+    if len(fields) == 1 and is_state(fields[0]):
+        return fields[0], controls
+    if len(fields) != len(system.state_type._fields):
+        names = ", ".join(system.state_type._fields)
+        raise PullbackError(f"give (state, controls), or ({names}, controls), not {len(given)} arrays")
+    return system.state_type(*fields), controls
+
+
+def row(states, index):
+    """The state at an index along the first axis, or the states of a slice."""
+    return tree_map(lambda leaf: leaf[index], states)
+
+
+def stack(states: Sequence):
+    """States one behind the other, along a new first axis."""
+    return tree_map(lambda *rows: np.stack([to_numpy(x) for x in rows]), *states)
+
+
+def is_real(leaf) -> bool:
+    """Whether a leaf has a cotangent."""
+    dtype = leaf.dtype
+    return dtype in (wp.float32, wp.float64) if isinstance(leaf, wp.array) else np.issubdtype(dtype, np.floating)
+
+
+def numbers(state, leading: int = 1) -> np.ndarray:
+    """The real numbers of a state in one row, (..., n), behind its leading axes: worlds, or time and worlds."""
+    real = [x for x in map(to_numpy, leaves(state)) if is_real(x)]
+    return np.concatenate([x.reshape(*x.shape[:leading], math.prod(x.shape[leading:])) for x in real], axis=-1)
+
+
+def from_numbers(rows: np.ndarray, like):
+    """The inverse of :func:`numbers`, from (..., n): a state like another, and zero where that has whole numbers."""
+    leading, at = rows.ndim - 1, 0
+
+    def take(leaf):
+        nonlocal at
+        shape = np.shape(leaf)[leading:]
+        if not is_real(to_numpy(leaf)):
+            return np.zeros((*rows.shape[:-1], *shape), dtype=rows.dtype)
+        size = math.prod(shape)
+        at += size
+        return rows[..., at - size : at].reshape(*rows.shape[:-1], *shape)
+
+    return tree_map(take, like)
+
+
+def checked_state(state, worlds: int, precision: str):
+    """A state with NumPy leaves of this precision and the leading axis worlds, or an error that names the field."""
+    if not is_state(state):
+        raise PullbackError(f"a state is a NamedTuple of arrays (worlds, ...), not {type(state).__name__}")
+    names = with_leaves(state, leaf_names(state))
+    return tree_map(lambda leaf, name: _checked_leaf(leaf, name, worlds, precision), state, names)
+
+
+def _checked_leaf(leaf, name: str, worlds: int, precision: str) -> np.ndarray:
+    array = to_numbers(leaf, name)
+    if array.shape[:1] != (worlds,):
+        raise PullbackError(f"{name} has shape {array.shape}, but its first axis must be worlds={worlds}")
+    if not is_real(array):
+        return array
+    axes = ("world", *(f"axis {i}" for i in range(1, array.ndim)))
+    return checked(array, array.shape, precision, name, axes)
+
+
+def check_like(state, like, what: str) -> None:
+    """Raises a PullbackError unless a state has the fields and the shapes of another."""
+    if type(state) is not type(like) and getattr(state, "_fields", None) != like._fields:
+        raise PullbackError(f"{what} must be a {type(like).__name__}, not {type(state).__name__}")
+    for name, mine, other in zip(like._fields, state, like, strict=True):
+        if is_state(other):
+            check_like(mine, other, f"{name} of {what}")
+        elif tuple(np.shape(mine)) != tuple(np.shape(other)):
+            raise PullbackError(f"{name} of {what} has shape {np.shape(mine)}, but {np.shape(other)} is needed")
+
+
+def first_bad_leaf(state) -> tuple[str, tuple[int, ...]] | None:
+    """Name and index of the first number that is not finite, in the real leaves of a state."""
+    for name, leaf in zip(leaf_names(state), leaves(state), strict=True):
+        bad = first_not_finite(leaf) if is_real(leaf) else None
+        if bad is not None:
+            return name, bad
+    return None
