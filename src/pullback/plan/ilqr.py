@@ -26,7 +26,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
-from pullback.core.trees import tree_map
+from pullback.core.trees import row, tree_map
 from pullback.plan.methods import Memory, Method
 from pullback.rollout import Run, linearize_run, side_by_side
 
@@ -219,7 +219,7 @@ class ILQR(Method):
         scale = find.scale_in(system)
         points = np.zeros((worlds, *x.shape))
         for i, first in enumerate(range(0, find.driven, find.hold)):
-            planned = tree_map(lambda x: np.repeat(to_numpy(x)[first], worlds, axis=0), around.run.states)
+            planned = tree_map(lambda x: np.repeat(to_numpy(x), worlds, axis=0), row(around.run.states, first))
             away = system.difference(planned, state)
             points[:, i] = np.clip(x[i] + k[:, i] + np.einsum("wij,wj->wi", K[:, i], away), low[i], high[i])
             held = min(find.hold, find.driven - first)
