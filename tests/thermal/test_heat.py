@@ -169,6 +169,20 @@ def test_checkpoints_change_nothing(method):
     assert sorted(asked) == sorted(4 * list(range(31)))
 
 
+def test_controls_may_be_held():
+    heat = crooked_part(worlds=2)
+    start, controls = warm_state(heat), controls_near(heat, 4)
+    run, fine = pb.rollout(heat, start, controls, hold=3), pb.rollout(heat, start, np.repeat(controls, 3, axis=0))
+    np.testing.assert_array_equal(run.T, fine.T[::3])
+    bar = np.random.default_rng(0).normal(size=run.T.shape)
+    spread = np.zeros(fine.T.shape)
+    spread[::3] = bar
+    found, wanted = run.pullback(T_bar=bar), fine.pullback(T_bar=spread)
+    np.testing.assert_allclose(found.state.T, wanted.state.T, rtol=1e-12)
+    np.testing.assert_allclose(found.controls, wanted.controls.reshape(4, 3, 2, 3).sum(axis=1), rtol=1e-10)
+    assert np.abs(found.controls[..., 0]).min() > 0
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_how_many_steps_a_launch_does_is_of_no_account(method, monkeypatch):
     heat = crooked_part(method=method)

@@ -156,9 +156,13 @@ class System(ABC):
         axes = tuple(f"axis {i}" for i in range(len(given)))
         return frozen(checked(value, given, self.dtype, f"parameter {name!r}", axes).copy())
 
-    def steps(self, state, controls, *, keep_every: int = 1, params: Mapping | None = None):
-        """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on."""
-        state, controls = checked_state(state, self.worlds, self.dtype), self._checked_controls(controls)
+    def steps(self, state, controls, *, keep_every: int = 1, hold: int = 1, params: Mapping | None = None):
+        """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on.
+
+        controls: (n, worlds, nu), each held for ``hold`` steps: n · hold steps in all
+        """
+        state = checked_state(state, self.worlds, self.dtype)
+        controls = np.repeat(self._checked_controls(controls), hold, axis=0)
         kept = [state]
         for t, control in enumerate(controls):
             after = self.step(state, control, params)
@@ -178,9 +182,11 @@ class System(ABC):
         shape = (len(controls), self.worlds, self.nu)
         return checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
 
-    def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
-        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``."""
-        return SteppedBackward(self, self._checked_controls(controls), final_bar, params, wants_params)
+    def backward(
+        self, controls, final, final_bar, *, hold: int = 1, params: Mapping | None = None, wants_params: bool = True
+    ):
+        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``; controls as in ``steps``."""
+        return SteppedBackward(self, self._checked_controls(controls), final_bar, hold, params, wants_params)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> System:
         """The same System with another number of worlds, and maybe in another precision.
@@ -243,8 +249,8 @@ def _real_bars(bars, states):
 class SteppedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
 
-    def __init__(self, system: System, controls: np.ndarray, final_bar, params, wants_params: bool):
-        self.system, self.controls, self.given = system, controls, params
+    def __init__(self, system: System, controls: np.ndarray, final_bar, hold: int, params, wants_params: bool):
+        self.system, self.controls, self.hold, self.given = system, controls, hold, params
         self.wants_params = wants_params
         self.carry = final_bar
         self.controls_bar = np.zeros_like(controls)
@@ -258,19 +264,20 @@ class SteppedBackward:
         what = f"the cotangent of the state that {type(self.system).__name__}.pullback returns"
         for t in reversed(range(first, end)):
             state = row(states, t - first)
-            bars = self.system.pullback(state, self.controls[t], self.carry, self.given)
+            held = t // self.hold
+            bars = self.system.pullback(state, self.controls[held], self.carry, self.given)
             check_like(bars.state, state, what)
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
-            self._take_control_bar(t, bars.control)
+            self._add_control_bar(held, bars.control)
             for name, bar in bars.params.items() if self.wants_params else ():
                 self._add_param_bar(name, to_numpy(bar))
             if states_bar is not None:
                 self.carry = tree_map(lambda carry, bar: carry + bar, self.carry, row(states_bar, t - first))
 
-    def _take_control_bar(self, t: int, bar) -> None:
+    def _add_control_bar(self, held: int, bar) -> None:
         if bar is not None or self.system.nu:
             self._check_shape("the control", np.shape(bar), self.controls_bar.shape[1:])
-            self.controls_bar[t] = to_numpy(bar)
+            self.controls_bar[held] += to_numpy(bar)
 
     def _add_param_bar(self, name: str, bar: np.ndarray) -> None:
         if name in (self.given or {}):

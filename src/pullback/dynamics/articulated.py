@@ -317,12 +317,14 @@ class Articulated(System):
 
     # --- many steps at once ------------------------------------------------------------------------
 
-    def steps(self, state: State, controls, *, keep_every: int = 1, params: Mapping | None = None) -> State:
+    def steps(
+        self, state: State, controls, *, keep_every: int = 1, hold: int = 1, params: Mapping | None = None
+    ) -> State:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
         start = self._take_state(state)
         controls = self._take_controls(controls)
         kernel_params = self._take_params(params)
-        count = controls.shape[0]
+        count = hold * controls.shape[0]
         rows = 1 + -(-count // keep_every)
         q = empty((rows, self.worlds, self.nq), self.dtype, self.device)
         v = empty((rows, self.worlds, self.nv), self.dtype, self.device)
@@ -333,14 +335,23 @@ class Articulated(System):
             specialise(self._flavour, "step").rollout,
             (self._tree, self._shapes, kernel_params.struct),
             (controls,),
-            (0, count, keep_every, q, v, status),
+            (0, count, hold, keep_every, q, v, status),
             with_contacts=True,
         )
-        self._check_health(status, controls)
+        self._check_health(status, controls, hold)
         return State(from_device(q), from_device(v))
 
-    def backward(self, controls, final: State, final_bar: State, *, params: Mapping | None = None, wants_params=True):
-        return FusedBackward(self, controls, final, final_bar, self._take_params(params), wants_params)
+    def backward(
+        self,
+        controls,
+        final: State,
+        final_bar: State,
+        *,
+        hold: int = 1,
+        params: Mapping | None = None,
+        wants_params: bool = True,
+    ):
+        return FusedBackward(self, controls, final, final_bar, hold, self._take_params(params), wants_params)
 
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
@@ -359,14 +370,14 @@ class Articulated(System):
             else:
                 list(self._pool.map(wp.Launch.launch, launches))
 
-    def _check_health(self, status: wp.array, controls: wp.array) -> None:
+    def _check_health(self, status: wp.array, controls: wp.array, hold: int = 1) -> None:
         health = status.numpy()
         sick = np.flatnonzero(health[:, 0] != HEALTHY)
         if not len(sick):
             return
         world = int(sick[np.argmin(health[sick, 1])])
         code, step = int(health[world, 0]), int(health[world, 1])
-        if not np.all(np.isfinite(controls.numpy()[step, world])):
+        if not np.all(np.isfinite(controls.numpy()[step // hold, world])):
             raise PullbackError(f"controls are not finite in world {world} at step {step}")
         if code == TOO_MANY_CONTACTS:
             raise PullbackError(
@@ -408,9 +419,16 @@ class FusedBackward:
     """
 
     def __init__(
-        self, system: Articulated, controls, final: State, final_bar: State, params: KernelParams, wants_params
+        self,
+        system: Articulated,
+        controls,
+        final: State,
+        final_bar: State,
+        hold: int,
+        params: KernelParams,
+        wants_params: bool,
     ):
-        self.system, self.params, self.wants_params = system, params, wants_params
+        self.system, self.hold, self.params, self.wants_params = system, hold, params, wants_params
         self.controls = system._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
         self.params_bar = params.zero_bars() if wants_params else params.no_bars()
@@ -452,12 +470,12 @@ class FusedBackward:
             self.kernels.rollout_adjoint,
             (system._tree, system._shapes, self.params.struct, self.params_bar),
             (self.controls, self.controls_bar),
-            (first, end, q, v, q_bar, v_bar, int(states_bar is not None), int(self.wants_params))
+            (first, end, self.hold, q, v, q_bar, v_bar, int(states_bar is not None), int(self.wants_params))
             + (self.carry_q, self.carry_v, status),
             with_contacts=True,
         )
         if system.contact is not None:
-            system._check_health(status, self.controls)
+            system._check_health(status, self.controls, self.hold)
 
     def _not_carried(self, q) -> wp.array:
         """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
 from pullback.core.system import System
@@ -27,6 +28,7 @@ def rollout(
     system: System,
     *start_and_controls,
     params: Mapping | None = None,
+    hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
 ):
     """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of arrays.
@@ -40,6 +42,7 @@ def rollout(
     controls:  (steps, worlds, nu) [as the actuators take them]
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Their
                gradients take time, wanted or not: constants are better set in ``system.params``.
+    hold:      timesteps for which each control is held; states are those of control steps
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
@@ -49,54 +52,58 @@ def rollout(
             "the System is float64, but JAX is limited to float32: call "
             'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
         )
+    hold = check_whole(hold, "hold")
     start, controls = start_of(system, start_and_controls)
     start = with_leaves(start, _checked_start(system, start))
     controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
     known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
     params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
-    states = _rollout(system, levels, start, controls, params)
+    states = _rollout(system, (hold, levels), start, controls, params)
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
-def step(system: System, *state_and_control, params: Mapping | None = None):
-    """The state one timestep on: ``step(system, state, control)``, or ``step(system, q, v, control)``, which returns a
-    plain tuple. control: (worlds, nu).
+def step(system: System, *state_and_control, params: Mapping | None = None, hold: int = 1):
+    """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
+    control)``, which returns a plain tuple. control: (worlds, nu).
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
     """
     *start, control = state_and_control
     control = _checked(system, "control", control, ("worlds", "nu"), (system.worlds, system.nu))
-    states = rollout(system, *start, control[None], params=params)
+    states = rollout(system, *start, control[None], params=params, hold=hold)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _rollout(system, levels, start, controls, params):
-    states, _version = _forward(system, levels, start, controls, params)
+def _rollout(system, pace, start, controls, params):
+    states, _version = _forward(system, pace, start, controls, params)
     return states
 
 
-def _forward(system, levels, start, controls, params):
-    """Kept states, and which version of the System's own parameters made them."""
-    rows = 1 + -(-controls.shape[0] // levels[0])
+def _forward(system, pace, start, controls, params):
+    """Kept states, and which version of the System's own parameters made them.
+
+    pace: timesteps per control, and levels of checkpoints
+    """
+    rows = 1 + -(-controls.shape[0] // pace[1][0])
     shapes = tree_map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), start)
     version = jax.ShapeDtypeStruct((), np.int32)
-    return _call(_Forward(system, levels), (shapes, version), start, controls, params)
+    return _call(_Forward(system, *pace), (shapes, version), start, controls, params)
 
 
-def _rollout_fwd(system, levels, start, controls, params):
-    states, version = _forward(system, levels, start, controls, params)
+def _rollout_fwd(system, pace, start, controls, params):
+    states, version = _forward(system, pace, start, controls, params)
     return states, (states, controls, params, version)
 
 
-def _rollout_bwd(system, levels, kept, bars):
+def _rollout_bwd(system, pace, kept, bars):
     states, controls, params, version = kept
     # JAX has a type of its own for cotangents of whole numbers, which no callback takes.
     bars = tree_map(lambda bar, x: bar if _is_real(x) else jnp.zeros(x.shape, system.dtype), bars, states)
     like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
     shapes = (tree_map(lambda bar: like(bar[0]), bars), like(controls), {name: like(x) for name, x in params.items()})
-    start_bar, *others = _call(_Backward(system, levels), shapes, states, controls, params, version, bars)
+    start_bar, *others = _call(_Backward(system, *pace), shapes, states, controls, params, version, bars)
     start_bar = tree_map(
         lambda bar, x: bar if _is_real(x) else np.zeros(bar.shape, jax.dtypes.float0), start_bar, states
     )
@@ -135,13 +142,15 @@ def _would_hang() -> bool:
 @dataclass(frozen=True)
 class _Forward:
     system: System
+    hold: int
     levels: tuple[int, ...]
 
     def __call__(self, start, controls, params):
         start, controls, params = _to_host((start, controls, params))
         with _one_at_a_time:
             held = self.system.hold_params(params)
-            states = self.system.steps(start, controls, keep_every=self.levels[0], params=held)
+            keep_every = self.hold * self.levels[0]
+            states = self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=held)
             return tree_map(lambda x, given: to_numpy(x).astype(given.dtype), states, start), np.int32(
                 _version_of(self.system)
             )
@@ -150,6 +159,7 @@ class _Forward:
 @dataclass(frozen=True)
 class _Backward:
     system: System
+    hold: int
     levels: tuple[int, ...]
 
     def __call__(self, states, controls, params, version, states_bar):
@@ -160,7 +170,7 @@ class _Backward:
             )
         states, controls, params, states_bar = _to_host((states, controls, params, states_bar))
         with _one_at_a_time:
-            run = Run(self.system, states, controls, self.levels, self.system.hold_params(params))
+            run = Run(self.system, states, controls, self.levels, self.system.hold_params(params), self.hold)
             given = {f"{name}_bar": bar for name, bar in states_bar._asdict().items()}
             bars = run.pullback(**given, wants_params=bool(params))
             params_bar = {

@@ -225,6 +225,7 @@ def rollout(
     end_world: int,
     first_step: int,
     end_step: int,
+    hold: int,
     keep_every: int,
     q: wp.array3d(dtype=real),
     v: wp.array3d(dtype=real),
@@ -232,6 +233,7 @@ def rollout(
 ):
     """Steps the worlds from the state in row 0 of q, v; every keep_every-th state, and the last, goes to the next row.
 
+    A control is held for ``hold`` steps: controls[t // hold] acts in step t.
     status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stops there.
     """
     slot = wp.tid()
@@ -245,7 +247,7 @@ def rollout(
         healthy = bool(True)
         for t in range(first_step, end_step):
             if healthy:
-                state_of_health = step(m, g, p, s, c, r, controls, t, world, slot)
+                state_of_health = step(m, g, p, s, c, r, controls, t // hold, world, slot)
                 if state_of_health != HEALTHY:
                     healthy = False
                     status[world, 0] = state_of_health

@@ -283,6 +283,7 @@ def rollout_adjoint(
     end_world: int,
     first_step: int,
     end_step: int,
+    hold: int,
     q: wp.array3d(dtype=real),
     v: wp.array3d(dtype=real),
     q_bar: wp.array3d(dtype=real),
@@ -296,8 +297,8 @@ def rollout_adjoint(
     """Pulls the tangent cotangents carry_q, carry_v of the state at end_step back to first_step, in place.
 
     Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
-    own cotangent joins on the way, except the last one's, which the caller has put into the carry. status as in
-    ``rollout``: a step whose constraints were not solved has no derivative.
+    own cotangent joins on the way, except the last one's, which the caller has put into the carry. hold and status as
+    in ``rollout``: a step whose constraints were not solved has no derivative.
     """
     slot = wp.tid()
     slots = s.q.shape[1]
@@ -312,7 +313,7 @@ def rollout_adjoint(
             for d in range(m.nv):
                 s.v[d, slot] = v[row, world, d]
             state_of_health = step_adjoint(
-                m, g, p, p_bar, s, c, r, controls, controls_bar, first_step + row, world, slot, wants_params
+                m, g, p, p_bar, s, c, r, controls, controls_bar, (first_step + row) // hold, world, slot, wants_params
             )
             if state_of_health != HEALTHY:
                 status[world, 0] = state_of_health

@@ -17,8 +17,13 @@ def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
     """
     if run.steps == 0:
         raise PullbackError("there are no steps to linearise")
+    run, hold = run.timesteps(), run.hold
     parts = list(run.system.jacobians(run.every_state(), run.controls, run.params))
-    return np.concatenate([part.A for part in parts]), np.concatenate([part.B for part in parts])
+    A, B = np.concatenate([part.A for part in parts]), np.concatenate([part.B for part in parts])
+    first, driven = A[::hold], B[::hold]
+    for k in range(1, hold):
+        first, driven = A[k::hold] @ first, A[k::hold] @ driven + B[k::hold]
+    return first, driven
 
 
 def side_by_side(system, states, controls) -> Run:

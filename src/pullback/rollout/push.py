@@ -13,6 +13,9 @@ from pullback.core.errors import GradientOverflow, PullbackError
 
 def pushforward(run, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
     """See :meth:`Run.pushforward`. Exact: S' = A S + B U + P, with the Jacobians of every step from its pullbacks."""
+    if run.hold > 1:
+        spread = None if controls is None else np.repeat(to_numbers(controls, "the tangent of controls"), run.hold, 0)
+        return pushforward(run.timesteps(), state, spread, params)[:: run.hold]
     system = run.system
     size = system.difference(run.final, run.final).shape[-1]
     given = {} if state is None else {"state": (state, (system.worlds, size))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ from pullback.core.system import Bars, System
 from pullback.core.trees import is_state, leaf_names, leaves, row, stack, tree_map
 from pullback.rollout.push import pushforward
 
+# A rollout with held controls keeps the states of control steps. Its backward pass steps the timesteps in between
+# again, at most so many at once (or as many as it has control steps): a launch does much, and memory stays bounded.
+HELD_TIMESTEPS = 256
+
 
 def rollout(
     system: System,
@@ -24,11 +29,14 @@ def rollout(
     controls=None,
     *,
     steps: int | None = None,
+    hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
     params: Mapping | None = None,
 ) -> Run:
     """Steps ``system`` from ``state`` under ``controls`` (steps, worlds, nu), or ``steps`` times without control.
 
+    hold: a control is held for so many timesteps. What is called a step everywhere else, in checkpoints, cotangents and
+    the rows of the states, is then a control step of ``hold`` timesteps.
     checkpoint_every: 1 keeps every state; k keeps every k-th (and the last) and steps the rest again on the way back,
     which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory grows
     like the square root of the number of steps. Several numbers, each smaller than the one before, are levels: with
@@ -47,8 +55,9 @@ def rollout(
     controls = _own_controls(system, controls)
     held = system.hold_params(params)  # so that the way back is right even if the System's parameters change meanwhile
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
-    states = system.steps(state, controls, keep_every=levels[0], params=held)
-    return Run(system, states, controls, levels, held)
+    hold = check_whole(hold, "hold")
+    states = system.steps(state, controls, keep_every=hold * levels[0], hold=hold, params=held)
+    return Run(system, states, controls, levels, held, hold)
 
 
 def _own_controls(system: System, controls):
@@ -83,8 +92,8 @@ class Run:
     Their first axis is time: steps + 1 rows, or fewer with checkpoints; ``run.kept`` says which steps they are.
     """
 
-    def __init__(self, system: System, states, controls, checkpoint_every, params):
-        self.system, self.controls, self.params = system, controls, params
+    def __init__(self, system: System, states, controls, checkpoint_every, params, hold: int = 1):
+        self.system, self.controls, self.params, self.hold = system, controls, params, hold
         self.states = tree_map(_read_only, states)  # the backward pass starts from them
         self.steps = int(controls.shape[0])
         self.levels = checkpoint_levels(checkpoint_every, self.steps)
@@ -95,7 +104,8 @@ class Run:
         shapes = zip(leaf_names(self.states), leaves(self.states), strict=True)
         fields = ", ".join(f"{name} {tuple(x.shape)}" for name, x in shapes)
         every = "" if self.checkpoint_every == 1 else f", one state in {self.checkpoint_every} kept"
-        return f"Run({self.steps} steps of {type(self.system).__name__}{every}: {fields})"
+        held = "" if self.hold == 1 else f", {self.hold} timesteps each"
+        return f"Run({self.steps} steps{held} of {type(self.system).__name__}{every}: {fields})"
 
     def __getattr__(self, name: str) -> Any:
         states = self.__dict__.get("states")
@@ -122,13 +132,26 @@ class Run:
         first, end = self._bounds(index)
         if end - first == 1:
             return row(self.states, slice(index, index + 2))
-        return self.system.steps(row(self.states, index), self.controls[first:end], params=self.params)
+        return self._step_again(row(self.states, index), first, end)
 
     def every_state(self):
         """The states of all steps, stepped again if they were not kept."""
         if self.checkpoint_every == 1:
             return self.states
-        return self.system.steps(row(self.states, 0), self.controls, params=self.params)
+        return self._step_again(row(self.states, 0), 0, self.steps)
+
+    def timesteps(self) -> Run:
+        """The same run with a control for every timestep: that of its control step."""
+        if self.hold == 1:
+            return self
+        states = self._step_again(row(self.states, 0), 0, self.steps, keep_every=1)
+        return Run(self.system, states, np.repeat(to_numpy(self.controls), self.hold, axis=0), 1, self.params)
+
+    def _step_again(self, start, first: int, end: int, keep_every: int | None = None):
+        """States from the one at step ``first``; every keep_every-th timestep, or each control step if None."""
+        keep_every = self.hold if keep_every is None else keep_every
+        controls = self.controls[first:end]
+        return self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=self.params)
 
     def contacts(self, step: int):
         """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
@@ -161,11 +184,13 @@ class Run:
         """
         check_kind(wants_params, bool, "wants_params")
         given, final_bar = self._take_bars(bars)
-        backward = self.system.backward(
-            self.controls, self.final, final_bar, params=self.params, wants_params=wants_params
-        )
-        if self.checkpoint_every == 1:
+        backward = self._backward(final_bar, wants_params)
+        if self.checkpoint_every == self.hold == 1:
             backward.through(self.states, 0, self.steps, self._rows_of(given, 0, self.steps, self.states))
+        elif self.checkpoint_every == 1:
+            length = max(1, max(self.steps, HELD_TIMESTEPS) // self.hold)
+            for first in reversed(range(0, self.steps, length)):
+                self._back_through(backward, given, row(self.states, first), first, min(first + length, self.steps), ())
         else:
             for index in reversed(range(len(self._firsts))):
                 self._back_through(backward, given, row(self.states, index), *self._bounds(index), self.levels[1:])
@@ -174,14 +199,21 @@ class Run:
             return Bars(final_bar, result.control, result.params)
         return result
 
+    def _backward(self, final_bar, wants_params: bool):
+        return self.system.backward(
+            self.controls, self.final, final_bar, hold=self.hold, params=self.params, wants_params=wants_params
+        )
+
     def _back_through(self, backward, given, start, first: int, end: int, levels: tuple[int, ...]) -> None:
         """From step ``end`` back to ``first``, whose state is ``start``; ``levels`` are those still to come."""
-        controls = self.controls[first:end]
         if not levels or levels[0] >= end - first:
-            states = self.system.steps(start, controls, params=self.params)
-            backward.through(states, first, end, self._rows_of(given, first, end, states))
+            states, hold = self._step_again(start, first, end, keep_every=1), self.hold
+            bars = self._rows_of(given, first, end, row(states, slice(None, None, hold)))
+            if bars is not None and hold > 1:
+                bars = tree_map(partial(_spread, hold=hold), bars)
+            backward.through(states, hold * first, hold * end, bars)
             return
-        kept = self.system.steps(start, controls, keep_every=levels[0], params=self.params)
+        kept = self._step_again(start, first, end, keep_every=self.hold * levels[0])
         for index in reversed(range(len(range(first, end, levels[0])))):
             a = first + index * levels[0]
             self._back_through(backward, given, row(kept, index), a, min(a + levels[0], end), levels[1:])
@@ -200,10 +232,10 @@ class Run:
             or np.any((asked < 0) | (asked > self.steps))
         ):
             raise PullbackError(f"at must be a list of whole numbers from 0 to {self.steps}, not {at!r}")
-        if self.checkpoint_every != 1:
-            raise PullbackError("adjoints needs all states: make the rollout with checkpoint_every=1")
+        if not self.checkpoint_every == self.hold == 1:
+            raise PullbackError("adjoints needs all states: make the rollout with checkpoint_every=1 and hold=1")
         given, final_bar = self._take_bars(bars)
-        backward = self.system.backward(self.controls, self.final, final_bar, params=self.params, wants_params=False)
+        backward = self._backward(final_bar, wants_params=False)
         found, end = {self.steps: tree_map(to_numpy, final_bar)}, self.steps
         for first in sorted(set(asked.tolist()) - {self.steps}, reverse=True):
             piece = row(self.states, slice(first, end + 1))
@@ -326,6 +358,18 @@ class Cotangent:
 def _axes(one: tuple[int, ...]) -> tuple[str, ...]:
     """What to call the axes of an array (worlds, ...) in messages."""
     return ("worlds", *("entry" if len(one) == 2 else f"axis {i}" for i in range(1, len(one))))
+
+
+def _spread(rows, hold: int):
+    """Cotangents of the states at control steps as those of all timesteps, zero in between."""
+    shape = (hold * rows.shape[0], *rows.shape[1:])
+    if isinstance(rows, wp.array):
+        result = wp.zeros(shape, dtype=rows.dtype, device=rows.device)
+        wp.copy(result[::hold], rows)
+        return result
+    result = np.zeros(shape, dtype=rows.dtype)
+    result[::hold] = rows
+    return result
 
 
 def _read_only(x):

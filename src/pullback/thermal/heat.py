@@ -249,7 +249,10 @@ class Heat(System):
             sizes = ((np.broadcast_to(zero, (self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
         return HeatState(*(self._take(x, (self.worlds, n), f + name, ("worlds", "entry")) for x, f, n in sizes))
 
-    def _take_controls(self, controls) -> wp.array:
+    def _take_controls(self, controls, hold: int = 1) -> wp.array:
+        """Controls (n · hold, worlds, 3), one per step."""
+        if hold > 1:
+            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
         steps = len(controls) if hasattr(controls, "__len__") else 0
         shape = (steps, self.worlds, self.nu)
         if not self._is_here(controls):
@@ -349,10 +352,12 @@ class Heat(System):
 
     # --- many steps at once -------------------------------------------------------------------------
 
-    def steps(self, state: HeatState, controls, *, keep_every: int = 1, params: Mapping | None = None) -> HeatState:
+    def steps(
+        self, state: HeatState, controls, *, keep_every: int = 1, hold: int = 1, params: Mapping | None = None
+    ) -> HeatState:
         """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 2)."""
         start = self._take_state(state)
-        controls = self._take_controls(controls)
+        controls = self._take_controls(controls, hold)
         law = self._take_params(params)
         count = controls.shape[0]
         kept = np.append(np.arange(0, count, keep_every), count)
@@ -366,8 +371,10 @@ class Heat(System):
         s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
         return HeatState(from_device(rows), from_device(s))
 
-    def backward(self, controls, final, final_bar, *, params: Mapping | None = None, wants_params: bool = True):
-        return HeatBackward(self, controls, final_bar, self._take_params(params), wants_params)
+    def backward(
+        self, controls, final, final_bar, *, hold: int = 1, params: Mapping | None = None, wants_params: bool = True
+    ):
+        return HeatBackward(self, controls, final_bar, hold, self._take_params(params), wants_params)
 
     def _refuse_blow_up(self, rows: wp.array, kept: np.ndarray) -> None:
         """What is not finite stays so: it is enough to look at the last state."""
@@ -408,9 +415,9 @@ class Trace:
 class HeatBackward:
     """Pulls back through a trajectory piece by piece, last piece first."""
 
-    def __init__(self, heat: Heat, controls, final_bar, law: KernelLaw, wants_params: bool):
-        self.heat, self.law, self.wants_params = heat, law, wants_params
-        self.controls = heat._take_controls(controls)
+    def __init__(self, heat: Heat, controls, final_bar, hold: int, law: KernelLaw, wants_params: bool):
+        self.heat, self.hold, self.law, self.wants_params = heat, hold, law, wants_params
+        self.controls = heat._take_controls(controls, hold)
         self.controls_bar = zeros(self.controls.shape, heat.dtype, heat.device)
         self.carry = HeatState(*(wp.clone(x) for x in heat._take_state(final_bar, "_bar")))
         self.law_bar = law.zero_bars(heat._stepper.lanes)
@@ -450,5 +457,13 @@ class HeatBackward:
         params = Named()
         if self.wants_params:
             params = self.law.user_bars(self.law_bar, self.path_bar)
-        bars = Bars(HeatState(*(from_device(x) for x in self.carry)), from_device(self.controls_bar), params)
-        return refuse_overflow(bars, self.heat.dtype)
+        state_bar = HeatState(*(from_device(x) for x in self.carry))
+        return refuse_overflow(Bars(state_bar, self._summed_controls_bar(), params), self.heat.dtype)
+
+    def _summed_controls_bar(self):
+        """Cotangents of the controls, each summed over the steps for which it is held."""
+        if self.hold == 1:
+            return from_device(self.controls_bar)
+        every = self.controls_bar.numpy()
+        summed = every.reshape(-1, self.hold, *every.shape[1:]).sum(axis=1)
+        return from_device(to_device(summed, self.heat.dtype, self.heat.device))

@@ -10,6 +10,7 @@ import torch
 import warp as wp
 
 from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
@@ -20,6 +21,7 @@ def rollout(
     system: System,
     *start_and_controls,
     params: Mapping | None = None,
+    hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
 ):
     """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of tensors.
@@ -32,10 +34,12 @@ def rollout(
     controls:  (steps, worlds, nu) [as the actuators take them]
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Tensors that
                require a gradient get one; without any, the time that parameter gradients take is saved.
+    hold:      timesteps for which each control is held; states are those of control steps
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
     """
+    hold = check_whole(hold, "hold")
     start, controls = start_of(system, start_and_controls)
     for name, tensor in zip(leaf_names(start), leaves(start), strict=True):
         _check(system, name, tensor, counts=True)
@@ -48,13 +52,13 @@ def rollout(
         _check(system, f"parameter {name!r}", tensor, anywhere=True)
     form = tree_map(lambda leaf: None, start)
     inputs = (*leaves(start), controls, *tensors.values())
-    states = with_leaves(form, _Rollout.apply(system, checkpoint_every, constants, tuple(tensors), form, *inputs))
+    states = with_leaves(form, _Rollout.apply(system, hold, checkpoint_every, constants, tuple(tensors), form, *inputs))
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
-def step(system: System, *state_and_control, params: Mapping | None = None):
-    """The state one timestep on: ``step(system, state, control)``, or ``step(system, q, v, control)``, which returns a
-    plain tuple. control: (worlds, nu).
+def step(system: System, *state_and_control, params: Mapping | None = None, hold: int = 1):
+    """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
+    control)``, which returns a plain tuple. control: (worlds, nu).
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
     """
@@ -64,21 +68,21 @@ def step(system: System, *state_and_control, params: Mapping | None = None):
         raise PullbackError(
             f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
         )
-    states = rollout(system, *start, control[None], params=params)
+    states = rollout(system, *start, control[None], params=params, hold=hold)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
 class _Rollout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, system, every, constants, names, form, *inputs):
-        ctx.system, ctx.every, ctx.names, ctx.form = system, every, names, form
+    def forward(ctx, system, hold, every, constants, names, form, *inputs):
+        ctx.system, ctx.hold, ctx.every, ctx.names, ctx.form = system, hold, every, names, form
         count = len(leaves(form))
         start, controls, tensors = inputs[:count], inputs[count], inputs[count + 1 :]
-        keep_every = checkpoint_levels(every, controls.shape[0])[0]
+        keep_every = hold * checkpoint_levels(every, controls.shape[0])[0]
         with _stream(system):
             ctx.held = system.hold_params({**constants, **dict(zip(names, map(to_numpy, tensors), strict=True))})
             first = with_leaves(form, map(_lend, start))
-            states = system.steps(first, _lend(controls), keep_every=keep_every, params=ctx.held)
+            states = system.steps(first, _lend(controls), keep_every=keep_every, hold=hold, params=ctx.held)
             states = [_take(x) for x in leaves(states)]
         for name, given, kept in zip(leaf_names(form), start, states, strict=True):
             _check(system, name, given, counts=not kept.is_floating_point())
@@ -94,10 +98,10 @@ class _Rollout(torch.autograd.Function):
             raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
         count = len(states_bar)
         states, controls, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count], ctx.saved_tensors[count + 1 :]
-        wants = ctx.needs_input_grad[5:]
+        wants = ctx.needs_input_grad[6:]
         with _stream(ctx.system):
             kept = with_leaves(ctx.form, map(_lend, states))
-            run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held)
+            run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held, ctx.hold)
             pairs = zip(states, states_bar, strict=True)
             given = with_leaves(ctx.form, (_lend(bar) if x.is_floating_point() else None for x, bar in pairs))
             named = {f"{name}_bar": bar for name, bar in given._asdict().items()}
@@ -108,7 +112,7 @@ class _Rollout(torch.autograd.Function):
             _param_grad(bars.params[name], tensor) if want else None
             for name, tensor, want in zip(ctx.names, tensors, wants[count + 1 :], strict=True)
         )
-        return None, None, None, None, None, *inputs_bar, *params_bar
+        return None, None, None, None, None, None, *inputs_bar, *params_bar
 
 
 # --- between tensors and what Systems take and give -------------------------------------------------------------------

@@ -37,9 +37,10 @@ class Simulator(torch.nn.Module):
         """The learnable parameters by name, as :func:`step` and :func:`rollout` take them."""
         return {name: getattr(self, name) for name in self.learn}
 
-    def forward(self, *start_and_controls, checkpoint_every: int | str | tuple[int, ...] = 1):
+    def forward(self, *start_and_controls, hold: int = 1, checkpoint_every: int | str | tuple[int, ...] = 1):
         """``simulator(state, controls)`` or ``simulator(q0, v0, controls)``: see :func:`pullback.torch.rollout`."""
-        return rollout(self.system, *start_and_controls, params=self.params, checkpoint_every=checkpoint_every)
+        options = {"params": self.params, "hold": hold, "checkpoint_every": checkpoint_every}
+        return rollout(self.system, *start_and_controls, **options)
 
     def extra_repr(self) -> str:
         return f"{self.system}, learn={self.learn}"
