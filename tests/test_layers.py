@@ -28,7 +28,7 @@ LINES = [
 ]
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}
 KERNELS = [
-    *("scalar", "status", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
+    *("scalar", "status", "spatial", "tree", "forces", "applied", "sweeps", "gyroscopic"),
     *("shapes", "support", "features", "narrow", "narrow_capsule_box", "narrow_box"),
     *("gjk", "feature_gap", "convex_gap", "convex_pairs", "flavour", "collide"),
     *("rows", "mass_matrix", "law", "materials", "convex", "compliant", "constrained", "islands", "impulse"),

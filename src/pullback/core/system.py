@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import warp as wp
 
 from pullback.core.arrays import checked, first_not_finite, square_sum, to_numbers, to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError, UnknownName
@@ -40,11 +42,13 @@ class Named(dict):
 
 @dataclass(frozen=True)
 class Bars:
-    """Cotangents: of a state, of the control of a step (or the controls of a rollout), and of the parameters."""
+    """Cotangents: of a state, of the control of a step (or the controls of a rollout), of the parameters, and of other
+    inputs that were given."""
 
     state: Any
     control: Any
     params: Named
+    inputs: Named = field(default_factory=Named)
 
     @property
     def controls(self):
@@ -72,10 +76,10 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
     """
     # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
     arrays = leaves(bars.state)
-    if np.isfinite(sum(square_sum(x) for x in (*arrays, bars.control, *bars.params.values()))):
+    if np.isfinite(sum(square_sum(x) for x in (*arrays, bars.control, *bars.params.values(), *bars.inputs.values()))):
         return bars
     named = {f"{name}_bar": (x, 0) for name, x in zip(leaf_names(bars.state), arrays, strict=True)}
-    named["controls_bar"] = (bars.control, 1)
+    named |= {"controls_bar": (bars.control, 1), **{f"{name}_bar": (x, 1) for name, x in bars.inputs.items()}}
     named |= {f"the cotangent of {name!r}": (x, None) for name, x in bars.params.items()}
     for name, (x, axis) in named.items():
         x = to_numpy(x)
@@ -88,6 +92,27 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
                 + (", or try dtype='float64'" if dtype == "float32" else "")
             )
     return bars
+
+
+def check_inputs(system: System, inputs: Mapping | None, steps: int) -> dict | None:
+    """Inputs besides the control, each (steps, worlds, ...) as the System declares it, or an error."""
+    if inputs is None:
+        return None
+    found = {}
+    for name, x in inputs.items():
+        shape = (steps, system.worlds, *input_shape(system, name))
+        axes = ("step", "worlds", *(f"axis {i}" for i in range(2, len(shape))))
+        on_gpu = isinstance(x, wp.array) and not x.device.is_cpu
+        found[name] = x if on_gpu else checked(x, shape, system.dtype, f"input {name!r}", axes)
+    return found
+
+
+def input_shape(system: System, name: str) -> tuple[int, ...]:
+    """Of an input besides the control, in one world."""
+    if name not in system.inputs:
+        known = f"use {', '.join(system.inputs)}" if system.inputs else f"{type(system).__name__} has none"
+        raise UnknownName(f"there is no input {name!r}: {known}")
+    return system.inputs[name]
 
 
 class State(NamedTuple):
@@ -120,14 +145,19 @@ class System(ABC):
     # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
     # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
     has_jacobians = False
+    # What may act on the System besides the control: names, and shapes in one world. Given to rollouts as ``inputs``.
+    inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
     @abstractmethod
     def step(self, state, control, params: Mapping | None = None):
-        """The state one timestep on. ``params`` replaces some of the System's own parameters."""
+        """The state one timestep on. ``params`` replaces some of the System's own parameters.
+
+        A System that has ``inputs`` takes them by keyword: arrays (worlds, ...) by name, those that are given.
+        """
 
     @abstractmethod
     def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
-        """Cotangents of state, control and parameters from that of the next state."""
+        """Cotangents of state, control and parameters, and of the ``inputs`` given, from that of the next state."""
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, nu) of a motion that nobody controls."""
@@ -156,16 +186,26 @@ class System(ABC):
         axes = tuple(f"axis {i}" for i in range(len(given)))
         return frozen(checked(value, given, self.dtype, f"parameter {name!r}", axes).copy())
 
-    def steps(self, state, controls, *, keep_every: int = 1, hold: int = 1, params: Mapping | None = None):
+    def steps(
+        self,
+        state,
+        controls,
+        *,
+        keep_every: int = 1,
+        hold: int = 1,
+        params: Mapping | None = None,
+        inputs: Mapping | None = None,
+    ):
         """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on.
 
         controls: (n, worlds, nu), each held for ``hold`` steps: n · hold steps in all
+        inputs:   by name, (n, worlds, ...), held likewise
         """
         state = checked_state(state, self.worlds, self.dtype)
-        controls = np.repeat(self._checked_controls(controls), hold, axis=0)
-        kept = [state]
-        for t, control in enumerate(controls):
-            after = self.step(state, control, params)
+        controls = self._checked_controls(controls)
+        count, kept = hold * len(controls), [state]
+        for t in range(count):
+            after = self.step(state, controls[t // hold], params, **_inputs_at(inputs, t // hold))
             check_like(after, state, f"the state that {type(self).__name__}.step returns")
             bad = first_bad_leaf(tree_map(to_numpy, after))
             if bad is not None:
@@ -174,7 +214,7 @@ class System(ABC):
             if t == 0:  # whole numbers given for a field that is real
                 kept[0] = tree_map(lambda x, y: x if is_real(x) or not is_real(y) else x.astype(y.dtype), state, after)
             state = after
-            if (t + 1) % keep_every == 0 or t + 1 == len(controls):
+            if (t + 1) % keep_every == 0 or t + 1 == count:
                 kept.append(state)
         return stack(kept)
 
@@ -183,10 +223,18 @@ class System(ABC):
         return checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
 
     def backward(
-        self, controls, final, final_bar, *, hold: int = 1, params: Mapping | None = None, wants_params: bool = True
+        self,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Mapping | None = None,
+        inputs: Mapping | None = None,
+        wants_params: bool = True,
     ):
-        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``; controls as in ``steps``."""
-        return SteppedBackward(self, self._checked_controls(controls), final_bar, hold, params, wants_params)
+        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``; the others as in ``steps``."""
+        return SteppedBackward(self, self._checked_controls(controls), final_bar, hold, params, inputs, wants_params)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> System:
         """The same System with another number of worlds, and maybe in another precision.
@@ -241,6 +289,11 @@ class System(ABC):
             yield Jacobians(t, A[None], B[None], {})
 
 
+def _inputs_at(inputs: Mapping | None, t: int) -> dict:
+    """Keywords for ``step`` and ``pullback``: none where there are no inputs."""
+    return {"inputs": {name: x[t] for name, x in inputs.items()}} if inputs else {}
+
+
 def _real_bars(bars, states):
     """Cotangents of a state, those of whole numbers left as such, so that they count for nothing."""
     return tree_map(lambda bar, x: to_numpy(bar) if is_real(x) else x, bars, states)
@@ -249,8 +302,10 @@ def _real_bars(bars, states):
 class SteppedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
 
-    def __init__(self, system: System, controls: np.ndarray, final_bar, hold: int, params, wants_params: bool):
+    def __init__(self, system: System, controls: np.ndarray, final_bar, hold: int, params, inputs, wants_params: bool):
         self.system, self.controls, self.hold, self.given = system, controls, hold, params
+        self.inputs = inputs or {}
+        self.inputs_bar = {name: np.zeros_like(x) for name, x in self.inputs.items()}
         self.wants_params = wants_params
         self.carry = final_bar
         self.controls_bar = np.zeros_like(controls)
@@ -265,10 +320,14 @@ class SteppedBackward:
         for t in reversed(range(first, end)):
             state = row(states, t - first)
             held = t // self.hold
-            bars = self.system.pullback(state, self.controls[held], self.carry, self.given)
+            inputs = _inputs_at(self.inputs, held)
+            bars = self.system.pullback(state, self.controls[held], self.carry, self.given, **inputs)
             check_like(bars.state, state, what)
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
             self._add_control_bar(held, bars.control)
+            for name, bar in self.inputs_bar.items():
+                self._check_shape(f"{name!r}", np.shape(bars.inputs.get(name)), bar.shape[1:])
+                bar[held] += to_numpy(bars.inputs[name])
             for name, bar in bars.params.items() if self.wants_params else ():
                 self._add_param_bar(name, to_numpy(bar))
             if states_bar is not None:
@@ -293,4 +352,5 @@ class SteppedBackward:
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
-        return refuse_overflow(Bars(self.carry, self.controls_bar, Named(self.params_bar)), str(self.system.dtype))
+        bars = Bars(self.carry, self.controls_bar, Named(self.params_bar), Named(self.inputs_bar))
+        return refuse_overflow(bars, str(self.system.dtype))

@@ -26,7 +26,7 @@ from pullback.core.arrays import (
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use, launch
-from pullback.core.system import Bars, Named, State, System, refuse_overflow
+from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
@@ -106,6 +106,7 @@ class Articulated(System):
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._lock = threading.Lock()
+        self._nothing_applied = specialise(self.dtype, "applied").Applied()
         self._wide: dict = {}  # what linearize keeps
 
     def __repr__(self) -> str:
@@ -205,6 +206,30 @@ class Articulated(System):
         array = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
         return to_device(array, self.dtype, self.device)
 
+    @property
+    def inputs(self) -> Mapping[str, tuple[int, ...]]:
+        """What may act on the robots besides their actuators.
+
+        force:   (nv,) along each degree of freedom [N·m or N]
+        wrench:  (nbody, 6) on each body: torque [N·m], then force [N] at its centre of mass, in world axes
+        """
+        return {"force": (self.nv,), "wrench": (self.model.nbody, 6)}
+
+    def _take_inputs(self, given: Mapping | None):
+        """The kernels' Applied, over (CPU) or with (CUDA) the arrays (steps, worlds, ...) that are given."""
+        if not given:
+            return self._nothing_applied
+        module = specialise(self.dtype, "applied")
+        applied = module.Applied()
+        for name, x in given.items():
+            kind = module.Applied.vars[name].type.dtype
+            x = x if isinstance(x, wp.array) else to_device(np.ascontiguousarray(x), self.dtype, self.device)
+            view = x if x.ndim == 3 else wp.array(ptr=x.ptr, dtype=kind, shape=x.shape[:3], device=x.device)
+            view.owner = x  # keeps the memory alive
+            setattr(applied, name, view)
+            setattr(applied, f"has_{name}", 1)
+        return applied
+
     def hold_params(self, given: Mapping | None = None) -> KernelParams:
         return self._take_params(given)
 
@@ -227,24 +252,41 @@ class Articulated(System):
 
     # --- the contract ------------------------------------------------------------------------------
 
-    def step(self, state: State, control=None, params: Mapping | None = None) -> State:
-        """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None."""
-        states = self.steps(state, self._one_control(control), params=params)
+    def step(
+        self, state: State, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
+    ) -> State:
+        """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None.
+
+        inputs: forces applied from outside, ``{"force": (worlds, nv), "wrench": (worlds, nbody, 6)}`` or one of them
+        """
+        states = self.steps(state, self._one_control(control), params=params, inputs=self._one_input(inputs))
         return State(states.q[1], states.v[1])
 
     def pullback(
-        self, state: State, control, next_bar: State, params: Mapping | None = None, *, wants_params: bool = True
+        self,
+        state: State,
+        control,
+        next_bar: State,
+        params: Mapping | None = None,
+        *,
+        inputs: Mapping | None = None,
+        wants_params: bool = True,
     ) -> Bars:
-        """Cotangents of state, control and parameters from that of the next state, in stored coordinates."""
-        controls = self._one_control(control)
+        """Cotangents of state, control, parameters and inputs from that of the next state, in stored coordinates."""
+        controls, inputs = self._one_control(control), self._one_input(inputs)
         # Only quaternions of the next state enter, and those from this step.
-        states = self.steps(state, controls, params=params)
+        states = self.steps(state, controls, params=params, inputs=inputs)
         final = State(states.q[1], states.v[1])
-        backward = self.backward(controls, final, next_bar, params=params, wants_params=wants_params)
+        backward = self.backward(controls, final, next_bar, params=params, inputs=inputs, wants_params=wants_params)
         backward.through(State(states.q[:1], states.v[:1]), 0, 1)
         bars = backward.finish(State(states.q[0], states.v[0]))
         control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
-        return Bars(bars.state, control_bar, bars.params)
+        return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
+
+    def _one_input(self, inputs: Mapping | None) -> dict | None:
+        if inputs is None:
+            return None
+        return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
     def _one_control(self, control):
         if control is None:
@@ -283,13 +325,16 @@ class Articulated(System):
         """
         return jacobians(self, states, controls, self._take_params(params), names)
 
-    def contacts(self, state: State, control=None, params: Mapping | None = None) -> tuple[ContactPoints, ...]:
+    def contacts(
+        self, state: State, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
+    ) -> tuple[ContactPoints, ...]:
         """The contacts of each world in a state, and the forces they exert during the step that follows."""
         if self.contact is None:
             raise PullbackError("this System has no contacts: it was made with contact=None, or its file has none")
         q, v = self._take_state(state)
         controls = self._take_controls(self._one_control(control))
-        return read_contacts(self, q, v, controls, self._take_params(params))
+        applied = self._take_inputs(self._one_input(inputs))
+        return read_contacts(self, q, v, controls, applied, self._take_params(params))
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
         """A new System of the same model with another number of worlds, and maybe another precision.
@@ -318,7 +363,14 @@ class Articulated(System):
     # --- many steps at once ------------------------------------------------------------------------
 
     def steps(
-        self, state: State, controls, *, keep_every: int = 1, hold: int = 1, params: Mapping | None = None
+        self,
+        state: State,
+        controls,
+        *,
+        keep_every: int = 1,
+        hold: int = 1,
+        params: Mapping | None = None,
+        inputs: Mapping | None = None,
     ) -> State:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
         start = self._take_state(state)
@@ -334,7 +386,7 @@ class Articulated(System):
         self._launch(
             specialise(self._flavour, "step").rollout,
             (self._tree, self._shapes, kernel_params.struct),
-            (controls,),
+            (controls, self._take_inputs(inputs)),
             (0, count, hold, keep_every, q, v, status),
             with_contacts=True,
         )
@@ -349,9 +401,11 @@ class Articulated(System):
         *,
         hold: int = 1,
         params: Mapping | None = None,
+        inputs: Mapping | None = None,
         wants_params: bool = True,
     ):
-        return FusedBackward(self, controls, final, final_bar, hold, self._take_params(params), wants_params)
+        held = self._take_params(params)
+        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, wants_params)
 
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
@@ -426,11 +480,15 @@ class FusedBackward:
         final_bar: State,
         hold: int,
         params: KernelParams,
+        inputs: Mapping | None,
         wants_params: bool,
     ):
         self.system, self.hold, self.params, self.wants_params = system, hold, params, wants_params
         self.controls = system._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
+        self.applied = system._take_inputs(inputs)
+        self.inputs_bar = {name: zeros(x.shape, system.dtype, system.device) for name, x in (inputs or {}).items()}
+        self.applied_bar = system._take_inputs(self.inputs_bar)
         self.params_bar = params.zero_bars() if wants_params else params.no_bars()
         self.kernels = specialise(system._flavour, "step_adjoint")
         if not isinstance(final_bar, tuple) or len(final_bar) != 2:
@@ -469,7 +527,7 @@ class FusedBackward:
         system._launch(
             self.kernels.rollout_adjoint,
             (system._tree, system._shapes, self.params.struct, self.params_bar),
-            (self.controls, self.controls_bar),
+            (self.controls, self.controls_bar, self.applied, self.applied_bar),
             (first, end, self.hold, q, v, q_bar, v_bar, int(states_bar is not None), int(self.wants_params))
             + (self.carry_q, self.carry_v, status),
             with_contacts=True,
@@ -498,5 +556,6 @@ class FusedBackward:
         inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
-        bars = Bars(State(from_device(q_bar), from_device(self.carry_v)), from_device(self.controls_bar), params)
-        return refuse_overflow(bars, system.dtype)
+        inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
+        state_bar = State(from_device(q_bar), from_device(self.carry_v))
+        return refuse_overflow(Bars(state_bar, from_device(self.controls_bar), params, inputs), system.dtype)

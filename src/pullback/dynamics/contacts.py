@@ -110,7 +110,7 @@ def contact_room(
     return room, zeros_struct(rows, shapes, device)
 
 
-def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, params: KernelParams):
+def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, applied, params: KernelParams):
     """One :class:`ContactPoints` a world."""
     kernels = specialise(system._flavour, "report")
     worlds, most, device = system.worlds, system.max_contacts, system.device
@@ -122,7 +122,7 @@ def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.ar
     system._launch(
         kernels.contact_report,
         (system._tree, system._shapes, params.struct),
-        (controls,),
+        (controls, applied),
         (q, v, status, count, pair, pos, normal, dist, force, moment),
         with_contacts=True,
     )

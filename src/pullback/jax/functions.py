@@ -15,7 +15,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
-from pullback.core.system import System
+from pullback.core.system import System, input_shape
 from pullback.core.trees import is_real, is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
 
@@ -28,6 +28,7 @@ def rollout(
     system: System,
     *start_and_controls,
     params: Mapping | None = None,
+    inputs: Mapping | None = None,
     hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
 ):
@@ -42,6 +43,7 @@ def rollout(
     controls:  (steps, worlds, nu) [as the actuators take them]
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Their
                gradients take time, wanted or not: constants are better set in ``system.params``.
+    inputs:    what acts besides the controls, e.g. {"wrench": (steps, worlds, nbody, 6)}: see :func:`pullback.rollout`
     hold:      timesteps for which each control is held; states are those of control steps
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
@@ -58,12 +60,15 @@ def rollout(
     controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
     known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
     params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
+    inputs = {name: _checked_input(system, name, x, controls.shape[0]) for name, x in (inputs or {}).items()}
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
-    states = _rollout(system, (hold, levels), start, controls, params)
+    states = _rollout(system, (hold, levels), start, controls, inputs, params)
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
-def step(system: System, *state_and_control, params: Mapping | None = None, hold: int = 1):
+def step(
+    system: System, *state_and_control, params: Mapping | None = None, inputs: Mapping | None = None, hold: int = 1
+):
     """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
     control)``, which returns a plain tuple. control: (worlds, nu).
 
@@ -71,17 +76,18 @@ def step(system: System, *state_and_control, params: Mapping | None = None, hold
     """
     *start, control = state_and_control
     control = _checked(system, "control", control, ("worlds", "nu"), (system.worlds, system.nu))
-    states = rollout(system, *start, control[None], params=params, hold=hold)
+    every = None if inputs is None else {name: jnp.asarray(x)[None] for name, x in inputs.items()}
+    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _rollout(system, pace, start, controls, params):
-    states, _version = _forward(system, pace, start, controls, params)
+def _rollout(system, pace, start, controls, inputs, params):
+    states, _version = _forward(system, pace, start, controls, inputs, params)
     return states
 
 
-def _forward(system, pace, start, controls, params):
+def _forward(system, pace, start, controls, inputs, params):
     """Kept states, and which version of the System's own parameters made them.
 
     pace: timesteps per control, and levels of checkpoints
@@ -89,21 +95,21 @@ def _forward(system, pace, start, controls, params):
     rows = 1 + -(-controls.shape[0] // pace[1][0])
     shapes = tree_map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), start)
     version = jax.ShapeDtypeStruct((), np.int32)
-    return _call(_Forward(system, *pace), (shapes, version), start, controls, params)
+    return _call(_Forward(system, *pace), (shapes, version), start, controls, inputs, params)
 
 
-def _rollout_fwd(system, pace, start, controls, params):
-    states, version = _forward(system, pace, start, controls, params)
-    return states, (states, controls, params, version)
+def _rollout_fwd(system, pace, start, controls, inputs, params):
+    states, version = _forward(system, pace, start, controls, inputs, params)
+    return states, (states, controls, inputs, params, version)
 
 
 def _rollout_bwd(system, pace, kept, bars):
-    states, controls, params, version = kept
+    states, controls, inputs, params, version = kept
     # JAX has a type of its own for cotangents of whole numbers, which no callback takes.
     bars = tree_map(lambda bar, x: bar if _is_real(x) else jnp.zeros(x.shape, system.dtype), bars, states)
     like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
-    shapes = (tree_map(lambda bar: like(bar[0]), bars), like(controls), {name: like(x) for name, x in params.items()})
-    start_bar, *others = _call(_Backward(system, *pace), shapes, states, controls, params, version, bars)
+    shapes = (tree_map(lambda bar: like(bar[0]), bars), *jax.tree_util.tree_map(like, (controls, inputs, params)))
+    start_bar, *others = _call(_Backward(system, *pace), shapes, states, controls, inputs, params, version, bars)
     start_bar = tree_map(
         lambda bar, x: bar if _is_real(x) else np.zeros(bar.shape, jax.dtypes.float0), start_bar, states
     )
@@ -145,12 +151,13 @@ class _Forward:
     hold: int
     levels: tuple[int, ...]
 
-    def __call__(self, start, controls, params):
-        start, controls, params = _to_host((start, controls, params))
+    def __call__(self, start, controls, inputs, params):
+        start, controls, inputs, params = _to_host((start, controls, inputs, params))
         with _one_at_a_time:
             held = self.system.hold_params(params)
             keep_every = self.hold * self.levels[0]
-            states = self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=held)
+            given = {"inputs": inputs} if inputs else {}
+            states = self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=held, **given)
             return tree_map(lambda x, given: to_numpy(x).astype(given.dtype), states, start), np.int32(
                 _version_of(self.system)
             )
@@ -162,22 +169,24 @@ class _Backward:
     hold: int
     levels: tuple[int, ...]
 
-    def __call__(self, states, controls, params, version, states_bar):
+    def __call__(self, states, controls, inputs, params, version, states_bar):
         if int(version) != _version_of(self.system):
             raise PullbackError(
                 "the System's parameters were changed between the trajectory and its gradient: "
                 "pass those that change as params"
             )
-        states, controls, params, states_bar = _to_host((states, controls, params, states_bar))
+        states, controls, inputs, params, states_bar = _to_host((states, controls, inputs, params, states_bar))
         with _one_at_a_time:
-            run = Run(self.system, states, controls, self.levels, self.system.hold_params(params), self.hold)
+            run = Run(self.system, states, controls, self.levels, self.system.hold_params(params), self.hold, inputs)
             given = {f"{name}_bar": bar for name, bar in states_bar._asdict().items()}
             bars = run.pullback(**given, wants_params=bool(params))
             params_bar = {
                 name: to_numpy(bars.params[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()
             }
             dtype = self.system.dtype
-            return tree_map(lambda x: to_numpy(x).astype(dtype), bars.state), to_numpy(bars.controls), params_bar
+            state_bar = tree_map(lambda x: to_numpy(x).astype(dtype), bars.state)
+            inputs_bar = {name: to_numpy(x) for name, x in bars.inputs.items()}
+            return state_bar, to_numpy(bars.controls), inputs_bar, params_bar
 
 
 def _to_host(arrays):
@@ -201,6 +210,12 @@ def _checked_start(system: System, start) -> list[jax.Array]:
         axes = ("worlds", *(f"n{name}" if len(sizes) == 2 else f"axis {i}" for i in range(1, len(sizes))))
         found.append(_checked(system, name, leaf, axes, (system.worlds, *sizes[1:])))
     return found
+
+
+def _checked_input(system: System, name: str, x, steps: int) -> jax.Array:
+    sizes = (steps, system.worlds, *input_shape(system, name))
+    axes = ("steps", "worlds", *(f"axis {i}" for i in range(2, len(sizes))))
+    return _checked(system, f"input {name!r}", x, axes, sizes)
 
 
 def _checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tuple = ()) -> jax.Array:

@@ -10,10 +10,10 @@ what is not needed is not in the kernels. Modules that know of no contact model 
 precision. Warp sees several modules, compiles only those that are launched, and caches all.
 
 Inside this directory a module imports only from those above it:
-scalar, status, spatial, tree, forces, sweeps, gyroscopic; shapes, support, features, narrow, narrow_capsule_box,
-narrow_box, gjk, feature_gap, convex_gap, convex_pairs; flavour, collide, rows, mass_matrix, law, materials, convex,
-compliant, constrained, islands, impulse, impulse_adjoint, composites, impulse_rows_adjoint; then the kernels (step,
-step_adjoint, algorithms, report), and those of reachability (reach_map, reach_chain, reach_touch).
+scalar, status, spatial, tree, forces, applied, sweeps, gyroscopic; shapes, support, features, narrow,
+narrow_capsule_box, narrow_box, gjk, feature_gap, convex_gap, convex_pairs; flavour, collide, rows, mass_matrix, law,
+materials, convex, compliant, constrained, islands, impulse, impulse_adjoint, composites, impulse_rows_adjoint; then the
+kernels (step, step_adjoint, algorithms, report), and those of reachability (reach_map, reach_chain, reach_touch).
 Heat has modules of its own: heat, heat_cores; then the kernels (heat_path, heat_lanes, heat_phases, heat_implicit).
 """
 
@@ -27,7 +27,7 @@ import warp as wp
 PRECISIONS = ("float32", "float64")
 CONTACTS = ("convex3", "convex6", "impulse", "compliant")
 SHARED = (
-    *("scalar", "status", "spatial", "tree", "forces", "sweeps", "gyroscopic"),
+    *("scalar", "status", "spatial", "tree", "forces", "applied", "sweeps", "gyroscopic"),
     *("shapes", "support", "features", "narrow", "narrow_capsule_box", "narrow_box"),
     *("gjk", "feature_gap", "convex_gap", "convex_pairs"),
 )

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from .applied import Applied
 from .flavour import IMPULSE
 from .rows import Rows, contact_count, in_world, rotation_in_world
 from .scalar import real, vec3
@@ -19,6 +20,7 @@ def contact_report(
     c: Contacts,
     r: Rows,
     controls: wp.array3d(dtype=real),
+    f: Applied,
     first_world: int,
     end_world: int,
     q: wp.array2d(dtype=real),
@@ -40,7 +42,7 @@ def contact_report(
             s.q[i, slot] = q[world, i]
         for d in range(m.nv):
             s.v[d, slot] = v[world, d]
-        status[world, 0] = accelerate(m, g, p, s, c, r, controls, 0, world, slot)
+        status[world, 0] = accelerate(m, g, p, s, c, r, controls, f, 0, world, slot)
         status[world, 1] = 0
         count[world] = contact_count(c, slot)
         for k in range(contact_count(c, slot)):

@@ -2,6 +2,7 @@
 
 import warp as wp
 
+from .applied import Applied, applied_forces
 from .collide import detect
 from .compliant import compliant_forces
 from .convex import CONVERGED, convex_forces
@@ -42,19 +43,21 @@ def accelerate(
     c: Contacts,
     r: Rows,
     controls: wp.array3d(dtype=real),
+    f: Applied,
     t: int,
     world: int,
     slot: int,
 ):
-    """Joint accelerations s.a from s.q, s.v and controls[t, world]; everything the adjoint needs stays in s, c and r.
+    """Joint accelerations s.a from s.q, s.v, controls[t, world] and the forces applied.
 
-    Returns the status.
+    What the adjoint needs stays in s, c and r. Returns the status.
     """
     outward(m, p, s, world, slot)
     joint_forces(m, p, s, controls, t, world, slot)
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
+    applied_forces(m, p, s, f, t, world, slot)
     status = int(HEALTHY)
     if HAS_CONTACT:
         more = real(0.0)
@@ -179,6 +182,7 @@ def step(
     c: Contacts,
     r: Rows,
     controls: wp.array3d(dtype=real),
+    f: Applied,
     t: int,
     world: int,
     slot: int,
@@ -188,7 +192,7 @@ def step(
     start_stages(m, s, slot)
     for stage in range(stage_count(m.integrator)):
         enter_stage(m, s, stage, slot)
-        found = accelerate(m, g, p, s, c, r, controls, t, world, slot)
+        found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
         leave_stage(m, s, stage, slot)
         if status == HEALTHY:
             status = found
@@ -221,6 +225,7 @@ def rollout(
     c: Contacts,
     r: Rows,
     controls: wp.array3d(dtype=real),
+    f: Applied,
     first_world: int,
     end_world: int,
     first_step: int,
@@ -233,7 +238,7 @@ def rollout(
 ):
     """Steps the worlds from the state in row 0 of q, v; every keep_every-th state, and the last, goes to the next row.
 
-    A control is held for ``hold`` steps: controls[t // hold] acts in step t.
+    A control is held for ``hold`` steps, and so is what is applied: controls[t // hold] acts in step t.
     status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stops there.
     """
     slot = wp.tid()
@@ -247,7 +252,7 @@ def rollout(
         healthy = bool(True)
         for t in range(first_step, end_step):
             if healthy:
-                state_of_health = step(m, g, p, s, c, r, controls, t // hold, world, slot)
+                state_of_health = step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
                 if state_of_health != HEALTHY:
                     healthy = False
                     status[world, 0] = state_of_health

@@ -6,6 +6,7 @@ w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q,
 
 import warp as wp
 
+from .applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
 from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
 from .flavour import COMPLIANT, CONVEX, IMPULSE
 from .forces import fluid_forces_adjoint, joint_forces_adjoint
@@ -51,12 +52,14 @@ def accelerate_adjoint(
     r: Rows,
     controls: wp.array3d(dtype=real),
     controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
     t: int,
     world: int,
     slot: int,
     wants_params: int,
 ):
-    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar and p_bar. Right after ``accelerate`` at the same state."""
+    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there."""
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = real(0.0)
     if IMPULSE:
@@ -97,6 +100,8 @@ def accelerate_adjoint(
             gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
         if m.has_fluid == 1:
             fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if f.has_wrench == 1:
+            applied_wrenches_adjoint(m, p, p_bar, s, f, f_bar, t, world, slot, wants_params)
         if CONVEX or COMPLIANT:
             if passes == 2:
                 push_contact_forces(g, s, c, r, slot)
@@ -112,6 +117,8 @@ def accelerate_adjoint(
                 with_S = 1
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+    if f.has_force == 1:
+        applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
 
 
 @wp.func
@@ -149,6 +156,8 @@ def step_adjoint(
     r: Rows,
     controls: wp.array3d(dtype=real),
     controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
     t: int,
     world: int,
     slot: int,
@@ -167,7 +176,7 @@ def step_adjoint(
     for visit in range(2 * last + 1):
         stage = last - wp.abs(visit - last)
         enter_stage(m, s, stage, slot)
-        found = accelerate(m, g, p, s, c, r, controls, t, world, slot)
+        found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
         if status == HEALTHY:
             status = found
         if visit < last:
@@ -181,7 +190,7 @@ def step_adjoint(
                 s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
             if stage > 0:
                 rotation_rates_adjoint(m, s, stage, slot)
-            accelerate_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, t, world, slot, wants_params)
+            accelerate_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
             if stage > 0:
                 node = h * stage_node(stage)
                 before = (stage - 1) * m.nv
@@ -279,6 +288,8 @@ def rollout_adjoint(
     r: Rows,
     controls: wp.array3d(dtype=real),
     controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
     first_world: int,
     end_world: int,
     first_step: int,
@@ -312,8 +323,9 @@ def rollout_adjoint(
                 s.q[i, slot] = q[row, world, i]
             for d in range(m.nv):
                 s.v[d, slot] = v[row, world, d]
+            t = (first_step + row) // hold
             state_of_health = step_adjoint(
-                m, g, p, p_bar, s, c, r, controls, controls_bar, (first_step + row) // hold, world, slot, wants_params
+                m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
             )
             if state_of_health != HEALTHY:
                 status[world, 0] = state_of_health

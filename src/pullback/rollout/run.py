@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import warp as wp
 from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.system import Bars, System
+from pullback.core.system import Bars, System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, stack, tree_map
 from pullback.rollout.push import pushforward
 
@@ -32,6 +32,7 @@ def rollout(
     hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
     params: Mapping | None = None,
+    inputs: Mapping | None = None,
 ) -> Run:
     """Steps ``system`` from ``state`` under ``controls`` (steps, worlds, nu), or ``steps`` times without control.
 
@@ -43,6 +44,8 @@ def rollout(
     (1000, 100) one state in 1000 is kept, and on the way back 1000 steps are stepped again to keep one in 100 of
     those, and so on. Every level adds the time of one motion.
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
+    inputs: what acts besides the controls, (steps, worlds, ...) by name, as ``system.inputs`` has them: of a robot
+    {"force": (steps, worlds, nv)} and {"wrench": (steps, worlds, nbody, 6)}.
 
     The controls are kept for the way back, not copied: do not change the array before ``pullback``.
     """
@@ -56,8 +59,10 @@ def rollout(
     held = system.hold_params(params)  # so that the way back is right even if the System's parameters change meanwhile
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
     hold = check_whole(hold, "hold")
-    states = system.steps(state, controls, keep_every=hold * levels[0], hold=hold, params=held)
-    return Run(system, states, controls, levels, held, hold)
+    inputs = check_inputs(system, inputs, controls.shape[0])
+    given = {"inputs": inputs} if inputs else {}
+    states = system.steps(state, controls, keep_every=hold * levels[0], hold=hold, params=held, **given)
+    return Run(system, states, controls, levels, held, hold, inputs)
 
 
 def _own_controls(system: System, controls):
@@ -92,8 +97,11 @@ class Run:
     Their first axis is time: steps + 1 rows, or fewer with checkpoints; ``run.kept`` says which steps they are.
     """
 
-    def __init__(self, system: System, states, controls, checkpoint_every, params, hold: int = 1):
+    def __init__(
+        self, system: System, states, controls, checkpoint_every, params, hold: int = 1, inputs: Mapping | None = None
+    ):
         self.system, self.controls, self.params, self.hold = system, controls, params, hold
+        self.inputs = inputs or {}
         self.states = tree_map(_read_only, states)  # the backward pass starts from them
         self.steps = int(controls.shape[0])
         self.levels = checkpoint_levels(checkpoint_every, self.steps)
@@ -145,13 +153,24 @@ class Run:
         if self.hold == 1:
             return self
         states = self._step_again(row(self.states, 0), 0, self.steps, keep_every=1)
-        return Run(self.system, states, np.repeat(to_numpy(self.controls), self.hold, axis=0), 1, self.params)
+        each = lambda x: np.repeat(to_numpy(x), self.hold, axis=0)  # noqa: E731
+        return Run(self.system, states, each(self.controls), 1, self.params, **self._given(each))
 
     def _step_again(self, start, first: int, end: int, keep_every: int | None = None):
         """States from the one at step ``first``; every keep_every-th timestep, or each control step if None."""
         keep_every = self.hold if keep_every is None else keep_every
-        controls = self.controls[first:end]
-        return self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=self.params)
+        return self.system.steps(
+            start,
+            self.controls[first:end],
+            keep_every=keep_every,
+            hold=self.hold,
+            params=self.params,
+            **self._given(lambda x: x[first:end]),
+        )
+
+    def _given(self, take=lambda x: x) -> dict:
+        """The inputs as a keyword, if there are any, each as ``take`` takes it."""
+        return {"inputs": {name: take(x) for name, x in self.inputs.items()}} if self.inputs else {}
 
     def contacts(self, step: int):
         """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
@@ -170,10 +189,10 @@ class Run:
             raise PullbackError(f"{type(self.system).__name__} has no contacts")
         index = step // self.checkpoint_every
         state = row(self.piece(index), step - self._firsts[index])
-        return self.system.contacts(state, self.controls[step], params=self.params)
+        return self.system.contacts(state, self.controls[step], params=self.params, **self._given(lambda x: x[step]))
 
     def pullback(self, *, wants_params: bool = True, **bars) -> Bars:
-        """Cotangents of the start, the controls and the parameters from those of the states.
+        """Cotangents of the start, the controls, the parameters and the inputs given from those of the states.
 
         One keyword per field of the state, e.g. q_bar and v_bar. Beside a field (worlds, ...), a cotangent has shape
         (steps + 1, worlds, ...) for every state, (len(kept), worlds, ...) for those that were kept, or (worlds, ...)
@@ -196,12 +215,18 @@ class Run:
                 self._back_through(backward, given, row(self.states, index), *self._bounds(index), self.levels[1:])
         result = backward.finish(row(self.states, 0))
         if self.steps == 0:  # the last state is the start, as it was given
-            return Bars(final_bar, result.control, result.params)
+            return replace(result, state=final_bar)
         return result
 
     def _backward(self, final_bar, wants_params: bool):
         return self.system.backward(
-            self.controls, self.final, final_bar, hold=self.hold, params=self.params, wants_params=wants_params
+            self.controls,
+            self.final,
+            final_bar,
+            hold=self.hold,
+            params=self.params,
+            wants_params=wants_params,
+            **self._given(),
         )
 
     def _back_through(self, backward, given, start, first: int, end: int, levels: tuple[int, ...]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ import warp as wp
 from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.system import System
+from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
 
@@ -21,6 +22,7 @@ def rollout(
     system: System,
     *start_and_controls,
     params: Mapping | None = None,
+    inputs: Mapping | None = None,
     hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
 ):
@@ -34,6 +36,7 @@ def rollout(
     controls:  (steps, worlds, nu) [as the actuators take them]
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Tensors that
                require a gradient get one; without any, the time that parameter gradients take is saved.
+    inputs:    what acts besides the controls, e.g. {"wrench": (steps, worlds, nbody, 6)}: see :func:`pullback.rollout`
     hold:      timesteps for which each control is held; states are those of control steps
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
@@ -50,13 +53,17 @@ def rollout(
     constants = {name: value for name, value in (params or {}).items() if name not in tensors}
     for name, tensor in tensors.items():
         _check(system, f"parameter {name!r}", tensor, anywhere=True)
-    form = tree_map(lambda leaf: None, start)
-    inputs = (*leaves(start), controls, *tensors.values())
-    states = with_leaves(form, _Rollout.apply(system, hold, checkpoint_every, constants, tuple(tensors), form, *inputs))
+    for name, tensor in (inputs or {}).items():
+        _check(system, f"input {name!r}", tensor)
+    form = Form(tree_map(lambda leaf: None, start), tuple(inputs or {}), tuple(tensors))
+    tensors = (*leaves(start), controls, *(inputs or {}).values(), *tensors.values())
+    states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, constants, form, *tensors))
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
-def step(system: System, *state_and_control, params: Mapping | None = None, hold: int = 1):
+def step(
+    system: System, *state_and_control, params: Mapping | None = None, inputs: Mapping | None = None, hold: int = 1
+):
     """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
     control)``, which returns a plain tuple. control: (worlds, nu).
 
@@ -68,27 +75,43 @@ def step(system: System, *state_and_control, params: Mapping | None = None, hold
         raise PullbackError(
             f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
         )
-    states = rollout(system, *start, control[None], params=params, hold=hold)
+    every = None if inputs is None else {name: x[None] for name, x in inputs.items()}
+    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
+
+
+class Form(NamedTuple):
+    """What the tensors are that autograd hands on in a row: leaves of a state, controls, inputs, parameters."""
+
+    state: Any  # a state with None in the place of each leaf
+    inputs: tuple[str, ...]
+    params: tuple[str, ...]
+
+    def split(self, row: Sequence) -> tuple[list, Any, dict, dict]:
+        """Leaves, controls, inputs by name and parameters by name."""
+        count, more = len(leaves(self.state)), len(self.inputs)
+        leaf, (controls, *rest) = row[:count], row[count:]
+        named = (zip(self.inputs, rest[:more], strict=True), zip(self.params, rest[more:], strict=True))
+        return list(leaf), controls, *map(dict, named)
 
 
 class _Rollout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, system, hold, every, constants, names, form, *inputs):
-        ctx.system, ctx.hold, ctx.every, ctx.names, ctx.form = system, hold, every, names, form
-        count = len(leaves(form))
-        start, controls, tensors = inputs[:count], inputs[count], inputs[count + 1 :]
+    def forward(ctx, system, hold, every, constants, form, *tensors):
+        ctx.system, ctx.hold, ctx.every, ctx.form = system, hold, every, form
+        start, controls, inputs, params = form.split(tensors)
         keep_every = hold * checkpoint_levels(every, controls.shape[0])[0]
         with _stream(system):
-            ctx.held = system.hold_params({**constants, **dict(zip(names, map(to_numpy, tensors), strict=True))})
-            first = with_leaves(form, map(_lend, start))
-            states = system.steps(first, _lend(controls), keep_every=keep_every, hold=hold, params=ctx.held)
+            ctx.held = system.hold_params({**constants, **{name: to_numpy(x) for name, x in params.items()}})
+            run = {"hold": hold, "params": ctx.held, **_inputs(system, inputs, len(controls))}
+            first = with_leaves(form.state, map(_lend, start))
+            states = system.steps(first, _lend(controls), keep_every=keep_every, **run)
             states = [_take(x) for x in leaves(states)]
-        for name, given, kept in zip(leaf_names(form), start, states, strict=True):
+        for name, given, kept in zip(leaf_names(form.state), start, states, strict=True):
             _check(system, name, given, counts=not kept.is_floating_point())
         ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
-        ctx.save_for_backward(*states, controls, *tensors)
+        ctx.save_for_backward(*states, controls, *inputs.values(), *params.values())
         return tuple(states)
 
     @staticmethod
@@ -96,23 +119,27 @@ class _Rollout(torch.autograd.Function):
         # torch's once_differentiable would let a gradient of a gradient pass where the loss is linear, as a zero.
         if torch.is_grad_enabled():
             raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
-        count = len(states_bar)
-        states, controls, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count], ctx.saved_tensors[count + 1 :]
-        wants = ctx.needs_input_grad[6:]
+        states, controls, inputs, params = ctx.form.split(ctx.saved_tensors)
+        *_, wanted_params = wanted = ctx.form.split(ctx.needs_input_grad[5:])
         with _stream(ctx.system):
-            kept = with_leaves(ctx.form, map(_lend, states))
-            run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held, ctx.hold)
+            kept = with_leaves(ctx.form.state, map(_lend, states))
+            given = _inputs(ctx.system, inputs, len(controls))
+            run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held, ctx.hold, **given)
             pairs = zip(states, states_bar, strict=True)
-            given = with_leaves(ctx.form, (_lend(bar) if x.is_floating_point() else None for x, bar in pairs))
-            named = {f"{name}_bar": bar for name, bar in given._asdict().items()}
-            bars = run.pullback(**named, wants_params=any(wants[count + 1 :]))
-            inputs_bar = [*leaves(bars.state), bars.controls]
-            inputs_bar = [_take(bar) if want else None for bar, want in zip(inputs_bar, wants, strict=False)]
-        params_bar = (
-            _param_grad(bars.params[name], tensor) if want else None
-            for name, tensor, want in zip(ctx.names, tensors, wants[count + 1 :], strict=True)
-        )
-        return None, None, None, None, None, None, *inputs_bar, *params_bar
+            bars = with_leaves(ctx.form.state, (_lend(bar) if x.is_floating_point() else None for x, bar in pairs))
+            named = {f"{name}_bar": bar for name, bar in bars._asdict().items()}
+            found = run.pullback(**named, wants_params=any(wanted_params.values()))
+            wants = (*wanted[0], wanted[1], *wanted[2].values())
+            found_bars = (*leaves(found.state), found.controls, *found.inputs.values())
+            tensors_bar = [_take(bar) if want else None for bar, want in zip(found_bars, wants, strict=True)]
+        params_bar = (_param_grad(found.params[n], x) if wanted_params[n] else None for n, x in params.items())
+        return None, None, None, None, None, *tensors_bar, *params_bar
+
+
+def _inputs(system: System, inputs: Mapping, steps: int) -> dict:
+    """Inputs as a keyword for Systems and runs, checked; none where there are none."""
+    given = check_inputs(system, {name: _lend(x) for name, x in inputs.items()}, steps)
+    return {"inputs": given} if given else {}
 
 
 # --- between tensors and what Systems take and give -------------------------------------------------------------------
