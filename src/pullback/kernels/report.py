@@ -46,9 +46,9 @@ def contact_report(
         status[world, 1] = 0
         count[world] = contact_count(c, slot)
         for k in range(contact_count(c, slot)):
-            f = r.force[k, slot]
+            frame_force = r.force[k, slot]
             if IMPULSE:
-                f = f / m.timestep
+                frame_force = frame_force / m.timestep
             n = c.normal[k, slot]
             t1 = r.tangent1[k, slot]
             t2 = r.tangent2[k, slot]
@@ -56,5 +56,5 @@ def contact_report(
             pos[world, k] = c.pos[k, slot]
             normal[world, k] = n
             dist[world, k] = c.dist[k, slot]
-            force[world, k] = in_world(f, n, t1, t2)
-            moment[world, k] = rotation_in_world(f, n, t1, t2)
+            force[world, k] = in_world(frame_force, n, t1, t2)
+            moment[world, k] = rotation_in_world(frame_force, n, t1, t2)
