@@ -413,3 +413,9 @@ def test_a_material_of_one_entry_and_replaced_figures_work():
     assert dataclasses.replace(heat.material, absorptivity=0.3).absorptivity == 0.3
     flat = thermal.Heat(heat.mesh, plain(latent=1e5), heat.toolpath, dt=0.02)
     assert np.all(np.isfinite(flat.step(flat.state()).T))
+
+
+def test_a_row_of_temperatures_that_kernels_cannot_step_over():
+    heat = crooked_part()
+    with pytest.raises(pb.PullbackError, match="rows of less than 2 GiB: use fewer worlds"):
+        heat.in_worlds(2**31 // (8 * heat.n) + 1)

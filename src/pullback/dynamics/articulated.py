@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import warp as wp
@@ -18,6 +16,7 @@ from pullback.core.arrays import (
     checked,
     empty,
     from_device,
+    require_space,
     to_device,
     to_numbers,
     to_numpy,
@@ -25,7 +24,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.launch import cores_to_use, launch
+from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
 from pullback.dynamics.launch import Lane
@@ -86,6 +85,10 @@ class Articulated(System):
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
+        row = (1, self.worlds, max(self.nq, self.nv, self.nu, 1))
+        require_space(
+            row, self.dtype, self.device, f"a state of {worlds} worlds", "use fewer worlds, or dtype='float32'"
+        )
         self._scene = self._make_scene()
         self.params = Params(model, self.worlds, self._scene, contact)
         self._quaternions = [
@@ -102,10 +105,9 @@ class Articulated(System):
         )
         self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
         self._lanes = self._make_lanes(threads)
-        self._pool = ThreadPoolExecutor(len(self._lanes)) if len(self._lanes) > 1 else None
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
-        self._lock = threading.Lock()
+        self._crew = Crew()
         self._wide: dict = {}  # what linearize keeps
 
     def __repr__(self) -> str:
@@ -124,12 +126,14 @@ class Articulated(System):
 
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":
-            return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS))]
+            return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS), 1)]
         bounds = np.linspace(0, self.worlds, min(cores_to_use(threads), self.worlds) + 1).astype(int)
-        return [self._lane(int(first), int(end), 1) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        ranges = [(int(first), int(end)) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [self._lane(first, end, 1, len(ranges)) for first, end in ranges]
 
-    def _lane(self, first: int, end: int, slots: int) -> Lane:
-        room = contact_room(self._scene, self.contact, self._flavour, self.device, slots, self.max_contacts, self.nv)
+    def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
+        most = self.max_contacts
+        room = contact_room(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
         return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *room)
 
     @property
@@ -348,16 +352,13 @@ class Articulated(System):
         With contacts, those and their rows stand after the workspace. One launch at a time: a System has one workspace,
         whichever threads of the user's call it.
         """
-        with self._lock:
+        with self._crew.lock:
             launches = []
             for lane in self._lanes:
                 room = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
                 inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.record(kernel, inputs, self.device))
-            if self._pool is None:
-                launches[0].launch()
-            else:
-                list(self._pool.map(wp.Launch.launch, launches))
+            self._crew.launch(launches)
 
     def _check_health(self, status: wp.array, controls: wp.array) -> None:
         health = status.numpy()

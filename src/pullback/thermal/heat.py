@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from pullback.core.arrays import (
     checked,
     empty,
     from_device,
+    require_space,
     to_device,
     to_numbers,
     to_numpy,
@@ -23,7 +23,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError
-from pullback.core.launch import cores_to_use, launch
+from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
 from pullback.thermal.explicit import Explicit
@@ -116,10 +116,12 @@ class Heat(System):
 
     def _prepare(self) -> None:
         """What follows from worlds, precision and device."""
+        what = f"a state of {self.worlds} worlds with {self.n} nodes"
+        require_space((1, self.worlds, self.n), self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
         self._part = upload(self.geometry, self.dtype, self.device)
         self._path = self._upload_path()
         self._law: tuple[int, KernelLaw] | None = None
-        self._lock = threading.Lock()
+        self._crew = Crew()
         stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
         self._stepper = stepper(self, cores_to_use(self._threads))
         self._take_params(None)  # refuses an unstable step
@@ -180,7 +182,9 @@ class Heat(System):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, 3) of the laser as the System was set up: power [W], speed factor, radius [m]."""
-        result = np.empty((check_whole(steps, "steps", least=0), self.worlds, self.nu), dtype=self.dtype)
+        shape = (check_whole(steps, "steps", least=0), self.worlds, self.nu)
+        require_space(shape, self.dtype, "cpu")
+        result = np.empty(shape, dtype=self.dtype)
         result[:] = (self.power, 1.0, self.spot_radius)
         return result
 
@@ -360,7 +364,7 @@ class Heat(System):
         wp.copy(rows, start.T, count=start.T.size)
         trace = Trace(self, law, controls, 0, count, start.s)
         if count:
-            with self._lock:
+            with self._crew.lock:
                 self._stepper.forward(law, trace, start.T, rows, keep_every)
             self._refuse_blow_up(rows, kept)
         s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
@@ -437,7 +441,7 @@ class HeatBackward:
         module = specialise(heat.dtype, "heat_path")
         beams_bar = wp.zeros((heat._stepper.beam_lanes, *trace.beams.shape), dtype=module.Beam, device=heat.device)
         every_row, wants_params = int(states_bar is not None), int(self.wants_params)
-        with heat._lock:
+        with heat._crew.lock:
             heat._stepper.backward(
                 self.law, self.law_bar, trace, beams_bar, T, T_bar, every_row, wants_params, self.carry.T
             )
