@@ -92,7 +92,9 @@ def refuse_explosion(sizes: dict[str, Size], main: str, document: str) -> None:
 
     def count(name: str, above: tuple[str, ...]) -> int:
         if name in above or len(above) > MOST_LEVELS:
-            raise PullbackError(f"{document}: the model {name} holds itself, or models in more than {MOST_LEVELS} levels")
+            raise PullbackError(
+                f"{document}: the model {name} holds itself, or models in more than {MOST_LEVELS} levels"
+            )
         if name not in unfolded:
             size = sizes[name]
             parts = [count(part, (*above, name)) for part in size.models if part in sizes]
