@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import first_not_finite, require_space, square_sum, to_numpy
-from pullback.core.errors import GradientOverflow, PullbackError
+from pullback.core.errors import GradientOverflow, PullbackError, SimulationError
 
 
 class Named(dict):
@@ -70,7 +70,8 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
             raise GradientOverflow(
                 f"gradients grew beyond the precision{world}: {name} is {x[bad]} in {dtype}, although the motion is "
                 "finite. Pull back through fewer steps, or look for what makes the motion so sensitive"
-                + (", or try dtype='float64'" if dtype == "float32" else "")
+                + (", or try dtype='float64'" if dtype == "float32" else ""),
+                world=None if axis is None else bad[axis],
             )
     return bars
 
@@ -128,7 +129,11 @@ class System(ABC):
         """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on."""
         rows = [state]
         for t, control in enumerate(controls):
-            state = self.step(state, control, params)
+            try:
+                state = self.step(state, control, params)
+            except SimulationError as error:  # of one step
+                error.step, error.states = t, type(state)(*(np.stack(field) for field in zip(*rows, strict=True)))
+                raise
             if (t + 1) % keep_every == 0 or t + 1 == len(controls):
                 rows.append(state)
         return type(state)(*(np.stack(field) for field in zip(*rows, strict=True)))

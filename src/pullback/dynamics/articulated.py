@@ -27,12 +27,13 @@ from pullback.core.errors import PullbackError
 from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.system import Bars, Named, State, System, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
+from pullback.dynamics.health import check_health
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
-from pullback.kernels.status import HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
+from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
@@ -340,7 +341,7 @@ class Articulated(System):
             (0, count, keep_every, q, v, status),
             with_contacts=True,
         )
-        self._check_health(status, controls)
+        check_health(self, status, controls, State(q, v), keep_every)
         return State(from_device(q), from_device(v))
 
     def backward(self, controls, final: State, final_bar: State, *, params: Mapping | None = None, wants_params=True):
@@ -359,39 +360,6 @@ class Articulated(System):
                 inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.record(kernel, inputs, self.device))
             self._crew.launch(launches)
-
-    def _check_health(self, status: wp.array, controls: wp.array) -> None:
-        health = status.numpy()
-        sick = np.flatnonzero(health[:, 0] != HEALTHY)
-        if not len(sick):
-            return
-        world = int(sick[np.argmin(health[sick, 1])])
-        code, step = int(health[world, 0]), int(health[world, 1])
-        if not np.all(np.isfinite(controls.numpy()[step, world])):
-            raise PullbackError(f"controls are not finite in world {world} at step {step}")
-        if code == TOO_MANY_CONTACTS:
-            raise PullbackError(
-                f"there are more contacts in world {world} at step {step} than the {self.max_contacts} there is room "
-                f"for; raise it: contact=pullback.{type(self.contact).__name__}(max_contacts=...)"
-            )
-        if code == NOT_CONVERGED:
-            raise PullbackError(
-                f"the contact forces of world {world} at step {step} could not be found to the accuracy that a "
-                "gradient needs; are masses, stiffnesses or penetrations in it extreme?"
-                + (" Try dtype='float64'." if self.dtype == "float32" else "")
-            )
-        if code != NOT_FINITE:
-            joint = self.model.joint_names[int(np.searchsorted(self.model.joint_v, code, side="right")) - 1]
-            raise PullbackError(
-                f"the mass matrix is singular in world {world} at step {step}: nothing that joint {joint!r} moves has "
-                "inertia about it; give it mass or armature"
-            )
-        if step == 0 and self.device != "cpu":  # states on a GPU are not looked at beforehand
-            raise PullbackError(f"the start of world {world} is not finite, or blows up in the first step")
-        raise PullbackError(
-            f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
-            f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
-        )
 
 
 def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
@@ -458,7 +426,7 @@ class FusedBackward:
             with_contacts=True,
         )
         if system.contact is not None:
-            system._check_health(status, self.controls)
+            check_health(system, status, self.controls)
 
     def _not_carried(self, q) -> wp.array:
         """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.

@@ -9,6 +9,8 @@ import warp as wp
 
 from pullback.contact import Contact, ContactImpulse, ContactPoints, Scene
 from pullback.core.arrays import PRECISIONS, require_space
+from pullback.core.system import State
+from pullback.dynamics.health import check_health
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
@@ -129,7 +131,7 @@ def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.ar
         (q, v, status, count, pair, pos, normal, dist, force, moment),
         with_contacts=True,
     )
-    system._check_health(status, controls)
+    check_health(system, status, controls, State(q.reshape((1, *q.shape)), v.reshape((1, *v.shape))))
     scene, names = system._scene, system.model.geoms.names
     count, pair, dist, *vectors = (x.numpy() for x in (count, pair, dist, pos, normal, force, moment))
     found = []

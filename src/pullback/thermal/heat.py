@@ -22,7 +22,7 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
-from pullback.core.errors import PullbackError
+from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
@@ -364,9 +364,15 @@ class Heat(System):
         wp.copy(rows, start.T, count=start.T.size)
         trace = Trace(self, law, controls, 0, count, start.s)
         if count:
-            with self._crew.lock:
-                self._stepper.forward(law, trace, start.T, rows, keep_every)
-            self._refuse_blow_up(rows, kept)
+            try:
+                with self._crew.lock:
+                    self._stepper.forward(law, trace, start.T, rows, keep_every)
+                self._refuse_blow_up(rows, kept)
+            except SimulationError as error:
+                good = kept[kept <= error.step]
+                s = to_device(to_numpy(trace.s)[good], self.dtype, self.device)
+                error.states = HeatState(from_device(rows[: len(good)]), from_device(s))
+                raise
         s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
         return HeatState(from_device(rows), from_device(s))
 
@@ -381,9 +387,14 @@ class Heat(System):
         every = rows.numpy()
         wrong = ~((every > 0) & (every < HOTTEST))
         row, world, node = (int(i) for i in np.argwhere(wrong)[0])
-        raise PullbackError(
-            f"temperatures grew beyond all bounds: at step {kept[row]} that of node {node} in world {world} is "
-            f"{every[row, world, node]:g} K; look at the power [W] and the radius [m] of the laser"
+        what = f"that of node {node} in world {world} is {every[row, world, node]:g} K"
+        if row == 0:
+            raise PullbackError(f"the state given is absurd: its temperatures must be below {HOTTEST:g} K, and {what}")
+        raise SimulationError(
+            f"temperatures grew beyond all bounds: at step {kept[row]} {what}; look at the power [W] and the radius [m] "
+            "of the laser",
+            world=world,
+            step=int(kept[row]) - 1,
         )
 
 
