@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+
 import mujoco
 import numpy as np
 import pytest

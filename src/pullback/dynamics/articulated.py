@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import warp as wp
 
-from pullback.contact import Contact, ContactConvex, ContactImpulse, ContactPoints, Scene
-from pullback.contact.checks import refuse_for, refuse_left_over
+from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Scene
+from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -43,7 +43,8 @@ class Articulated(System):
 
     model:    from :func:`pullback.load`
     contact:  "model": contacts, joint limits and friction loss as the file says, by :class:`ContactConvex`. None:
-              all of them switched off. Or one of the contact models.
+              all of them switched off. Or a contact model; "convex", "impulse" and "compliant" are those with default
+              arguments.
     worlds:   how many copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
@@ -64,22 +65,20 @@ class Articulated(System):
     ):
         if not isinstance(model, Model):
             raise PullbackError(f"model must come from pullback.load, not {type(model).__name__}")
-        if not (contact is None or isinstance(contact, Contact) or (isinstance(contact, str) and contact == "model")):
-            raise PullbackError(
-                f"contact={contact!r} is not known: use 'model' (as the file says), None (off), or a contact model "
-                "such as pullback.ContactConvex()"
-            )
-        if contact == "model":
+        if isinstance(contact, str) and contact == "model":
             contact = ContactConvex() if model.constraints else None
+        elif isinstance(contact, str) and contact in CONTACT_NAMES:
+            contact = CONTACT_NAMES[contact]()
+        if not (contact is None or isinstance(contact, Contact)):
+            names = ", ".join(map(repr, CONTACT_NAMES))
+            raise PullbackError(
+                f"contact={contact!r} is not known: use 'model' (as the file says), None (off), {names}, or a contact "
+                "model such as pullback.ContactConvex()"
+            )
         if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
             raise PullbackError(
                 f"a model's integrator is one of {', '.join(INTEGRATORS)} and its timestep positive, not "
                 f"{model.integrator!r} and {model.timestep!r}"
-            )
-        if isinstance(contact, ContactImpulse) and model.integrator == "rk4":
-            raise PullbackError(
-                "ContactImpulse changes velocities in steps, which Runge-Kutta cannot do: set the integrator of the "
-                "file to Euler or implicitfast"
             )
         self.model, self.contact = model, contact
         self.worlds = check_whole(worlds, "worlds")
@@ -120,9 +119,8 @@ class Articulated(System):
     def _make_scene(self) -> Scene | None:
         if self.contact is None:
             return None
-        refuse_left_over(self.model)
         scene = Scene.of(self.model)
-        refuse_for(self.contact, scene)
+        refuse_unsupported(self.contact, scene)
         return scene
 
     def _make_lanes(self, threads: int | None) -> list[Lane]:

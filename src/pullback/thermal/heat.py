@@ -391,8 +391,8 @@ class Heat(System):
         if row == 0:
             raise PullbackError(f"the state given is absurd: its temperatures must be below {HOTTEST:g} K, and {what}")
         raise SimulationError(
-            f"temperatures grew beyond all bounds: at step {kept[row]} {what}; look at the power [W] and the radius [m] "
-            "of the laser",
+            f"temperatures grew beyond all bounds: at step {kept[row]} {what}; look at the power [W] and the radius "
+            "[m] of the laser",
             world=world,
             step=int(kept[row]) - 1,
         )
