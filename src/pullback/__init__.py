@@ -2,7 +2,7 @@
 
 from pullback import reach, thermal
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
-from pullback.core.errors import PullbackError
+from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.system import Bars, State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
@@ -18,6 +18,7 @@ __all__ = [
     "Model",
     "PullbackError",
     "Run",
+    "SimulationError",
     "State",
     "System",
     "__version__",

@@ -1,5 +1,8 @@
 """Every kind of bad input is a PullbackError that names the element, the world or the step."""
 
+import dataclasses
+import pickle
+
 import mujoco
 import numpy as np
 import pytest
@@ -309,9 +312,51 @@ def test_a_blow_up_names_world_and_step():
         x += v
         step += 1
     assert step > 1
+    good = pb.rollout(system, system.state(q), steps=step).states
     for every in (1, 10):
-        with refused(rf"blew up in world 2 at step {step}\b"):
+        with pytest.raises(pb.SimulationError, match=rf"blew up in world 2 at step {step}\b") as error:
             pb.rollout(system, system.state(q), steps=500, checkpoint_every=every)
+        for found in (error.value, pickle.loads(pickle.dumps(error.value))):
+            assert (found.world, found.step, str(found)) == (2, step, str(error.value))
+            assert all(np.array_equal(a, b[::every]) for a, b in zip(found.states, good, strict=True))
+    assert np.all(np.isfinite(good.q)) and good.q.shape == (step + 1, WORLDS, 1)
+
+
+@pytest.mark.parametrize(
+    ("q", "v", "what"),
+    [((0.0, 1e200), (0.0, 0.0), "q of joint 'hinge' is 1e"), ((0.0, 0.0), (1e30, 0.0), "v of joint 'slider' is 1e")],
+)
+def test_a_state_that_was_absurd_is_called_that(q, v, what):
+    model = pb.load(pb.robots.cartpole())
+    model = dataclasses.replace(model, joint_names=("slider", "hinge"))
+    system = pb.Articulated(model, contact=None, worlds=2)
+    state = system.state(np.array([model.q0, q]), np.array([np.zeros(2), v]))
+    with refused(f"the state given is absurd in world 1: {what}"):
+        system.step(state)
+    with refused(f"the state given is absurd in world 1: {what}"):
+        pb.rollout(system, state, steps=30)
+
+
+def test_steps_one_by_one_know_the_trajectory_too():
+    class Wrapped(pb.System):
+        def __init__(self, inner):
+            self.inner, self.worlds, self.nu, self.dtype, self.device = inner, inner.worlds, inner.nu, "float64", "cpu"
+
+        def step(self, state, control, params=None):
+            return self.inner.step(state, control)
+
+        def pullback(self, state, control, next_bar, params=None):
+            return self.inner.pullback(state, control, next_bar)
+
+    spring = """<mujoco><option timestep="1"><flag eulerdamp="disable"/></option><worldbody>
+      <body><joint type="slide" stiffness="1e4"/><geom size="0.1" mass="1"/></body></worldbody></mujoco>"""
+    system = pb.Articulated(pb.load(spring), contact=None)
+    with pytest.raises(pb.SimulationError) as whole:
+        pb.rollout(system, system.state([1.0]), steps=100)
+    with pytest.raises(pb.SimulationError) as stepped:
+        pb.rollout(Wrapped(system), system.state([1.0]), steps=100)
+    assert stepped.value.step == whole.value.step > 1
+    assert np.array_equal(stepped.value.states.q, whole.value.states.q)
 
 
 FRAMES = """<mujoco><worldbody><body name="upper"><joint name="shoulder" axis="0 1 0"/>

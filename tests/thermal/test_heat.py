@@ -427,3 +427,25 @@ def test_a_material_of_one_entry_and_replaced_figures_work():
     assert dataclasses.replace(heat.material, absorptivity=0.3).absorptivity == 0.3
     flat = thermal.Heat(heat.mesh, plain(latent=1e5), heat.toolpath, dt=0.02)
     assert np.all(np.isfinite(flat.step(flat.state()).T))
+
+
+def test_a_row_of_temperatures_that_kernels_cannot_step_over():
+    heat = crooked_part()
+    with pytest.raises(pb.PullbackError, match="rows of less than 2 GiB: use fewer worlds"):
+        heat.in_worlds(2**31 // (8 * heat.n) + 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_temperatures_that_end_the_motion(method):
+    """The error has the world, the step and the states before it."""
+    heat = crooked_part(worlds=2, dt=2e-3, method=method)
+    controls = heat.default_controls(40)
+    controls[20:, 1, 0] = 1e14
+    with pytest.raises(pb.SimulationError) as error:
+        pb.rollout(heat, heat.state(), controls)
+    found = error.value
+    assert found.world == 1 and found.step >= 20
+    good = pb.rollout(heat, heat.state(), controls[: found.step])
+    assert np.array_equal(found.states.T, good.T) and np.array_equal(found.states.s, good.s)
+    with pytest.raises(pb.PullbackError, match="the state given is absurd"):
+        crooked_part().step(crooked_part().state(1e8))

@@ -15,7 +15,7 @@ from pathlib import Path
 import warp as wp
 from rich.console import Console
 
-from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
+from pullback.contact import CONTACT_NAMES
 from pullback.core.errors import PullbackError
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model, load
@@ -31,11 +31,8 @@ PROGRESS_AFTER = 2.0
 LARGEST_MOTION = 4 * 2**30
 LARGEST_SEED = 2**32 - 1  # that CMA-ES takes
 
-# What --contact may be, and what pullback.Articulated calls it.
-CONTACTS = {
-    **{"model": "model", "none": None},
-    **{"convex": ContactConvex(), "impulse": ContactImpulse(), "compliant": ContactCompliant()},
-}
+# What --contact may be: the names that pullback.Articulated knows, and one for None.
+CONTACTS = ("model", "none", *CONTACT_NAMES)
 
 # How the library's hints are spelled here.
 SPELLINGS = (
@@ -192,7 +189,8 @@ def refuse_large(model: Model, steps: float, worlds: int = 1) -> None:
 
 def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
     with quiet_warp():
-        return Articulated(model, contact=CONTACTS[args.contact], worlds=worlds, dtype=args.dtype, device=args.device)
+        contact = None if args.contact == "none" else args.contact
+        return Articulated(model, contact, worlds=worlds, dtype=args.dtype, device=args.device)
 
 
 def writable_folder(path: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from pullback.cli.common import (
     writable_folder,
 )
 from pullback.core.arrays import to_numpy
-from pullback.core.errors import PullbackError
+from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.system import State
 from pullback.dynamics import Articulated, energy
 from pullback.model import Keyframe, Model
@@ -125,51 +124,44 @@ def make_controls(model: Model, keyframe: Keyframe, args, steps: int) -> np.ndar
     return np.repeat(draws, hold, axis=0)[:steps].astype(args.dtype)
 
 
-def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[State, float, PullbackError | None]:
+def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[State, float, SimulationError | None]:
     """All states (steps + 1, worlds, ...) and the seconds it took, with a progress bar where that is long.
 
     Where a step cannot be done, those before it, and why.
     """
     steps, done, chunk, seconds = len(controls), 0, FIRST_CHUNK, 0.0
-    pieces = [State(*(to_numpy(x)[None] for x in state))]
-    progress = problem = None
+    now, pieces = state, [State(*(to_numpy(x)[None] for x in state))]
+    progress = None
     try:
         while done < steps:
             began = time.perf_counter()
-            piece, problem = _some_steps(system, state, controls, done, chunk)
+            piece = rollout(system, now, controls[done : done + chunk]).states
             took = time.perf_counter() - began
-            pieces.append(State(piece.q[1:], piece.v[1:]))
-            state = State(piece.q[-1], piece.v[-1])
+            pieces.append(State(*(to_numpy(field)[1:] for field in piece)))
+            now = State(*(field[-1] for field in pieces[-1]))
             count, seconds = len(piece.q) - 1, seconds + took
             done += count
-            if problem is not None:
-                break
             chunk = max(1, min(4 * chunk, int(CHUNK_SECONDS * count / max(took, 1e-9))))
             if progress is None and seconds * (steps - done) / done > PROGRESS_AFTER:
                 progress = _progress(steps)
             if progress is not None:
                 progress.update(progress.task_ids[0], completed=done)
+    except SimulationError as error:  # of a piece: that of the whole motion has all states, and speaks of the start
+        problem = _whole(system, state, controls[: done + error.step + 1])
+        return State(*(to_numpy(x) for x in problem.states)), max(seconds, 1e-9), problem
     finally:
         if progress is not None:
             progress.stop()
-    return State(*(np.concatenate(field) for field in zip(*pieces, strict=True))), seconds, problem
+    return State(*(np.concatenate(field) for field in zip(*pieces, strict=True))), seconds, None
 
 
-def _some_steps(
-    system: Articulated, state: State, controls: np.ndarray, first: int, count: int
-) -> tuple[State, PullbackError | None]:
-    """The states from a step on; up to the step that cannot be done, and why, if there is one."""
-    problem = None
+def _whole(system: Articulated, state: State, controls: np.ndarray) -> SimulationError:
+    """What ends a motion whose last step cannot be done."""
     try:
-        states = rollout(system, state, controls[first : first + count]).states
-    except PullbackError as error:  # which counts steps from where it was started
-        found = re.search(r"at step (\d+)", str(error))
-        if not found:
-            raise
-        good = int(found[1])
-        problem = PullbackError(str(error).replace(found[0], f"at step {first + good}"))
-        states = rollout(system, state, controls[first : first + good]).states
-    return State(*(to_numpy(x) for x in states)), problem
+        rollout(system, state, controls)
+    except SimulationError as error:
+        return error
+    raise PullbackError("the motion ended, and did not when it was simulated again: report this, with the robot's file")
 
 
 def until_wild(motion: State) -> State:

@@ -6,33 +6,32 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pullback.contact.models import Contact, ContactConvex
-from pullback.contact.scene import Scene
+from pullback.contact.models import Contact, ContactConvex, ContactImpulse
+from pullback.contact.scene import Scene, contact_complaints
 from pullback.core.errors import PullbackError
-from pullback.model import Model
 from pullback.model.constraints import left_over
-from pullback.model.unsupported import label, pair_label
+from pullback.model.unsupported import Complaint, describe, ignoring, label, pair_label
 
 SOLREF = "must be two positive numbers (time constant, damping ratio) or two negative ones (-k, -b)"
 
 
-def refuse_left_over(model: Model) -> None:
-    """Limits and friction loss of tendons, and contacts of flexes, unless they were left out on purpose."""
-    for kind, element, what in left_over(model.mujoco):
-        if kind not in model.ignored:
-            raise PullbackError(
-                f'{element} {what}, which is not supported: load the model with ignore=("{kind}",) to leave it out, or '
-                "pass contact=None to switch off all contacts, limits and friction loss"
-            )
-
-
-def refuse_for(contact: Contact, scene: Scene) -> None:
-    """What this contact model cannot do with the file's numbers."""
+def refuse_unsupported(contact: Contact, scene: Scene) -> None:
+    """One error that names everything about the file's contacts, limits and friction loss that is not simulated."""
+    complaints = [one for one in left_over(scene.model.mujoco) if one[0] not in scene.model.ignored]
+    complaints += contact_complaints(scene)
     if isinstance(contact, ContactConvex):
-        _refuse_mixed_solref(scene)
+        complaints += _mixed_solrefs(scene)
     else:
-        _refuse_torsion_and_rolling(contact, scene)
-        _refuse_two_frictions(contact, scene)
+        complaints += [*_torsion_and_rolling(contact, scene), *_two_frictions(contact, scene)]
+    if isinstance(contact, ContactImpulse) and scene.model.integrator == "rk4":
+        remedy = 'load it with integrator="euler" or "implicitfast"'
+        complaints.append(("", "option", f"asks for RK4, but ContactImpulse changes velocities at once: {remedy}"))
+    if complaints:
+        without = f", load it with {ignoring(complaints)} to leave out what that names" if ignoring(complaints) else ""
+        raise PullbackError(
+            f"not supported: {describe(complaints)}. Change the model{without}, or pass contact=None to switch off all "
+            "contacts, limits and friction loss"
+        )
 
 
 def mixed_sign(solref: np.ndarray) -> np.ndarray:
@@ -55,21 +54,18 @@ def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:
         yield label(m, "joint", m.dof_jntid[i]), "solreffriction", m.dof_solref[i]
 
 
-def _refuse_mixed_solref(scene: Scene) -> None:
+def _mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
     for element, attribute, solref in _solrefs(scene):
         if mixed_sign(solref):
-            raise PullbackError(f"{attribute} of {element} is {solref[0]:g} {solref[1]:g}, but {SOLREF}")
+            yield "", f"{attribute} of {element}", f"is {solref[0]:g} {solref[1]:g}, but {SOLREF}"
 
 
-def _refuse_torsion_and_rolling(contact: Contact, scene: Scene) -> None:
+def _torsion_and_rolling(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     beyond = np.flatnonzero(scene.pair_dim > 3)
-    if not len(beyond):
-        return
-    raise PullbackError(
-        f"torsional and rolling friction (condim 4 and 6) are not part of {type(contact).__name__}, and "
-        f"{_source_of_condim(scene, int(beyond[0]))} has condim {scene.pair_dim[beyond[0]]}: set it to 3, or use "
-        "ContactConvex"
-    )
+    found = dict.fromkeys((_source_of_condim(scene, int(pair)), int(scene.pair_dim[pair])) for pair in beyond)
+    for element, dim in found:
+        what = f"which {type(contact).__name__} does not have: set it to 3, or use ContactConvex"
+        yield "", element, f"has condim {dim}, torsional and rolling friction, {what}"
 
 
 def _source_of_condim(scene: Scene, pair: int) -> str:
@@ -82,12 +78,11 @@ def _source_of_condim(scene: Scene, pair: int) -> str:
     return label(m, "geom", geoms[np.argmax(m.geom_condim[geoms])])
 
 
-def _refuse_two_frictions(contact: Contact, scene: Scene) -> None:
+def _two_frictions(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     m = scene.model.mujoco
     for p in scene.explicit:
         first, second = m.pair_friction[p, :2]
         if first != second and m.pair_dim[p] > 1:
-            raise PullbackError(
-                f"{pair_label(m, p)} has different friction in its two sliding directions, {first:g} and {second:g}, "
-                f"which {type(contact).__name__} does not have: make them the same, or use ContactConvex"
-            )
+            what = f"which {type(contact).__name__} does not have: make them the same, or use ContactConvex"
+            unlike = f"has different friction in its two sliding directions, {first:g} and {second:g}, {what}"
+            yield "", pair_label(m, p), unlike

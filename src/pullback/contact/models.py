@@ -135,6 +135,14 @@ class ContactImpulse(Contact):
         return "impulse"
 
 
+# What a contact model may be called, in Python and on the command line: each as it is without arguments.
+CONTACT_NAMES: dict[str, type[Contact]] = {
+    "convex": ContactConvex,
+    "impulse": ContactImpulse,
+    "compliant": ContactCompliant,
+}
+
+
 def _require(model: Contact, name: str, holds, what: str) -> None:
     value = getattr(model, name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value) or not holds(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import mujoco
@@ -11,7 +12,7 @@ from pullback.contact.hulls import Hulls
 from pullback.core.errors import PullbackError
 from pullback.model import BALL, Model
 from pullback.model.constraints import touching_pairs
-from pullback.model.unsupported import Disable, Enable, disabled, label
+from pullback.model.unsupported import Complaint, Disable, Enable, disabled, label, pair_label
 
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
 KINDS = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
@@ -64,7 +65,6 @@ class Scene:
         pairs = np.zeros((0, 2), int)
         if constrained and not disabled(m, Disable.mjDSBL_CONTACT):
             pairs = touching_pairs(m)
-        refuse_unsupported_contacts(m, pairs)
         limits = constrained and not disabled(m, Disable.mjDSBL_LIMIT)
         losses = constrained and not disabled(m, Disable.mjDSBL_FRICTIONLOSS)
 
@@ -187,24 +187,23 @@ def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
     }
 
 
-def refuse_unsupported_contacts(m: mujoco.MjModel, pairs: np.ndarray) -> None:
-    """An error that names what about a file's contacts cannot be simulated."""
-    for g in np.unique(pairs):
+def contact_complaints(scene: Scene) -> Iterator[Complaint]:
+    """What about the contacts of a file no contact model simulates."""
+    m = scene.model.mujoco
+    for g in scene.geoms:
         if int(m.geom_type[g]) not in KINDS:
-            raise PullbackError(
-                f"{label(m, 'geom', g)} is a {NAMES[int(m.geom_type[g])]}, whose contacts are not supported; set its "
-                "contype and conaffinity to 0, or pass contact=None"
-            )
+            kind = NAMES[int(m.geom_type[g])]
+            yield "", label(m, "geom", g), f"is a {kind}, which cannot touch: set its contype and conaffinity to 0"
         if np.any(m.geom_adhesion[g]):
-            raise PullbackError(f"{label(m, 'geom', g)} has adhesion, which is not supported")
+            yield "", label(m, "geom", g), "has adhesion"
         if np.any(m.geom_surfacevel[g]):
-            raise PullbackError(f"{label(m, 'geom', g)} has a surface velocity, which is not supported")
+            yield "", label(m, "geom", g), "has a surface velocity"
     flags = {"mjENBL_OVERRIDE": "overrides contact parameters", "mjENBL_DIAGEXACT": "asks for exact diagonals"}
     flags["mjENBL_SPECULATIVE"] = "asks for speculative contacts"
     for name, what in flags.items():
         if hasattr(Enable, name) and m.opt.enableflags & int(getattr(Enable, name)):
-            raise PullbackError(f"option {what}, which is not supported")
+            yield "", "option", what
     if m.opt.noslip_iterations > 0:
-        raise PullbackError("option noslip_iterations is not supported: set it to 0")
-    if np.any(m.pair_adhesion):
-        raise PullbackError("a contact pair has adhesion, which is not supported")
+        yield "", "option", "has noslip_iterations: set it to 0"
+    for p in np.flatnonzero(m.pair_adhesion):
+        yield "", pair_label(m, p), "has adhesion"

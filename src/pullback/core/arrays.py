@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import os
+from pathlib import Path
+
 import numpy as np
 import warp as wp
 
 from pullback.core.errors import PullbackError
 
 PRECISIONS = {"float32": wp.float32, "float64": wp.float64}
+ITEM_SIZES = {"float32": 4, "float64": 8}  # [bytes]
+# Warp holds the strides of an array as int32. [bytes]
+LONGEST_STRIDE = 2**31 - 1
+FEWER = "use fewer worlds or steps, or checkpoint_every"
+# Arrays up to this size are simply asked for. [bytes]
+SMALL = 2**28
 
 
 def check_precision(dtype) -> str:
@@ -15,7 +25,7 @@ def check_precision(dtype) -> str:
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except TypeError:
-        name = dtype
+        name = str(dtype).removeprefix("torch.")
     if not isinstance(name, str) or name not in PRECISIONS:
         raise PullbackError(f"dtype {name!r} is not supported: use 'float64' or 'float32'")
     return name
@@ -100,11 +110,58 @@ def from_device(array: wp.array):
     return array.numpy() if array.device.is_cpu else array
 
 
+def memory_left(device: str) -> int:
+    """What an array could have at most [bytes]: all of a GPU, or what the system, or a container, has to spare."""
+    if device != "cpu":
+        return wp.get_device(device).total_memory
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        left = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    except OSError:  # not Linux
+        left = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
+    try:
+        left.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # none, or no limit
+        pass
+    return min(left, default=2**63)
+
+
+def require_memory(size: int, device: str, what: str, remedy: str) -> None:
+    """An error if ``size`` [bytes] cannot be had: asking for it would end the process, not the call."""
+    if size > SMALL and size > (left := memory_left(device)):
+        raise PullbackError(
+            f"{what} takes {size / 2**30:.3g} GiB, but there are {left / 2**30:.3g} GiB on {device}: {remedy}"
+        )
+
+
+def require_strides(shape: tuple[int, ...], itemsize: int, what: str, remedy: str) -> None:
+    """An error if kernels could not find their way in an array of this shape."""
+    stride = itemsize * math.prod(shape[1:])
+    if stride > LONGEST_STRIDE:
+        raise PullbackError(
+            f"{what} makes rows of {stride / 2**30:.3g} GiB, and kernels work on rows of less than 2 GiB: {remedy}"
+        )
+    if max(shape, default=0) > LONGEST_STRIDE:
+        raise PullbackError(f"{what} makes {max(shape)} rows, and kernels count to 2³¹: {remedy}")
+
+
+def require_space(shape: tuple[int, ...], dtype, device: str, what: str = "", remedy: str = FEWER) -> None:
+    """An error if an array of this shape cannot be had, or could not be used."""
+    itemsize = ITEM_SIZES.get(dtype) or wp.types.type_size_in_bytes(dtype)
+    size = itemsize * math.prod(shape)
+    if size > SMALL:
+        what = what or f"an array of shape {tuple(shape)}"
+        require_strides(shape, itemsize, what, remedy)
+        require_memory(size, device, what, remedy)
+
+
 def empty(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
+    require_space(shape, precision, device)
     return wp.empty(shape, dtype=PRECISIONS[precision], device=device)
 
 
 def zeros(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
+    require_space(shape, precision, device)
     return wp.zeros(shape, dtype=PRECISIONS[precision], device=device)
 
 

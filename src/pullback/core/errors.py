@@ -20,5 +20,19 @@ class UnknownName(PullbackError, KeyError):
     __str__ = Exception.__str__  # KeyError would print its message in quotes
 
 
-class GradientOverflow(PullbackError):
+class SimulationError(PullbackError):
+    """A motion that cannot go on.
+
+    world:   in which that is so, or None
+    step:    that could not be done, counted from the state that was given; or None
+    states:  the trajectory so far, as ``run.states`` has it: rows up to and with the state before that step, one per
+             step or as many as were kept; or None
+    """
+
+    def __init__(self, message: str = "", *, world: int | None = None, step: int | None = None, states=None):
+        super().__init__(message)
+        self.world, self.step, self.states = world, step, states
+
+
+class GradientOverflow(SimulationError):
     """Cotangents grew beyond what the precision holds, although the motion is finite."""

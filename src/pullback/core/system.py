@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, first_not_finite, square_sum, to_numbers, to_numpy
-from pullback.core.errors import GradientOverflow, PullbackError, UnknownName
+from pullback.core.arrays import checked, first_not_finite, require_space, square_sum, to_numbers, to_numpy
+from pullback.core.errors import GradientOverflow, PullbackError, SimulationError, UnknownName
 from pullback.core.params import NamedParams, frozen
 from pullback.core.trees import (
     check_like,
@@ -89,7 +89,8 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
             raise GradientOverflow(
                 f"gradients grew beyond the precision{world}: {name} is {x[bad]} in {dtype}, although the motion is "
                 "finite. Pull back through fewer steps, or look for what makes the motion so sensitive"
-                + (", or try dtype='float64'" if dtype == "float32" else "")
+                + (", or try dtype='float64'" if dtype == "float32" else ""),
+                world=None if axis is None else bad[axis],
             )
     return bars
 
@@ -161,6 +162,7 @@ class System(ABC):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, nu) of a motion that nobody controls."""
+        require_space((steps, self.worlds, self.nu), self.dtype, "cpu")
         return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
 
     def hold_params(self, given: Mapping | None = None):
@@ -205,12 +207,13 @@ class System(ABC):
         controls = self._checked_controls(controls)
         count, kept = hold * len(controls), [state]
         for t in range(count):
-            after = self.step(state, controls[t // hold], params, **_inputs_at(inputs, t // hold))
-            check_like(after, state, f"the state that {type(self).__name__}.step returns")
-            bad = first_bad_leaf(tree_map(to_numpy, after))
-            if bad is not None:
-                name, (world, *_) = bad
-                raise PullbackError(f"the trajectory blew up in world {world} at step {t}: {name} is not finite")
+            try:
+                after = self.step(state, controls[t // hold], params, **_inputs_at(inputs, t // hold))
+                check_like(after, state, f"the state that {type(self).__name__}.step returns")
+                _refuse_blow_up(after, t)
+            except SimulationError as error:
+                error.step, error.states = t, stack(kept)
+                raise
             if t == 0:  # whole numbers given for a field that is real
                 kept[0] = tree_map(lambda x, y: x if is_real(x) or not is_real(y) else x.astype(y.dtype), state, after)
             state = after
@@ -287,6 +290,14 @@ class System(ABC):
         for t, control in enumerate(controls):
             A, B = self.linearize(row(states, t), control, params)
             yield Jacobians(t, A[None], B[None], {})
+
+
+def _refuse_blow_up(state, step: int) -> None:
+    bad = first_bad_leaf(tree_map(to_numpy, state))
+    if bad is not None:
+        name, (world, *_) = bad
+        message = f"the trajectory blew up in world {world} at step {step}: {name} is not finite"
+        raise SimulationError(message, world=world)
 
 
 def _inputs_at(inputs: Mapping | None, t: int) -> dict:

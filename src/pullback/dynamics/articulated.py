@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import warp as wp
 
-from pullback.contact import Contact, ContactConvex, ContactImpulse, ContactPoints, Scene
-from pullback.contact.checks import refuse_for, refuse_left_over
+from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Scene
+from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
     PRECISIONS,
     check_device,
@@ -18,6 +16,7 @@ from pullback.core.arrays import (
     checked,
     empty,
     from_device,
+    require_space,
     to_device,
     to_numbers,
     to_numpy,
@@ -25,15 +24,16 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.launch import cores_to_use, launch
+from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
+from pullback.dynamics.health import check_health
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import specialise
-from pullback.kernels.status import HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
+from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
@@ -43,7 +43,8 @@ class Articulated(System):
 
     model:    from :func:`pullback.load`
     contact:  "model": contacts, joint limits and friction loss as the file says, by :class:`ContactConvex`. None:
-              all of them switched off. Or one of the contact models.
+              all of them switched off. Or a contact model; "convex", "impulse" and "compliant" are those with default
+              arguments.
     worlds:   how many copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
@@ -64,28 +65,30 @@ class Articulated(System):
     ):
         if not isinstance(model, Model):
             raise PullbackError(f"model must come from pullback.load, not {type(model).__name__}")
-        if not (contact is None or isinstance(contact, Contact) or (isinstance(contact, str) and contact == "model")):
-            raise PullbackError(
-                f"contact={contact!r} is not known: use 'model' (as the file says), None (off), or a contact model "
-                "such as pullback.ContactConvex()"
-            )
-        if contact == "model":
+        if isinstance(contact, str) and contact == "model":
             contact = ContactConvex() if model.constraints else None
+        elif isinstance(contact, str) and contact in CONTACT_NAMES:
+            contact = CONTACT_NAMES[contact]()
+        if not (contact is None or isinstance(contact, Contact)):
+            names = ", ".join(map(repr, CONTACT_NAMES))
+            raise PullbackError(
+                f"contact={contact!r} is not known: use 'model' (as the file says), None (off), {names}, or a contact "
+                "model such as pullback.ContactConvex()"
+            )
         if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
             raise PullbackError(
                 f"a model's integrator is one of {', '.join(INTEGRATORS)} and its timestep positive, not "
                 f"{model.integrator!r} and {model.timestep!r}"
-            )
-        if isinstance(contact, ContactImpulse) and model.integrator == "rk4":
-            raise PullbackError(
-                "ContactImpulse changes velocities in steps, which Runge-Kutta cannot do: set the integrator of the "
-                "file to Euler or implicitfast"
             )
         self.model, self.contact = model, contact
         self.worlds = check_whole(worlds, "worlds")
         self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
+        row = (1, self.worlds, max(self.nq, self.nv, self.nu, 1))
+        require_space(
+            row, self.dtype, self.device, f"a state of {worlds} worlds", "use fewer worlds, or dtype='float32'"
+        )
         self._scene = self._make_scene()
         self.params = Params(model, self.worlds, self._scene, contact)
         self._quaternions = [
@@ -102,10 +105,9 @@ class Articulated(System):
         )
         self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
         self._lanes = self._make_lanes(threads)
-        self._pool = ThreadPoolExecutor(len(self._lanes)) if len(self._lanes) > 1 else None
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
-        self._lock = threading.Lock()
+        self._crew = Crew()
         self._nothing_applied = specialise(self.dtype, "applied").Applied()
         self._wide: dict = {}  # what linearize keeps
 
@@ -118,19 +120,20 @@ class Articulated(System):
     def _make_scene(self) -> Scene | None:
         if self.contact is None:
             return None
-        refuse_left_over(self.model)
         scene = Scene.of(self.model)
-        refuse_for(self.contact, scene)
+        refuse_unsupported(self.contact, scene)
         return scene
 
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":
-            return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS))]
+            return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS), 1)]
         bounds = np.linspace(0, self.worlds, min(cores_to_use(threads), self.worlds) + 1).astype(int)
-        return [self._lane(int(first), int(end), 1) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        ranges = [(int(first), int(end)) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [self._lane(first, end, 1, len(ranges)) for first, end in ranges]
 
-    def _lane(self, first: int, end: int, slots: int) -> Lane:
-        room = contact_room(self._scene, self.contact, self._flavour, self.device, slots, self.max_contacts, self.nv)
+    def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
+        most = self.max_contacts
+        room = contact_room(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
         return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *room)
 
     @property
@@ -390,7 +393,7 @@ class Articulated(System):
             (0, count, hold, keep_every, q, v, status),
             with_contacts=True,
         )
-        self._check_health(status, controls, hold)
+        check_health(self, status, controls, State(q, v), keep_every, hold)
         return State(from_device(q), from_device(v))
 
     def backward(
@@ -413,49 +416,13 @@ class Articulated(System):
         With contacts, those and their rows stand after the workspace. One launch at a time: a System has one workspace,
         whichever threads of the user's call it.
         """
-        with self._lock:
+        with self._crew.lock:
             launches = []
             for lane in self._lanes:
                 room = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
                 inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.record(kernel, inputs, self.device))
-            if self._pool is None:
-                launches[0].launch()
-            else:
-                list(self._pool.map(wp.Launch.launch, launches))
-
-    def _check_health(self, status: wp.array, controls: wp.array, hold: int = 1) -> None:
-        health = status.numpy()
-        sick = np.flatnonzero(health[:, 0] != HEALTHY)
-        if not len(sick):
-            return
-        world = int(sick[np.argmin(health[sick, 1])])
-        code, step = int(health[world, 0]), int(health[world, 1])
-        if not np.all(np.isfinite(controls.numpy()[step // hold, world])):
-            raise PullbackError(f"controls are not finite in world {world} at step {step}")
-        if code == TOO_MANY_CONTACTS:
-            raise PullbackError(
-                f"there are more contacts in world {world} at step {step} than the {self.max_contacts} there is room "
-                f"for; raise it: contact=pullback.{type(self.contact).__name__}(max_contacts=...)"
-            )
-        if code == NOT_CONVERGED:
-            raise PullbackError(
-                f"the contact forces of world {world} at step {step} could not be found to the accuracy that a "
-                "gradient needs; are masses, stiffnesses or penetrations in it extreme?"
-                + (" Try dtype='float64'." if self.dtype == "float32" else "")
-            )
-        if code != NOT_FINITE:
-            joint = self.model.joint_names[int(np.searchsorted(self.model.joint_v, code, side="right")) - 1]
-            raise PullbackError(
-                f"the mass matrix is singular in world {world} at step {step}: nothing that joint {joint!r} moves has "
-                "inertia about it; give it mass or armature"
-            )
-        if step == 0 and self.device != "cpu":  # states on a GPU are not looked at beforehand
-            raise PullbackError(f"the start of world {world} is not finite, or blows up in the first step")
-        raise PullbackError(
-            f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
-            f"(now {self.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
-        )
+            self._crew.launch(launches)
 
 
 def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
@@ -533,7 +500,7 @@ class FusedBackward:
             with_contacts=True,
         )
         if system.contact is not None:
-            system._check_health(status, self.controls, self.hold)
+            check_health(system, status, self.controls, hold=self.hold)
 
     def _not_carried(self, q) -> wp.array:
         """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.

@@ -8,7 +8,9 @@ import numpy as np
 import warp as wp
 
 from pullback.contact import Contact, ContactImpulse, ContactPoints, Scene
-from pullback.core.arrays import PRECISIONS
+from pullback.core.arrays import PRECISIONS, require_space
+from pullback.core.system import State
+from pullback.dynamics.health import check_health
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
@@ -73,16 +75,18 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
 
 
 def contact_room(
-    scene: Scene | None, contact: Contact | None, flavour: str, device: str, slots: int, most: int, nv: int
+    scene: Scene | None, contact: Contact | None, flavour: str, device: str, slots: int, most: int, nv: int, lanes: int
 ):
-    """The kernels' Contacts and Rows with room for ``slots`` worlds at a time and ``most`` contacts in each."""
+    """The kernels' Contacts and Rows with room for ``slots`` worlds at a time and ``most`` contacts in each; one of
+    ``lanes`` such."""
     contacts, rows = specialise(flavour, "shapes").Contacts, specialise(flavour, "rows").Rows
     if scene is None:
         return contacts(), rows()
     joints = scene.max_joint_rows
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), len(scene.geoms))
     sizes = {n: {"count": 1, **of_shapes}.get(n, most) for n in contacts.vars}
-    room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device)
+    memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
+    room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device, **memory)
     sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
     # With impulses limits and losses are blocks like contacts, and whatever can be is kept for all blocks.
     blocks = most + joints if sweeps else most
@@ -107,13 +111,14 @@ def contact_room(
     shapes = {n: (of_rows.get(n, joints if n.startswith("joint_") else blocks), slots) for n in rows.vars}
     of_blocks = {"neighbour": blocks, "A": blocks, "change": 2, "history": sweeps + 1, "seen_bar": sweeps + 1}
     shapes |= {n: (size if sweeps else 0, blocks, slots) for n, size in {"wish": sweeps, **of_blocks}.items()}
-    return room, zeros_struct(rows, shapes, device)
+    return room, zeros_struct(rows, shapes, device, **memory)
 
 
 def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, applied, params: KernelParams):
     """One :class:`ContactPoints` a world."""
     kernels = specialise(system._flavour, "report")
     worlds, most, device = system.worlds, system.max_contacts, system.device
+    require_space((worlds, most), kernels.vec3, device, f"a list of {most} contacts", "use a lower max_contacts")
     status = wp.full((worlds, 2), HEALTHY, dtype=wp.int32, device=device)
     count = wp.zeros(worlds, dtype=wp.int32, device=device)
     pair = wp.zeros((worlds, most), dtype=wp.int32, device=device)
@@ -126,7 +131,7 @@ def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.ar
         (q, v, status, count, pair, pos, normal, dist, force, moment),
         with_contacts=True,
     )
-    system._check_health(status, controls)
+    check_health(system, status, controls, State(q.reshape((1, *q.shape)), v.reshape((1, *v.shape))))
     scene, names = system._scene, system.model.geoms.names
     count, pair, dist, *vectors = (x.numpy() for x in (count, pair, dist, pos, normal, force, moment))
     found = []

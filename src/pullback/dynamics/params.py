@@ -195,7 +195,9 @@ class KernelParams:
     def zero_bars(self):
         """A struct of cotangents, one set a world: summing them in a fixed order keeps results reproducible."""
         struct = specialise(self.precision, "tree").Params
-        return zeros_struct(struct, {name: getattr(self.struct, name).shape for name in struct.vars}, self.device)
+        shapes = {name: getattr(self.struct, name).shape for name in struct.vars}
+        what = f"the cotangents of the parameters of {self.worlds} worlds"
+        return zeros_struct(struct, shapes, self.device, what=what, remedy="use fewer worlds, or wants_params=False")
 
     def no_bars(self):
         """A struct that stands where cotangents of parameters are not wanted."""

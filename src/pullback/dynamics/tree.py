@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS
+from pullback.core.arrays import PRECISIONS, SMALL, require_memory, require_strides
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.model.model import JOINT_DOFS
@@ -178,16 +180,30 @@ CACHE_LINE = 64  # [bytes]
 _Line = wp.types.vector(CACHE_LINE // 8, wp.uint64)
 
 
-def zeros_struct(struct, shapes: dict[str, tuple[int, ...]], device: str):
+def zeros_struct(
+    struct,
+    shapes: dict[str, tuple[int, ...]],
+    device: str,
+    *,
+    copies: int = 1,
+    what: str = "the workspace",
+    remedy: str = "use fewer worlds",
+):
     """A struct of arrays of zeros, all in one block of memory and each on a cache line of its own.
 
-    One allocation instead of some forty, and no element straddles two lines that need not.
+    One allocation instead of some forty, and no element straddles two lines that need not. An error, which speaks of
+    ``what`` and suggests a ``remedy``, where there is no memory for as many ``copies`` as the caller is going to make.
     """
-    offsets, end = {}, 0
+    offsets, end, strides = {}, 0, []
     for name, variable in struct.vars.items():
         offsets[name] = end
-        size = wp.types.type_size_in_bytes(variable.type.dtype) * int(np.prod(shapes[name]))
+        itemsize = wp.types.type_size_in_bytes(variable.type.dtype)
+        strides.append((shapes[name], itemsize))
+        size = itemsize * math.prod(shapes[name])
         end += -(-size // CACHE_LINE) * CACHE_LINE
+    require_memory(copies * end, device, what, remedy)
+    for shape, itemsize in strides if end > SMALL else ():
+        require_strides(shape, itemsize, what, remedy)
     # in whole lines: arrays have at most 2³¹ elements, and thousands of worlds need more bytes
     block = wp.zeros(end // CACHE_LINE + 1, dtype=_Line, device=device)
     start = -(-block.ptr // CACHE_LINE) * CACHE_LINE

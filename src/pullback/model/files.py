@@ -17,6 +17,7 @@ from xml.parsers import expat
 import mujoco
 
 from pullback.core.errors import PullbackError
+from pullback.model.counts import Size, measure, refuse_explosion, repeats
 
 # Elements that look for their file under meshdir or texturedir; the others are relative to the model file.
 DIRECTORY_ATTRIBUTES = {
@@ -36,12 +37,13 @@ RAW_ATTRIBUTE = re.compile(rb"""\s([^\s=>]+)\s*=\s*("[^"]*"|'[^']*')""")
 
 @dataclass(frozen=True)
 class Element:
-    """One XML element: its tag in lower case, its attributes, the tags around it, and where it stands."""
+    """One XML element: its tag in lower case, its attributes, the tags around it, where it stands, how often."""
 
     tag: str
     attributes: dict[str, str]
     ancestors: tuple[str, ...]
     line: int
+    copies: int = 1  # that the ``<replicate>`` around it make
 
     def __str__(self) -> str:
         name = self.attributes.get("name")
@@ -85,8 +87,10 @@ def _compile(data: bytes, *, document: str, virtual_path: Path, root: Path | Non
     elements = parse(data, document)
     require_numbers(elements, document)
     references = []
-    if not anywhere:
-        references = collect_references(elements, document, virtual_path.parent, root)
+    if anywhere:
+        measure(elements, document, Size())
+    else:
+        references = collect_references(elements, document, virtual_path, root)
     try:
         with mujoco.MjVfs() as files:
             files[str(virtual_path)] = data
@@ -142,8 +146,8 @@ def require_folder(folder: str | os.PathLike) -> Path:
 # parsing
 
 
-def parse(data: bytes, document: str) -> list[Element]:
-    """The elements of an XML text in order.
+def parse(data: bytes, document: str, copies: int = 1) -> list[Element]:
+    """The elements of an XML text in order, which stands in a model so often.
 
     MuJoCo's parser and this one must agree on what the text says, so anything they could read differently is refused:
     document types (which also rules out exponential entities), other encodings than UTF-8, and line breaks or tabs
@@ -156,22 +160,29 @@ def parse(data: bytes, document: str) -> list[Element]:
     data = without_comments(data)
     elements: list[Element] = []
     open_tags: list[str] = []
+    open_copies = [copies]
     parser = expat.ParserCreate("utf-8")  # whatever encoding the text claims, as MuJoCo does
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        element = Element(tag.lower(), attributes, tuple(open_tags[-3:]), parser.CurrentLineNumber)
+        place = tuple(open_tags[-3:]), parser.CurrentLineNumber, open_copies[-1]
+        element = Element(tag.lower(), attributes, *place)
         raw_tag = RAW_TAG.match(data, parser.CurrentByteIndex)
         for name, value in RAW_ATTRIBUTE.findall(raw_tag.group()):
             if is_path_attribute(name.decode()) and re.search(rb"[\t\r\n]", value):
                 raise PullbackError(f"{document}: {element} has a line break or a tab in its path")
         elements.append(element)
         open_tags.append(element.tag)
+        open_copies.append(element.copies * repeats(element))
+
+    def end(tag: str) -> None:
+        open_tags.pop()
+        open_copies.pop()
 
     def refuse_document_type(*_) -> None:
         raise PullbackError(f"{document} has a <!DOCTYPE> on line {parser.CurrentLineNumber}; remove it")
 
     parser.StartElementHandler = start
-    parser.EndElementHandler = lambda tag: open_tags.pop()
+    parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = refuse_document_type
     try:
         parser.Parse(data, True)
@@ -225,15 +236,20 @@ def require_numbers(elements: list[Element], document: str) -> None:
 # following paths
 
 
-def collect_references(elements: list[Element], document: str, folder: Path, root: Path | None) -> list[Reference]:
-    """Every path in a model and in the models it pulls in, each checked to stay inside ``root``."""
+def collect_references(elements: list[Element], document: str, path: Path, root: Path | None) -> list[Reference]:
+    """Every path in a model and in the models it pulls in, each checked to stay inside ``root``, and none too large."""
     collected: list[Reference] = []
-    models = [(elements, document, folder)]
-    seen_models: set[str] = set()
+    main = os.path.normpath(path)
+    models = [(elements, document, main)]
+    seen_models: set[str] = {main}
+    sizes: dict[str, Size] = {}
     while models:
-        main_elements, main_document, main_folder = models.pop()
+        main_elements, main_document, name = models.pop()
+        main_folder, size = Path(name).parent, sizes.setdefault(name, Size())
         # Includes are pasted into the model, so that a compiler element in any of them sets the folders of all.
         parts = _parts_of_model(main_elements, main_document, main_folder, root, collected)
+        for part_elements, part_document, _ in parts:
+            measure(part_elements, part_document, size)
         compilers = [e.attributes for part in parts for e in part[0] if e.tag == "compiler"]
         is_urdf = bool(main_elements) and main_elements[0].tag == "robot"
         for part_elements, part_document, part_folder in parts:
@@ -249,8 +265,9 @@ def collect_references(elements: list[Element], document: str, folder: Path, roo
                 reference = _checked(part_document, element, path, places, names, root)
                 collected.append(reference)
                 if element.tag == "model":
-                    for place in _new_files(reference, seen_models):
-                        models.append((*_open(place), Path(place).parent))
+                    size.models += map(os.path.normpath, reference.found)
+                    models += [(*_open(place), place) for place in _new_files(reference, seen_models)]
+    refuse_explosion(sizes, main, document)
     return collected
 
 
@@ -275,12 +292,12 @@ def _parts_of_model(elements, document, folder, root, collected) -> list[tuple[l
                 )
                 collected.append(reference)
                 for place in _new_files(reference, seen):
-                    parts.append((*_open(place), Path(place).parent))
+                    parts.append((*_open(place, element.copies), Path(place).parent))
     return parts
 
 
-def _open(place: str) -> tuple[list[Element], str]:
-    elements = parse(read_model_file(Path(place)), place)
+def _open(place: str, copies: int = 1) -> tuple[list[Element], str]:
+    elements = parse(read_model_file(Path(place)), place, copies)
     require_numbers(elements, place)
     return elements, place
 

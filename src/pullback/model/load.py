@@ -10,6 +10,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
@@ -68,6 +69,8 @@ def load(
     ignore: Collection[str] = (),
     anywhere: bool = False,
     folder: str | os.PathLike | None = None,
+    integrator: str | None = None,
+    timestep: float | None = None,
 ) -> Model:
     """Load a robot.
 
@@ -94,6 +97,9 @@ def load(
       directly;
     - ``"sleep"``: the option that puts bodies at rest to sleep.
 
+    ``integrator`` ("euler", "implicitfast" or "rk4") and ``timestep`` [s] stand for what the file says, as if it were
+    edited; None leaves that as it is.
+
     A file reads only from its own folder, or from ``folder`` if that is given; paths that lead elsewhere, also through
     ``..``, symbolic links, includes or sub-models, are an error unless ``anywhere=True`` says that the file is trusted.
     Paths in XML text are relative to ``folder``. An MjSpec or MjModel is trusted as it is.
@@ -108,6 +114,7 @@ def load(
     if folder is not None and not isinstance(folder, str | os.PathLike):
         raise PullbackError(f"folder must be a path, not {type(folder).__name__}")
     m = compile_source(source, anywhere=anywhere, folder=folder)
+    _set_option(m, integrator, timestep)
     check_numbers(m)
     refuse_unsupported(m, ignore)
     fields = {
@@ -124,6 +131,17 @@ def load(
     }
     check_mass_matrix(m, fields["dof_armature"])
     return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
+
+
+def _set_option(m: mujoco.MjModel, integrator: str | None, timestep: float | None) -> None:
+    """As if the file said so: MuJoCo's compiler looks at neither."""
+    if integrator is not None:
+        numbers = {name: number for number, name in INTEGRATORS.items()}
+        if integrator not in numbers:
+            raise PullbackError(f"integrator must be one of {', '.join(numbers)}, not {integrator!r}")
+        m.opt.integrator = numbers[integrator]
+    if timestep is not None:
+        m.opt.timestep = check_number(timestep, "timestep")
 
 
 def compile_source(source, *, anywhere: bool, folder: str | os.PathLike | None) -> mujoco.MjModel:

@@ -55,7 +55,8 @@ OBJECTS = {
     "key": mujoco.mjtObj.mjOBJ_KEY,
     "pair": mujoco.mjtObj.mjOBJ_PAIR,
 }
-Complaint = tuple[str, str, str]  # kind, element, what is wrong with it
+Complaint = tuple[str, str, str]  # kind for ``ignore``, or "" if it cannot be; element; what is wrong with it
+MOST_NAMED = 20  # elements of which the same is true: more are counted
 
 
 def name_of(m: mujoco.MjModel, what: str, index: int) -> str:
@@ -110,42 +111,48 @@ def require_known_kinds(ignore: Collection[str]) -> None:
         raise PullbackError(f"ignore has unknown kinds {', '.join(map(repr, unknown))}; the known ones are {known}")
 
 
+def describe(complaints: Collection[Complaint]) -> str:
+    """All of them in one line; elements of which the same is true stand together."""
+    elements: dict[str, list[str]] = {}
+    for _, element, reason in complaints:
+        elements.setdefault(reason, []).append(element)
+    sentences = []
+    for reason, (first, *others) in elements.items():
+        more = [*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else [])]
+        sentences.append(f"{first} {reason}" + (f" (also {', '.join(more)})" if more else ""))
+    return "; ".join(sentences)
+
+
+def ignoring(complaints: Collection[Complaint]) -> str:
+    """The argument of ``load`` that drops what can be dropped, as in ignore=("tendon",), or ""."""
+    kinds = tuple(dict.fromkeys(kind for kind, _, _ in complaints if kind))
+    return f"ignore={kinds}".replace("'", '"') if kinds else ""
+
+
 def refuse_unsupported(m: mujoco.MjModel, ignore: Collection[str]) -> None:
-    """Raise one error that names the first element of each kind the model cannot hold and the user did not drop."""
-    _refuse_integrator(m)
-    _refuse_unknown_flags(m)
+    """One error that names every element that the model cannot hold and the user did not drop."""
     complaints = [complaint for complaint in all_complaints(m) if complaint[0] not in ignore]
     if not complaints:
         return
-    first, more = {}, {}
-    for kind, element, reason in complaints:
-        first.setdefault(kind, f"{element} {reason}")
-        more[kind] = more.get(kind, -1) + 1
-    sentences = [text + (f" (and {more[kind]} more)" if more[kind] else "") for kind, text in first.items()]
-    kinds = "".join(f'"{kind}", ' for kind in first).rstrip(" ")
-    raise PullbackError(
-        f"not supported: {'; '.join(sentences)}. Change the model, or load it without these: "
-        f"ignore=({kinds if len(first) == 1 else kinds.rstrip(',')})"
-    )
+    rest = "these" if all(kind for kind, _, _ in complaints) else "what can be left out"
+    without = f", or load it without {rest}: {ignoring(complaints)}" if ignoring(complaints) else ""
+    raise PullbackError(f"not supported: {describe(complaints)}. Change the model{without}")
 
 
-def _refuse_integrator(m: mujoco.MjModel) -> None:
+def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
+    """What cannot be dropped."""
     if m.opt.integrator not in INTEGRATORS:
         name = spell(mujoco.mjtIntegrator, m.opt.integrator)
-        raise PullbackError(
-            f'the integrator "{name}" is not supported; set <option integrator="implicitfast"/> (or Euler, RK4)'
-        )
-
-
-def _refuse_unknown_flags(m: mujoco.MjModel) -> None:
-    """A flag that a later MuJoCo may add could change the motion in a way nothing here knows of."""
+        yield "", "option", f'has the integrator "{name}" (pass integrator="implicitfast", "euler" or "rk4")'
+    # A flag that a later MuJoCo may add could change the motion in a way nothing here knows of.
     unknown_disable = m.opt.disableflags & ~KNOWN_DISABLE_BITS
     unknown_enable = m.opt.enableflags & ~KNOWN_ENABLE_BITS
     if unknown_disable or unknown_enable:
-        raise PullbackError(f"option has unknown flags: disable {unknown_disable:#x}, enable {unknown_enable:#x}")
+        yield "", "option", f"has unknown flags: disable {unknown_disable:#x}, enable {unknown_enable:#x}"
 
 
 def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
+    yield from _option(m)
     yield from _flexes(m)
     yield from _equalities(m)
     yield from _tendons(m)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback.core.archives import read_arrays
+from pullback.core.arrays import memory_left
 from pullback.core.errors import PullbackError
 from pullback.plan.methods import Memory, Method
 
@@ -190,8 +192,7 @@ def save_checkpoint(path: Path, progress: Progress, memory: Memory, whose: dict[
 
 def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress, Memory]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
+        data = read_arrays(path, largest=memory_left("cpu"))
         same = all(
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ import warp as wp
 from pullback.core.arrays import PRECISIONS, check_device, check_precision, to_device, to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
-from pullback.core.launch import cores_to_use, launch
+from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.dynamics.tree import zeros_struct
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
@@ -72,7 +71,7 @@ class Chain:
         self.nv = sum(3 if kind == BALL else 1 for kind in self.kinds)
         self.home = model.home.q[self.in_model]
         self._check_limits()
-        self._pool = ThreadPoolExecutor(cores_to_use(None)) if self.device == "cpu" else None
+        self._crew = Crew()
         self._rooms: list | None = None
 
     def _walk(self, base_frame: Transform, up: list[int], down: list[int], tip_frame: Transform) -> None:
@@ -224,10 +223,8 @@ class Chain:
             )
             for room, first, end in zip(self._rooms, bounds[:-1], bounds[1:], strict=True)
         ]
-        if self._pool is None:
-            commands[0].launch()
-        else:
-            list(self._pool.map(wp.Launch.launch, commands))
+        with self._crew.lock:
+            self._crew.launch(commands)
 
 
 def frame_of(model: Model, name: str) -> tuple[int, Transform]:

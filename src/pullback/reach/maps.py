@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import zipfile
 from numbers import Real
 
 import numpy as np
 
+from pullback.core.archives import read_arrays
 from pullback.core.arrays import check_device, check_precision, to_numpy
 from pullback.core.checks import check_path, check_seed, check_whole
 from pullback.core.errors import PullbackError
@@ -151,8 +151,7 @@ class ReachabilityMap:
         if not path.is_file():
             raise PullbackError(f"there is no file {path}")
         try:
-            with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:  # np.load takes other files too
-                arrays = dict(file)
+            arrays = read_arrays(path)
             if str(arrays["format"]) != FORMAT:
                 raise ValueError(f"it says {arrays['format']}")
             name, kind = str(arrays["space"]), str(arrays["kind"])

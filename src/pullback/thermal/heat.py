@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,14 +15,15 @@ from pullback.core.arrays import (
     checked,
     empty,
     from_device,
+    require_space,
     to_device,
     to_numbers,
     to_numpy,
     zeros,
 )
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
-from pullback.core.errors import PullbackError
-from pullback.core.launch import cores_to_use, launch
+from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
 from pullback.thermal.explicit import Explicit
@@ -116,10 +116,12 @@ class Heat(System):
 
     def _prepare(self) -> None:
         """What follows from worlds, precision and device."""
+        what = f"a state of {self.worlds} worlds with {self.n} nodes"
+        require_space((1, self.worlds, self.n), self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
         self._part = upload(self.geometry, self.dtype, self.device)
         self._path = self._upload_path()
         self._law: tuple[int, KernelLaw] | None = None
-        self._lock = threading.Lock()
+        self._crew = Crew()
         stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
         self._stepper = stepper(self, cores_to_use(self._threads))
         self._take_params(None)  # refuses an unstable step
@@ -180,7 +182,9 @@ class Heat(System):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, 3) of the laser as the System was set up: power [W], speed factor, radius [m]."""
-        result = np.empty((check_whole(steps, "steps", least=0), self.worlds, self.nu), dtype=self.dtype)
+        shape = (check_whole(steps, "steps", least=0), self.worlds, self.nu)
+        require_space(shape, self.dtype, "cpu")
+        result = np.empty(shape, dtype=self.dtype)
         result[:] = (self.power, 1.0, self.spot_radius)
         return result
 
@@ -365,9 +369,15 @@ class Heat(System):
         wp.copy(rows, start.T, count=start.T.size)
         trace = Trace(self, law, controls, 0, count, start.s)
         if count:
-            with self._lock:
-                self._stepper.forward(law, trace, start.T, rows, keep_every)
-            self._refuse_blow_up(rows, kept)
+            try:
+                with self._crew.lock:
+                    self._stepper.forward(law, trace, start.T, rows, keep_every)
+                self._refuse_blow_up(rows, kept)
+            except SimulationError as error:
+                good = kept[kept <= error.step]
+                s = to_device(to_numpy(trace.s)[good], self.dtype, self.device)
+                error.states = HeatState(from_device(rows[: len(good)]), from_device(s))
+                raise
         s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
         return HeatState(from_device(rows), from_device(s))
 
@@ -384,9 +394,14 @@ class Heat(System):
         every = rows.numpy()
         wrong = ~((every > 0) & (every < HOTTEST))
         row, world, node = (int(i) for i in np.argwhere(wrong)[0])
-        raise PullbackError(
-            f"temperatures grew beyond all bounds: at step {kept[row]} that of node {node} in world {world} is "
-            f"{every[row, world, node]:g} K; look at the power [W] and the radius [m] of the laser"
+        what = f"that of node {node} in world {world} is {every[row, world, node]:g} K"
+        if row == 0:
+            raise PullbackError(f"the state given is absurd: its temperatures must be below {HOTTEST:g} K, and {what}")
+        raise SimulationError(
+            f"temperatures grew beyond all bounds: at step {kept[row]} {what}; look at the power [W] and the radius "
+            "[m] of the laser",
+            world=world,
+            step=int(kept[row]) - 1,
         )
 
 
@@ -444,7 +459,7 @@ class HeatBackward:
         module = specialise(heat.dtype, "heat_path")
         beams_bar = wp.zeros((heat._stepper.beam_lanes, *trace.beams.shape), dtype=module.Beam, device=heat.device)
         every_row, wants_params = int(states_bar is not None), int(self.wants_params)
-        with heat._lock:
+        with heat._crew.lock:
             heat._stepper.backward(
                 self.law, self.law_bar, trace, beams_bar, T, T_bar, every_row, wants_params, self.carry.T
             )

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import empty
-from pullback.core.errors import PullbackError
+from pullback.core.errors import SimulationError
 from pullback.kernels import specialise
 from pullback.thermal.cores import launches_of, on_cores, shares_of
 
@@ -89,8 +89,12 @@ class Implicit:
     def _refuse(self, status: wp.array, first: int, what: str) -> None:
         found = status.numpy()
         if np.any(found != HEALTHY):
-            world = int(np.argmax(found != HEALTHY))
-            raise PullbackError(
-                f"{what} was not found in step {first + int(found[world])} of world {world}: use a smaller dt "
-                f"(now {self.heat.dt:g} s), or look at the power [W] and radius [m] of the laser"
+            sick = np.flatnonzero(found != HEALTHY)
+            world = int(sick[np.argmin(found[sick])])
+            step = first + int(found[world])
+            raise SimulationError(
+                f"{what} was not found in step {step} of world {world}: use a smaller dt "
+                f"(now {self.heat.dt:g} s), or look at the power [W] and radius [m] of the laser",
+                world=world,
+                step=step,
             )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback.core.archives import read_arrays
 from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_kind, check_path
 from pullback.core.errors import GradientOverflow, PullbackError
@@ -36,7 +37,6 @@ UNPAINTED = {
     "paint": np.zeros((0, 0), np.uint8), "paint_range": np.zeros(0), "paint_unit": np.array(""),
     "face_times": np.zeros((0, 2)),
 }  # fmt: skip
-REQUIRED = {PREFIX + field.name for field in fields(Drawing) if field.name not in UNPAINTED}
 KINDS = ("plane", "sphere", "capsule", "cylinder", "box", "mesh")
 
 
@@ -99,14 +99,15 @@ def load_motion(path) -> Drawing:
             "'pullback optimize TASK' write"
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
-            known = set(file.files)
-            if not any(name.startswith(PREFIX) for name in known):
-                raise PullbackError(
-                    f"{str(path)!r} holds nothing to draw: write it with 'pullback simulate' or 'pullback optimize'"
-                )
-            wanted = [field.name for field in fields(Drawing) if PREFIX + field.name in known | REQUIRED]
-            held = UNPAINTED | {name: file[PREFIX + name] for name in wanted}
+        drawn = read_arrays(path, lambda name: name.startswith(PREFIX))
+        if not drawn:
+            raise PullbackError(
+                f"{str(path)!r} holds nothing to draw: write it with 'pullback simulate' or 'pullback optimize'"
+            )
+        wanted = [
+            field.name for field in fields(Drawing) if PREFIX + field.name in drawn or field.name not in UNPAINTED
+        ]
+        held = UNPAINTED | {name: drawn[PREFIX + name] for name in wanted}
     except PullbackError:
         raise
     except FileNotFoundError:
@@ -114,7 +115,7 @@ def load_motion(path) -> Drawing:
             f"there is no file {str(path)!r}; 'pullback simulate ROBOT' and 'pullback optimize TASK' write motion files"
         ) from None
     except KeyError as error:
-        raise PullbackError(f"{str(path)!r} is not a whole motion file: {error.args[0]}") from None
+        raise PullbackError(f"{str(path)!r} is not a whole motion file: it has no {error.args[0]}") from None
     except Exception as error:  # there is no end to what can be wrong with an archive
         raise PullbackError(f"{str(path)!r} cannot be read as a motion file: {error}") from None
     if problem := _problem(held):

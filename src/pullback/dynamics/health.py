@@ -1,0 +1,115 @@
+"""What became of every world in a launch: which step could not be done, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import from_device, to_numpy
+from pullback.core.errors import SimulationError
+from pullback.core.system import State
+from pullback.kernels.status import HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
+from pullback.model import Model
+from pullback.model.unsupported import label
+
+if TYPE_CHECKING:
+    from pullback.dynamics.articulated import Articulated
+
+# A state beyond these was not meant: numbers lose the digits that a step needs. [m or rad], [m/s or rad/s]
+FARTHEST, FASTEST = 1e8, 1e4
+# A motion that fails this soon may do so because bodies overlapped at the start. [steps]
+SOON = 10
+
+
+def check_health(
+    system: Articulated,
+    status: wp.array,
+    controls: wp.array,
+    states: State | None = None,
+    keep_every: int = 1,
+    hold: int = 1,
+) -> None:
+    """A SimulationError for the world whose motion ended first, if one did.
+
+    states: (rows, worlds, n) from the state that was given on, one in ``keep_every``; None where they are not at hand
+    hold:   steps for which each control is held
+    """
+    health = status.numpy()
+    sick = np.flatnonzero(health[:, 0] != HEALTHY)
+    if not len(sick):
+        return
+    world = int(sick[np.argmin(health[sick, 1])])
+    code, step = int(health[world, 0]), int(health[world, 1])
+    so_far = None
+    if states is not None:
+        rows = 1 + step // keep_every
+        so_far = State(*(from_device(field[:rows]) for field in states))
+    message = _reason(system, code, world, step, to_numpy(controls)[step // hold, world], so_far)
+    raise SimulationError(message, world=world, step=step, states=so_far)
+
+
+def _reason(system: Articulated, code: int, world: int, step: int, control: np.ndarray, so_far: State | None) -> str:
+    if not np.all(np.isfinite(control)):
+        return f"controls are not finite in world {world} at step {step}"
+    if code == TOO_MANY_CONTACTS:
+        return (
+            f"there are more contacts in world {world} at step {step} than the {system.max_contacts} there is room "
+            f"for; raise it: contact=pullback.{type(system.contact).__name__}(max_contacts=...)"
+        )
+    if code not in (NOT_CONVERGED, NOT_FINITE):
+        joint = system.model.joint_names[int(np.searchsorted(system.model.joint_v, code, side="right")) - 1]
+        return (
+            f"the mass matrix is singular in world {world} at step {step}: nothing that joint {joint!r} moves has "
+            "inertia about it; give it mass or armature"
+        )
+    if so_far is not None:
+        q, v = (to_numpy(field[:1])[0, world] for field in so_far)
+        if wrong := _absurd(system.model, q, v) or (step < SOON and _overlap(system, q)):
+            return (
+                f"the state given is absurd in world {world}: {wrong}; start from another, or, if an earlier step made "
+                f"it so, use a smaller timestep (now {system.model.timestep:g} s)"
+            )
+    if code == NOT_CONVERGED:
+        return (
+            f"the contact forces of world {world} at step {step} could not be found to the accuracy that a "
+            "gradient needs; are masses, stiffnesses or penetrations in it extreme?"
+            + (" Try dtype='float64'." if system.dtype == "float32" else "")
+        )
+    return (
+        f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
+        f"(now {system.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
+    )
+
+
+def _absurd(model: Model, q: np.ndarray, v: np.ndarray) -> str:
+    """Which coordinate or velocity no robot has, or ""."""
+    for name, values, first, most in (("q", q, model.joint_q, FARTHEST), ("v", v, model.joint_v, FASTEST)):
+        wild = ~(np.abs(values) <= most)
+        if np.any(wild):
+            i = int(np.argmax(wild))
+            joint = model.joint_names[int(np.searchsorted(first, i, side="right")) - 1]
+            return f"{name} of joint {joint!r} is {values[i]:g}"
+    return ""
+
+
+def _overlap(system: Articulated, q: np.ndarray) -> str:
+    """Which two shapes are deeper in each other than half of the smaller one, or "". As MuJoCo sees the file."""
+    if system.contact is None:
+        return ""
+    m = system.model.mujoco
+    data = mujoco.MjData(m)
+    data.qpos[:] = q
+    mujoco.mj_kinematics(m, data)
+    mujoco.mj_collision(m, data)
+    contacts = [(contact.dist, contact.geom) for contact in data.contact[: data.ncon]]
+    if not contacts:
+        return ""
+    depth, geoms = min(contacts, key=lambda one: one[0])
+    sizes = m.geom_aabb[geoms, 3:].min(axis=1)
+    thin = np.min(sizes[sizes > 0], initial=np.inf)  # a plane has none
+    if -depth <= thin:
+        return ""
+    return f"{' and '.join(label(m, 'geom', g) for g in geoms)} overlap by {-depth:.3g} m"
