@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.errors import PullbackError
+from pullback.core.launch import start_warp
 
 PRECISIONS = {"float32": wp.float32, "float64": wp.float64}
 
@@ -23,7 +24,7 @@ def check_precision(dtype) -> str:
 
 def check_device(device) -> str:
     """The name of a device Warp can use here, such as "cpu" or "cuda:0"."""
-    wp.init()
+    start_warp()
     try:
         return str(wp.get_device(None if device is None else str(device)))
     except Exception as error:

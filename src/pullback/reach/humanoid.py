@@ -166,9 +166,7 @@ def humanoid_maps(
         points, held = sample_hands(robot, stances[reached], HANDS, **options, advance=advance)
     maps = Maps(ReachabilityMap("SE2").fit(stances, reached), ReachabilityMap("R3").fit(points, held))
     for one, path in zip(maps, paths, strict=True):
-        partial = path.with_suffix(f".{os.getpid()}")  # so that nobody reads half a file
-        one.save(partial)
-        os.replace(partial, path)
+        one.save(path)
     return maps
 
 
