@@ -89,7 +89,7 @@ def _is_cached(module: wp.Module, device: str, block_dim: int) -> bool:
 
 @contextlib.contextmanager
 def _without_driver_warning():
-    """Drops one line: a computer without CUDA is nothing to warn of. Warp's C++ writes it straight to the descriptor."""
+    """Drops one line, which Warp's C++ writes straight to the descriptor: a computer without CUDA is no problem."""
     try:
         file, kept = tempfile.TemporaryFile(), os.dup(2)
     except OSError:  # no standard error, or nowhere to put it
