@@ -77,7 +77,7 @@ def run(args) -> int:
             for work, function in pullback_motions(model, keyframe, args, worlds).items():
                 functions["pullback", args.dtype, worlds, work] = function
     seconds = interleaved(functions)
-    speed = {key: args.steps * key[2] / taken for key, taken in seconds.items()}  # world-steps a second
+    speed = {key: args.steps * key[2] / taken for key, taken in seconds.items()}  # world-steps per second
     rows = [
         {
             **dict(zip(("engine", "dtype", "worlds", "work"), key, strict=True)),
@@ -203,7 +203,7 @@ def interleaved(functions: dict) -> dict:
 
 def _show(s: dict) -> None:
     print(f"{s['robot']}: {s['steps']} steps of {1e3 * s['timestep']:g} ms, contact: {s['contact']}", end=", ")
-    print(f"{s['device']}, {s['cores']} cores. World-steps a second, and how many times those of mj_step:\n")
+    print(f"{s['device']}, {s['cores']} cores. World-steps per second, and as a multiple of mj_step's:\n")
     lines: dict[tuple, dict] = {}
     for row in s["rows"]:
         lines.setdefault((row["engine"], row["dtype"], row["worlds"]), {})[row["work"]] = row

@@ -22,6 +22,7 @@ from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model, load
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
+from pullback.tasks import TASKS
 
 try:
     import fcntl
@@ -226,6 +227,10 @@ def load_robot(name: str, *, ignore: Collection[str], anywhere: bool) -> Model:
     """A robot from a file, or a sample by its name."""
     if name in ROBOTS and not Path(name).is_file():
         return load(ROBOTS[name]())
+    if name.endswith(".npz"):
+        raise PullbackError(f"{name!r} is no robot but a motion: look at it with 'pullback view {name}'")
+    if not Path(name).exists() and name in TASKS:
+        raise PullbackError(f"{name!r} is no robot but a task: solve it with 'pullback optimize {name}'")
     if not Path(name).exists() and not Path(name).suffix and os.sep not in name:
         raise PullbackError(unknown("file and no sample robot", name, sorted(ROBOTS)))
     return load(Path(name), ignore=tuple(ignore), anywhere=anywhere)

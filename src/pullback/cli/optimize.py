@@ -21,9 +21,10 @@ from pullback.cli.common import (
     whole,
     write_json,
 )
-from pullback.cli.view import add_server, announce
+from pullback.cli.view import ROBOT_FILES, add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.model.robots import ROBOTS
 from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
@@ -57,8 +58,8 @@ becomes a picture. Of heat, result.npz has 300 states at most. A task that plans
 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed chooses one of many
 problems.
 
-What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
-iterations. 2: bad input. With --view it stays until Ctrl-C.
+Run the same command again to resume an interrupted optimisation. One command at a time writes to DIR. Exit code 0:
+solved. 1: not solved within the iterations. 2: bad input. With --view it stays until Ctrl-C.
 """
 
 
@@ -147,6 +148,8 @@ def read_task(name: str, options: dict) -> Task | Planning:
     if name in TASKS:
         return _made(TASKS[name], options)
     path = Path(name)
+    if name in ROBOTS or path.suffix in ROBOT_FILES:
+        raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
         raise PullbackError(f"{unknown('task', name, TASKS)} (or give a Python file)")
     if not path.is_file():

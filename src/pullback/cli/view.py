@@ -50,9 +50,13 @@ def add(verbs) -> None:
     parser.add_argument(
         "--export", type=Path, metavar="OUT", help="write OUT.html, OUT.gif, OUT.mp4 or OUT.png instead"
     )
-    parser.add_argument("--frames", type=whole(1), metavar="N", help="pictures of a strip (default 6) or a film")
+    parser.add_argument(
+        "--frames", type=whole(1), metavar="N", help="how many pictures a strip (default 6) or a film has"
+    )
     parser.add_argument("--size", type=size, metavar="WxH", help="of one picture [pixels]")
-    parser.add_argument("--fps", type=positive, metavar="N", help="pictures a second of a film (default 25 or 30)")
+    parser.add_argument(
+        "--fps", type=positive, metavar="N", help="frames per second of a film (default 25 for .gif, 30 for .mp4)"
+    )
     parser.add_argument("--speed", type=positive, default=1.0, metavar="X", help="of a film: 0.5 is slow motion")
     parser.add_argument(
         "--layers",

@@ -17,6 +17,7 @@ import threading
 import warp as wp
 
 from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
 
 # Warp loads a kernel's module at its first launch, and not safely from several threads at once.
 _loading = threading.Lock()
@@ -34,7 +35,7 @@ def start_warp() -> None:
     global _started
     with _loading:
         if not _started:
-            with _quiet(), _without_driver_warning():
+            with _quiet(), _without_driver_warning(), _cache_at_fault():
                 wp.init()
             _started = True
 
@@ -51,7 +52,7 @@ def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
             name = ".".join(module.name.split(".")[-2:])
             note = f"Compiling kernels {name} for {device} (first use: up to a minute; cached afterwards)"
             print(note, file=sys.stderr, flush=True)
-        with _quiet():
+        with _quiet(), _cache_at_fault():
             wp.load_module(module, device=device, block_dim=block_dim)
         _loaded.add(key)
     return compiled
@@ -85,6 +86,17 @@ def _is_cached(module: wp.Module, device: str, block_dim: int) -> bool:
         return os.path.exists(os.path.join(folder, module._get_compile_output_name(place, block_dim=block)))
     except (AttributeError, TypeError):  # another Warp: no note then
         return True
+
+
+@contextlib.contextmanager
+def _cache_at_fault():
+    try:
+        yield
+    except OSError as error:
+        raise PullbackError(
+            f"compiled kernels cannot be kept: {error}; set the environment variable WARP_CACHE_PATH to a folder with "
+            "room that may be written to"
+        ) from None
 
 
 @contextlib.contextmanager

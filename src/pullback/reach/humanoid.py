@@ -159,7 +159,9 @@ def humanoid_maps(
     try:
         kept.mkdir(parents=True, exist_ok=True)  # an error now rather than after the work
     except OSError as error:
-        raise PullbackError(f"cannot keep maps in {str(kept)!r}: {error.strerror or error}; pass folder=") from None
+        raise PullbackError(
+            f"cannot keep maps in {str(kept)!r}: {error.strerror}; set XDG_CACHE_HOME or folder="
+        ) from None
     options = {"balance": balance, "seed": seed}
     with progress_bar("learning what the humanoid reaches", STANCES + HANDS, progress) as advance:
         stances, reached = sample_stances(robot, STANCES, **options, advance=advance)
