@@ -112,6 +112,16 @@ def test_a_full_disk_is_one_line(folder):
     assert [path.name for path in Path("out/pendulum").iterdir()] == [".lock"]
 
 
+def test_nowhere_to_keep_kernels(folder):
+    """As in a container whose home folder cannot be written to."""
+    (folder / "file").touch()
+    environment = os.environ | {"WARP_CACHE_PATH": str(folder / "file" / "cache")}
+    command = [sys.executable, "-m", "pullback.cli", "simulate", "pendulum", "--steps", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert "compiled kernels cannot be kept" in done.stderr and "WARP_CACHE_PATH" in done.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_an_output_that_cannot_be_written(folder):
     with open("/dev/full", "w") as full:

@@ -151,7 +151,9 @@ def mujoco_motion(model: Model, keyframe: Keyframe, args, worlds: int) -> Callab
         mujoco.mj_step(compiled, data, nstep=args.steps)
         return data
 
-    bad = [name for name in BLOWN_UP if one().warning[getattr(mujoco.mjtWarning, name)].number]
+    mujoco.set_mju_user_warning(lambda message: None)  # read from the data; else MuJoCo writes a file of its own
+    warnings = one().warning
+    bad = [name for name in BLOWN_UP if warnings[getattr(mujoco.mjtWarning, name)].number]
     if bad:
         raise PullbackError(f"the motion blows up in MuJoCo ({bad[0]}): try fewer --steps or another --keyframe")
     if worlds == 1:
