@@ -133,7 +133,15 @@ def test_places_that_are_no_files(tmp_path):
     with whole_file(os.devnull) as partial:
         partial.write_text("gone")
     assert not Path(os.devnull).is_file()
-    for wrong in (tmp_path, tmp_path / "no" / "folder.txt", tmp_path / "real.txt" / "below.txt", "", ".", "a\0b"):
+    for wrong in (
+        tmp_path,
+        tmp_path / "no" / "folder.txt",
+        tmp_path / "real.txt" / "below.txt",
+        "",
+        ".",
+        "a\0b",
+        tmp_path / ("x" * 300),
+    ):
         with pytest.raises(pb.PullbackError) as caught, whole_file(wrong) as partial:
             partial.write_text("x")
         assert "\n" not in str(caught.value)

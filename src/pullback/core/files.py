@@ -26,7 +26,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[Path]:
     if not path.name or "\0" in str(path):
         raise PullbackError(f"cannot write {str(path)!r}: that is not the name of a file")
     target = Path(os.path.realpath(path))  # a link stays one
-    replaceable = target.is_file() or not target.exists()  # /dev/null is not
+    replaceable = os.path.isfile(target) or not os.path.exists(target)  # /dev/null is not
     partial = target.with_name(f"{PARTIAL}{secrets.token_hex(4)}{target.suffix}") if replaceable else target
     try:
         yield partial
