@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # else what is started in the background never hears ctrl-C
-wp.config.quiet = True
+wp.config.log_level = wp.LOG_WARNING  # no notes of compilations in what tests read
 mujoco.set_mju_user_warning(lambda message: None)  # read from the data instead; it would write MUJOCO_LOG.TXT
 # Derandomised: a failure is the same on every machine. Kernels may compile in the first example, so no deadline.
 settings.register_profile(

@@ -1,6 +1,8 @@
 """Differentiable simulation in robotics: systems that step, and step back."""
 
-from pullback import reach, thermal
+import importlib
+from typing import TYPE_CHECKING
+
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.system import Bars, State, System
@@ -8,6 +10,9 @@ from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
 from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
+
+if TYPE_CHECKING:
+    from pullback import reach, thermal
 
 __all__ = [
     "Articulated",
@@ -29,3 +34,14 @@ __all__ = [
     "rollout",
     "thermal",
 ]
+
+
+def __getattr__(name: str):
+    """Packages that not everybody needs are imported when they are first used."""
+    if name in ("reach", "thermal"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

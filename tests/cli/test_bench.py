@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -38,6 +40,19 @@ def test_a_table_for_people(quick, capsys):
         *(["mj_step", "float64", "1"], ["pullback", "float64", "1"]),
         *(["mj_step", "float64", "3"], ["pullback", "float64", "3"]),
     ]
+
+
+def test_a_motion_that_blows_up_leaves_no_log(tmp_path):
+    """MuJoCo writes MUJOCO_LOG.TXT unless told not to. In a process of its own, since tests tell it too."""
+    joint = '<joint name="x" type="slide" stiffness="1e6"/><geom size="0.1"/>'
+    (tmp_path / "wild.xml").write_text(
+        f'<mujoco><option timestep="0.5" integrator="RK4"/><worldbody><body>{joint}</body></worldbody>'
+        '<keyframe><key name="home" qpos="0.1"/></keyframe></mujoco>'
+    )
+    command = [sys.executable, "-m", "pullback.cli", "bench", "wild.xml", "--contact", "none", "--worlds", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "blows up in MuJoCo" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["wild.xml"]
 
 
 @pytest.mark.parametrize("contact", ["none", "model"])

@@ -20,8 +20,22 @@ FILES = {
     "huge.py": b"import numpy as np\ndef task(): return np.zeros((10**7, 10**7))",
 }
 REFUSED = {
-    "fly": "invalid choice: 'fly'",
-    "": "required: VERB",
+    "fly": "there is no command 'fly'; there are tasks, optimize",
+    "": "give a command: tasks, optimize",
+    "optimise throw": "there is no command 'optimise'; did you mean 'optimize'?",
+    "optimize trow": "there is no task 'trow'; did you mean 'throw'?",
+    "simulate Quadruped": "no sample robot 'Quadruped'; did you mean 'quadruped'?",
+    "simulate throw": "'throw' is no robot but a task: solve it with 'pullback optimize throw'",
+    "check motion.npz": "'motion.npz' is no robot but a motion: look at it with 'pullback view motion.npz'",
+    "optimize quadruped": "'quadruped' is no task but a robot: try 'pullback simulate quadruped'",
+    "compile quadrupde": "did you mean 'quadruped'?",
+    "compile --contact impulse": "--contact is for robots",
+    "simulate cartpole --secnds 3": "there is no option '--secnds'; did you mean '--seconds'?",
+    "optimize throw --methd=adam": "there is no option '--methd'; did you mean '--method'?",
+    "--fresh optimize throw": "--fresh must stand after the command",
+    "check arm --contact complaint": "there is no --contact 'complaint'; did you mean 'compliant'?",
+    "view arm --keyframe hom": "there is no keyframe 'hom'; did you mean 'home'?",
+    "view arm --layers force": "there is no layer 'force'; did you mean 'forces'?",
     "simulate": "required: ROBOT",
     "simulate cartpole more": "unrecognized arguments: more",
     "bench cartpole --speed 3": "(see 'pullback bench --help')",
@@ -55,7 +69,7 @@ REFUSED = {
     "bench cartpole --steps 1000000000000": "GiB: ask for less",
     "bench cartpole --worlds 1000000000": "GiB: ask for less",
     "bench cartpole --worlds 1": "1 is less than 2",
-    "--completion csh": "invalid choice: 'csh'",
+    "--completion csh": "there is no --completion 'csh'",
     "--completion": "expected one argument",
 }
 
@@ -87,7 +101,7 @@ def test_ctrl_c_is_one_line(folder):
     time.sleep(0.5)
     os.kill(worker.pid, signal.SIGINT)
     out, err = worker.communicate(timeout=60)
-    lines = [line for line in err.splitlines() if "compiling kernels" not in line]
+    lines = [line for line in err.splitlines() if "Compiling kernels" not in line]
     assert (worker.returncode, out, lines) == (130, "", ["pullback: stopped"])
     assert not Path("here/result.npz").exists()
 

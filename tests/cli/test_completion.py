@@ -50,7 +50,7 @@ def offered(script, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-VERBS = {"tasks", "optimize", "simulate", "view", "check", "bench"}
+VERBS = {"tasks", "optimize", "simulate", "view", "check", "bench", "compile"}
 ROBOT_FILES = {"my_robot.xml", "my_robot.urdf", "models"}
 
 
@@ -68,7 +68,14 @@ def test_robots_and_files(script, verb):
     assert offered(script, "pullback", verb, "my_") == {"my_robot.xml", "my_robot.urdf"}
     assert offered(script, "pullback", verb, "arm", "--contact", "co") == {"convex", "compliant"}
     assert offered(script, "pullback", verb, "arm", "--out", "mo") == {"models"}
-    assert {"--seed", "--device", "--out", "--json", "--contact"} <= offered(script, "pullback", verb, "--")
+    options = {"--seed", "--device", "--out", "--json", "--contact", "--steps", "--seconds"}
+    assert options <= offered(script, "pullback", verb, "--")
+
+
+def test_robots_to_compile_for(script):
+    assert offered(script, "pullback", "compile", "") == set(ROBOTS) | ROBOT_FILES
+    assert offered(script, "pullback", "compile", "arm", "quad") == {"quadruped"}
+    assert {"--jobs", "--device", "--contact"} <= offered(script, "pullback", "compile", "--")
 
 
 def test_tasks_and_methods(script):

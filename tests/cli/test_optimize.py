@@ -108,7 +108,7 @@ def test_it_goes_on_where_it_was(folder, capsys):
     again = [*command, "--out", "parts", "--iterations"]
     assert main([*again, "5"]) == main([*again, "12"]) == 1
     output = capsys.readouterr()
-    assert "going on from parts/state.npz" in output.err
+    assert "resuming from parts/state.npz" in output.err
     parts = json.loads(output.out[output.out.index("}") + 1 :])
     assert parts["loss"] == whole["loss"] and parts["iterations"] == 12
     assert main([*again, "3", "--fresh"]) == 1

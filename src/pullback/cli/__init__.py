@@ -1,4 +1,4 @@
-"""The command line: ``pullback VERB robot.xml``. One file a verb; what they share is in ``common``."""
+"""The command line: ``pullback COMMAND robot.xml``. One file per command; what they share is in ``common``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import bench, check, completion, optimize, simulate, tasks, view
+from pullback.cli import bench, check, compile, completion, optimize, simulate, tasks, view
 from pullback.cli.common import Parser, one_line
 from pullback.core.errors import PullbackError
 from pullback.version import __version__
 
-VERBS = (tasks, optimize, simulate, view, check, bench)
+COMMANDS = (tasks, optimize, simulate, view, check, bench, compile)
 
 __all__ = ["main"]
 
@@ -21,7 +21,7 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="pullback",
         description="Differentiable robot simulation: systems that step, and step back.",
-        epilog="'pullback VERB --help' says more about each.",
+        epilog="'pullback COMMAND --help' says more about each.",
     )
     parser.add_argument("--version", action="version", version=f"pullback {__version__}")
     parser.add_argument(
@@ -31,14 +31,15 @@ def make_parser() -> Parser:
         metavar="SHELL",
         help=f"print a script with which SHELL completes commands: {', '.join(completion.SHELLS)}",
     )
-    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
-    for verb in VERBS:
-        verb.add(verbs)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command")
+    for command in COMMANDS:
+        command.add(commands)
+    parser.commands = commands.choices
     return parser
 
 
 class Completion(argparse.Action):
-    """Prints the script and ends, as --help does, whether there is a verb or not."""
+    """Prints the script and ends, as --help does, whether there is a command or not."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         print(completion.script(parser, values))
@@ -46,10 +47,15 @@ class Completion(argparse.Action):
 
 
 def run(argv: Sequence[str] | None) -> int:
-    args, unknown = make_parser().parse_known_args(argv)
-    if unknown:  # argparse would point to the help of all verbs
-        raise PullbackError(f"unrecognized arguments: {' '.join(unknown)} (see 'pullback {args.verb} --help')")
-    return args.run(args)
+    parser = make_parser()
+    args, left_over = parser.parse_known_args(argv)
+    if args.command is None:
+        parser.error(f"give a command: {', '.join(parser.commands)}")
+    if left_over:
+        parser.commands[args.command].refuse(left_over)
+    done = args.run(args)
+    sys.stdout.flush()  # what cannot be written is found out here, and not when Python ends
+    return done
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,7 +6,6 @@ import copy
 import gc
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -18,19 +17,20 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pullback.cli.common import (
     add_common,
+    add_length,
     add_robot,
-    compiling_note,
     make_system,
     progress_options,
     read_keyframe,
+    read_length,
     read_robot,
-    refuse_large,
     whole,
     writable_folder,
     write_json,
 )
 from pullback.core.arrays import from_device, to_device
 from pullback.core.errors import PullbackError
+from pullback.core.launch import cores_to_use
 from pullback.model import Keyframe, Model
 from pullback.rollout import rollout
 
@@ -57,7 +57,7 @@ def add(verbs) -> None:
     parser = verbs.add_parser("bench", help="time a robot beside MuJoCo's mj_step", description=ABOUT)
     add_robot(parser, default="quadruped", dtype=None)
     add_common(parser, out="also write the figures as DIR/bench.json")
-    parser.add_argument("--steps", type=whole(1), default=200, metavar="N", help="of the motion (default 200)")
+    add_length(parser, "the motion", steps=200)
     most = f"how many are many (default {WORLDS['cpu']}, or {WORLDS['cuda']} on CUDA)"
     parser.add_argument("--worlds", type=whole(2), metavar="N", help=most)
     parser.set_defaults(run=run)
@@ -69,7 +69,7 @@ def run(args) -> int:
     keyframe = read_keyframe(model, args)
     dtypes = ("float64", "float32") if args.dtype is None else (args.dtype,)
     many = args.worlds or WORLDS["cpu" if args.device == "cpu" else "cuda"]
-    refuse_large(model, args.steps, many)
+    args.steps = read_length(model, args, many)
     functions = {}
     for worlds in (1, many):
         functions["mj_step", "float64", worlds, "forward"] = mujoco_motion(model, keyframe, args, worlds)
@@ -77,7 +77,7 @@ def run(args) -> int:
             for work, function in pullback_motions(model, keyframe, args, worlds).items():
                 functions["pullback", args.dtype, worlds, work] = function
     seconds = interleaved(functions)
-    speed = {key: args.steps * key[2] / taken for key, taken in seconds.items()}  # world-steps a second
+    speed = {key: args.steps * key[2] / taken for key, taken in seconds.items()}  # world-steps per second
     rows = [
         {
             **dict(zip(("engine", "dtype", "worlds", "work"), key, strict=True)),
@@ -90,7 +90,7 @@ def run(args) -> int:
         "robot": args.robot,
         "contact": args.contact,
         "device": args.device,
-        "cores": cores(),
+        "cores": cores_to_use(None),
         "steps": args.steps,
         "timestep": model.timestep,
         "mujoco": mujoco.__version__,
@@ -103,10 +103,6 @@ def run(args) -> int:
     else:
         _show(result)
     return 0
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- what is timed ----------------------------------------------------------------------------------------------------
@@ -126,8 +122,7 @@ def pullback_motions(model: Model, keyframe: Keyframe, args, worlds: int) -> dic
         from_device(to_device(array.astype(system.dtype), system.dtype, system.device))
         for array in (np.broadcast_to(keyframe.control, (args.steps, worlds, model.nu)), np.ones((worlds, model.nv)))
     )
-    with compiling_note():
-        rollout(system, start, controls[:1]).pullback(v_bar=v_bar)
+    rollout(system, start, controls[:1]).pullback(v_bar=v_bar)  # compiles: that is not what is timed
 
     def forward():
         return rollout(system, start, controls)
@@ -156,7 +151,9 @@ def mujoco_motion(model: Model, keyframe: Keyframe, args, worlds: int) -> Callab
         mujoco.mj_step(compiled, data, nstep=args.steps)
         return data
 
-    bad = [name for name in BLOWN_UP if one().warning[getattr(mujoco.mjtWarning, name)].number]
+    mujoco.set_mju_user_warning(lambda message: None)  # read from the data; else MuJoCo writes a file of its own
+    warnings = one().warning
+    bad = [name for name in BLOWN_UP if warnings[getattr(mujoco.mjtWarning, name)].number]
     if bad:
         raise PullbackError(f"the motion blows up in MuJoCo ({bad[0]}): try fewer --steps or another --keyframe")
     if worlds == 1:
@@ -168,7 +165,8 @@ def mujoco_motion(model: Model, keyframe: Keyframe, args, worlds: int) -> Callab
         data.qpos[:], data.qvel[:] = q[world], v[world]
         mujoco.mj_getState(compiled, data, starts[world], full)
     controls = np.broadcast_to(keyframe.control, (worlds, args.steps, model.nu)).copy()
-    pool, places = mujoco.rollout.Rollout(nthread=cores()), [mujoco.MjData(compiled) for _ in range(cores())]
+    threads = cores_to_use(None)
+    pool, places = mujoco.rollout.Rollout(nthread=threads), [mujoco.MjData(compiled) for _ in range(threads)]
     return lambda: pool.rollout(compiled, places, starts, controls)
 
 
@@ -207,7 +205,7 @@ def interleaved(functions: dict) -> dict:
 
 def _show(s: dict) -> None:
     print(f"{s['robot']}: {s['steps']} steps of {1e3 * s['timestep']:g} ms, contact: {s['contact']}", end=", ")
-    print(f"{s['device']}, {s['cores']} cores. World-steps a second, and how many times those of mj_step:\n")
+    print(f"{s['device']}, {s['cores']} cores. World-steps per second, and as a multiple of mj_step's:\n")
     lines: dict[tuple, dict] = {}
     for row in s["rows"]:
         lines.setdefault((row["engine"], row["dtype"], row["worlds"]), {})[row["work"]] = row

@@ -11,16 +11,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pullback.cli.common import (
     add_common,
+    add_length,
     add_robot,
-    compiling_note,
     make_system,
     not_negative,
     positive,
     progress_options,
     read_keyframe,
+    read_length,
     read_robot,
     refuse_large,
-    whole,
     writable_folder,
     write_json,
 )
@@ -59,7 +59,7 @@ def add(verbs) -> None:
     parser = verbs.add_parser("check", help="compare a robot's gradients with finite differences", description=ABOUT)
     add_robot(parser)
     add_common(parser, out="also write the report as DIR/check.json")
-    parser.add_argument("--steps", type=whole(2), default=10, metavar="N", help="of the short rollout (default 10)")
+    add_length(parser, "the short rollout", steps=10)
     parser.add_argument(
         "--settle", type=not_negative, default=0.3, metavar="S", help="seconds to move before the check (default 0.3)"
     )
@@ -75,16 +75,15 @@ def add(verbs) -> None:
 
 def run(args) -> int:
     model = read_robot(args)
-    refuse_large(model, max(args.settle / model.timestep, args.steps))
+    refuse_large(model, args.settle / model.timestep)
+    steps = read_length(model, args)
     folder = None if args.out is None else writable_folder(args.out)
     keyframe = read_keyframe(model, args)
     system = make_system(model, args)
-    with compiling_note():
-        state = settled(system, keyframe, args)
-        contacts = count_contacts(system, state)
-        check_system(system, state, names=("v",), tolerance=math.inf)
+    state = settled(system, keyframe, args)
+    contacts = count_contacts(system, state)
     reports = {
-        count: check_each(system, state, controls_near(model, keyframe, args, count), args) for count in (1, args.steps)
+        count: check_each(system, state, controls_near(model, keyframe, args, count), args) for count in (1, steps)
     }
     passed = all(report.passed for report in reports.values())
 

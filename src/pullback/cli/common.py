@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
+import errno
 import json
 import math
 import os
 import re
-import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-import warp as wp
 from rich.console import Console
 
 from pullback.contact import CONTACT_NAMES
 from pullback.core.errors import PullbackError
+from pullback.core.files import PARTIAL, write_text
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model, load
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
+from pullback.tasks import TASKS
 
-# A first step that takes longer than this is compiling kernels. [s]
-COMPILING_AFTER = 1.0
+try:
+    import fcntl
+except ImportError:  # Windows
+    import msvcrt
+
+    fcntl = None
+
+LOCK = ".lock"  # in a folder of results: which process writes there
+LOCKED_BYTE = 2**30  # where Windows locks the file: not where the process is named, or nobody could read it
+
 # Work expected to take longer than this gets a progress bar. [s]
 PROGRESS_AFTER = 2.0
 
@@ -54,6 +64,14 @@ def one_line(error: Exception) -> str:
     return text
 
 
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """That there is no such name; and the one that was meant, or all that there are."""
+    known = list(known)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return f"there is no {what} {name!r}; {hint}"
+
+
 class Paragraphs(argparse.HelpFormatter):
     """Fills each paragraph of a description to the terminal's width, where argparse makes one of all."""
 
@@ -70,6 +88,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         raise PullbackError(f"{message} (see '{self.prog} --help')")
+
+    def refuse(self, left_over: list[str]):
+        """Says which arguments are not understood; of options, which one may have been meant."""
+        option = next((word.partition("=")[0] for word in left_over if word.startswith("--")), None)
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        if option in known:
+            self.error(f"{option} must stand after the command")
+        self.error(unknown("option", option, known) if option else f"unrecognized arguments: {' '.join(left_over)}")
+
+    def _check_value(self, action: argparse.Action, value) -> None:
+        """That a value is one of the choices: argparse's own message lists all, however close one of them is."""
+        if action.choices is not None and value not in action.choices:
+            self.error(unknown((*action.option_strings, "command")[0], str(value), action.choices))
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -118,12 +149,22 @@ def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def add_robot(parser: argparse.ArgumentParser, *, default: str | None = None, dtype: str | None = "float64") -> None:
-    """A robot, which may be left out if there is a default, and how it is read. ``dtype`` None stands for both."""
+def add_robot(
+    parser: argparse.ArgumentParser,
+    *,
+    default: str | None = None,
+    several: bool = False,
+    dtype: str | None = "float64",
+) -> None:
+    """A robot, which may be left out if there is a default, or several, and how they are read.
+
+    ``dtype`` None stands for both.
+    """
+    optional = {} if default is None else {"nargs": "?", "default": default}
     parser.add_argument(
-        "robot",
+        "robots" if several else "robot",
         metavar="ROBOT",
-        **({} if default is None else {"nargs": "?", "default": default}),
+        **({"nargs": "*"} if several else optional),
         help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
         + (f" (default {default})" if default else ""),
     )
@@ -144,13 +185,34 @@ def add_robot(parser: argparse.ArgumentParser, *, default: str | None = None, dt
         default="model",
         help="contacts, limits and friction loss as in the file (default), none at all, or by this contact model",
     )
-    add_reading(parser)
+    if not several:
+        add_keyframe(parser)
+    add_anywhere(parser)
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """How any robot is read."""
+def add_keyframe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
+
+
+def add_anywhere(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
+
+
+def add_length(parser: argparse.ArgumentParser, of: str, *, steps: int | None = None, seconds: float | None = None):
+    """How long a motion is, in steps or in seconds; one of them is what it is unless told."""
+    length = parser.add_mutually_exclusive_group()
+    told = f" (default {steps})" if steps else ""
+    length.add_argument("--steps", type=whole(1), metavar="N", help=f"length of {of} in steps{told}")
+    told = f" (default {seconds:g})" if seconds else ""
+    length.add_argument("--seconds", type=positive, metavar="S", help=f"length of {of} in seconds{told}")
+    parser.set_defaults(usual_length=(steps, seconds))
+
+
+def read_length(model: Model, args, worlds: int = 1) -> int:
+    """The steps of a motion of so many worlds; an error if it does not fit into memory."""
+    steps, seconds = (args.steps, args.seconds) if args.steps or args.seconds else args.usual_length
+    refuse_large(model, steps or seconds / model.timestep, worlds)
+    return steps or max(1, round(seconds / model.timestep))
 
 
 def read_robot(args) -> Model:
@@ -162,8 +224,12 @@ def load_robot(name: str, *, ignore: Collection[str], anywhere: bool) -> Model:
     """A robot from a file, or a sample by its name."""
     if name in ROBOTS and not Path(name).is_file():
         return load(ROBOTS[name]())
+    if name.endswith(".npz"):
+        raise PullbackError(f"{name!r} is no robot but a motion: look at it with 'pullback view {name}'")
+    if not Path(name).exists() and name in TASKS:
+        raise PullbackError(f"{name!r} is no robot but a task: solve it with 'pullback optimize {name}'")
     if not Path(name).exists() and not Path(name).suffix and os.sep not in name:
-        raise PullbackError(f"there is no file and no sample robot {name!r}; samples are {', '.join(sorted(ROBOTS))}")
+        raise PullbackError(unknown("file and no sample robot", name, sorted(ROBOTS)))
     return load(Path(name), ignore=tuple(ignore), anywhere=anywhere)
 
 
@@ -173,8 +239,8 @@ def read_keyframe(model: Model, args) -> Keyframe:
     if name is None:
         return model.home
     if name not in model.keyframes:
-        known = f"there are {', '.join(model.keyframes)}" if model.keyframes else "the file has none"
-        raise PullbackError(f"there is no keyframe {name!r}; {known}")
+        missing = unknown("keyframe", name, model.keyframes)
+        raise PullbackError(missing if model.keyframes else f"there is no keyframe {name!r}; the file has none")
     return model.keyframes[name]
 
 
@@ -188,9 +254,8 @@ def refuse_large(model: Model, steps: float, worlds: int = 1) -> None:
 
 
 def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
-    with quiet_warp():
-        contact = None if args.contact == "none" else args.contact
-        return Articulated(model, contact, worlds=worlds, dtype=args.dtype, device=args.device)
+    contact = None if args.contact == "none" else args.contact
+    return Articulated(model, contact, worlds=worlds, dtype=args.dtype, device=args.device)
 
 
 def writable_folder(path: Path) -> Path:
@@ -205,11 +270,41 @@ def writable_folder(path: Path) -> Path:
     return path
 
 
-def write_json(path: Path, result) -> None:
+@contextlib.contextmanager
+def held_folder(path: Path) -> Iterator[Path]:
+    """A writable folder that no other command writes to meanwhile; what one that was killed left half done is removed.
+
+    The lock is the operating system's, on an open file, and ends with the process however that ends.
+    """
+    with open(writable_folder(path) / LOCK, "a+b", buffering=0) as file:
+        if not _locks(file.fileno()):
+            file.seek(0)
+            holder = file.read(32).decode(errors="replace").strip()
+            who = f"process {holder}" if holder.isdigit() else "another process"
+            raise PullbackError(f"{str(path)!r} is in use by {who}: wait for it, or choose another folder with --out")
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n".encode())
+        for left in path.glob(f"{PARTIAL}*"):
+            left.unlink(missing_ok=True)
+        yield path
+        file.truncate(0)
+
+
+def _locks(file: int) -> bool:
+    """Whether an open file could be locked, or cannot be on this file system."""
     try:
-        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
     except OSError as error:
-        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def write_json(path: Path, result) -> None:
+    write_text(path, json.dumps(result, indent=1) + "\n")
 
 
 # --- talking ----------------------------------------------------------------------------------------------------------
@@ -224,37 +319,3 @@ def progress_options() -> dict:
     """Of a rich.progress.Progress: gone when done, and not in log files at all."""
     place = console()
     return {"console": place, "transient": True, "disable": not place.is_terminal}
-
-
-@contextlib.contextmanager
-def quiet_warp():
-    """Warp starts without a word. A missing CUDA driver is reported by its C++ part, straight to the descriptor."""
-    wp.config.log_level = wp.LOG_ERROR
-    try:
-        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # no standard error to keep quiet
-        yield
-        return
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-@contextlib.contextmanager
-def compiling_note():
-    """Says so when what is done here takes as long as compiling does."""
-
-    def note():
-        console().print("compiling kernels for the first time, which may take a minute ...", style="dim")
-
-    timer = threading.Timer(COMPILING_AFTER, note)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

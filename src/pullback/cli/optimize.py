@@ -14,17 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pullback.cli import planning
 from pullback.cli.common import (
     add_common,
-    compiling_note,
     console,
-    one_line,
+    held_folder,
     progress_options,
-    quiet_warp,
+    unknown,
     whole,
-    writable_folder,
+    write_json,
 )
-from pullback.cli.view import add_server, announce
+from pullback.cli.view import ROBOT_FILES, add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.model.robots import ROBOTS
 from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
 from pullback.plan import Progress as Minimised
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
@@ -58,8 +58,8 @@ becomes a picture. Of heat, result.npz has 300 states at most. A task that plans
 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed chooses one of many
 problems.
 
-What is killed goes on where it was when the same command is given again. Exit code 0: solved. 1: not solved within the
-iterations. 2: bad input. With --view it stays until Ctrl-C.
+Run the same command again to resume an interrupted optimisation. One command at a time writes to DIR. Exit code 0:
+solved. 1: not solved within the iterations. 2: bad input. With --view it stays until Ctrl-C.
 """
 
 
@@ -82,18 +82,35 @@ def run(args) -> int:
         return planning.run(task, args)
     method, iterations = choose(task, args)
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
-    folder = writable_folder(args.out or Path("out") / default)
-    state = folder / "state.npz"
-    if args.fresh:
-        for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
-            old.unlink(missing_ok=True)
-    x, _, _ = task.begin()
-    with compiling_note():
-        task(x[None], method.wants_gradients)
-    if state.exists():
-        console().print(f"going on from {state} (--fresh starts over)", style="dim")
-    viewer = start_viewer(task, args) if args.view else None
-    solved = watched(task, method, iterations, state, args, viewer)
+    with held_folder(args.out or Path("out") / default) as folder:
+        state = folder / "state.npz"
+        if args.fresh:
+            for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
+                old.unlink(missing_ok=True)
+        x, _, _ = task.begin()
+        task(x[None], method.wants_gradients)  # compiles: that is not what is timed
+        if state.exists():
+            console().print(f"resuming from {state} (--fresh starts over)", style="dim")
+        viewer = start_viewer(task, args) if args.view else None
+        solved = watched(task, method, iterations, state, args, viewer)
+        summary, drawing, known = written(folder, task, method, args.seed, solved)
+    if viewer is not None:
+        viewer.play(drawing)
+    if args.json:
+        print(json.dumps(summary, indent=1))
+    else:
+        if known is not None:
+            print(known.table(task.truth))
+        _show(summary)
+    if viewer is not None:
+        viewer.wait()
+    return 0 if summary["solved"] else 1
+
+
+def written(
+    folder: Path, task: Task, method: Method, seed: int, solved: list[Minimised]
+) -> tuple[dict, Drawing | None, Estimate | None]:
+    """Writes all that came of it, and gives a summary, what it looks like, and how well it is known."""
     found = solved[-1]
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
@@ -101,7 +118,7 @@ def run(args) -> int:
         "task": task.name,
         "about": task.about,
         "method": repr(method),
-        "seed": args.seed,
+        "seed": seed,
         "solved": figure <= task.target,
         "figure": figure,
         "target": task.target,
@@ -123,37 +140,27 @@ def run(args) -> int:
         summary["found"] = {label: {"found": float(value), "truth": float(true)} for label, (value, true) in rows}
     drawing = draw_found(task, run, solved)
     write_result(folder, task, run, solved, summary, drawing, known)
-    if viewer is not None:
-        viewer.play(drawing)
-    if args.json:
-        print(json.dumps(summary, indent=1))
-    else:
-        if known is not None:
-            print(known.table(task.truth))
-        _show(summary)
-    if viewer is not None:
-        viewer.wait()
-    return 0 if summary["solved"] else 1
+    return summary, drawing, known
 
 
 def read_task(name: str, options: dict) -> Task | Planning:
     """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
     if name in TASKS:
-        with quiet_warp():
-            return _made(TASKS[name], options)
+        return _made(TASKS[name], options)
     path = Path(name)
+    if name in ROBOTS or path.suffix in ROBOT_FILES:
+        raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
-        raise PullbackError(f"there is no task {name!r}; there are {', '.join(TASKS)}, or give a Python file")
+        raise PullbackError(f"{unknown('task', name, TASKS)} (or give a Python file)")
     if not path.is_file():
         raise PullbackError(f"there is no file {name!r}")
-    with quiet_warp():
-        try:
-            made = runpy.run_path(str(path)).get("task")
-            task = _made(made, options) if callable(made) else made
-        except PullbackError:
-            raise
-        except Exception as error:  # the user's own code
-            raise PullbackError(f"{name} cannot be run: {type(error).__name__}: {error}") from error
+    try:
+        made = runpy.run_path(str(path)).get("task")
+        task = _made(made, options) if callable(made) else made
+    except PullbackError:
+        raise
+    except Exception as error:  # the user's own code
+        raise PullbackError(f"{name} cannot be run: {type(error).__name__}: {error}") from error
     if not isinstance(task, Task | Planning):
         raise PullbackError(f"{name} needs a function task() that gives a pullback.tasks.Task")
     return task
@@ -253,30 +260,27 @@ def write_result(
     dt = getattr(task.system, "dt", None) if model is None else model.timestep
     dt = {} if dt is None else {"dt": np.array(dt)}
     estimates = {} if known is None else _estimate_arrays(known, task.truth)
-    try:
-        save_motion(folder / "result.npz", drawing, **states, **arrays, **dt, **estimates)
-        if known is not None:
-            summary |= _estimate_summary(known, task.truth)
-            picture = folder / "intervals.png"
-            plot_intervals(
-                picture, known.labels, known.values, known.low, known.high, truth=task.truth, title=task.name,
-                xlabel=f"estimate and {known.confidence:.0%} interval",
-            )  # fmt: skip
-            summary["intervals"] = str(picture)
-        if np.all(np.isfinite(losses)):
-            title = f"{task.name}: {task.about}"
-            plot_curve(folder / "loss.png", losses, title=title, xlabel="iteration", ylabel="loss")
-            summary["curve"] = str(folder / "loss.png")
-        for curves in task.curves(run) if task.curves is not None else ():
-            picture = folder / f"{curves.name}.png"
-            labels = {"xlabel": curves.xlabel, "ylabel": curves.ylabel}
-            plot_lines(picture, curves.x, curves.values, title=f"{task.name}: {curves.name}", **labels)
-            summary.setdefault("pictures", []).append(str(picture))
-        if drawing is not None:
-            summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))
-        (folder / "result.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or one_line(error)}") from None
+    save_motion(folder / "result.npz", drawing, **states, **arrays, **dt, **estimates)
+    if known is not None:
+        summary |= _estimate_summary(known, task.truth)
+        picture = folder / "intervals.png"
+        plot_intervals(
+            picture, known.labels, known.values, known.low, known.high, truth=task.truth, title=task.name,
+            xlabel=f"estimate and {known.confidence:.0%} interval",
+        )  # fmt: skip
+        summary["intervals"] = str(picture)
+    if np.all(np.isfinite(losses)):
+        title = f"{task.name}: {task.about}"
+        plot_curve(folder / "loss.png", losses, title=title, xlabel="iteration", ylabel="loss")
+        summary["curve"] = str(folder / "loss.png")
+    for curves in task.curves(run) if task.curves is not None else ():
+        picture = folder / f"{curves.name}.png"
+        labels = {"xlabel": curves.xlabel, "ylabel": curves.ylabel}
+        plot_lines(picture, curves.x, curves.values, title=f"{task.name}: {curves.name}", **labels)
+        summary.setdefault("pictures", []).append(str(picture))
+    if drawing is not None:
+        summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))
+    write_json(folder / "result.json", summary)
 
 
 def written_states(task: Task, run) -> dict[str, np.ndarray]:

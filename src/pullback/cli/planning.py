@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.cli.common import quiet_warp, writable_folder, write_json
+from pullback.cli.common import held_folder, write_json
 from pullback.cli.view import announce
 from pullback.core.errors import PullbackError
 from pullback.reach.sqp import Options
 from pullback.tasks import Planning
-from pullback.view import Viewer, draw, save_motion, write_page
+from pullback.view import Drawing, Viewer, draw, save_motion, write_page
 
 
 def run(task: Planning, args) -> int:
@@ -21,10 +21,19 @@ def run(task: Planning, args) -> int:
     for option, given in (("--device", args.device != "cpu"), ("--all", args.all), ("--fresh", args.fresh)):
         if given:
             raise PullbackError(f"{task.name} is planned anew and on the CPU each time: leave out {option}")
-    folder = writable_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name))
-    options = None if args.iterations is None else Options(iterations=args.iterations)
-    with quiet_warp():
-        found = task.solve(options)
+    with held_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name)) as folder:
+        summary, drawing = solved(task, args, folder)
+    print(json.dumps(summary, indent=1) if args.json else _told(summary))
+    if args.view:
+        with Viewer(drawing, host=args.host, port=args.port) as viewer:
+            announce(viewer, browser=True)
+            viewer.wait()
+    return 0 if summary["solved"] else 1
+
+
+def solved(task: Planning, args, folder: Path) -> tuple[dict, Drawing]:
+    """Plans, writes what came of it, and sums it up."""
+    found = task.solve(None if args.iterations is None else Options(iterations=args.iterations))
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
     drawing = draw(found.model, found.q, dt=found.dt, title=task.name, camera=camera)
     save_motion(folder / "result.npz", drawing, q=found.q, dt=np.array(found.dt), **found.arrays)
@@ -45,12 +54,7 @@ def run(task: Planning, args) -> int:
         "replay": str(write_page(folder / "replay.html", drawing)),
     }
     write_json(folder / "result.json", summary)
-    print(json.dumps(summary, indent=1) if args.json else _told(summary))
-    if args.view:
-        with Viewer(drawing, host=args.host, port=args.port) as viewer:
-            announce(viewer, browser=True)
-            viewer.wait()
-    return 0 if found.solved else 1
+    return summary, drawing
 
 
 def _told(s: dict) -> str:

@@ -13,16 +13,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from pullback.cli.common import (
     PROGRESS_AFTER,
     add_common,
+    add_length,
     add_robot,
-    compiling_note,
+    held_folder,
     make_system,
-    positive,
     progress_options,
     read_keyframe,
+    read_length,
     read_robot,
-    refuse_large,
     whole,
-    writable_folder,
 )
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError, SimulationError
@@ -55,7 +54,7 @@ def add(verbs) -> None:
     parser = verbs.add_parser("simulate", help="simulate a robot and write a replay", description=ABOUT)
     add_robot(parser)
     add_common(parser, out="where to write (default out/ROBOT)")
-    parser.add_argument("--seconds", type=positive, default=2.0, metavar="S", help="how long (default 2)")
+    add_length(parser, "the motion", seconds=2.0)
     parser.add_argument(
         "--control",
         choices=("zero", "random", "hold"),
@@ -69,16 +68,24 @@ def add(verbs) -> None:
 def run(args) -> int:
     model = read_robot(args)
     keyframe = read_keyframe(model, args)
-    refuse_large(model, args.seconds / model.timestep, args.worlds)
-    steps = max(1, round(args.seconds / model.timestep))
+    steps = read_length(model, args, args.worlds)
     system = make_system(model, args, worlds=args.worlds)
-    folder = writable_folder(args.out or Path("out") / Path(args.robot).stem)
-
     controls = make_controls(model, keyframe, args, steps)
     start = system.state(keyframe.q, keyframe.v)
-    with compiling_note():
-        system.step(start, controls[0])
-        before = _energy(system, start)
+    with held_folder(args.out or Path("out") / Path(args.robot).stem) as folder:
+        summary = simulated(system, start, controls, args, folder)
+    if args.json:
+        print(json.dumps(summary, indent=1))
+    else:
+        _show(summary)
+    return 0
+
+
+def simulated(system: Articulated, start: State, controls: np.ndarray, args, folder: Path) -> dict:
+    """Simulates, writes what came of it, and sums it up."""
+    model = system.model
+    system.step(start, controls[0])  # compiles: that is not what is timed
+    before = _energy(system, start)
     motion, seconds, problem = simulate(system, start, controls)
     steps, controls = len(motion.q) - 1, controls[: len(motion.q) - 1]
     after = _energy(system, State(motion.q[-1], motion.v[-1]))
@@ -104,11 +111,7 @@ def run(args) -> int:
     write_page(folder / "motion.html", drawing.thinned(REPLAY_FPS))
     if problem is not None:
         raise PullbackError(f"{problem}; the {steps} steps before are in {summary['motion']}")
-    if args.json:
-        print(json.dumps(summary, indent=1))
-    else:
-        _show(summary)
-    return 0
+    return summary
 
 
 def make_controls(model: Model, keyframe: Keyframe, args, steps: int) -> np.ndarray:

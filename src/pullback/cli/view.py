@@ -12,12 +12,13 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pullback.cli.common import (
-    add_reading,
+    add_anywhere,
+    add_keyframe,
     load_robot,
     positive,
     progress_options,
-    quiet_warp,
     read_keyframe,
+    unknown,
     whole,
 )
 from pullback.core.errors import PullbackError
@@ -42,15 +43,20 @@ matter here.
 def add(verbs) -> None:
     parser = verbs.add_parser("view", help="look at a motion or a robot, or make a film of it", description=ABOUT)
     parser.add_argument("file", metavar="FILE", help=f"a motion file (.npz), or a robot: a file or {', '.join(ROBOTS)}")
-    add_reading(parser)
+    add_keyframe(parser)
+    add_anywhere(parser)
     add_server(parser)
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
     parser.add_argument(
         "--export", type=Path, metavar="OUT", help="write OUT.html, OUT.gif, OUT.mp4 or OUT.png instead"
     )
-    parser.add_argument("--frames", type=whole(1), metavar="N", help="pictures of a strip (default 6) or a film")
+    parser.add_argument(
+        "--frames", type=whole(1), metavar="N", help="how many pictures a strip (default 6) or a film has"
+    )
     parser.add_argument("--size", type=size, metavar="WxH", help="of one picture [pixels]")
-    parser.add_argument("--fps", type=positive, metavar="N", help="pictures a second of a film (default 25 or 30)")
+    parser.add_argument(
+        "--fps", type=positive, metavar="N", help="frames per second of a film (default 25 for .gif, 30 for .mp4)"
+    )
     parser.add_argument("--speed", type=positive, default=1.0, metavar="X", help="of a film: 0.5 is slow motion")
     parser.add_argument(
         "--layers",
@@ -80,9 +86,9 @@ def size(text: str) -> tuple[int, int]:
 
 def layers(text: str) -> tuple[str, ...]:
     asked = () if text == "none" else tuple(text.split(","))
-    unknown = set(asked) - set(LAYERS)
-    if unknown:
-        raise argparse.ArgumentTypeError(f"there is no layer {unknown.pop()!r}; there are {', '.join(LAYERS)}")
+    wrong = set(asked) - set(LAYERS)
+    if wrong:
+        raise argparse.ArgumentTypeError(unknown("layer", wrong.pop(), LAYERS))
     return asked
 
 
@@ -122,7 +128,7 @@ def announce(viewer: Viewer, *, browser: bool) -> None:
 
 def _exported(drawing: Drawing, args) -> Path:
     columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with quiet_warp(), Progress(*columns, **progress_options()) as progress:
+    with Progress(*columns, **progress_options()) as progress:
         bar = progress.add_task("", total=None)
         return export(
             drawing,

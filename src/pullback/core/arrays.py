@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.errors import PullbackError
+from pullback.core.launch import start_warp
 
 PRECISIONS = {"float32": wp.float32, "float64": wp.float64}
 ITEM_SIZES = {"float32": 4, "float64": 8}  # [bytes]
@@ -33,7 +34,7 @@ def check_precision(dtype) -> str:
 
 def check_device(device) -> str:
     """The name of a device Warp can use here, such as "cpu" or "cuda:0"."""
-    wp.init()
+    start_warp()
     try:
         return str(wp.get_device(None if device is None else str(device)))
     except Exception as error:

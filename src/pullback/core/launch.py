@@ -1,8 +1,17 @@
-"""Launching kernels from any thread, and on how many cores."""
+"""Starting Warp and launching kernels: from any thread, on how many cores, and without a word unless it takes long.
+
+Warp greets when it starts and reports every module that it loads, on standard output. Here it does neither. What can
+take a minute, compiling kernels for the first time, is one line on standard error. ``wp.config.log_level`` has the last
+word: LOG_WARNING drops that line too, and LOG_DEBUG shows all that Warp says. Warp's settings are as they were after
+every call, so that the user's own kernels report as they always do.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import tempfile
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 import warp as wp
 
 from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
 
 # Warp loads a kernel's module at its first launch, and not safely from several threads at once.
 _loading = threading.Lock()
+_loaded: set[tuple] = set()  # (module, device, threads a block)
+_started = False
 
 # CUDA threads a block. A thread works on a world of its own for a long time, so what counts is that the blocks of some
 # ten thousand worlds are spread over all multiprocessors.
 BLOCK = 64
+NO_DRIVER = b"Warp CUDA warning: Could not find or load the NVIDIA CUDA driver."
 
 
 _crews: weakref.WeakSet[Crew] = weakref.WeakSet()
@@ -56,10 +69,39 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_in_child)
 
 
-def launch(kernel, dim: int, inputs: list, device: str, **options) -> wp.Launch | None:
-    """wp.launch, one at a time in the whole process."""
+def start_warp() -> None:
+    """wp.init, quietly."""
+    global _started
     with _loading:
-        return wp.launch(kernel, dim=dim, inputs=inputs, device=device, block_dim=BLOCK, **options)
+        if not _started:
+            with _quiet(), _without_driver_warning(), _cache_at_fault():
+                wp.init()
+            _started = True
+
+
+def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
+    """Compiles a module of kernels unless Warp has it in its cache, loads it, and says whether it was compiled."""
+    key = (module, device, block_dim)
+    if key in _loaded:
+        return False
+    start_warp()
+    with _loading:
+        compiled = not _is_cached(module, device, block_dim)
+        if compiled and wp.config.log_level == wp.LOG_INFO:
+            name = ".".join(module.name.split(".")[-2:])
+            note = f"Compiling kernels {name} for {device} (first use: up to a minute; cached afterwards)"
+            print(note, file=sys.stderr, flush=True)
+        with _quiet(), _cache_at_fault():
+            wp.load_module(module, device=device, block_dim=block_dim)
+        _loaded.add(key)
+    return compiled
+
+
+def launch(kernel, dim, inputs: list, device: str, *, block_dim: int = BLOCK, **options) -> wp.Launch | None:
+    """wp.launch, one at a time in the whole process."""
+    load(kernel.module, device, block_dim)
+    with _loading:
+        return wp.launch(kernel, dim=dim, inputs=inputs, device=device, block_dim=block_dim, **options)
 
 
 def cores_to_use(threads: int | None) -> int:
@@ -67,3 +109,50 @@ def cores_to_use(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return check_whole(threads, "threads")
+
+
+def _quiet() -> wp.ScopedLogLevel:
+    level = wp.config.log_level
+    return wp.ScopedLogLevel(max(level, wp.LOG_WARNING) if level > wp.LOG_DEBUG else level)
+
+
+def _is_cached(module: wp.Module, device: str, block_dim: int) -> bool:
+    """Whether Warp has compiled this before. There is no public way to ask, so look where it would keep it."""
+    place = wp.get_device(device)
+    block = 1 if place.is_cpu and not wp.config.enable_cpu_blocks else block_dim
+    try:
+        folder = os.path.join(wp.config.kernel_cache_dir, module.get_module_identifier(block))
+        return os.path.exists(os.path.join(folder, module._get_compile_output_name(place, block_dim=block)))
+    except (AttributeError, TypeError):  # another Warp: no note then
+        return True
+
+
+@contextlib.contextmanager
+def _cache_at_fault():
+    try:
+        yield
+    except OSError as error:
+        raise PullbackError(
+            f"compiled kernels cannot be kept: {error}; set the environment variable WARP_CACHE_PATH to a folder with "
+            "room that may be written to"
+        ) from None
+
+
+@contextlib.contextmanager
+def _without_driver_warning():
+    """Drops one line, which Warp's C++ writes straight to the descriptor: a computer without CUDA is no problem."""
+    try:
+        file, kept = tempfile.TemporaryFile(), os.dup(2)
+    except OSError:  # no standard error, or nowhere to put it
+        yield
+        return
+    with file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            said = [line for line in file if not line.startswith(NO_DRIVER)]
+            os.write(2, b"".join(said))

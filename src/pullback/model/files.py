@@ -125,7 +125,8 @@ def read_model_file(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         if isinstance(error, PullbackError):
             raise
-        raise PullbackError(f"cannot read {str(path)!r}: {one_line(error)}") from None
+        why = getattr(error, "strerror", None) or one_line(error)
+        raise PullbackError(f"cannot read {str(path)!r}: {why}") from None
     if not data.strip():
         raise PullbackError(f"{path} is empty")
     if b"\0" in data or not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 from pullback.core.archives import read_arrays
 from pullback.core.arrays import memory_left
 from pullback.core.errors import PullbackError
+from pullback.core.files import whole_file
 from pullback.plan.methods import Memory, Method
 
 # At most this much work is done again after a kill. [s]
@@ -176,18 +176,10 @@ def _whose(problem: Problem, x: np.ndarray, method: Method, seed: int) -> dict[s
 
 
 def save_checkpoint(path: Path, progress: Progress, memory: Memory, whose: dict[str, np.ndarray]) -> None:
-    """Writes beside the file and then puts it in its place, so that a kill leaves the old one or the new one."""
     fields = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
     held = {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as file:
-            np.savez(file, **whose, **fields, **held)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+    with whole_file(path) as partial, open(partial, "wb") as file:
+        np.savez(file, **whose, **fields, **held)
 
 
 def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress, Memory]:

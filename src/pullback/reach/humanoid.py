@@ -159,16 +159,16 @@ def humanoid_maps(
     try:
         kept.mkdir(parents=True, exist_ok=True)  # an error now rather than after the work
     except OSError as error:
-        raise PullbackError(f"cannot keep maps in {str(kept)!r}: {error.strerror or error}; pass folder=") from None
+        raise PullbackError(
+            f"cannot keep maps in {str(kept)!r}: {error.strerror}; set XDG_CACHE_HOME or folder="
+        ) from None
     options = {"balance": balance, "seed": seed}
     with progress_bar("learning what the humanoid reaches", STANCES + HANDS, progress) as advance:
         stances, reached = sample_stances(robot, STANCES, **options, advance=advance)
         points, held = sample_hands(robot, stances[reached], HANDS, **options, advance=advance)
     maps = Maps(ReachabilityMap("SE2").fit(stances, reached), ReachabilityMap("R3").fit(points, held))
     for one, path in zip(maps, paths, strict=True):
-        partial = path.with_suffix(f".{os.getpid()}")  # so that nobody reads half a file
-        one.save(partial)
-        os.replace(partial, path)
+        one.save(path)
     return maps
 
 

@@ -12,6 +12,7 @@ from pullback.core.archives import read_arrays
 from pullback.core.arrays import check_device, check_precision, to_numpy
 from pullback.core.checks import check_path, check_seed, check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.files import whole_file
 from pullback.reach.network import HIDDEN, LEAST_STEPS, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of
 from pullback.reach.svm import ONE_CLASS, TWO_CLASSES, Settings, SupportVectors, fit_support_vectors
@@ -138,11 +139,8 @@ class ReachabilityMap:
         if self.fitted is None:
             raise PullbackError("this map is not fitted: there is nothing to save")
         arrays = self.fitted.arrays()
-        try:
-            with open(check_path(path), "wb") as file:
-                np.savez_compressed(file, format=FORMAT, space=self.space.name, kind=self.kind, **arrays)
-        except OSError as error:
-            raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+        with whole_file(path) as partial, open(partial, "wb") as file:
+            np.savez_compressed(file, format=FORMAT, space=self.space.name, kind=self.kind, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, dtype: str = "float64", device: str = "cpu") -> ReachabilityMap:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warp as wp
 
 from pullback.core.arrays import empty
+from pullback.core.launch import launch
 from pullback.kernels import specialise
 from pullback.thermal.cores import launches_of, on_cores, shares_of
 
+THREADS = 256  # a block on CUDA
 # How much a launch does on the CPU, some tenths of a second.
 ELEMENT_STEPS = 5_000_000
 # Threads that have sums of their own on CUDA, in all worlds together: few enough that these are no burden.
@@ -49,7 +51,7 @@ class Explicit:
             return
         module = specialise(heat.dtype, "heat_phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
-        wp.launch(module.start, dim=shape, inputs=[law.struct, self.now, self.nodal], device=heat.device)
+        launch(module.start, shape, [law.struct, self.now, self.nodal], heat.device, block_dim=THREADS)
         elements = self._record(module.elements, count, [heat._part, trace.live, 0, self.nodal, self.slots])
         inputs = [
             heat._part,
@@ -90,7 +92,7 @@ class Explicit:
         module = specialise(heat.dtype, "heat_phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
         inputs = [heat._part, law.struct, trace.live, trace.steps, heat.dt, rows, self.nodal, carry]
-        wp.launch(module.start_back, dim=shape, inputs=inputs, device=heat.device)
+        launch(module.start_back, shape, inputs, heat.device, block_dim=THREADS)
         elements = self._record(module.elements, count, [heat._part, trace.live, 0, self.nodal, self.slots])
         inputs = [heat._part, law.struct, law_bar, trace.beams, beams_bar[0], trace.live, 0, heat.dt, rows, rows_bar]
         inputs += [every_row, wants_params, self.lanes, self.nodal, self.slots, carry]
@@ -102,4 +104,4 @@ class Explicit:
             nodes.launch()
 
     def _record(self, kernel, dim, inputs: list) -> wp.Launch:
-        return wp.launch(kernel, dim=dim, inputs=inputs, device=self.heat.device, record_cmd=True)
+        return launch(kernel, dim, inputs, self.heat.device, block_dim=THREADS, record_cmd=True)

@@ -7,6 +7,7 @@ import warp as wp
 
 from pullback.core.arrays import empty
 from pullback.core.errors import SimulationError
+from pullback.core.launch import launch
 from pullback.kernels import specialise
 from pullback.thermal.cores import launches_of, on_cores, shares_of
 
@@ -84,7 +85,7 @@ class Implicit:
             on_cores(kernel, self.shares, inputs_of)
             return
         dim, device = self.heat.worlds * THREADS, self.heat.device
-        wp.launch(kernel, dim=dim, inputs=inputs_of(self.shares[0]), device=device, block_dim=THREADS)
+        launch(kernel, dim, inputs_of(self.shares[0]), device, block_dim=THREADS)
 
     def _refuse(self, status: wp.array, first: int, what: str) -> None:
         found = status.numpy()

@@ -13,6 +13,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
+from pullback.core.files import write_text
 from pullback.thermal.geometry import birth_times
 from pullback.thermal.mesh import Mesh
 
@@ -47,15 +48,14 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
     lines = ['<VTKFile type="Collection" version="1.0" byte_order="LittleEndian">', "<Collection>"]
     try:
         folder.mkdir(exist_ok=True)
-        for row, time in enumerate(times):
-            name = f"{folder.name}/{row:0{digits}d}.vtu"
-            values = {key: value if value.ndim == 1 else value[row] for key, value in given.items()}
-            (path.parent / name).write_text(_grid(mesh, mesh.elements[born <= time], values), encoding="ascii")
-            lines.append(f'<DataSet timestep="{float(time)!r}" file="{name}"/>')
-        path.write_text("\n".join([*lines, "</Collection>", "</VTKFile>", ""]), encoding="utf-8")
     except OSError as error:
         raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
-    return path
+    for row, time in enumerate(times):
+        name = f"{folder.name}/{row:0{digits}d}.vtu"
+        values = {key: value if value.ndim == 1 else value[row] for key, value in given.items()}
+        write_text(path.parent / name, _grid(mesh, mesh.elements[born <= time], values))
+        lines.append(f'<DataSet timestep="{float(time)!r}" file="{name}"/>')
+    return write_text(path, "\n".join([*lines, "</Collection>", "</VTKFile>", ""]))
 
 
 def _grid(mesh: Mesh, elements: np.ndarray, values: dict[str, np.ndarray]) -> str:

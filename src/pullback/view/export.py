@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import subprocess
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from pullback.core.checks import check_kind, check_number, check_path, check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.files import whole_file
+from pullback.core.launch import cores_to_use
 from pullback.view.camera import natural_aspect
 from pullback.view.drawing import LAYERS, Drawing
 from pullback.view.replay import write_page
@@ -25,6 +30,7 @@ LARGEST = 4096  # edge of a frame [pixels]
 STRIP, MOST_STRIP, MOST_FILM = 6, 100, 20_000  # pictures of a strip, usually and at most; of a film
 ROW = 2000  # a row of them is about this wide [pixels]
 GAP = 4  # between pictures of a strip [pixels]
+FILM_CRF = 15  # of H.264: 0 is lossless, 23 its usual quality
 PALETTE = 255
 LAST_FRAME = 1.0  # a GIF stands still for so long before it starts again [s]
 MOST_THREADS = 8  # more would wait for each other, and for memory
@@ -86,15 +92,13 @@ def export(
         fps = min(fps or FILM_FPS[kind], 50 if kind == ".gif" else 120)
         shown = _film_frames(drawing, frames, fps / speed)
     pictures = _pictures(drawing, shown, (width, height), layers, kind != ".png", watch)
-    try:
+    with whole_file(path) as partial:
         if kind == ".png":
-            _write_strip(path, list(pictures), [f"{time:.2f} s" if moves else "" for time in drawing.times[shown]])
+            _write_strip(partial, list(pictures), [f"{time:.2f} s" if moves else "" for time in drawing.times[shown]])
         elif kind == ".gif":
-            _write_gif(path, list(pictures), fps)
+            _write_gif(partial, list(pictures), fps)
         else:
-            _write_mp4(path, pictures, (width, height), fps)
-    except OSError as error:
-        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+            _write_mp4(partial, pictures, (width, height), fps)
     return path
 
 
@@ -127,18 +131,13 @@ def _pictures(drawing, shown, size, layers, is_film: bool, watch) -> Iterator[np
     from pullback.view.render import Renderer  # starts Warp
 
     renderer = Renderer(drawing, size, layers=layers, samples=FILM_SAMPLES if is_film else STILL_SAMPLES)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(min(cores, MOST_THREADS)) as pool:
-        first = pool.map(renderer.frame, shown[:1])  # alone at first: kernels may have to be compiled
-        yield from _counted(first, 0, len(shown), watch)
-        before = shown[:-1] if is_film else [None] * (len(shown) - 1)  # a still shows its own moment
-        rest = pool.map(renderer.frame, shown[1:], before)
-        yield from _counted(rest, 1, len(shown), watch)
+    before = [None, *shown[:-1]] if is_film else [None] * len(shown)  # a still shows its own moment
+    with ThreadPoolExecutor(min(cores_to_use(None), MOST_THREADS)) as pool:
+        yield from _counted(pool.map(renderer.frame, shown, before), len(shown), watch)
 
 
-def _counted(pictures: Iterator[np.ndarray], done: int, count: int, watch) -> Iterator[np.ndarray]:
-    for picture in pictures:
-        done += 1
+def _counted(pictures: Iterator[np.ndarray], count: int, watch) -> Iterator[np.ndarray]:
+    for done, picture in enumerate(pictures, 1):
         yield picture
         if watch is not None:
             watch(done, count)
@@ -185,14 +184,19 @@ def _write_mp4(path: Path, pictures: Iterator[np.ndarray], size: tuple[int, int]
         import imageio_ffmpeg
     except ImportError:
         raise PullbackError('films need imageio-ffmpeg: pip install "pullback[view]"') from None
-    writer = imageio_ffmpeg.write_frames(
-        str(path), size, fps=fps, quality=7, macro_block_size=2, ffmpeg_log_level="error"
-    )
-    try:
-        writer.send(None)
-        for picture in pictures:
-            writer.send(np.ascontiguousarray(picture))
-    finally:
-        writer.close()
-    if not path.is_file() or not path.stat().st_size:
-        raise PullbackError(f"cannot write {str(path)!r}: ffmpeg has said why")
+    rate = Fraction(fps).limit_denominator()
+    pixels = f"-f rawvideo -pix_fmt rgb24 -s {size[0]}x{size[1]} -r {rate} -i -"
+    encoding = f"-an -c:v libx264 -pix_fmt yuv420p -crf {FILM_CRF}"
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), *f"-y -v error {pixels} {encoding}".split(), str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as film:
+        try:
+            for picture in pictures:
+                film.stdin.write(np.ascontiguousarray(picture))
+        except BrokenPipeError:  # it has given up, and says why below
+            pass
+        except BaseException:
+            film.kill()
+            raise
+        said = film.communicate()[1].decode(errors="replace").strip().rpartition("\n")[2]
+    if film.returncode:
+        raise OSError(re.sub(r"^\[.*?\] ", "", said) or f"ffmpeg ended with {film.returncode}")

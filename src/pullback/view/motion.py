@@ -7,7 +7,6 @@ MuJoCo. The rest is for people and programs: the states, the controls, dt. docs/
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -19,6 +18,7 @@ from pullback.core.archives import read_arrays
 from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_kind, check_path
 from pullback.core.errors import GradientOverflow, PullbackError
+from pullback.core.files import whole_file
 from pullback.dynamics import Articulated
 from pullback.rollout import Run
 from pullback.view.drawing import Drawing, draw, frame_rows
@@ -75,13 +75,8 @@ def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
     pickled = [name for name, array in held.items() if array.dtype.hasobject]
     if pickled:
         raise PullbackError(f"{pickled[0]} is no array of numbers or text, which is all that a motion file holds")
-    partial = path.with_name(path.name + ".partial")  # so that a kill leaves the old file or the new one
-    try:
-        with open(partial, "wb") as file:
-            np.savez_compressed(file, format=np.array(FORMAT), **held, **drawn)
-        os.replace(partial, path)
-    except OSError as error:
-        raise PullbackError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+    with whole_file(path) as partial, open(partial, "wb") as file:
+        np.savez_compressed(file, format=np.array(FORMAT), **held, **drawn)
     return path
 
 

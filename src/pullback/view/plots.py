@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
+from pullback.core.files import whole_file
 from pullback.view.drawing import real_array
 
 # One accent, quiet greys: the curve is what should be seen first.
@@ -152,10 +153,6 @@ def _title(axes, title: str) -> None:
 def _write(figure, path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    try:
-        target = Path(path)
-        with target.open("wb") as picture:
-            FigureCanvasAgg(figure).print_png(picture)
-    except (OSError, TypeError, ValueError) as problem:
-        raise PullbackError(f"cannot write the plot to {path!r}: {problem}") from None
-    return target
+    with whole_file(path) as partial, open(partial, "wb") as picture:
+        FigureCanvasAgg(figure).print_png(picture)
+    return Path(path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
+from pullback.core.launch import load
 from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
 from pullback.view.drawing import (
     FORCE_COLOUR,
@@ -43,6 +44,7 @@ class Renderer:
     """
 
     def __init__(self, drawing: Drawing, size: tuple[int, int], *, layers=("forces", "ghost"), samples: int = SAMPLES):
+        load(shade.module, "cpu")
         self.drawing, self.layers, self.samples = drawing, layers, samples
         self.width, self.height = size
         self.view = fitted_view(drawing, self.width / self.height)

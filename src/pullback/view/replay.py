@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pullback.core.checks import check_kind
-from pullback.core.errors import PullbackError
+from pullback.core.files import write_text
 from pullback.view.drawing import PALETTE, Arrows, Drawing, draw
 from pullback.view.meshes import Surface, simple_surface
 
@@ -57,13 +57,7 @@ def write_page(path, drawing: Drawing) -> Path:
     }
     # One pass, so that a title which looks like a placeholder stays a title.
     page = re.sub(r"@@(TITLE|SCENE|SCRIPTS)@@", lambda place: fills[place[1]], _page_part("replay.html"))
-    try:
-        target = Path(path)
-        # A name with broken characters should not stop a replay from being written.
-        target.write_bytes(page.encode("utf-8", errors="replace"))
-    except (OSError, TypeError, ValueError) as problem:
-        raise PullbackError(f"cannot write the replay to {path!r}: {problem}") from None
-    return target
+    return write_text(path, page)
 
 
 def _scene(drawing: Drawing) -> dict:

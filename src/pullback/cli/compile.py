@@ -1,0 +1,135 @@
+"""``pullback compile``: kernels ahead of time, so that nothing waits for them later."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import time
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import warp as wp
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pullback.cli.common import add_robot, load_robot, make_system, progress_options, whole
+from pullback.core.arrays import check_device
+from pullback.core.errors import PullbackError
+from pullback.core.launch import BLOCK, cores_to_use, load
+from pullback.kernels import CONTACTS as CONTACT_FLAVOURS
+from pullback.kernels import PRECISIONS, specialise
+from pullback.thermal.explicit import THREADS
+
+# Modules with kernels, the slowest first. One of each for every contact model, and without contacts.
+STEPS = ("step_adjoint", "step", "report")
+# One of each for either precision.
+HEAT = ("heat_implicit", "heat_lanes", "heat_path", "heat_phases")
+OTHERS = ("algorithms", "reach_map", "reach_chain")
+WIDE = ("heat_implicit", "heat_phases")  # launched with other blocks of threads on CUDA
+CPU_ONLY = ("heat_lanes", "raster")
+
+ABOUT = """\
+Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
+each. Warp keeps them in a cache in the home folder, until Pullback or Warp is updated.
+
+With robots: what their simulation, its gradients and algorithms need, with the contact model of --contact. Without:
+everything, for robots of any shape with any contact model, for heat, reachability and pictures, which takes some
+minutes on all cores.
+"""
+
+
+class Kernels(NamedTuple):
+    """A module of kernels for a precision, and maybe a contact model: ``specialise(flavour, name)``."""
+
+    flavour: str
+    name: str
+
+
+def add(commands) -> None:
+    parser = commands.add_parser("compile", help="compile kernels ahead of time", description=ABOUT)
+    add_robot(parser, several=True, dtype=None)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
+    parser.add_argument("--jobs", type=whole(1), metavar="N", help="processes at a time (default: one per core)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args) -> int:
+    dtypes = PRECISIONS if args.dtype is None else (args.dtype,)
+    args.device = check_device(args.device)
+    found: dict[Kernels, None] = {}  # in order, each once
+    for robot in args.robots:
+        model = load_robot(robot, ignore=args.ignore, anywhere=args.anywhere)
+        for args.dtype in dtypes:
+            found |= dict.fromkeys(kernels_of(make_system(model, args)))
+    if not args.robots:
+        if args.contact != "model":
+            raise PullbackError("--contact is for robots: name some, or leave it out to compile everything")
+        found = dict.fromkeys(all_kernels(dtypes))
+    began = time.perf_counter()
+    compiled = compile_kernels(found, args.device, args.jobs)
+    result = {
+        "device": args.device,
+        "compiled": [".".join(kernels) for kernels, was_compiled in compiled.items() if was_compiled],
+        "cached": [".".join(kernels) for kernels, was_compiled in compiled.items() if not was_compiled],
+        "seconds": time.perf_counter() - began,
+        "cache": wp.config.kernel_cache_dir,
+    }
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        print(f"compiled: {len(result['compiled'])} modules of kernels in {result['seconds']:.0f} s", end=", ")
+        print(f"{len(result['cached'])} were there already")
+        print(f"cache:    {result['cache']}")
+    return 0
+
+
+def kernels_of(system) -> list[Kernels]:
+    """What an Articulated System launches."""
+    steps = STEPS if system.contact is not None else ("step_adjoint", "step")
+    return [*(Kernels(system._flavour, name) for name in steps), Kernels(system.dtype, "algorithms")]
+
+
+def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
+    """Everything that Pullback launches in these precisions, the slowest first."""
+    models = [f"{contact}{shapes}" for contact in CONTACT_FLAVOURS for shapes in ("", "_round")]
+    flavours = [f"{dtype}_{model}" for dtype in dtypes for model in models]
+    return [
+        *(Kernels(flavour, name) for name in STEPS for flavour in flavours),
+        *(Kernels(dtype, name) for name in (*HEAT, *STEPS, *OTHERS) for dtype in dtypes),
+        *(Kernels(flavour, "reach_touch") for flavour in flavours if "convex3" in flavour),
+        Kernels("", "raster"),
+    ]
+
+
+def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | None = None) -> dict[Kernels, bool]:
+    """Compiles in as many processes as told, with a progress bar, and says of each whether it was not there before."""
+    wanted = [kernels for kernels in wanted if device == "cpu" or kernels.name not in CPU_ONLY]
+    columns = (TextColumn("compiling {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    done = {}
+    start = multiprocessing.get_context("spawn")  # a fork would not survive Warp's threads
+    processes = min(jobs or cores_to_use(None), len(wanted))
+    with start.Pool(processes, _start) as pool, Progress(*columns, **progress_options()) as progress:
+        bar = progress.add_task("", total=len(wanted))
+        for kernels, was_compiled in pool.imap_unordered(_compiled, [(kernels, device) for kernels in wanted]):
+            done[kernels] = was_compiled
+            progress.update(bar, advance=1, description=".".join(kernels))
+    return done
+
+
+def _start() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears of it, and ends the others
+    wp.config.log_level = wp.LOG_WARNING  # it has a bar
+
+
+def _compiled(job: tuple[Kernels, str]) -> tuple[Kernels, bool]:
+    kernels, device = job
+    try:
+        if kernels.name == "raster":
+            from pullback.view import raster as module
+        else:
+            module = specialise(*kernels)
+        block_dim = THREADS if kernels.name in WIDE else BLOCK
+        return kernels, load(wp.get_module(module.__name__), device, block_dim)
+    except Exception as error:  # of Warp, of its compiler, or of a cache that cannot be written to
+        raise PullbackError(f"{'.'.join(kernels)} cannot be compiled for {device}: {error}") from None
