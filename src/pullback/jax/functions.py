@@ -45,11 +45,7 @@ def rollout(
                are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
                as in :func:`pullback.rollout`.
     """
-    if system.dtype == "float64" and not jax.config.jax_enable_x64:
-        raise PullbackError(
-            "the System is float64, but JAX is limited to float32: call "
-            'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
-        )
+    _check_precision(system)
     nq, nv = system.state_sizes
     q0 = _checked(system, "q0", q0, ("worlds", "nq"), (system.worlds, nq))
     v0 = _checked(system, "v0", v0, ("worlds", "nv"), (system.worlds, nv))
@@ -70,6 +66,23 @@ def step(
     control = _checked(system, "control", control, ("worlds", "nu"), (system.worlds, system.nu))
     q, v = rollout(system, q, v, control[None], params)
     return q[1], v[1]
+
+
+def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
+    """Values (worlds,) of a JAX function of named arrays of a System, and its cotangents by each of them."""
+    _check_precision(system)
+    given = {name: jnp.asarray(to_numpy(array)) for name, array in arrays.items()}
+    values, pull = jax.vjp(lambda named: function(**named), given)
+    (bars,) = pull(jnp.ones_like(values))
+    return np.asarray(values), {name: np.asarray(bar) for name, bar in bars.items()}
+
+
+def _check_precision(system: System) -> None:
+    if system.dtype == "float64" and not jax.config.jax_enable_x64:
+        raise PullbackError(
+            "the System is float64, but JAX is limited to float32: call "
+            'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
+        )
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))

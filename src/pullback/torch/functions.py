@@ -103,6 +103,20 @@ class _Rollout(torch.autograd.Function):
         return None, None, None, None, q0_bar, v0_bar, controls_bar, *params_bar
 
 
+def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
+    """Values (worlds,) of a torch function of named arrays of a System, and its cotangents by each of them."""
+    with _stream(system), torch.enable_grad():
+        tensors = {name: _take(array).detach().requires_grad_() for name, array in arrays.items()}
+        values = function(**tensors)
+        if not isinstance(values, torch.Tensor) or not values.requires_grad:
+            raise PullbackError(
+                f"a torch loss must return a tensor that depends on {', '.join(tensors)} by operations of torch; what "
+                "was detached, or computed by NumPy, has no gradient"
+            )
+        bars = torch.autograd.grad(values.sum(), tuple(tensors.values()), materialize_grads=True)
+        return to_numpy(values), {name: _lend(bar) for name, bar in zip(tensors, bars, strict=True)}
+
+
 # --- between tensors and what Systems take and give -------------------------------------------------------------------
 
 
