@@ -239,6 +239,14 @@ def test_a_tip_comes_to_its_place(method):
     )
 
 
+def test_another_system_in_the_same_task():
+    of, heavier = task(Effort()), pb.Articulated(pb.load(pb.robots.arm()), contact=None)
+    heavier.params["mass"] = 2 * heavier.params["mass"]
+    x = np.full(len(of.begin()[0]), 0.1)
+    assert of.but(target=1.0).run(x).system is of.system
+    assert of.but(system=heavier).run(x).system is heavier
+
+
 # --- torch and JAX -----------------------------------------------------------------------------------
 
 
@@ -318,7 +326,8 @@ def test_losses_in_other_precision_of_other_arguments_and_of_other_systems():
 
 
 def test_losses_that_cannot_be_differentiated(x64):
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("torch")
     run = made(WORLDS)
     for loss, message in (
         (TorchLoss(lambda speed: speed), "needs of q, v, controls, and 'speed' is none"),

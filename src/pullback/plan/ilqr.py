@@ -102,7 +102,7 @@ class ILQR(Method):
             raise PullbackError(f"iLQR finds the controls of one motion, and the task has {problem.motions}")
         if not hasattr(problem.loss, "expand"):
             raise PullbackError(
-                "iLQR needs a loss to second order: use Tracking or other terms of pullback.tasks, or another method"
+                "iLQR needs a loss to second order: use terms of pullback.tasks such as Tracking, or LBFGS for any loss"
             )
         return replace(self, problem=problem)
 

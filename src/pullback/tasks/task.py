@@ -131,9 +131,10 @@ class Task:
         return self.but(start=state)
 
     def but(self, **changes) -> Task:
-        """The same task with other fields, and the same System."""
+        """The same task with other fields; copies of the System are shared if it stays the same."""
         task = replace(self, **changes)
-        object.__setattr__(task, "in_worlds", self.in_worlds)
+        if task.system is self.system:
+            object.__setattr__(task, "in_worlds", self.in_worlds)
         return task
 
     def run(self, points: np.ndarray) -> Run:
