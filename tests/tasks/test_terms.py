@@ -367,6 +367,7 @@ assert not {"torch", "jax"} & set(sys.modules)"""
         (Position("tip", (0, 0, 0), weights=np.ones(2)), r"weights of Position have shape \(2,\)"),
         (StateGoal(T=300.0), "no field 'T': it has q, v"),
         (StateGoal(q=[1.0, 2.0]), r"q of StateGoal has shape \(2,\), but \(13,\)"),
+        (StateGoal(q=0.0), "goal of joint 'free' has a quaternion of zero length"),
         (StateGoal(q={"knee": 1.0}), "there is no joint 'knee'; there are free, ball, hinge, slide"),
         (Effort(np.ones(3)), r"weights of Effort have shape \(3,\), but one number or \(2,\)"),
     ],

@@ -21,6 +21,7 @@ from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.dynamics import Articulated, jacobian, kinematics
+from pullback.model.tangent import rotations
 from pullback.rollout import Run
 from pullback.spatial import log_jacobian, quat_bar_of_tangent, quat_conj, quat_log, quat_matrix, quat_mul
 from pullback.tasks.loss import Expansion, Loss, Term
@@ -82,18 +83,20 @@ class StateGoal(StateTerm):
         for name, own in zip(states._fields, states, strict=True):
             # What has no goal is where it should be.
             goal, counted = np.array(own, dtype=float), np.zeros(_tangent_size(system, name, own), dtype=bool)
-            for entries, of_tangent, given in self._parts(system, name, own.shape[-1]):
+            for entries, of_tangent, given in self._parts(system, name):
                 size = goal[..., entries].shape[-1]
                 given = np.full(size, given) if np.ndim(given) == 0 else given
                 goal[..., entries] = _rows(given, steps, run, size, f"{name} of StateGoal")
                 counted[of_tangent] = True
             goals.append(goal)
             counts.append(counted)
+        if isinstance(system, Articulated):
+            _check_rotations(system, goals[states._fields.index("q")])
         away = system.difference(type(states)(*goals), states)
         weights = np.where(np.concatenate(counts), _broadcast(self.weights, away.shape, "StateGoal"), 0.0)
         return steps, states, away, weights
 
-    def _parts(self, system: System, name: str, size: int):
+    def _parts(self, system: System, name: str):
         """Entries of a field that have a goal, those of its tangent, and the goal."""
         given = self.fields.get(name)
         if given is None:
@@ -317,6 +320,13 @@ def _broadcast(weights: np.ndarray, shape: tuple[int, ...], what: str) -> np.nda
     if weights.shape not in ((), shape[-1:]):
         raise PullbackError(f"weights of {what} have shape {weights.shape}, but one number or {shape[-1:]} is needed")
     return np.broadcast_to(weights, shape)
+
+
+def _check_rotations(system: Articulated, q: np.ndarray) -> None:
+    for start, _ in rotations(system.model):
+        if np.any(np.linalg.norm(q[..., start : start + 4], axis=-1) < 1e-12):
+            joint = system.model.joint_names[int(np.searchsorted(system.model.joint_q, start, side="right")) - 1]
+            raise PullbackError(f"the goal of joint {joint!r} has a quaternion of zero length; none is (1, 0, 0, 0)")
 
 
 def _tangent_size(system: System, name: str, field: np.ndarray) -> int:
