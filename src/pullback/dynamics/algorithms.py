@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, from_device, to_device, to_numbers, zeros
+from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy, zeros
 from pullback.core.errors import PullbackError
 from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
@@ -203,7 +203,7 @@ def _rows(system: Articulated, lead: tuple[int, ...], given, size: int, name: st
         return zeros(rows, system.dtype, system.device)
     array = _taken(system, given, (*lead, system.worlds, size), name, ("nq" if name == "q" else "nv",))
     if name == "q" and not system._is_here(given):
-        system._check_quaternions(array.numpy().reshape(-1, size))
+        system._check_quaternions(to_numpy(given).reshape(-1, size))
     return array.reshape(rows)
 
 
