@@ -63,6 +63,8 @@ class StateGoal(StateTerm):
               by name: ``StateGoal(q={"elbow": 1.2})``
     weights:  one number, or (n,): one for each number of the state's tangent, which is [dq; dv] for a robot
     when:     the steps at which it counts: "end", "path" or a list
+
+    ``distance(run)``, (worlds,), is the largest entry of the difference at these steps.
     """
 
     def __init__(self, *, weights=1.0, when: When = "end", **fields):
@@ -164,6 +166,8 @@ class Position(FrameTerm):
     of:       "site", "body", "geom" or "camera"
     weights:  one number, or (3,): (0, 0, 1) for the height alone
     when:     the steps at which it counts: "end", "path" or a list
+
+    ``distance(run)``, (worlds,), is the largest distance at these steps [m].
     """
 
     name: str
@@ -196,6 +200,8 @@ class Orientation(FrameTerm):
     of:       "site", "body", "geom" or "camera"
     weights:  one number, or (3,): (1, 1, 0) leaves the turn about the goal's z axis free, for small angles
     when:     the steps at which it counts: "end", "path" or a list
+
+    ``distance(run)``, (worlds,), is the largest angle at these steps [rad].
     """
 
     name: str
