@@ -131,6 +131,41 @@ def test_adjoints(case, name):
             assert np.any(exact[field] != 0), f"{name} must depend on {field}"
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_trajectory_at_once(case, name):
+    """Values and gradients (times, worlds, ...) are those of every time alone; parameters' are summed over times."""
+    system, q, v, x, _ = case
+    rng, algorithm = np.random.default_rng(2), ALGORITHMS[name]
+    params = {"body_pos": system.params["body_pos"] + 0.1 * rng.normal(size=(WORLDS, system.model.nbody, 3))}
+    path = [np.stack([a * (1 + 0.1 * t) for t in range(4)]) for a in (q, v, x)]  # quaternions of any length
+    found = algorithm(system, *path, params)
+    bar = rng.normal(size=found.value.shape)
+    grads = found.pullback(bar)
+    each = [algorithm(system, *(a[t] for a in path), params) for t in range(4)]
+    pulled = [one.pullback(b) for one, b in zip(each, bar, strict=True)]
+    np.testing.assert_array_equal(found.value, [one.value for one in each])
+    for field in ("q", "v", "x"):
+        np.testing.assert_array_equal(getattr(grads, field), [getattr(one, field) for one in pulled])
+    for field, whole in grads.params.items():
+        parts = np.stack([one.params[field] for one in pulled])
+        np.testing.assert_allclose(whole, parts.sum(axis=0), rtol=1e-12, atol=1e-13 * np.abs(parts).max(initial=1.0))
+    assert np.any(grads.q != 0) and grads.params.body_pos.shape == (WORLDS, system.model.nbody, 3)
+    with pytest.raises(pb.PullbackError, match=r"bar has shape .*times=4, worlds=2"):
+        found.pullback(bar[1:])
+
+
+def test_trajectories_that_cannot_be_taken():
+    system = pb.Articulated(pb.load(pb.robots.quadruped()), contact=None, worlds=2)
+    q = np.tile(system.model.home.q, (3, 2, 1))
+    with pytest.raises(pb.PullbackError, match=r"v has shape \(2, 18\), but \(times=3, worlds=2, nv=18\)"):
+        dynamics.energy(system, q, np.zeros((2, 18)))
+    with pytest.raises(pb.PullbackError, match=r"q has shape \(3, 1, 19\), but \(times=3, worlds=2, nq=19\)"):
+        dynamics.kinematics(system, q[:, :1])
+    q[2, 1, 3:7] = 0
+    with pytest.raises(pb.PullbackError, match="in world 1 has zero length"):
+        dynamics.kinematics(system, q)
+
+
 def test_without_parameters(case):
     system, q, v, x, rng = case
     found = dynamics.inverse_dynamics(system, q, v, x)
@@ -145,6 +180,9 @@ def test_frames_that_are_not_there():
     system = pb.Articulated(pb.load(pb.robots.arm()), contact=None)
     with pytest.raises(pb.PullbackError, match="'elbow'.*tip"):
         dynamics.jacobian(system, system.model.home.q[None], of="site", names=("elbow",))
+    every = dynamics.kinematics(system, system.model.home.q[None]).value
+    last = dynamics.kinematics(system, system.model.home.q[None], names=(system.model.body_names[-1],)).value
+    np.testing.assert_array_equal(last, every[:, -1:])
     with pytest.raises(pb.PullbackError, match="'wheel'.*'body', 'geom', 'site'"):
         dynamics.kinematics(system, system.model.home.q[None], of="wheel")
     with pytest.raises(pb.PullbackError, match="bar has shape"):

@@ -10,7 +10,7 @@ import pullback as pb
 from pullback.core.system import Named
 from pullback.plan import ILQR, minimise
 from pullback.plan.ilqr import box_step
-from pullback.tasks import Controls, Loss, Task, Tracking
+from pullback.tasks import Controls, Effort, Loss, Position, StateGoal, Task, TorchLoss, Tracking
 
 
 class Pair(NamedTuple):
@@ -62,6 +62,32 @@ def best_of_quadratic(task: Task) -> tuple[np.ndarray, float]:
 def solved(task: Task, method=None, iterations=30, **more):
     x, low, high = task.begin()
     return minimise(task, x, method or task.method, iterations=iterations, **{"low": low, "high": high, **more})
+
+
+def test_terms_of_any_system():
+    """A goal by field, with effort, is Tracking; a field without a goal does not count; torch knows fields by name."""
+    follow = made(Coupled(bend=0.1), Controls(12))
+    goal = StateGoal(x=[0.5, -0.2], y=0.3, weights=[1.0, 2.0, 0.5], when="path")
+    terms = follow.but(loss=goal + Effort([0.1, 0.2]))
+    points = np.random.default_rng(0).normal(size=(2, 24))
+    ours, theirs = terms(points, True), follow(points, True)
+    np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-14)
+    np.testing.assert_allclose(ours.gradients, theirs.gradients, rtol=1e-12)
+    np.testing.assert_allclose(solved(terms).x, solved(follow).x, rtol=1e-6, atol=1e-8)
+    run = follow.run(points[0])
+    part = StateGoal(x=[0.5, -0.2], weights=[1.0, 2.0, 0.5], when="path")
+    np.testing.assert_array_equal(part(run).bars["y_bar"], 0)
+    assert np.all(part.expand(run).xx[:, 2] == 0) and np.all(part.expand(run).xx[:, 0, 0] == 1)
+    with pytest.raises(pb.PullbackError, match="by name are for q and v of a robot's joints, not for x"):
+        StateGoal(x={"elbow": 1.0})(run)
+    with pytest.raises(pb.PullbackError, match="Position is of a robot, not of Coupled"):
+        Position("tip", (0, 0, 0))(run)
+    torch = pytest.importorskip("torch")
+    of_y = TorchLoss(lambda y: 0.25 * ((y - 0.3) ** 2).sum((0, 2)))
+    goal = torch.tensor([0.5, -0.2], dtype=torch.float64)
+    of_x = TorchLoss(lambda x: ((x - goal) ** 2 * torch.tensor([0.5, 1.0])).sum((0, 2)))
+    mixed = follow.but(loss=of_x + of_y + Effort([0.1, 0.2]))(points, True)
+    np.testing.assert_allclose(mixed.gradients, theirs.gradients, rtol=1e-12)
 
 
 def test_a_linear_quadratic_problem_takes_one_iteration_and_is_riccatis():

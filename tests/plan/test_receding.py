@@ -58,6 +58,24 @@ def test_without_surprises_the_plant_does_what_was_planned():
     np.testing.assert_array_equal(of.start.q, [[0.0]])  # planning from elsewhere leaves the task as it was
 
 
+def test_a_moving_goal_is_followed():
+    """Each plan sees the goal of its own window; with that of the first window for ever, the arm stays behind."""
+    of, ticks, apply = task(), 20, 3
+    steps = of.find.steps
+    path = 0.8 * np.sin(np.arange(ticks * apply + steps + 1) * 0.05)[:, None]  # [rad]
+
+    def follow(first: int) -> Task:
+        goal = pb.State(path[first : first + steps + 1], np.zeros(1))
+        return of.but(loss=Tracking(goal, [1.0, 0.0], 1e-5))
+
+    seen = []
+    moving = receding(lambda first: seen.append(first) or follow(first), ILQR(), ticks=ticks, apply=apply, iterations=6)
+    frozen = receding(follow(0), ILQR(), ticks=ticks, apply=apply, iterations=6)
+    errors = [np.abs(driven.run.q[20:, 0] - path[20 : ticks * apply + 1]).max() for driven in (moving, frozen)]
+    assert errors[0] < 0.05 < 0.3 < errors[1], errors
+    assert seen == [0, *range(0, ticks * apply, apply)]
+
+
 def test_watching():
     seen = []
     receding(task(), ILQR(), ticks=3, apply=3, iterations=2, watch=lambda tick, plan: seen.append((tick, plan.losses)))

@@ -1,10 +1,14 @@
-"""The textbook algorithms of articulated bodies, for all worlds at once, each with its adjoint.
+"""The textbook algorithms of articulated bodies, for all worlds and times at once, each with its adjoint.
 
 Each takes a System and a configuration and returns an :class:`Evaluation`: its ``value``, and a ``pullback`` from the
 value's cotangent to those of q, v, of the joint accelerations or forces that were given, and of every parameter.
 
     pose = kinematics(system, q, of="site")
     grads = pose.pullback(pose_bar)             # grads.q, grads.v, grads.x, grads.params
+
+Configurations have shape (worlds, nq), or (times, worlds, nq) for a whole trajectory such as ``run.q``, in one launch.
+Values, cotangents, v and x then have the same leading axis of times, which the shapes below leave out; parameters do
+not.
 """
 
 from __future__ import annotations
@@ -16,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, from_device, to_device, zeros
+from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy, zeros
 from pullback.core.errors import PullbackError
-from pullback.core.system import Named, State
+from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
 from pullback.kernels import specialise
 
@@ -38,7 +42,7 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an algorithm found (``value``), and the way back: ``pullback(bar)``, with bar of the value's shape, gives
+    """What an algorithm found (``value``) and its derivative: ``pullback(bar)``, with bar of the value's shape, gives
     :class:`Gradients` q, v, x and params. ``pullback(bar, wants_params=False)`` saves the time that parameters take.
     """
 
@@ -46,9 +50,14 @@ class Evaluation:
     pullback: Callable[..., Gradients] = field(repr=False)
 
 
-def kinematics(system: Articulated, q, *, of: str = "body", params: Mapping | None = None) -> Evaluation:
-    """Poses (worlds, n, 7) of all bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world."""
-    frames = _frames(system, of)
+def kinematics(
+    system: Articulated, q, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
+) -> Evaluation:
+    """Poses (worlds, n, 7) of bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world.
+
+    names: which frames; all of that kind if None.
+    """
+    frames = _frames(system, of, names)
     return _evaluate(system, "KINEMATICS", (len(frames[0]), 7), q, frames=frames, params=params)
 
 
@@ -60,36 +69,24 @@ def jacobian(
     names: which frames; all of that kind if None.
     """
     frames = _frames(system, of, names)
-    count = len(frames[0])
-    result = _evaluate(system, "JACOBIAN", (6 * count, system.nv), q, frames=frames, params=params)
-    shape = (system.worlds, count, 6, system.nv)
-
-    def pullback(bar, **options) -> Gradients:
-        return result.pullback(
-            checked(bar, shape, system.dtype, "bar", ("worlds", "frame", "row", "nv")).reshape(
-                system.worlds, 6 * count, system.nv
-            ),
-            **options,
-        )
-
-    return Evaluation(result.value.reshape(shape), pullback)
+    return _evaluate(system, "JACOBIAN", (len(frames[0]), 6, system.nv), q, frames=frames, params=params)
 
 
 def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
     """Centre of mass (worlds, 3) of everything in the world [m]."""
     _require_mass(system, params)
-    return _flat(_evaluate(system, "COM", (1, 3), q, params=params), system, 3)
+    return _evaluate(system, "COM", (3,), q, params=params)
 
 
 def energy(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
     """Energies (worlds, 2) [J]: potential, of weight and springs, and kinetic, of bodies and armature."""
-    return _flat(_evaluate(system, "ENERGY", (1, 2), q, v, params=params), system, 2)
+    return _evaluate(system, "ENERGY", (2,), q, v, params=params)
 
 
 def momentum(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
     """Momentum (worlds, 6) of everything: angular about the centre of mass [kg·m²/s], then linear [kg·m/s]."""
     _require_mass(system, params)
-    return _flat(_evaluate(system, "MOMENTUM", (1, 6), q, v, params=params), system, 6)
+    return _evaluate(system, "MOMENTUM", (6,), q, v, params=params)
 
 
 def inverse_dynamics(system: Articulated, q, v, a, *, params: Mapping | None = None) -> Evaluation:
@@ -98,7 +95,7 @@ def inverse_dynamics(system: Articulated, q, v, a, *, params: Mapping | None = N
     M has the armature. The bias has Coriolis forces and gravity less compensation; springs, dampers, drag and
     actuators have no part in it.
     """
-    return _flat(_evaluate(system, "RNEA", (1, system.nv), q, v, a, params=params), system, system.nv)
+    return _evaluate(system, "RNEA", (system.nv,), q, v, a, params=params)
 
 
 def mass_matrix(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
@@ -111,7 +108,7 @@ def forward_dynamics(system: Articulated, q, v, tau, *, params: Mapping | None =
 
     As in :func:`inverse_dynamics`, springs, dampers, drag and actuators have no part in it.
     """
-    return _flat(_evaluate(system, "ABA", (1, system.nv), q, v, tau, params=params), system, system.nv)
+    return _evaluate(system, "ABA", (system.nv,), q, v, tau, params=params)
 
 
 # --- underneath ------------------------------------------------------------------------------------
@@ -157,20 +154,10 @@ def _held_frames(frames: tuple[np.ndarray, ...] | None, real: str, device: str):
     return held
 
 
-def _flat(result: Evaluation, system: Articulated, size: int) -> Evaluation:
-    """The same with the middle axis, of length one, left out."""
-
-    def pullback(bar, **options) -> Gradients:
-        bar = checked(bar, (system.worlds, size), system.dtype, "bar", ("worlds", "entry"))
-        return result.pullback(bar[:, None], **options)
-
-    return Evaluation(result.value.reshape((system.worlds, size)), pullback)
-
-
 def _evaluate(
     system: Articulated,
     mode: str,
-    shape: tuple[int, int],
+    entry: tuple[int, ...],
     q,
     v=None,
     x=None,
@@ -178,30 +165,51 @@ def _evaluate(
     frames: tuple[np.ndarray, ...] | None = None,
     params: Mapping | None = None,
 ) -> Evaluation:
+    """entry: the shape of the value in one world at one time."""
     kernels = specialise(system.dtype, "algorithms")
     real, device = system.dtype, system.device
     number = int(getattr(kernels, mode))
-    nothing = np.zeros((system.worlds, system.nv), real)
-    q, v = system._take_state(State(q, nothing if v is None else v))
-    x = to_device(checked(nothing if x is None else x, nothing.shape, real, "x", ("worlds", "nv")), real, device)
+    q = q if hasattr(q, "shape") else to_numbers(q, "q")
+    lead = tuple(q.shape[:1]) if len(q.shape) == 3 else ()  # the axis of times, where there is one
+    nq, nv, worlds = system.nq, system.nv, system.worlds
+    q, v, x = (_rows(system, lead, *each) for each in ((q, nq, "q"), (v, nv, "v"), (x, nv, "x")))
     kernel_params = system._take_params(params)
     held = _held_frames(frames, real, device)
-    value = zeros((system.worlds, *shape), real, device)
+    shape = (q.shape[0], worlds, int(np.prod(entry[:-1])), entry[-1])
+    value = zeros(shape, real, device)
     system._launch(kernels.evaluate, (system._tree, kernel_params.struct), (q, v), (number, held, x, value))
 
     def pullback(bar, *, wants_params: bool = True) -> Gradients:
         """Cotangents of everything the value was made of, from the value's."""
-        bar = to_device(checked(bar, value.shape, real, "bar", ("worlds", "row", "column")), real, device)
+        bar = _taken(system, bar, (*lead, worlds, *entry), "bar", ("row", "column", "entry")[-len(entry) :])
         bars = kernel_params.zero_bars() if wants_params else kernel_params.no_bars()
-        q_bar = zeros((system.worlds, system.nq), real, device)
-        v_bar, x_bar = (zeros((system.worlds, system.nv), real, device) for _ in range(2))
+        q_bar, v_bar, x_bar = (zeros(a.shape, real, device) for a in (q, v, x))
         system._launch(
             kernels.evaluate_adjoint,
             (system._tree, kernel_params.struct, bars),
             (q, v),
-            (number, held, x, bar, int(wants_params), q_bar, v_bar, x_bar),
+            (number, held, x, bar.reshape(shape), int(wants_params), q_bar, v_bar, x_bar),
         )
         named = kernel_params.user_bars(bars) if wants_params else Named()
-        return Gradients(from_device(q_bar), from_device(v_bar), from_device(x_bar), named)
+        return Gradients(*(from_device(a).reshape((*lead, *a.shape[1:])) for a in (q_bar, v_bar, x_bar)), named)
 
-    return Evaluation(from_device(value), pullback)
+    return Evaluation(from_device(value).reshape((*lead, worlds, *entry)), pullback)
+
+
+def _rows(system: Articulated, lead: tuple[int, ...], given, size: int, name: str) -> wp.array:
+    """What was given, (*lead, worlds, size), as (times, worlds, size) on the device; zeros if it is None."""
+    rows = (*(lead or (1,)), system.worlds, size)
+    if given is None:
+        return zeros(rows, system.dtype, system.device)
+    array = _taken(system, given, (*lead, system.worlds, size), name, ("nq" if name == "q" else "nv",))
+    if name == "q" and not system._is_here(given):
+        system._check_quaternions(to_numpy(given).reshape(-1, size))
+    return array.reshape(rows)
+
+
+def _taken(system: Articulated, given, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
+    """An array of this shape on the System's device; ``axes`` are those after times and worlds."""
+    if system._is_here(given):
+        return system._on_device(given, shape, name)
+    axes = ("times", "worlds")[len(axes) - len(shape) :] + axes
+    return to_device(checked(given, shape, system.dtype, name, axes), system.dtype, system.device)

@@ -184,7 +184,7 @@ class Articulated(System):
             squares = np.einsum("wi,wi->w", q[:, start : start + 4], q[:, start : start + 4])
             if squares.min() < 1e-24:
                 raise PullbackError(
-                    f"the quaternion of joint {joint!r} in world {squares.argmin()} has zero length; "
+                    f"the quaternion of joint {joint!r} in world {squares.argmin() % self.worlds} has zero length; "
                     "no rotation is (1, 0, 0, 0)"
                 )
 

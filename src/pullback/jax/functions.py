@@ -49,11 +49,7 @@ def rollout(
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
     """
-    if system.dtype == "float64" and not jax.config.jax_enable_x64:
-        raise PullbackError(
-            "the System is float64, but JAX is limited to float32: call "
-            'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
-        )
+    _check_precision(system)
     hold = check_whole(hold, "hold")
     start, controls = start_of(system, start_and_controls)
     start = with_leaves(start, _checked_start(system, start))
@@ -79,6 +75,23 @@ def step(
     every = None if inputs is None else {name: jnp.asarray(x)[None] for name, x in inputs.items()}
     states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
+
+
+def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
+    """Values (worlds,) of a JAX function of named arrays of a System, and its cotangents by each of them."""
+    _check_precision(system)
+    given = {name: jnp.asarray(to_numpy(array)) for name, array in arrays.items()}
+    values, pull = jax.vjp(lambda named: function(**named), given)
+    (bars,) = pull(jnp.ones_like(values))
+    return np.asarray(values), {name: np.asarray(bar) for name, bar in bars.items()}
+
+
+def _check_precision(system: System) -> None:
+    if system.dtype == "float64" and not jax.config.jax_enable_x64:
+        raise PullbackError(
+            "the System is float64, but JAX is limited to float32: call "
+            'jax.config.update("jax_enable_x64", True) at the start, or make the System with dtype="float32"'
+        )
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))

@@ -1,7 +1,8 @@
 """The textbook algorithms one at a time, each with its adjoint: two kernels for all of them, so that the sweeps they
-share are compiled once.
+share are compiled once. Both run along a trajectory: a thread takes a world through all of its times, so that the
+cotangents of parameters are summed in a fixed order.
 
-    mode        value, (worlds, rows, columns)
+    mode        value, (times, worlds, rows, columns)
     KINEMATICS  frames × [pos, quat]
     JACOBIAN    6 rows a frame [angular; linear at the frame], world axes × nv
     COM         centre of mass of everything
@@ -214,48 +215,50 @@ def evaluate(
     m: Tree,
     p: Params,
     s: Workspace,
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
+    q: wp.array3d(dtype=real),
+    v: wp.array3d(dtype=real),
     first_world: int,
     end_world: int,
     mode: int,
     f: Frames,
-    x: wp.array2d(dtype=real),
-    value: wp.array3d(dtype=real),
+    x: wp.array3d(dtype=real),
+    values: wp.array4d(dtype=real),
 ):
     slot = wp.tid()
     slots = s.q.shape[1]
     for world in range(first_world + slot, end_world, slots):
-        load_state(m, s, q, v, x, mode, world, slot)
-        outward(m, p, s, world, slot)
-        if mode == KINEMATICS:
-            frame_poses(f, s, value, world, slot)
-        elif mode == JACOBIAN:
-            frame_jacobians(m, f, s, value, world, slot)
-        elif mode == COM:
-            c = center_of_mass(m, p, s, world, slot)
-            for j in range(3):
-                value[world, 0, j] = c[j]
-        elif mode == ENERGY:
-            potential, kinetic = energies(m, p, s, world, slot)
-            value[world, 0, 0] = potential
-            value[world, 0, 1] = kinetic
-        elif mode == MOMENTUM:
-            h = momentum_about_world(m, p, s, world, slot)
-            spin = ang(h) - wp.cross(center_of_mass(m, p, s, world, slot), lin(h))
-            for j in range(3):
-                value[world, 0, j] = spin[j]
-                value[world, 0, 3 + j] = h[3 + j]
-        elif mode == RNEA:
-            inverse_dynamics(m, p, s, world, slot)
-            for d in range(m.nv):
-                value[world, 0, d] = s.tau[d, slot]
-        elif mode == CRBA:
-            mass_matrix(m, p, s, value, world, slot)
-        elif mode == ABA:
-            run_aba(m, p, s, world, slot)
-            for d in range(m.nv):
-                value[world, 0, d] = s.a[d, slot]
+        for t in range(q.shape[0]):
+            value = values[t]
+            load_state(m, s, q[t], v[t], x[t], mode, world, slot)
+            outward(m, p, s, world, slot)
+            if mode == KINEMATICS:
+                frame_poses(f, s, value, world, slot)
+            elif mode == JACOBIAN:
+                frame_jacobians(m, f, s, value, world, slot)
+            elif mode == COM:
+                c = center_of_mass(m, p, s, world, slot)
+                for j in range(3):
+                    value[world, 0, j] = c[j]
+            elif mode == ENERGY:
+                potential, kinetic = energies(m, p, s, world, slot)
+                value[world, 0, 0] = potential
+                value[world, 0, 1] = kinetic
+            elif mode == MOMENTUM:
+                h = momentum_about_world(m, p, s, world, slot)
+                spin = ang(h) - wp.cross(center_of_mass(m, p, s, world, slot), lin(h))
+                for j in range(3):
+                    value[world, 0, j] = spin[j]
+                    value[world, 0, 3 + j] = h[3 + j]
+            elif mode == RNEA:
+                inverse_dynamics(m, p, s, world, slot)
+                for d in range(m.nv):
+                    value[world, 0, d] = s.tau[d, slot]
+            elif mode == CRBA:
+                mass_matrix(m, p, s, value, world, slot)
+            elif mode == ABA:
+                run_aba(m, p, s, world, slot)
+                for d in range(m.nv):
+                    value[world, 0, d] = s.a[d, slot]
 
 
 @wp.func
@@ -439,79 +442,81 @@ def evaluate_adjoint(
     p: Params,
     p_bar: Params,
     s: Workspace,
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
+    q: wp.array3d(dtype=real),
+    v: wp.array3d(dtype=real),
     first_world: int,
     end_world: int,
     mode: int,
     f: Frames,
-    x: wp.array2d(dtype=real),
-    bar: wp.array3d(dtype=real),
+    x: wp.array3d(dtype=real),
+    bars: wp.array4d(dtype=real),
     wants_params: int,
-    q_bar: wp.array2d(dtype=real),
-    v_bar: wp.array2d(dtype=real),
-    x_bar: wp.array2d(dtype=real),
+    q_bar: wp.array3d(dtype=real),
+    v_bar: wp.array3d(dtype=real),
+    x_bar: wp.array3d(dtype=real),
 ):
-    """From the cotangent ``bar`` of the value, those of q (stored coordinates), v, x and the parameters."""
+    """From the cotangents ``bars`` of the values, those of q (stored coordinates), v, x and the parameters."""
     slot = wp.tid()
     slots = s.q.shape[1]
     for world in range(first_world + slot, end_world, slots):
-        load_state(m, s, q, v, x, mode, world, slot)
-        for d in range(m.nv):
-            s.q_bar[d, slot] = real(0.0)
-            s.v_bar[d, slot] = real(0.0)
-        outward(m, p, s, world, slot)
-        clear_bars(m, s, slot)
-        for i in range(m.body_parent.shape[0]):
-            s.X[i, slot] = vec6()
-        # Jacobians and the mass matrix are differentiated a row or a column at a time, by the same sweeps.
-        sweeps = int(1)
-        if mode == JACOBIAN:
-            sweeps = 6 * f.body.shape[0]
-        if mode == CRBA:
-            sweeps = m.nv
-        for sweep in range(sweeps):
-            if mode == KINEMATICS:
-                frame_poses_adjoint(f, s, bar, world, slot)
-            elif mode == JACOBIAN:
-                frame_jacobian_adjoint(m, f, s, bar, sweep, world, slot)
-            elif mode == COM:
-                c_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
-                center_of_mass_adjoint(m, p, p_bar, s, world, slot, c_bar, wants_params)
-            elif mode == ENERGY:
-                energies_adjoint(m, p, p_bar, s, bar[world, 0, 0], bar[world, 0, 1], world, slot, wants_params)
-            elif mode == MOMENTUM:
-                spin_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
-                push_bar = vec3(bar[world, 0, 3], bar[world, 0, 4], bar[world, 0, 5])
-                momentum_adjoint(m, p, p_bar, s, spin_bar, push_bar, world, slot, wants_params)
-            elif mode == RNEA:
-                for d in range(m.nv):
-                    s.w[d, slot] = bar[world, 0, d]
-                virtual_motions(m, s, slot)
-                accelerations(m, s, slot)
-                inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(1.0), real(1.0), wants_params)
-            elif mode == CRBA:
-                for d in range(m.nv):
-                    s.w[d, slot] = bar[world, d, sweep]
-                    s.a[d, slot] = wp.where(d == sweep, real(1.0), real(0.0))
-                virtual_motions(m, s, slot)
-                accelerations(m, s, slot)
-                inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(1.0), real(0.0), wants_params)
-            elif mode == ABA:
-                run_aba(m, p, s, world, slot)
-                for d in range(m.nv):
-                    s.a_bar[d, slot] = bar[world, 0, d]
-                solve(m, s, slot)
-                inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
-            inward_adjoint(m, p, p_bar, s, world, slot, 0, 0, wants_params)
-            if mode == RNEA or mode == CRBA:
-                armature_adjoint(m, p, p_bar, s, world, slot, real(1.0), wants_params)
-            elif mode == ABA:
-                armature_adjoint(m, p, p_bar, s, world, slot, real(-1.0), wants_params)
-        for d in range(m.nv):
-            v_bar[world, d] = wp.where(mode == CRBA, real(0.0), s.v_bar[d, slot])
-            if mode == RNEA:
-                x_bar[world, d] = s.a_bar[d, slot]
-            elif mode == ABA:
-                x_bar[world, d] = s.w[d, slot]
-        store_coordinates_bar(m, s, q, q_bar, world, slot)
+        for t in range(q.shape[0]):
+            bar = bars[t]
+            load_state(m, s, q[t], v[t], x[t], mode, world, slot)
+            for d in range(m.nv):
+                s.q_bar[d, slot] = real(0.0)
+                s.v_bar[d, slot] = real(0.0)
+            outward(m, p, s, world, slot)
+            clear_bars(m, s, slot)
+            for i in range(m.body_parent.shape[0]):
+                s.X[i, slot] = vec6()
+            # Jacobians and the mass matrix are differentiated a row or a column at a time, by the same sweeps.
+            sweeps = int(1)
+            if mode == JACOBIAN:
+                sweeps = 6 * f.body.shape[0]
+            if mode == CRBA:
+                sweeps = m.nv
+            for sweep in range(sweeps):
+                if mode == KINEMATICS:
+                    frame_poses_adjoint(f, s, bar, world, slot)
+                elif mode == JACOBIAN:
+                    frame_jacobian_adjoint(m, f, s, bar, sweep, world, slot)
+                elif mode == COM:
+                    c_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
+                    center_of_mass_adjoint(m, p, p_bar, s, world, slot, c_bar, wants_params)
+                elif mode == ENERGY:
+                    energies_adjoint(m, p, p_bar, s, bar[world, 0, 0], bar[world, 0, 1], world, slot, wants_params)
+                elif mode == MOMENTUM:
+                    spin_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
+                    push_bar = vec3(bar[world, 0, 3], bar[world, 0, 4], bar[world, 0, 5])
+                    momentum_adjoint(m, p, p_bar, s, spin_bar, push_bar, world, slot, wants_params)
+                elif mode == RNEA:
+                    for d in range(m.nv):
+                        s.w[d, slot] = bar[world, 0, d]
+                    virtual_motions(m, s, slot)
+                    accelerations(m, s, slot)
+                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(1.0), real(1.0), wants_params)
+                elif mode == CRBA:
+                    for d in range(m.nv):
+                        s.w[d, slot] = bar[world, d, sweep]
+                        s.a[d, slot] = wp.where(d == sweep, real(1.0), real(0.0))
+                    virtual_motions(m, s, slot)
+                    accelerations(m, s, slot)
+                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(1.0), real(0.0), wants_params)
+                elif mode == ABA:
+                    run_aba(m, p, s, world, slot)
+                    for d in range(m.nv):
+                        s.a_bar[d, slot] = bar[world, 0, d]
+                    solve(m, s, slot)
+                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
+                inward_adjoint(m, p, p_bar, s, world, slot, 0, 0, wants_params)
+                if mode == RNEA or mode == CRBA:
+                    armature_adjoint(m, p, p_bar, s, world, slot, real(1.0), wants_params)
+                elif mode == ABA:
+                    armature_adjoint(m, p, p_bar, s, world, slot, real(-1.0), wants_params)
+            for d in range(m.nv):
+                v_bar[t, world, d] = wp.where(mode == CRBA, real(0.0), s.v_bar[d, slot])
+                if mode == RNEA:
+                    x_bar[t, world, d] = s.a_bar[d, slot]
+                elif mode == ABA:
+                    x_bar[t, world, d] = s.w[d, slot]
+            store_coordinates_bar(m, s, q[t], q_bar[t], world, slot)

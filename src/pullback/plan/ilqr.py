@@ -102,7 +102,9 @@ class ILQR(Method):
         if problem.motions != 1:
             raise PullbackError(f"iLQR finds the controls of one motion, and the task has {problem.motions}")
         if not hasattr(problem.loss, "expand"):
-            raise PullbackError("iLQR needs a loss to second order: use pullback.tasks.Tracking, or LBFGS for any loss")
+            raise PullbackError(
+                "iLQR needs a loss to second order: use terms of pullback.tasks such as Tracking, or LBFGS for any loss"
+            )
         return replace(self, problem=problem)
 
     def begin(self, x, low, high, seed):

@@ -39,7 +39,9 @@ def receding(
 ) -> Driven:
     """Drives ``plant`` by plans for ``task``, each from where the plant is, over the steps that the task looks ahead.
 
-    task:        a :class:`~pullback.tasks.Task` that looks for Controls; its loss is the same from every start
+    task:        a :class:`~pullback.tasks.Task` that looks for Controls. Where the goal moves, a function of the step
+                 at which a plan begins (0, apply, 2 apply, ...) that gives the task from there on:
+                 ``lambda first: task.but(loss=Position("tip", path[first : first + steps + 1], when="path"))``
     method:      that plans: LBFGS, Adam, ILQR, ...
     ticks:       how often to plan
     apply:       steps of each plan that are done; a multiple of the steps for which the task holds a control
@@ -47,23 +49,27 @@ def receding(
     plant:       what really moves, a System in one world; the task's own if None
     watch:       called after every tick
     """
-    find = getattr(task, "find", None)
-    plant = getattr(task, "system", None) if plant is None else plant
+    task_at = (lambda first: task) if hasattr(task, "find") or not callable(task) else task
+    ahead = task_at(0)
+    find = getattr(ahead, "find", None)
     if not hasattr(find, "shifted"):
         raise PullbackError("only controls can be planned again and again: give a task that finds Controls")
+    plant = ahead.system if plant is None else plant
     for name, value in {"ticks": ticks, "apply": apply, "iterations": iterations}.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise PullbackError(f"{name} must be a whole number of at least 1, not {value!r}")
     if apply > find.steps:
         raise PullbackError(f"apply is {apply}, but the task looks only {find.steps} steps ahead")
-    if plant.worlds != 1 or plant.nu != task.system.nu:
-        raise PullbackError(f"the plant must have one world and {task.system.nu} controls")
-    x, low, high = task.begin()
+    if plant.worlds != 1 or plant.nu != ahead.system.nu:
+        raise PullbackError(f"the plant must have one world and {ahead.system.nu} controls")
+    x, low, high = ahead.begin()
     find.shifted(x, apply)  # an error now rather than after the first plan
-    state, controls, plans = task.start, [], []
+    start = state = ahead.start
+    controls, plans = [], []
     for tick in range(ticks):
-        found = minimise(task.starting(state), x, method, iterations=iterations, low=low, high=high)
-        planned = find.decode(task.system, found.x[None])[0][:apply]
+        ahead = task_at(tick * apply).starting(state)
+        found = minimise(ahead, x, method, iterations=iterations, low=low, high=high)
+        planned = find.decode(ahead.system, found.x[None])[0][:apply]
         states = plant.steps(state, planned)
         state = type(states)(*(to_numpy(field)[-1] for field in states))
         x = find.shifted(found.x, apply)
@@ -71,4 +77,4 @@ def receding(
         plans.append(found)
         if watch is not None:
             watch(tick, found)
-    return Driven(rollout(plant, task.start, np.concatenate(controls)), tuple(plans))
+    return Driven(rollout(plant, start, np.concatenate(controls)), tuple(plans))

@@ -17,12 +17,15 @@ from pullback.tasks import (
     racecar,
     throw,
 )
+from pullback.tasks.autodiff import JaxLoss, TorchLoss
 from pullback.tasks.chain import solve
+from pullback.tasks.loss import Loss, Term
 from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.schedules import Network, Schedule
-from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.task import Camera, Curves, Task
+from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, Parameters
@@ -48,24 +51,32 @@ TASKS = {
 }
 
 __all__ = [
-    "TASKS",
-    "Camera",
-    "Controls",
-    "Curves",
-    "Factors",
-    "Front",
-    "Loss",
-    "Network",
-    "Parameters",
-    "Planning",
-    "Recording",
-    "Residuals",
-    "Schedule",
-    "Task",
-    "Timing",
-    "Tracking",
     "always_on",
-    "pareto",
+    "TASKS",
     "pauses",
+    "Position",
+    "Task",
+    "Planning",
+    "Network",
     "solve",
+    "StateGoal",
+    "Orientation",
+    "Controls",
+    "Effort",
+    "Camera",
+    "Factors",
+    "Smoothness",
+    "Residuals",
+    "TorchLoss",
+    "Curves",
+    "Tracking",
+    "pareto",
+    "JaxLoss",
+    "Front",
+    "Schedule",
+    "Parameters",
+    "Recording",
+    "Term",
+    "Loss",
+    "Timing",
 ]

@@ -8,8 +8,9 @@ from pullback.core.arrays import to_numpy
 from pullback.plan import LBFGS
 from pullback.rollout import Run
 from pullback.tasks.laser_history import POWER, RADIUS, wall
+from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Schedule
-from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.task import Camera, Curves, Task
 
 BAND = (900.0, 1200.0)  # [K]
 SOFT = 20.0  # over which the edges of the band are smeared out, so that they have a slope [K]

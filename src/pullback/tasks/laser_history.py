@@ -11,8 +11,9 @@ from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_seed, check_whole
 from pullback.plan import Adam
 from pullback.rollout import Run, rollout
+from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Network
-from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.task import Camera, Curves, Task
 
 CELL, LAYER = 1e-3, 1e-3  # edges of the elements [m]
 LENGTH, WIDTH, LAYERS = 16, 2, 5  # of the wall [cells], and how many layers it has

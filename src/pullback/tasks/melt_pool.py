@@ -13,8 +13,9 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.plan import LBFGS
 from pullback.rollout import Run, rollout
+from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Schedule
-from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.task import Camera, Curves, Task
 
 SIZE = (10e-3, 7e-3)  # of the plate [m]
 EDGE = 0.5e-3  # of its elements along x and y [m]

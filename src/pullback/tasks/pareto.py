@@ -12,7 +12,8 @@ from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.plan import minimise
 from pullback.rollout import Run
-from pullback.tasks.task import Loss, Task
+from pullback.tasks.loss import Loss, Sum
+from pullback.tasks.task import Task
 
 
 class Front(NamedTuple):
@@ -77,7 +78,7 @@ def pareto(
     for number in range(rounds):
         for row, share in enumerate(weights / units):
             begin = found[np.argmin(values @ share)]
-            summed = task.but(loss=_sum(objectives, share))
+            summed = task.but(loss=Sum(tuple(zip(share, objectives.values(), strict=True))))
             found[row] = minimise(summed, begin, task.method, iterations=iterations, low=low, high=high, seed=seed).x
             values[row] = _values(task, objectives, found[row])
             if watch is not None:
@@ -106,18 +107,3 @@ def _weights(count: int, divisions: int) -> np.ndarray:
 def _values(task: Task, objectives: Mapping[str, Callable[[Run], Loss]], x: np.ndarray) -> np.ndarray:
     run = task.run(x)
     return np.array([float(np.sum(objective(run).values)) for objective in objectives.values()])
-
-
-def _sum(objectives: Mapping[str, Callable[[Run], Loss]], weights: np.ndarray) -> Callable[[Run], Loss]:
-    def loss(run: Run) -> Loss:
-        values, bars, controls_bar = 0.0, {}, None
-        for weight, objective in zip(weights, objectives.values(), strict=True):
-            part = objective(run)
-            values = values + weight * np.asarray(part.values)
-            for name, bar in part.bars.items():
-                bars[name] = weight * bar + bars.get(name, 0.0)
-            if part.controls_bar is not None:
-                controls_bar = weight * part.controls_bar + (0.0 if controls_bar is None else controls_bar)
-        return Loss(values, bars, controls_bar)
-
-    return loss

@@ -15,20 +15,9 @@ from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate
 from pullback.rollout import Run, rollout
+from pullback.tasks.loss import Loss, as_loss
 from pullback.tasks.residuals import Residuals, by_world
 from pullback.tasks.variables import Variables
-
-
-class Loss(NamedTuple):
-    """A loss (worlds,) and its cotangents by field of the state, e.g. ``Loss(values, {"q_bar": ..., "v_bar": ...})``.
-
-    Cotangents have the shapes that ``run.pullback`` takes: (steps + 1, worlds, n), or (worlds, n) for the last state.
-    A loss that depends on the controls themselves, on effort say, also gives that cotangent (steps, worlds, nu).
-    """
-
-    values: np.ndarray
-    bars: Mapping[str, Any]
-    controls_bar: np.ndarray | None = None
 
 
 class Curves(NamedTuple):
@@ -61,7 +50,9 @@ class Task:
     system:       with one world
     start:        its state; or several, (motions, ...): motions of the same variables, whose losses are added up
     find:         :class:`Controls`, :class:`Parameters` or :class:`Factors`
-    loss:         of a run, a :class:`Loss` or :class:`Residuals`; runs may have several worlds
+    loss:         of a run: terms such as :class:`Position` and :class:`Effort`, weighed and added up; a torch or JAX
+                  function by :class:`TorchLoss` or :class:`JaxLoss`; or a function that returns a :class:`Loss` or
+                  :class:`Residuals`. Runs may have several worlds
     figure:       of a run, (worlds,): how far it is from solved, in ``unit``; the worst of several motions counts
     target:       the task is solved where the figure is at most this
     judged:       the figure is for the end alone, and no reason to stop: where it needs what is looked for, say
@@ -140,9 +131,10 @@ class Task:
         return self.but(start=state)
 
     def but(self, **changes) -> Task:
-        """The same task with other fields, and the same System."""
+        """The same task with other fields; copies of the System are shared if it stays the same."""
         task = replace(self, **changes)
-        object.__setattr__(task, "in_worlds", self.in_worlds)
+        if task.system is self.system:
+            object.__setattr__(task, "in_worlds", self.in_worlds)
         return task
 
     def run(self, points: np.ndarray) -> Run:
@@ -210,15 +202,17 @@ class Task:
 
     def bars(self, run: Run) -> Mapping[str, Any]:
         """The cotangents of the loss by the states of a run, as ``run.pullback`` takes them."""
-        loss = self.loss(run)
-        return loss.bars(run) if isinstance(loss, Residuals) else loss.bars
+        return as_loss(self.loss(run), run).bars
 
     def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals) -> np.ndarray:
         """Gradients (k, n)."""
-        loss = Loss(loss.losses(), loss.bars(run)) if isinstance(loss, Residuals) else loss
+        loss = as_loss(loss, run)
         pulled = run.pullback(**loss.bars, wants_params=self.find.wants_params)
         if loss.controls_bar is not None:
-            pulled = replace(pulled, control=to_numpy(pulled.control) + loss.controls_bar)
+            pulled = replace(pulled, control=to_numpy(pulled.control) + to_numpy(loss.controls_bar))
+        if loss.params_bar is not None and self.find.wants_params:
+            direct = loss.params_bar()
+            pulled = replace(pulled, params={name: bar + direct.get(name, 0.0) for name, bar in pulled.params.items()})
         return self._by_point(self.find.pull(run.system, self._each(points), pulled)).sum(axis=1)
 
     def _least_squares(self, points: np.ndarray, run: Run, residuals: Residuals) -> tuple[np.ndarray, np.ndarray]:

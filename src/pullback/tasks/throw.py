@@ -12,7 +12,8 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import GHOST, Stage, Vector, add, capsule, decoration, document, motor, stage
 from pullback.plan import CMA, LBFGS
-from pullback.tasks.task import Camera, Loss, Task
+from pullback.tasks.loss import Loss
+from pullback.tasks.task import Camera, Task
 from pullback.tasks.variables import Controls
 
 TARGET = (1.6, 0.5)  # on the floor [m]

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
 from pullback.rollout import Run
-from pullback.tasks.task import Loss
-
-
-class Expansion(NamedTuple):
-    """A loss around a motion in one world, to second order in tangents of states (steps + 1, n) and in controls.
-
-    Second derivatives of the distances themselves are left out (Gauss and Newton), so that ``xx`` is never negative.
-    """
-
-    x: np.ndarray  # (steps + 1, n)
-    xx: np.ndarray  # (steps + 1, n, n)
-    u: np.ndarray  # (steps, nu)
-    uu: np.ndarray  # (steps, nu): no control counts for another
+from pullback.tasks.loss import Expansion, Loss
+from pullback.tasks.terms import Effort, StateTerm
 
 
 @dataclass(frozen=True)
-class Tracking:
+class Tracking(StateTerm):
     """½ Σₜ eₜᵀ weights eₜ + ½ Σₜ uₜᵀ effort uₜ, where eₜ is the tangent (n,) from the goal to the state.
 
     goal:     a state such as ``pb.State(q, v)``, whose fields are (size,), or (steps + 1, size) for one that moves
@@ -49,38 +38,14 @@ class Tracking:
                 raise PullbackError(f"{name} of Tracking must be finite and not negative")
 
     def __call__(self, run: Run) -> Loss:
-        away, weights = self._away(run)
-        bar = np.einsum("twi,twij->twj", weights * away, run.system.difference_jacobian(away))
-        controls = to_numpy(run.controls)
-        effort = self._efforts(controls)
-        values = (weights * away**2).sum(axis=(0, 2)) / 2 + (effort * controls**2).sum(axis=(0, 2)) / 2
-        bars = run.system.state_bar(run.states, bar)
-        named = {f"{name}_bar": x for name, x in zip(bars._fields, bars, strict=True)}
-        return Loss(values, named, effort * controls)
+        states, controls = super().__call__(run), Effort(self.effort)(run)
+        return Loss(states.values + controls.values, states.bars, controls.controls_bar)
 
     def expand(self, run: Run) -> Expansion:
-        """Of a motion in one world."""
-        away, weights = (x[:, 0] for x in self._away(run))
-        rows = run.system.difference_jacobian(away)
-        weighted = weights[:, :, None] * rows
-        controls = to_numpy(run.controls)[:, 0]
-        effort = self._efforts(controls)
-        return Expansion(
-            np.einsum("ti,tij->tj", away, weighted),
-            np.einsum("tij,tik->tjk", rows, weighted),
-            effort * controls,
-            effort,
-        )
+        states, controls = super().expand(run), Effort(self.effort).expand(run)
+        return states._replace(u=controls.u, uu=controls.uu)
 
-    def _efforts(self, controls: np.ndarray) -> np.ndarray:
-        """With the shape of controls (..., nu)."""
-        effort = np.asarray(self.effort, dtype=float)
-        if effort.shape not in ((), controls.shape[-1:]):
-            raise PullbackError(f"effort of Tracking has shape {effort.shape}, but ({controls.shape[-1]},) is needed")
-        return np.broadcast_to(effort, controls.shape)
-
-    def _away(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
-        """Tangents from the goal (steps + 1, worlds, n), and their weights."""
+    def _away(self, run):
         away = run.system.difference(self.goals(run), run.states, leading=2)
         try:
             weights = np.broadcast_to(self._rows(self.weights), away.shape)
@@ -89,7 +54,7 @@ class Tracking:
                 f"weights of Tracking have shape {np.shape(self.weights)}, but ({away.shape[-1]},) or "
                 f"({away.shape[0]}, {away.shape[-1]}) is needed"
             ) from None
-        return away, weights
+        return np.arange(len(away)), run.states, away, weights
 
     def goals(self, run: Run):
         """The goal with the shapes of the run's states."""

@@ -142,6 +142,20 @@ def _inputs(system: System, inputs: Mapping, steps: int) -> dict:
     return {"inputs": given} if given else {}
 
 
+def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
+    """Values (worlds,) of a torch function of named arrays of a System, and its cotangents by each of them."""
+    with _stream(system), torch.enable_grad():
+        tensors = {name: _take(array).detach().requires_grad_() for name, array in arrays.items()}
+        values = function(**tensors)
+        if not isinstance(values, torch.Tensor) or not values.requires_grad:
+            raise PullbackError(
+                f"a torch loss must return a tensor that depends on {', '.join(tensors)} by operations of torch; what "
+                "was detached, or computed by NumPy, has no gradient"
+            )
+        bars = torch.autograd.grad(values.sum(), tuple(tensors.values()), materialize_grads=True)
+        return to_numpy(values), {name: _lend(bar) for name, bar in zip(tensors, bars, strict=True)}
+
+
 # --- between tensors and what Systems take and give -------------------------------------------------------------------
 
 
@@ -169,8 +183,11 @@ def _lend(tensor: torch.Tensor):
 
 
 def _take(array) -> torch.Tensor:
-    """A tensor over the memory of what a System returned."""
-    return wp.to_torch(array) if isinstance(array, wp.array) else torch.from_numpy(np.asarray(array))
+    """A tensor over the memory of what a System returned; a copy of what is read-only, as tensors never are."""
+    if isinstance(array, wp.array):
+        return wp.to_torch(array)
+    array = np.asarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def _param_grad(bar, tensor: torch.Tensor) -> torch.Tensor:
