@@ -33,6 +33,7 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
     figure, (axes,) = _figure((7.0, 4.2), 1)
     marker = "o" if curve.size <= MARKED_UP_TO else ""
     axes.plot(np.arange(curve.size), curve, color=CURVE_COLOUR, linewidth=1.8, marker=marker, markersize=3.5)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     if log and (curve > 0.0).all():
         axes.set_yscale("log")
     _label(axes, xlabel, ylabel)
