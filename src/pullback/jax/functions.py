@@ -42,8 +42,8 @@ def rollout(
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Their gradients
                take time, wanted or not: constants are better set in ``system.params``.
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
-               as in :func:`pullback.rollout`.
+               are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
+               levels as in :func:`pullback.rollout`.
     """
     if system.dtype == "float64" and not jax.config.jax_enable_x64:
         raise PullbackError(

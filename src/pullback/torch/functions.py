@@ -34,8 +34,8 @@ def rollout(
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set a world. Tensors that
                require a gradient get one; without any, the time that parameter gradients take is saved.
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again on the way back; the gradient is the same in about 1/k of the memory. "sqrt" and levels
-               as in :func:`pullback.rollout`.
+               are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
+               levels as in :func:`pullback.rollout`.
     """
     for name, tensor in (("q0", q0), ("v0", v0), ("controls", controls)):
         _check(system, name, tensor)
