@@ -28,10 +28,10 @@ def rollout(
     """Steps ``system`` from ``state`` under ``controls`` (steps, worlds, nu), or ``steps`` times without control.
 
     checkpoint_every: 1 keeps every state; k keeps every k-th (and the last) and steps the rest again in the backward
-    pass, which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory grows
-    like the square root of the number of steps. Several numbers, each smaller than the one before, are levels: with
-    (1000, 100) one state in 1000 is kept, and in the backward pass 1000 steps are stepped again to keep one in 100 of
-    those, and so on. Every level adds the time of one motion.
+    pass, which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory
+    grows like the square root of the number of steps. Several numbers, each smaller than the one before, are levels:
+    with (1000, 100) one state in 1000 is kept, and in the backward pass 1000 steps are stepped again to keep one in 100
+    of those, and so on. Every level adds the time of one motion.
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
 
     The controls are kept for the backward pass, not copied: do not change the array before ``pullback``.
