@@ -174,7 +174,7 @@ def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str]) -> N
     columns, rows = _strip_layout(len(pictures), width / height)
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
-    font = ImageFont.load_default(size=max(13, height // 16))
+    font = ImageFont.load_default(size=max(10, height // 16, strip.width // 75))
     for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         corner = (i % columns * (width + GAP), i // columns * (height + GAP))
         strip.paste(Image.fromarray(picture), corner)
