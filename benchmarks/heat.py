@@ -268,7 +268,7 @@ def scaling(quick: bool):
         elements.append(len(mesh.elements))
     note = ", ".join(f"{e}: {1e6 * s:.0f} µs" for e, s in zip(elements, seconds, strict=True))
     exponent = order(elements, seconds)
-    yield Figure("cost of a step there and back against elements: exponent", exponent, "", "<= 1.05", "", note)
+    yield Figure("cost of a step forward and backward against elements: exponent", exponent, "", "<= 1.05", "", note)
 
 
 QUESTIONS = {

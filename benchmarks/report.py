@@ -32,7 +32,7 @@ def number(value) -> str:
 
 
 def table(figures: list[dict]) -> list[str]:
-    lines = ["| figure | value | must be | | peer | note |", "|---|---|---|---|---|---|"]
+    lines = ["| metric | value | must be | | peer | note |", "|---|---|---|---|---|---|"]
     for row in figures:
         met = "ok" if row["ok"] else "**miss**"
         value = f"{number(row['value'])} {row['unit']}".strip()

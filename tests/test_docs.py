@@ -47,3 +47,31 @@ def test_pages_that_are_run():
     """A block that is spelled otherwise would be left out in silence."""
     assert {"README.md", "docs/index.md", "docs/design.md", "docs/choose-a-contact-model.md"} <= set(PAGES)
     assert {page.name for page in (ROOT / "docs/tutorials").glob("*.md")} == {Path(page).name for page in COMMANDS}
+
+
+# Measured results that pages quote: the page, its words around the number, and the metric of docs/benchmarks.md.
+QUOTED = [
+    ("README.md", "takes {:.2f} times as long as MuJoCo's `mj_step` without", "rollout step, one world, quadruped"),
+    ("README.md", "and {:.2f} times with contact", "rollout step, quadruped on its feet, convex"),
+    ("README.md", "`mj_step` | {:.2f} |", "rollout step, one world, quadruped"),
+    ("README.md", "| {:.2f} (Newton) |", "rollout step, quadruped on its feet, convex"),
+    ("README.md", "| {:.2f} (PGS, 50 iterations) |", "rollout step, quadruped on its feet, impulse"),
+    ("README.md", "`mj_step` | | {:.1f} |", "forward + backward / mj_step, quadruped on its feet, convex"),
+    ("README.md", "MJX 3.17's | {:.2g} |", "gradient step / MJX's"),
+    ("README.md", "Newton 1.7's | {:.2g} |", "gradient step / Newton's"),
+    ("README.md", "adds {:.1f} MB of memory", "peak memory added by a 5000-step gradient, quadruped"),
+    ("README.md", "takes {:.0f} s without contact", "cold start, from import to the first gradient"),
+    ("docs/index.md", "takes {:.0f} s without contact", "cold start, from import to the first gradient"),
+    ("docs/tutorials/from-mujoco.md", "rollout takes {:.2f} times", "rollout step, quadruped on its feet, convex"),
+    ("docs/tutorials/from-mujoco.md", "gradient step takes {:.2f} times", "gradient step with contact, convex / MJX's"),
+    ("docs/tasks/throw.md", "reached after {:.0f} motions", "throw: gradient steps until within 0.02 m"),
+    ("docs/tasks/golf.md", "reached after {:.0f} motions", "golf: gradient steps until within 0.05 m"),
+    ("docs/tasks/hop.md", "each solved in {:.0f} iterations", "hop: iterations, median"),
+]
+
+
+@pytest.mark.parametrize(("page", "words", "metric"), QUOTED)
+def test_quoted_results_are_those_of_the_benchmarks(page, words, metric):
+    rows = re.findall(r"^\| (.+?) \| ([\d.e+-]+)", (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8"), re.M)
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert words.format(float(dict(rows)[metric])) in text

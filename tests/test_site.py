@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 from html import unescape
@@ -66,6 +67,14 @@ def test_every_public_name_is_in_the_reference(site):
         names = [name for name in pkgutil.resolve_name(module).__all__ if not name.startswith("_")]
         assert names and all(f"{module}.{name}" in text for name in names), module
     assert "names of" not in text and re.search(r"checkpoint_every: .+ = 1\b", text)
+
+
+def test_the_index_of_public_names_is_up_to_date():
+    """It is read where nothing is built, so it has to hold the names itself."""
+    text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    assert "| `pullback.rollout` | Steps `system` from `state`" in text
+    hook = runpy.run_path(str(ROOT / "docs/hooks/reference.py"))
+    assert text == hook["filled"](text, hook["index_of"]), "run: python docs/hooks/reference.py"
 
 
 def test_pages_of_tasks():

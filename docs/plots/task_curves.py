@@ -1,4 +1,4 @@
-"""The picture of a task's page: how its loss and its figure fall, with gradients and without.
+"""The picture of a task's page: how its loss and its metric fall, with gradients and without.
 
 Runs the two commands that the page prints,
 
@@ -6,7 +6,7 @@ Runs the two commands that the page prints,
     pullback optimize NAME --method cma --out out/curves/NAME-cma        (with --iterations N where --cma says so)
 
 and draws both, over iterations and over wall-clock, into docs/images/task_NAME.png. Iterations of one method take
-about the same time each (one motion there and back, or one population of motions), so the time of a run is spread
+about the same time each (one motion forward and backward, or one population of motions), so the time of a run is spread
 evenly over them. What is killed goes on where it was.
 
 Run: python docs/plots/task_curves.py NAME [--cma N]
@@ -55,7 +55,7 @@ def draw(name: str, runs: dict[str, tuple[dict, np.ndarray, np.ndarray]]) -> Pat
     for axes in plots[1]:
         axes.axhline(summary["target"], color=TEXT, linewidth=1, linestyle=":", label=f"target: {summary['target']:g}")
     plots[0, 0].set_ylabel("loss")
-    plots[1, 0].set_ylabel(f"figure [{summary['unit']}]")
+    plots[1, 0].set_ylabel(f"metric [{summary['unit']}]")
     plots[1, 0].set_xlabel("iteration")
     plots[1, 1].set_xlabel("wall-clock [s]")
     for axes in plots.flat:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_render import red, scene
 
 from pullback.core.errors import PullbackError
 from pullback.view import export
+from pullback.view.export import _strip_frames, _strip_layout
 
 Image = pytest.importorskip("PIL.Image")
 SMALL = (96, 72)
@@ -33,10 +36,28 @@ def test_a_strip(drawing, tmp_path):
     places = [column(strip[:, i * 100 : i * 100 + 96]) for i in range(4)]
     assert places[0] < 0.3 and places[3] > 0.7 and np.all(np.diff(places) > 0.1)
     assert strip[:12, :40].min() < 100  # a time is written there
-    two_rows = Image.open(export(drawing, tmp_path / "rows.png", frames=3, size=(900, 72)))
-    assert two_rows.size == (2 * 900 + 4, 2 * 72 + 4)
+    two_rows = Image.open(export(drawing, tmp_path / "rows.png", frames=4, size=(180, 72)))
+    assert two_rows.size == (2 * 180 + 4, 2 * 72 + 4)
     wide = Image.open(export(drawing, tmp_path / "wide.png", frames=1))  # as wide as the motion
-    assert wide.width > 1.8 * wide.height and wide.width * wide.height == pytest.approx(320 * 240, rel=0.02)
+    assert wide.width > 1.8 * wide.height and wide.width * wide.height == pytest.approx(400 * 300, rel=0.02)
+
+
+def test_a_strip_shows_what_happens_fast():
+    """A ball stands, moves from 0.4 to 0.6 s, and stands again: of six pictures evenly in time none is of its way."""
+    x = np.interp(np.linspace(0, 1, 101), [0, 0.4, 0.6, 1], [-1, -1, 1, 1])
+    shown = _strip_frames(replace(scene(np.stack([x, 0 * x], axis=1)), times=np.linspace(0, 1, 101)), 6)
+    assert shown[0] == 0 and shown[-1] == 100 and len(shown) == 6
+    assert np.sum((shown > 40) & (shown < 60)) >= 2 and np.diff(shown).max() < 45
+    still = scene(np.zeros((11, 2)))
+    assert list(_strip_frames(still, 3)) == [0, 5, 10] and list(_strip_frames(scene([[0.0, 0.0]]), 6)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("count", "aspect", "layout"),
+    [(6, 1.0, (3, 2)), (6, 4.0, (2, 3)), (4, 1.0, (4, 1)), (5, 1.3, (5, 1)), (1, 1, (1, 1))],
+)
+def test_layout_of_a_strip(count, aspect, layout):
+    assert _strip_layout(count, aspect) == layout
 
 
 def test_a_gif(drawing, tmp_path):

@@ -94,3 +94,22 @@ def test_a_front(tmp_path, count):
         plot_front(tmp_path / "front.png", values, best, labels=("a",), title="front")
     with pytest.raises(PullbackError, match="must have shape"):
         plot_front(tmp_path / "front.png", values, best[1:], labels=labels, title="front")
+
+
+@pytest.mark.parametrize("words", [9, 400])
+def test_long_words_stay_inside_the_picture(tmp_path, words):
+    image = pytest.importorskip("matplotlib.image")
+    long = " ".join(["$some_body's_robot$:", *["WWW throws"] * words])
+    texts, x = {"title": long, "xlabel": long, "ylabel": long}, np.linspace(0, 1, 9)
+    ends = {"low": x - 0.1, "high": x + 0.1, "truth": x + 0.05}
+    paths = [
+        plot_curve(tmp_path / "curve.png", x + 1, **texts),
+        plot_lines(tmp_path / "lines.png", x, {long: x, f"again {long}": x**2}, **texts),
+        plot_front(tmp_path / "front.png", np.stack([x, x, x], axis=1), x > 0.3, labels=[long] * 3, title=long),
+        plot_intervals(tmp_path / "intervals.png", [long] * 9, x, **ends, title=long, xlabel=long),
+    ]
+    for path in paths:
+        picture = image.imread(path)[..., :3]
+        edges = (picture[:3], picture[-3:], picture[:, :3], picture[:, -3:])
+        assert all(edge.min() == 1.0 for edge in edges), path.name  # a letter that is cut off is dark there
+        assert (picture.min(axis=-1) < 0.9).sum(axis=1).max() > 0.5 * picture.shape[1], path.name

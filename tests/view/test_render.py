@@ -113,6 +113,19 @@ def test_a_robot_that_travels_is_followed():
     assert not Renderer(scene(q[:8], floor=floor), (160, 120)).way.any()
 
 
+def test_a_long_platform_does_not_push_the_robot_away():
+    """It is seen as far as the motion goes; a target beside the motion is seen whole."""
+    q = np.stack([np.linspace(-0.6, 0.6, 9), np.zeros(9)], axis=1)
+    bare = Renderer(scene(q), (160, 120)).view
+    platform = '<geom type="box" size="1.6 0.3 0.1" pos="{} 0 0.6"/>'
+    long = Renderer(scene(q, floor=platform.format(-1.0) + platform.format(1.0)), (160, 120)).view
+    distances = [np.linalg.norm(view.eye - view.target) for view in (bare, long)]
+    assert distances[0] < distances[1] < 1.5 * distances[0]
+    target = Renderer(scene(q, floor='<geom type="sphere" size="0.1" pos="1.9 0 1"/>'), (160, 120)).view
+    at, _ = expected(target, (1.9, 0, 1), 0.1, (160, 120))
+    assert 0.8 < at[0] < 1
+
+
 def test_nothing_that_moves():
     m = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom type='box' size='1 1 1'/></worldbody></mujoco>")
     drawing = draw(SimpleNamespace(mujoco=m, nq=0), np.zeros((2, 0)), dt=0.1)

@@ -102,8 +102,8 @@ class ContactImpulse(Contact):
     """Impulses that keep bodies apart and friction that stops sliding, as a complementarity problem of velocities
     (Qiao et al., Efficient Differentiable Simulation of Articulated Bodies, 2021).
 
-    Projected Gauss-Seidel runs for a fixed number of sweeps, and the way back runs the same sweeps backwards: the
-    gradient is that of what was computed, converged or not. Joint limits and friction loss are rows of the same kind.
+    Projected Gauss-Seidel runs for a fixed number of sweeps, and the backward pass runs the same sweeps in reverse: the
+    gradient is that of the computed step, converged or not. Joint limits and friction loss are rows of the same kind.
     Friction is bounded by the normal impulse in every sliding direction. Steps are semi-implicit Euler or implicitfast,
     not RK4. What is given here is where ``system.params`` starts, under the same names.
 

@@ -42,7 +42,7 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an algorithm found (``value``) and its derivative: ``pullback(bar)``, with bar of the value's shape, gives
+    """The result of an algorithm (``value``), and its pullback: ``pullback(bar)``, with bar of the value's shape, gives
     :class:`Gradients` q, v, x and params. ``pullback(bar, wants_params=False)`` saves the time that parameters take.
     """
 

@@ -38,16 +38,16 @@ def rollout(
 
     hold: a control is held for so many timesteps. What is called a step everywhere else, in checkpoints, cotangents and
     the rows of the states, is then a control step of ``hold`` timesteps.
-    checkpoint_every: 1 keeps every state; k keeps every k-th (and the last) and steps the rest again on the way back,
-    which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory grows
-    like the square root of the number of steps. Several numbers, each smaller than the one before, are levels: with
-    (1000, 100) one state in 1000 is kept, and on the way back 1000 steps are stepped again to keep one in 100 of
-    those, and so on. Every level adds the time of one motion.
+    checkpoint_every: 1 keeps every state; k keeps every k-th (and the last) and steps the rest again in the backward
+    pass, which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory
+    grows like the square root of the number of steps. Several numbers, each smaller than the one before, are levels:
+    with (1000, 100) one state in 1000 is kept, and in the backward pass 1000 steps are stepped again to keep one in 100
+    of those, and so on. Every level adds the time of one motion.
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
     inputs: what acts besides the controls, (steps, worlds, ...) by name, as ``system.inputs`` has them: of a robot
     {"force": (steps, worlds, nv)} and {"wrench": (steps, worlds, nbody, 6)}.
 
-    The controls are kept for the way back, not copied: do not change the array before ``pullback``.
+    The controls are kept for the backward pass, not copied: do not change the array before ``pullback``.
     """
     if not isinstance(system, System):
         raise PullbackError(f"rollout needs a System, such as pb.Articulated(model), not {type(system).__name__}")

@@ -20,7 +20,7 @@ TEE = 0.15  # where it lies at first: the club hits it on its way up [m]
 RADIUS, MASS = 0.025, 0.5  # of the ball [m], [kg]
 DRAG = 0.6  # of the grass [N·s/m]; the ball is slowed down within MASS / DRAG
 
-EYE, LOOK = (2.4, -6.5, 2.2), (2.4, 0, 0.4)  # of the camera [m]
+EYE, LOOK = (-1.5, -4.0, 1.8), (2.4, 0, 0.4)  # of the camera, which is nearer to the club than to the hole [m]
 
 
 def club_and_ball() -> str:

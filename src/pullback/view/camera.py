@@ -11,8 +11,12 @@ from pullback.view.drawing import CORNERS, Drawing
 
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]
-ASPECTS = (1.0, 2.4)  # of pictures: upright and wide ones [1]
-TRAVELS = 2.5  # times its own size: from here on a robot is followed [1]
+ASPECTS = (1.0, 4.0)  # of pictures: upright and wide ones [1]
+TRAVELS = 4.0  # times its own size: from here on a robot is followed [1]
+LARGE, AROUND = (
+    0.5,
+    0.1,
+)  # times the motion: from here on a fixed part is seen in part, and how much beside the motion [1]
 LOOKED_AT = 40  # frames that are enough to know where a motion goes
 PITCH = math.radians(16.0)  # from above
 
@@ -80,7 +84,8 @@ def _some_frames(drawing: Drawing) -> np.ndarray:
 def motion_points(drawing: Drawing) -> np.ndarray:
     """Points (n, 3) around which the motion lies, as seen by a camera that goes along [m].
 
-    With fixed parts, unless they are scenery, far larger than the motion or far away from it.
+    With fixed parts that are near: small ones whole, such as a target, large ones as far as the motion goes, such as a
+    platform under a foot. Scenery, far larger than the motion or far away from it, does not count.
     """
     frames, way = _some_frames(drawing), way_along(drawing)
     moving = (drawing.outline(frames) - way[frames, None]).reshape(-1, 3)
@@ -89,13 +94,15 @@ def motion_points(drawing: Drawing) -> np.ndarray:
     points = [moving]
     if way.any():
         return moving
-    middle, reach = (moving.min(axis=0) + moving.max(axis=0)) / 2, np.linalg.norm(np.ptp(moving, axis=0))
+    low, high = moving.min(axis=0), moving.max(axis=0)
+    middle, reach = (low + high) / 2, np.linalg.norm(high - low)
     fixed = np.array([s for s in drawing.solids if not drawing.body_moves[drawing.shape_body[s]]], dtype=int)
     for shape, at, turn in zip(fixed, *drawing.shape_poses(0, 0, fixed), strict=True):
         centre, half = drawing.half_box(shape)
         corners = at + (centre + half * CORNERS) @ turn.T
         if np.all(np.linalg.norm(corners - middle, axis=1) < 1.5 * reach):
-            points.append(corners)
+            is_large = np.linalg.norm(np.ptp(corners, axis=0)) > LARGE * reach
+            points.append(np.clip(corners, low - AROUND * reach, high + AROUND * reach) if is_large else corners)
     return np.concatenate(points)
 
 

@@ -25,10 +25,11 @@ PAGE_FPS = 60  # of a page, which interpolates [1/s]
 FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
 FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
 STILL_AREA = 640 * 480  # of what does not move [pixels]
-AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 320 * 240}  # of one picture, as wide as the motion [pixels]
+AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 400 * 300}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
 STRIP, MOST_STRIP, MOST_FILM = 6, 100, 20_000  # pictures of a strip, usually and at most; of a film
-ROW = 2000  # a row of them is about this wide [pixels]
+STRIP_ASPECT = 2.7  # about how wide all of them are together, for their height [1]
+MEASURED = 500  # frames that are enough to know how far things go
 GAP = 4  # between pictures of a strip [pixels]
 FILM_CRF = 15  # of H.264: 0 is lossless, 23 its usual quality
 PALETTE = 255
@@ -54,7 +55,7 @@ def export(
     .gif, .mp4  a film
     .png        a strip of pictures
 
-    frames:  pictures of a strip (6), or of a film (as many as fps says)
+    frames:  pictures of a strip (6), closer to each other where things move fast; or of a film (as many as fps says)
     size:    width and height of one picture [pixels]; as the motion is wide if None
     fps:     pictures a second of a film [1/s]; rows a second of a page
     speed:   of a film: 0.5 is half as fast as the motion
@@ -87,7 +88,7 @@ def export(
     if frames is not None and not check_whole(frames, "frames") <= (MOST_STRIP if kind == ".png" else MOST_FILM):
         raise PullbackError(f"a strip has 1 to {MOST_STRIP} pictures and a film up to {MOST_FILM}, not {frames}")
     if kind == ".png":
-        shown = np.unique(np.linspace(0, drawing.frames - 1, frames or STRIP).round().astype(int))
+        shown = _strip_frames(drawing, frames or STRIP)
     else:
         fps = min(fps or FILM_FPS[kind], 50 if kind == ".gif" else 120)
         shown = _film_frames(drawing, frames, fps / speed)
@@ -111,6 +112,20 @@ def _checked_size(size) -> tuple[int, int]:
 def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
     aspect = natural_aspect(drawing)
     return 2 * round(math.sqrt(area * aspect) / 2), 2 * round(math.sqrt(area / aspect) / 2)
+
+
+def _strip_frames(drawing: Drawing, count: int) -> np.ndarray:
+    """Frames that become pictures of a strip, from the first to the last.
+
+    They are evenly spaced in the mean of time and of the way that has been gone, each as a share of all. By time alone
+    a jump, a throw or a blow falls between two pictures; by the way alone nobody sees how long a robot stands.
+    """
+    frames = np.unique(np.linspace(0, drawing.frames - 1, MEASURED).round().astype(int))
+    steps = np.linalg.norm(np.diff(drawing.outline(frames, copies=1), axis=0), axis=-1)  # (frames - 1, corners) [m]
+    gone = np.append(0.0, np.cumsum(steps.mean(axis=1))) if steps.size else np.zeros(len(frames))
+    shares = [x / x[-1] for x in (drawing.times[frames], gone) if x[-1] > 0.0]
+    even = np.interp(np.linspace(0, 1, count), np.mean(shares, axis=0), frames) if shares else frames
+    return np.unique(np.round(even).astype(int))
 
 
 def _film_frames(drawing: Drawing, count: int | None, rate: float) -> np.ndarray:
@@ -155,17 +170,28 @@ def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str]) -> N
     """Pictures side by side, each with its time."""
     Image, ImageDraw, ImageFont = _pillow()
     height, width = pictures[0].shape[:2]
-    rows = -(-len(pictures) // max(1, ROW // width))
-    columns = -(-len(pictures) // rows)  # rows of like length
+    columns, rows = _strip_layout(len(pictures), width / height)
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
-    font = ImageFont.load_default(size=max(10, height // 16))
+    font = ImageFont.load_default(size=max(10, height // 16, strip.width // 75))
     for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         corner = (i % columns * (width + GAP), i // columns * (height + GAP))
         strip.paste(Image.fromarray(picture), corner)
         inset = height // 30
         pen.text((corner[0] + inset, corner[1] + inset), label, fill=(35, 42, 53), font=font)
     strip.save(path, optimize=True)
+
+
+def _strip_layout(count: int, aspect: float) -> tuple[int, int]:
+    """Columns and rows for pictures of this width over height, without a gap at the end unless it is a long row."""
+    columns = {-(-count // rows) for rows in range(1, count + 1)}
+    layouts = [(many, -(-count // many)) for many in sorted(columns)]
+
+    def badness(layout: tuple[int, int]) -> float:
+        across, down = layout
+        return abs(math.log(aspect * across / down / STRIP_ASPECT)) + (across * down > count)
+
+    return min(layouts, key=badness)
 
 
 def _write_gif(path: Path, pictures: list[np.ndarray], fps: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from pullback.view.drawing import real_array
 # One accent, quiet greys: the curve is what should be seen first.
 CURVE_COLOUR, TEXT_COLOUR, GRID_COLOUR, TRUTH_COLOUR = "#2f6fde", "#2b313b", "#e3e6eb", "#e8711f"
 MARKED_UP_TO = 40  # points; with more, the markers would hide the line
+TITLE_SIZE, LABEL_SIZE, LEGEND_SIZE, TICK_SIZE = 12, 10, 8, 7  # of letters [points]
+TITLE_LINES, LABEL_LINES = 4, 2  # at most; what is longer ends in "…"
 
 
 def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool = True) -> Path:
@@ -31,11 +34,11 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
     figure, (axes,) = _figure((7.0, 4.2), 1)
     marker = "o" if curve.size <= MARKED_UP_TO else ""
     axes.plot(np.arange(curve.size), curve, color=CURVE_COLOUR, linewidth=1.8, marker=marker, markersize=3.5)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     if log and (curve > 0.0).all():
         axes.set_yscale("log")
+    _label(axes, xlabel, ylabel)
     _title(axes, title)
-    axes.set_xlabel(xlabel, color=TEXT_COLOUR, parse_math=False)
-    axes.set_ylabel(ylabel, color=TEXT_COLOUR, parse_math=False)
     return _write(figure, path)
 
 
@@ -56,10 +59,9 @@ def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path
     for (label, y), colour in zip(lines.items(), colours, strict=True):
         axes.plot(x, y, color=colour, linewidth=1.8 if len(lines) < 3 else 1.2, label=label)
     if len(lines) > 1:
-        axes.legend(loc="best", fontsize=8, frameon=False)
+        _legend(axes)
+    _label(axes, xlabel, ylabel)
     _title(axes, title)
-    axes.set_xlabel(xlabel, color=TEXT_COLOUR, parse_math=False)
-    axes.set_ylabel(ylabel, color=TEXT_COLOUR, parse_math=False)
     return _write(figure, path)
 
 
@@ -78,10 +80,10 @@ def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Pa
     colour = {"c": values[best, 2], "cmap": "viridis"} if values.shape[1] == 3 else {"color": CURVE_COLOUR}
     points = axes.scatter(*values[best, :2].T, s=40, **colour)
     if values.shape[1] == 3:
-        figure.colorbar(points, ax=axes).set_label(labels[2], color=TEXT_COLOUR, parse_math=False)
+        beside = _fitted(labels[2], _height(axes), LABEL_SIZE)
+        figure.colorbar(points, ax=axes).set_label(beside, color=TEXT_COLOUR, parse_math=False)
+    _label(axes, *labels[:2])
     _title(axes, title)
-    axes.set_xlabel(labels[0], color=TEXT_COLOUR, parse_math=False)
-    axes.set_ylabel(labels[1], color=TEXT_COLOUR, parse_math=False)
     return _write(figure, path)
 
 
@@ -104,18 +106,19 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
     figure, columns = _figure((8.0, 1.2 + 0.17 * values.size), 1 if truth is None else 2)
     columns[0].hlines(rows[known], low[known], high[known], color=CURVE_COLOUR, linewidth=1.6)
     columns[0].plot(values[known], rows[known], "o", color=CURVE_COLOUR, markersize=4, label="estimate")
-    columns[0].set_xlabel(xlabel, color=TEXT_COLOUR, parse_math=False)
-    columns[0].set_yticks(rows, labels, fontsize=7)
+    _label(columns[0], xlabel)
+    names = [_fitted(label, 0.4 * _width(columns[0]), TICK_SIZE, lines=1) for label in labels]
+    columns[0].set_yticks(rows, names, fontsize=TICK_SIZE, parse_math=False)
     columns[0].set_ylim(values.size - 0.4, -0.6)
     _title(columns[0], title)
     if truth is not None:
         columns[0].plot(truth, rows, "|", color=TRUTH_COLOUR, markersize=8, markeredgewidth=1.8, label="truth")
-        columns[0].legend(loc="best", fontsize=8, frameon=False)
+        _legend(columns[0])
         ends = [100 * (x[known] / truth[known] - 1) for x in (low, high, values)]
         columns[1].axvline(0.0, color=TRUTH_COLOUR, linewidth=1.2)
         columns[1].hlines(rows[known], *ends[:2], color=CURVE_COLOUR, linewidth=1.6)
         columns[1].plot(ends[2], rows[known], "o", color=CURVE_COLOUR, markersize=3)
-        columns[1].set_xlabel("from the truth [%]", color=TEXT_COLOUR)
+        _label(columns[1], "from the truth [%]")
         columns[1].set_yticks(rows, [])
         columns[1].set_ylim(columns[0].get_ylim())
     return _write(figure, path)
@@ -146,8 +149,61 @@ def _figure(size: tuple[float, float], columns: int):
 
 
 def _title(axes, title: str) -> None:
+    """Above all columns, in the width of the figure, which grows by what takes more than a line."""
     # Titles may hold names from files, so a "$" in them is a dollar sign and not the start of a formula.
-    axes.set_title(title, color=TEXT_COLOUR, fontsize=12, fontweight="bold", loc="left", pad=10, parse_math=False)
+    text = _fitted(title, axes.figure.get_figwidth() - 0.3, TITLE_SIZE, weight="bold", lines=TITLE_LINES)
+    axes.figure.set_figheight(axes.figure.get_figheight() + text.count("\n") * 1.2 * TITLE_SIZE / 72)
+    style = {"color": TEXT_COLOUR, "fontsize": TITLE_SIZE, "fontweight": "bold", "parse_math": False}
+    axes.figure.suptitle(text, x=0.1 / axes.figure.get_figwidth(), horizontalalignment="left", **style)
+
+
+def _label(axes, xlabel: str, ylabel: str = "") -> None:
+    style = {"color": TEXT_COLOUR, "fontsize": LABEL_SIZE, "parse_math": False}
+    axes.set_xlabel(_fitted(xlabel, _width(axes), LABEL_SIZE), **style)
+    axes.set_ylabel(_fitted(ylabel, _height(axes), LABEL_SIZE), **style)
+
+
+def _legend(axes) -> None:
+    for text in axes.legend(loc="best", fontsize=LEGEND_SIZE, frameon=False).get_texts():
+        text.set_parse_math(False)
+        text.set_text(_fitted(text.get_text(), 0.4 * _width(axes), LEGEND_SIZE, lines=1))
+
+
+def _width(axes) -> float:
+    """About how long a label below a column may be [inches]: what is beside it takes the rest."""
+    return axes.figure.get_figwidth() / axes.get_gridspec().ncols - 1.2
+
+
+def _height(axes) -> float:
+    return axes.figure.get_figheight() - 1.2
+
+
+def _fitted(text: str, inches: float, size: float, *, weight: str = "normal", lines: int = LABEL_LINES) -> str:
+    """``text`` in lines that are no longer than ``inches``; matplotlib's own wrapping knows nothing of our layout."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size, weight=weight)
+
+    def fitting(words: str, end: str = "") -> int:
+        """How many letters fit into a line before ``end``."""
+
+        def width(count: int) -> float:
+            return text_to_path.get_text_width_height_descent(words[:count] + end, font, ismath=False)[0]
+
+        most = min(len(words), int(72 * inches / (0.2 * size)))  # no letter is narrower than that
+        return max(1, bisect(range(1, most + 1), 72 * inches, key=width))
+
+    done, rest = [], " ".join(str(text).split())
+    while rest and len(done) < lines:
+        end = fitting(rest)
+        if end < len(rest) and len(done) == lines - 1:
+            return "\n".join([*done, rest[: fitting(rest, "…")] + "…"])
+        if end < len(rest):
+            end = max(rest.rfind(" ", 0, end + 1), 0) or end  # a word that is longer than a line is cut
+        done.append(rest[:end])
+        rest = rest[end:].strip()
+    return "\n".join(done)
 
 
 def _write(figure, path) -> Path:

@@ -125,13 +125,17 @@ let travels = false; // far: seen whole, the robot would be small, so it is foll
       }
     }
   }
-  travels = movers.length > 0 && halfDiagonal(whole) > 2.5 * halfDiagonal(around);
-  // Fixed parts belong in the picture unless they are scenery, far larger than what moves.
+  travels = movers.length > 0 && halfDiagonal(whole) > 4 * halfDiagonal(around);
+  // Fixed parts belong in the picture unless they are scenery, far larger than what moves: large ones as far as it goes.
   const limit = movers.length ? 3 * halfDiagonal(whole) : Infinity, from = movers.length ? middle(whole) : [0, 0, 0];
+  const low = whole.low.map(value => value - limit / 15), high = whole.high.map(value => value + limit / 15);
   for (const geom of solids.filter(geom => geom.body < 0)) {
-    const balls = outline(geom, 0, 0);
+    const balls = outline(geom, 0, 0), box = emptyBox();
+    balls.forEach(ball => grow(box, ball));
     const near = balls.every(({at, radius}) => Math.hypot(...along(at, -1, from)) + radius < limit);
-    if (near) balls.forEach(ball => include(whole, ball));
+    const isLarge = halfDiagonal(box) > limit / 6;
+    const inside = at => at.map((value, k) => Math.min(Math.max(value, low[k]), high[k]));
+    if (near) balls.forEach(({at, radius}) => include(whole, isLarge ? {at: inside(at), radius: 0} : {at, radius}));
   }
   for (const bounds of [whole, around]) if (!bounds.balls.length) include(bounds, {at: [0, 0, 0.5], radius: 0.5});
 }
