@@ -25,8 +25,9 @@ def random_tree(
     integrator: str = "Euler",
     eulerdamp: bool = True,
     timestep: float = 0.002,
+    touching: bool = False,
 ) -> str:
-    """MJCF of a random robot, with constraints switched off.
+    """MJCF of a random robot, with constraints switched off unless it is ``touching``.
 
     bodies:    how many (2 to 9 by chance if None)
     joints:    the types that may turn up
@@ -34,13 +35,16 @@ def random_tree(
     passive:   springs, dampers and gravity compensation
     limits:    ranges of controls, of actuators' forces and of joints' actuator forces, tight enough to be hit
     fluid:     density, viscosity and wind (which MuJoCo's implicitfast would treat in a way that is not supported)
+    touching:  a floor, shapes that meet it and each other, joint limits and friction losses
     """
-    return _Builder(seed, joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep).document(bodies)
+    options = (joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep, touching)
+    return _Builder(seed, *options).document(bodies)
 
 
 class _Builder:
-    def __init__(self, seed, joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep):
+    def __init__(self, seed, joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep, touching):
         self.rng = np.random.default_rng(seed)
+        self.touching = touching
         self.joints, self.actuators, self.passive, self.limits = tuple(joints), actuators, passive, limits
         self.fluid, self.integrator, self.eulerdamp, self.timestep = fluid, integrator, eulerdamp, timestep
         self.made: list[tuple[str, str]] = []  # kind and name of every joint
@@ -73,12 +77,15 @@ class _Builder:
             if self.fluid
             else ""
         )
+        gravity, default = self.vector(5.0), '<default><geom contype="0" conaffinity="0"/></default>'
+        flag += ' constraint="disable"'
+        if self.touching:
+            gravity, default, flag = f"{self.vector(1.0, 2)} -9.81", "", flag.replace(' constraint="disable"', "")
+            world = f'<geom type="plane" size="5 5 1" pos="0 0 -0.3" friction="{self.number(0.2, 1.2)}"/>{world}'
         return f"""<mujoco>
   <compiler angle="radian"/>
-  <option timestep="{self.timestep}" integrator="{self.integrator}" gravity="{self.vector(5.0)}" {fluid}>
-    <flag constraint="disable"{flag}/>
-  </option>
-  <default><geom contype="0" conaffinity="0"/></default>
+  <option timestep="{self.timestep}" integrator="{self.integrator}" gravity="{gravity}" {fluid}><flag{flag}/></option>
+  {default}
   <worldbody>{world}
   </worldbody>
   <actuator>{"".join(self.actuator_elements())}
@@ -140,9 +147,19 @@ class _Builder:
                     parts.append(f'springref="{self.number(-0.6, 0.6)}"')
         if self.limits and scalar and self.actuators != "motor" and self.coin(0.3):
             parts.append(f'actuatorfrcrange="{self.number(-3, -0.5)} {self.number(0.5, 3)}"')
+        if self.touching and kind != "free":
+            if self.coin(0.4):
+                parts.append(f'range="{"0" if kind == "ball" else self.number(-0.5, -0.1)} {self.number(0.1, 0.5)}"')
+            if self.coin(0.3):
+                parts.append(f'frictionloss="{self.number(0.02, 0.5)}"')
         return f"<joint {' '.join(parts)}/>"
 
     def inertial(self) -> str:
+        if self.touching:
+            kind, size = self.pick(["sphere", "capsule", "box"]), [self.number(0.04, 0.12) for _ in range(3)]
+            size = " ".join(size[: {"sphere": 1, "capsule": 2, "box": 3}[kind]])
+            place = f'pos="{self.vector(0.05)}" quat="{self.vector(1.0, 4)}" friction="{self.number(0.2, 1.2)}"'
+            return f'<geom type="{kind}" size="{size}" mass="{self.number(0.3, 3)}" {place}/>'
         if self.coin(0.4):
             size = " ".join(self.number(0.05, 0.2) for _ in range(3))
             place = f'pos="{self.vector(0.1)}" quat="{self.vector(1.0, 4)}"'
