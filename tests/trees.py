@@ -240,6 +240,49 @@ def random_states(m, rng: np.random.Generator, count: int, *, speed: float = 1.0
     return q, speed * rng.normal(size=(count, m.nv))
 
 
+def lived_states(m, rng: np.random.Generator, count: int, *, every: int = 8, kick: float = 0.5):
+    """q (count, nq), v (count, nv) and controls (count, nu) where contacts, limits or losses push.
+
+    Every other one just after a kick, [m/s or rad/s], which is what makes bodies slide and lift off.
+    """
+    import mujoco
+
+    data = mujoco.MjData(m)
+    found: list[tuple] = []
+    for attempt in range(200 * count):
+        if attempt % 40 == 0:
+            mujoco.mj_resetData(m, data)
+            mujoco.mj_integratePos(m, data.qpos, 0.2 * rng.normal(size=m.nv), 1.0)
+        low, high = np.where(m.actuator_ctrllimited[:, None], m.actuator_ctrlrange, (-1.0, 1.0)).T
+        data.ctrl[:] = rng.uniform(low, high)
+        mujoco.mj_step(m, data, every)
+        if any(warning.number for warning in data.warning):
+            mujoco.mj_resetData(m, data)
+            continue
+        if attempt % 2:
+            data.qvel += kick * rng.normal(size=m.nv)
+        mujoco.mj_forward(m, data)
+        if np.abs(data.qfrc_constraint).max() > 1e-3 * np.abs(data.qfrc_smooth).max():
+            found.append((data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()))
+        if len(found) == count:
+            return tuple(np.array(column) for column in zip(*found, strict=True))
+    raise AssertionError(f"only {len(found)} of {count} states with a constraint were found")
+
+
+def touching_robot(seed: int):
+    """MJCF of a random robot of one to three bodies; q (nq,), v (nv,) and controls (nu,) at which something pushes it.
+
+    An AssertionError where nothing ever does. Of every two, one is left alone, and may have come to rest.
+    """
+    import mujoco
+
+    rng = np.random.default_rng(seed)
+    text = random_tree(seed, bodies=int(rng.integers(1, 4)), touching=True, timestep=0.004)
+    m = mujoco.MjModel.from_xml_string(text)
+    states = lived_states(m, rng, 1 + seed % 4, kick=0.5 * (seed % 2))
+    return text, *(column[-1] for column in states)
+
+
 # MuJoCo as the oracle
 
 

@@ -15,7 +15,7 @@ from pullback.rollout.run import rollout
 
 # How far a state made up for the check lies from the System's own, against the size of its entries. [1]
 SPREAD = 0.3
-# Perturbed copies of the whole System that are stepped at once, a power of two. [worlds]
+# Perturbed copies of the whole System that are stepped at once. [worlds]
 BATCH = 256
 # What a solver inside a step may leave of its residual, against states of size one. [1]
 RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
@@ -160,8 +160,9 @@ class Probe:
 
     def _run_copies(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
         """Fields of the states after each step, (steps, copies, worlds, ...): one copy per move, and some to spare."""
-        copies = 1 << (len(places) - 1).bit_length()  # few sizes, so that few Systems are made
         worlds = self.system.worlds
+        # 1, 16 or all: few sizes, so that few Systems are made
+        copies = max(len(places), min(16 ** ((len(places) - 1).bit_length() + 3 >> 2), BATCH // worlds))
 
         def spread(name: str, world_axis: int | None) -> np.ndarray:
             """(..., copies · worlds, ...), with the moves of this field."""
