@@ -25,8 +25,9 @@ def random_tree(
     integrator: str = "Euler",
     eulerdamp: bool = True,
     timestep: float = 0.002,
+    touching: bool = False,
 ) -> str:
-    """MJCF of a random robot, with constraints switched off.
+    """MJCF of a random robot, with constraints switched off unless it is ``touching``.
 
     bodies:    how many (2 to 9 by chance if None)
     joints:    the types that may turn up
@@ -34,13 +35,16 @@ def random_tree(
     passive:   springs, dampers and gravity compensation
     limits:    ranges of controls, of actuators' forces and of joints' actuator forces, tight enough to be hit
     fluid:     density, viscosity and wind (which MuJoCo's implicitfast would treat in a way that is not supported)
+    touching:  a floor, shapes that meet it and each other, joint limits and friction losses
     """
-    return _Builder(seed, joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep).document(bodies)
+    options = (joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep, touching)
+    return _Builder(seed, *options).document(bodies)
 
 
 class _Builder:
-    def __init__(self, seed, joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep):
+    def __init__(self, seed, joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep, touching):
         self.rng = np.random.default_rng(seed)
+        self.touching = touching
         self.joints, self.actuators, self.passive, self.limits = tuple(joints), actuators, passive, limits
         self.fluid, self.integrator, self.eulerdamp, self.timestep = fluid, integrator, eulerdamp, timestep
         self.made: list[tuple[str, str]] = []  # kind and name of every joint
@@ -73,12 +77,15 @@ class _Builder:
             if self.fluid
             else ""
         )
+        gravity, default = self.vector(5.0), '<default><geom contype="0" conaffinity="0"/></default>'
+        flag += ' constraint="disable"'
+        if self.touching:
+            gravity, default, flag = f"{self.vector(1.0, 2)} -9.81", "", flag.replace(' constraint="disable"', "")
+            world = f'<geom type="plane" size="5 5 1" pos="0 0 -0.3" friction="{self.number(0.2, 1.2)}"/>{world}'
         return f"""<mujoco>
   <compiler angle="radian"/>
-  <option timestep="{self.timestep}" integrator="{self.integrator}" gravity="{self.vector(5.0)}" {fluid}>
-    <flag constraint="disable"{flag}/>
-  </option>
-  <default><geom contype="0" conaffinity="0"/></default>
+  <option timestep="{self.timestep}" integrator="{self.integrator}" gravity="{gravity}" {fluid}><flag{flag}/></option>
+  {default}
   <worldbody>{world}
   </worldbody>
   <actuator>{"".join(self.actuator_elements())}
@@ -140,9 +147,19 @@ class _Builder:
                     parts.append(f'springref="{self.number(-0.6, 0.6)}"')
         if self.limits and scalar and self.actuators != "motor" and self.coin(0.3):
             parts.append(f'actuatorfrcrange="{self.number(-3, -0.5)} {self.number(0.5, 3)}"')
+        if self.touching and kind != "free":
+            if self.coin(0.4):
+                parts.append(f'range="{"0" if kind == "ball" else self.number(-0.5, -0.1)} {self.number(0.1, 0.5)}"')
+            if self.coin(0.3):
+                parts.append(f'frictionloss="{self.number(0.02, 0.5)}"')
         return f"<joint {' '.join(parts)}/>"
 
     def inertial(self) -> str:
+        if self.touching:
+            kind, size = self.pick(["sphere", "capsule", "box"]), [self.number(0.04, 0.12) for _ in range(3)]
+            size = " ".join(size[: {"sphere": 1, "capsule": 2, "box": 3}[kind]])
+            place = f'pos="{self.vector(0.05)}" quat="{self.vector(1.0, 4)}" friction="{self.number(0.2, 1.2)}"'
+            return f'<geom type="{kind}" size="{size}" mass="{self.number(0.3, 3)}" {place}/>'
         if self.coin(0.4):
             size = " ".join(self.number(0.05, 0.2) for _ in range(3))
             place = f'pos="{self.vector(0.1)}" quat="{self.vector(1.0, 4)}"'
@@ -221,6 +238,49 @@ def random_states(m, rng: np.random.Generator, count: int, *, speed: float = 1.0
         for i in quaternion_starts(m):
             row[i : i + 4] *= 1.0 if unit else rng.uniform(0.3, 3.0)
     return q, speed * rng.normal(size=(count, m.nv))
+
+
+def lived_states(m, rng: np.random.Generator, count: int, *, every: int = 8, kick: float = 0.5):
+    """q (count, nq), v (count, nv) and controls (count, nu) where contacts, limits or losses push.
+
+    Every other one just after a kick, [m/s or rad/s], which is what makes bodies slide and lift off.
+    """
+    import mujoco
+
+    data = mujoco.MjData(m)
+    found: list[tuple] = []
+    for attempt in range(200 * count):
+        if attempt % 40 == 0:
+            mujoco.mj_resetData(m, data)
+            mujoco.mj_integratePos(m, data.qpos, 0.2 * rng.normal(size=m.nv), 1.0)
+        low, high = np.where(m.actuator_ctrllimited[:, None], m.actuator_ctrlrange, (-1.0, 1.0)).T
+        data.ctrl[:] = rng.uniform(low, high)
+        mujoco.mj_step(m, data, every)
+        if any(warning.number for warning in data.warning):
+            mujoco.mj_resetData(m, data)
+            continue
+        if attempt % 2:
+            data.qvel += kick * rng.normal(size=m.nv)
+        mujoco.mj_forward(m, data)
+        if np.abs(data.qfrc_constraint).max() > 1e-3 * np.abs(data.qfrc_smooth).max():
+            found.append((data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()))
+        if len(found) == count:
+            return tuple(np.array(column) for column in zip(*found, strict=True))
+    raise AssertionError(f"only {len(found)} of {count} states with a constraint were found")
+
+
+def touching_robot(seed: int):
+    """MJCF of a random robot of one to three bodies; q (nq,), v (nv,) and controls (nu,) at which something pushes it.
+
+    An AssertionError where nothing ever does. Of every two, one is left alone, and may have come to rest.
+    """
+    import mujoco
+
+    rng = np.random.default_rng(seed)
+    text = random_tree(seed, bodies=int(rng.integers(1, 4)), touching=True, timestep=0.004)
+    m = mujoco.MjModel.from_xml_string(text)
+    states = lived_states(m, rng, 1 + seed % 4, kick=0.5 * (seed % 2))
+    return text, *(column[-1] for column in states)
 
 
 # MuJoCo as the oracle

@@ -12,6 +12,9 @@ from pathlib import Path
 import gymnasium
 import mujoco
 import numpy as np
+from trees import lived_states
+
+__all__ = ["lived_states"]  # whose place is with random robots, which tests of contact use as well
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
@@ -90,33 +93,6 @@ def precise(m: mujoco.MjModel) -> mujoco.MjModel:
     m.opt.ls_iterations, m.opt.ls_tolerance = 100, 1e-6
     m.opt.ccd_iterations, m.opt.ccd_tolerance = 200, 1e-12
     return m
-
-
-def lived_states(m: mujoco.MjModel, rng: np.random.Generator, count: int, *, every: int = 8, kick: float = 0.5):
-    """q (count, nq), v (count, nv) and controls (count, nu) where contacts, limits or losses push.
-
-    Every other one just after a kick, [m/s or rad/s], which is what makes bodies slide and lift off.
-    """
-    data = mujoco.MjData(m)
-    found: list[tuple] = []
-    for attempt in range(200 * count):
-        if attempt % 40 == 0:
-            mujoco.mj_resetData(m, data)
-            mujoco.mj_integratePos(m, data.qpos, 0.2 * rng.normal(size=m.nv), 1.0)
-        low, high = np.where(m.actuator_ctrllimited[:, None], m.actuator_ctrlrange, (-1.0, 1.0)).T
-        data.ctrl[:] = rng.uniform(low, high)
-        mujoco.mj_step(m, data, every)
-        if any(warning.number for warning in data.warning):
-            mujoco.mj_resetData(m, data)
-            continue
-        if attempt % 2:
-            data.qvel += kick * rng.normal(size=m.nv)
-        mujoco.mj_forward(m, data)
-        if np.abs(data.qfrc_constraint).max() > 1e-3 * np.abs(data.qfrc_smooth).max():
-            found.append((data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()))
-        if len(found) == count:
-            return tuple(np.array(column) for column in zip(*found, strict=True))
-    raise AssertionError(f"only {len(found)} of {count} states with a constraint were found")
 
 
 def next_states(m: mujoco.MjModel, q: np.ndarray, v: np.ndarray, controls: np.ndarray):

@@ -17,19 +17,24 @@ from pullback.rollout.probe import Probe, precision_of_differences
 AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "does not matter here", "skipped", "kink", "WRONG"
 
 # Long steps show the slope, short ones the smallest error. Relative to the size of what is varied. [1]
-STEPS = {"float64": (3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6), "float32": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
+STEPS = {"float64": (3e-2, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7), "float32": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
+# Where these leave a doubt, shorter ones are tried, relative to the shortest. [1]
+SHORTER = (0.1, 0.01, 0.001)
 # What central differences reach for a smooth step, with a margin. [1]
 TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
-# A difference quotient this far above rounding, and the same at two step sizes, is a derivative and no accident. [1]
-CERTAIN, SAME, GROSS = 100.0, 0.01, 0.1
-# An error this far above rounding is that of the difference formula. [1]
-CLEAR = 10.0
+# An entry may also be off against its own size by no more than this, beside what is not known of it; [1]
+OWN = {"float64": 1e-5, "float32": 1e-1}
+# unless it is as small as this beside the largest of its gradient. [1]
+SMALL = {"float64": 1e-9, "float32": 1e-4}
+# The noise of the loss is measured at four moves of this size, far too short for anything else to bend it. [1]
+TINY = {"float64": 1e-10, "float32": 1e-5}
+# and taken for larger than what the few samples show by this factor. [1]
+MARGIN = 4.0
+# What changes the loss by as much at one tiny move as at four times that, to this share, is a jump. [1]
+SAME = 0.05
 # Entries of a parameter this small are what rounding has left of zeros, whatever their unit.
 RESIDUE = 1e-12
-# Where central differences disagree, shorter steps and each side alone are tried. Relative to the shortest step. [1]
-SHORTER = (0.1, 0.01, 0.001)
-# A limit has been reached where shorter steps change it by less, against the difference of the two sides. [1]
-SETTLED = 0.05
+TINIEST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -190,14 +195,22 @@ def check_system(
     unknown = set(names or ()) - set(bars)
     if unknown:
         raise PullbackError(f"there is nothing called {sorted(unknown)[0]!r} to check; there are {', '.join(bars)}")
-    rows = tuple(_row(probe, name, bars[name], steps, tolerance) for name in bars if names is None or name in names)
-    report = Report(rows, tolerance, rollout_steps)
+    bars = {name: bar for name, bar in bars.items() if names is None or name in names}
+    found = Differences(probe, bars, steps)
+    slopes = Slopes(found)
+    verdicts = [Verdict(found, slopes, name, bar, tolerance) for name, bar in bars.items()]
+    unclear = np.concatenate([verdict.unclear for verdict in verdicts])
+    if len(unclear):
+        found.add(steps[-1] * np.array(SHORTER), np.isin(np.arange(len(found.names)), unclear))
+        slopes = Slopes(found)
+        verdicts = [Verdict(found, slopes, name, bar, tolerance) for name, bar in bars.items()]
+    report = Report(tuple(verdict.row(found, slopes, steps) for verdict in verdicts), tolerance, rollout_steps)
     if not report.passed:
         raise WrongGradient(report)
     return report
 
 
-# --- judging ----------------------------------------------------------------------------------------------------------
+# --- differences ------------------------------------------------------------------------------------------------------
 
 
 def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
@@ -212,334 +225,238 @@ def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
     return np.where(magnitude > 1e-6 * typical, magnitude, typical)
 
 
-def _scales(value: np.ndarray, is_param: bool) -> np.ndarray:
+def _scales(value: np.ndarray, sizes: np.ndarray, is_param: bool) -> np.ndarray:
     """What the step sizes are relative to, an entry each.
 
     Entries of one vector may be of different kinds: a width of a millimetre stands beside numbers of order one. One
     that is much smaller is moved by its own size, but for zeros and what rounding has left of them.
     """
-    sizes = _sizes(value, is_param)
     if not is_param:
         return sizes
     share = np.abs(value).astype(float) / sizes
     return np.where((share > 1e-6) & (share < 0.1), np.maximum(share, 1e-4), 1.0) * sizes
 
 
+class Differences:
+    """How the loss changes with every entry of some fields, at several step sizes: arrays of (entries, steps).
+
+    NaN where there is no change to be had: a value that the System refuses, or a step that was not asked for.
+    """
+
+    def __init__(self, probe: Probe, names: Collection[str], steps: np.ndarray):
+        self.probe = probe
+        values = {name: probe.value(name) for name in names}
+        sizes = {name: _sizes(value, name in probe.params) for name, value in values.items()}
+        flat = lambda arrays: np.concatenate([np.ravel(array) for array in arrays])  # noqa: E731
+        self.names = flat(np.full(value.size, name, dtype=object) for name, value in values.items())
+        self.places = flat(np.arange(value.size) for value in values.values())
+        self.sizes = flat(sizes.values())
+        self.scales = flat(_scales(value, sizes[name], name in probe.params) for name, value in values.items())
+        self.dtypes = flat(np.full(value.size, value.dtype, dtype=object) for value in values.values())
+        self.values = flat(value.astype(float) for value in values.values())
+
+        every = np.ones(len(self.names), dtype=bool)
+        tiny = self._held(every, TINY[probe.precision] * np.arange(1, 5))
+        ahead, size = probe.changes(self.names, self.places, tiny)
+        behind, other = probe.changes(self.names, self.places, -tiny)
+        self.free = [~np.isnan(ahead[:, 0]), ~np.isnan(behind[:, 0])]  # where that side is not refused
+        self.moves, self.ahead, self.behind = (np.zeros((len(every), 0)) for _ in range(3))
+        self.size = np.zeros(len(every))
+        self.add(steps, every)
+
+        # Third differences: neither slope nor curvature shows at such moves, nor does a kink between the sides.
+        thirds = [np.nan_to_num(np.abs(np.diff(side, n=3, axis=1)[:, 0])) for side in (ahead, behind)]
+        seen = np.maximum(*thirds)
+        unit = probe.epsilon * np.fmax(self.size, np.fmax(size, other).max(axis=1))
+        common = np.median(seen[seen > 0]) if np.any(seen > 0) else 0.0
+        self.noise = MARGIN * np.maximum(np.fmax(seen, unit), common)
+        self.jumps = [self._jumps(side) for side in (ahead, behind)]
+
+    def _held(self, which: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Moves by steps, as the System's numbers hold them: what is added must be what is divided by."""
+        value, wanted = self.values[which, None], self.scales[which, None] * steps
+        moved = value + wanted
+        for dtype in set(self.dtypes):
+            same = self.dtypes[which] == dtype
+            moved[same] = moved[same].astype(dtype).astype(float)
+        return moved - value
+
+    def add(self, steps: np.ndarray, which: np.ndarray) -> None:
+        """Measures the changes at more, shorter steps, for some entries."""
+        moves = np.full((len(which), len(steps)), np.nan)
+        moves[which] = self._held(which, steps)
+        moves[moves == 0] = np.nan  # too short for the numbers to hold
+        self.moves = np.hstack([self.moves, moves])
+        for side, sign, free in (("ahead", 1.0, self.free[0]), ("behind", -1.0, self.free[1])):
+            changes = np.full(moves.shape, np.nan)
+            there = np.isfinite(moves) & free[:, None]
+            entry = np.nonzero(there)[0]
+            found, size = self.probe.changes(self.names[entry], self.places[entry], sign * moves[there][:, None])
+            changes[there] = found[:, 0]
+            np.fmax.at(self.size, entry, size[:, 0])
+            setattr(self, side, np.hstack([getattr(self, side), changes]))
+
+    def _jumps(self, side: np.ndarray) -> np.ndarray:
+        """Whether a change stays as the move gets shorter."""
+        return (np.abs(side[:, 0]) > self.noise) & (np.abs(side[:, 3] - side[:, 0]) <= SAME * np.abs(side[:, 0]))
+
+
 @dataclass
-class Quotients:
-    """Difference quotients of one field: (entries, step sizes), NaN where none could be formed."""
+class Interval:
+    """Where a slope lies for all that is known, (entries,), and the best estimate of it."""
 
-    numeric: np.ndarray
-    rounding: np.ndarray
-    ahead: np.ndarray  # from one side, of first order: only to see kinks
-    behind: np.ndarray
-    moves: np.ndarray  # by which the entries were moved
+    low: np.ndarray
+    high: np.ndarray
+    best: np.ndarray
 
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return self.numeric, self.rounding, self.ahead, self.behind, self.moves
+    @property
+    def width(self) -> np.ndarray:
+        return self.high - self.low
 
-
-def _quotients(probe: Probe, name: str, steps: np.ndarray, entries: np.ndarray) -> Quotients:
-    value = probe.value(name)
-    # what is added must be what is divided by: the move as the System's numbers hold it
-    held = np.broadcast_to(value.ravel()[entries, None], (len(entries), len(steps)))
-    wanted = _scales(value, name in probe.params).ravel()[entries, None] * steps
-    moves = ((held + wanted).astype(value.dtype).astype(float) - held).astype(float)
-    places = np.broadcast_to(entries[:, None], moves.shape)
-
-    def changes(times: float, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        result, rounding = np.full(moves.shape, np.nan), np.full(moves.shape, np.nan)
-        if np.any(where):
-            result[where], rounding[where] = probe.changes(name, places[where], times * moves[where])
-        return result, rounding
-
-    moved = moves > 0  # a step may be too short for the numbers to hold
-    (up, up_rounding), (down, down_rounding) = changes(1.0, moved), changes(-1.0, moved)
-    moves = np.where(moved, moves, np.nan)
-    numeric = (up - down) / (2 * moves)
-    rounding = np.fmax(up_rounding, down_rounding) / moves
-    for side, once in ((1.0, up), (-1.0, down)):  # second-order differences from one side, where the other is refused
-        missing = np.isnan(numeric) & ~np.isnan(once)
-        twice, twice_rounding = changes(2 * side, missing)
-        numeric = np.where(missing, side * (4 * once - twice) / (2 * moves), numeric)
-        rounding = np.where(missing, 2 * rounding + twice_rounding / (2 * moves), rounding)
-    rounding = np.where(np.isnan(numeric), np.nan, rounding)
-    return Quotients(numeric, rounding, up / moves, -down / moves, moves)
+    def without(self, entries: np.ndarray) -> Interval:
+        """The same, but of these entries nothing is known."""
+        low, high, best = (
+            np.where(entries, x, y) for x, y in ((-np.inf, self.low), (np.inf, self.high), (np.nan, self.best))
+        )
+        return Interval(low, high, best)
 
 
-class Comparison:
-    """The gradient of one field beside its difference quotients, with shorter steps where these disagree."""
+def _limit(values: np.ndarray, noise: np.ndarray) -> Interval:
+    """What difference quotients of ever shorter steps (entries, steps) converge to.
 
-    def __init__(self, probe: Probe, name: str, bar: np.ndarray, steps: np.ndarray, tolerance: float):
-        self.probe, self.name, self.steps, self.tolerance = probe, name, steps, tolerance
-        value = probe.value(name)
-        found = _quotients(probe, name, steps, np.arange(value.size))
-        found.numeric[_lone_jumps(found, probe.noise)] = np.nan
-        self.where = np.flatnonzero(~np.all(np.isnan(found.numeric), axis=1))  # entries that can be compared
-        spare = np.full((len(self.where), len(SHORTER)), np.nan)
-        self.found = Quotients(*(np.hstack([x[self.where], spare]) for x in found.arrays()))
-        self.analytic = bar.ravel()[self.where]
+    Each lies in an interval of its own: what noise may do to it, and twice what it differs from the step before it,
+    which is more than its own truncation error if errors shrink at all. Long steps may reach beyond kinks: an interval
+    that has nothing in common with those of shorter steps is passed over, and the others intersect.
+    """
+    radius = noise[:, 1:] + 2 * np.abs(np.diff(values, axis=1))
+    low, high, best, least = (np.full(len(values), x) for x in (-np.inf, np.inf, np.nan, np.inf))
+    for value, around in zip(values[:, :0:-1].T, radius[:, ::-1].T, strict=True):
+        fits = (value - around <= high) & (value + around >= low)
+        low = np.where(fits, np.maximum(low, value - around), low)
+        high = np.where(fits, np.minimum(high, value + around), high)
+        best = np.where(fits & (around < least), value, best)
+        least = np.where(fits & (around < least), around, least)
+    return Interval(low, high, np.clip(best, low, high))
+
+
+class Slopes:
+    """Of the loss by each entry: from both sides together, and from each side alone."""
+
+    def __init__(self, found: Differences):
+        noise = found.noise[:, None] / found.moves
+        self.quotients, self.noise = (found.ahead - found.behind) / (2 * found.moves), noise
+        ahead, behind = (self._one_sided(x, found.moves) for x in (found.ahead, -found.behind))
+        one_sided_noise = np.pad(4 * noise[:, 1:], ((0, 0), (1, 0)), constant_values=np.nan)
+        lone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
+        self.quotients = np.where(lone[:, None], np.fmax(ahead, behind), self.quotients)
+        torn = found.jumps[0] ^ found.jumps[1]
+        self.skipped = np.isnan(self.quotients).all(axis=1) | (lone & torn)
+        self.central = _limit(self.quotients, np.where(lone[:, None], one_sided_noise, noise)).without(torn)
+        self.ahead = _limit(ahead, one_sided_noise).without(found.jumps[0])
+        self.behind = _limit(behind, one_sided_noise).without(found.jumps[1])
+
+        three = (self.central, self.ahead, self.behind)
+        low, high, best = (np.stack([getattr(one, x) for one in three]) for x in ("low", "high", "best"))
+        self.low, self.high = low.max(axis=0), high.min(axis=0)
+        # At a kink no slope will do for both sides, and anything between them is right.
+        self.apart = apart = self.low > self.high
+        self.low = np.where(apart, np.where(np.isinf(low), np.inf, low).min(axis=0), self.low)
+        self.high = np.where(apart, np.where(np.isinf(high), -np.inf, high).max(axis=0), self.high)
+        self.kink = (self.ahead.low > self.behind.high) | (self.behind.low > self.ahead.high) | torn
+        sharpest = np.argmin(high - low, axis=0)
+        self.best = np.clip(best[sharpest, np.arange(len(sharpest))], self.low, self.high)
+
+    @staticmethod
+    def _one_sided(change: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """One-sided quotients without their first-order error; the first has none before it."""
+        quotient = change / moves
+        weight = moves[:, :-1] / (moves[:, :-1] - moves[:, 1:])
+        limit = weight * quotient[:, 1:] + (1 - weight) * quotient[:, :-1]
+        return np.pad(limit, ((0, 0), (1, 0)), constant_values=np.nan)
+
+
+# --- judging ----------------------------------------------------------------------------------------------------------
+
+
+class Verdict:
+    """The gradient of one field beside the slopes of its entries, of those that can be compared."""
+
+    def __init__(self, found: Differences, slopes: Slopes, name: str, bar: np.ndarray, tolerance: float):
+        self.name, self.shape = name, bar.shape
+        field = found.names == name
+        self.where = np.flatnonzero(field & ~slopes.skipped)
+        self.skipped = int(np.sum(field)) - len(self.where)
+        self.analytic = analytic = bar.ravel()[found.places[self.where]]
+        dtype = str(found.probe.system.dtype)
+        low, high, best, kink = (x[self.where] for x in (slopes.low, slopes.high, slopes.best, slopes.kink))
+        self.sides = sides = np.stack([slopes.behind.best, slopes.ahead.best])[:, self.where]
+
         # A change by its own size that moves nothing beyond this has no influence, whatever the last digits say.
-        self.floor = probe.residual / _sizes(value, name in probe.params).ravel()[self.where]
-        # the longest step that was not refused: the least rounding
-        longest = np.argmax(~np.isnan(self.found.numeric), axis=1)
-        rows = np.arange(len(self.where))
-        self.long, self.long_rounding = (np.abs(x)[rows, longest] for x in (self.found.numeric, self.found.rounding))
-        # what every step size agrees on: long ones may reach beyond a kink
-        self.least = np.min(np.where(np.isnan(self.found.numeric), np.inf, np.abs(self.found.numeric)), axis=1)
-        self.examined = np.zeros(len(self.where), dtype=bool)
-        self.sides: dict[int, Sides] = {}
+        floor = found.probe.residual / found.sizes[self.where]
+        certain = np.maximum(np.maximum(low, -high), 0.0)
+        moved = np.nan_to_num(np.abs(slopes.quotients[self.where]) - slopes.noise[self.where]).max(axis=1)
+        self.idle = not np.any(kink) and bool(np.all(np.maximum(np.abs(analytic), moved) <= floor))
+        known = [np.abs(analytic), certain, np.nan_to_num(np.abs(sides[:, kink])).ravel()]
+        self.largest = float(np.concatenate(known).max(initial=0.0))
 
-    def judge(self) -> bool:
-        """Finds largest, error and numeric; False if the field has no influence."""
-        self._examine(self._hidden_zeros())
-        idle = np.all(np.abs(self.analytic) <= self.floor)
-        if idle and np.all(self.long <= np.fmax(self.floor, self.long_rounding)) and not self.sides:
-            return False
-        while True:
-            # at a kink, quotients may be those of a jump, which no gradient is to be measured by
-            slopes = [abs(slope) for sides in self.sides.values() for slope in sides.slopes]
-            smooth = [x for k, x in enumerate(self.least) if k not in self.sides]
-            self.largest = float(max([np.max(np.abs(self.analytic)), *slopes, *smooth]))
-            self.error, self.numeric = _errors(
-                self.found, self._meeting(), self.analytic, self.largest, self.floor, self.tolerance, self.probe.small
-            )
-            suspects = ~(self.error <= self.tolerance) & ~self.examined
-            if not np.any(suspects):
-                break
-            self._examine(suspects)
-        self.accepted = [k for k in self.sides if self._at_kink(k)]
-        return True
+        # Where the slope is known better than to the tolerance, the error is what it differs by, else what is certain.
+        outside = np.maximum(np.maximum(low - analytic, analytic - high), 0.0)
+        sharp = ~slopes.apart[self.where] & (high - low <= 2 * tolerance * self.largest)
+        error = np.where(sharp, np.abs(best - analytic), outside)
+        # Zero is between the slopes of |x|, and still none of them.
+        magnitude = np.nan_to_num(np.abs(sides), nan=np.inf).min(axis=0)
+        zero = kink & (np.abs(analytic) <= SMALL[dtype] * magnitude) & (magnitude > tolerance * self.largest)
+        error = np.where(zero, magnitude, error)
+        self.error = error / np.maximum(max(self.largest, TINIEST), floor / tolerance if tolerance else 0.0)
+        # An entry that is small beside the largest may still be plainly wrong against its own size.
+        nearest = np.nan_to_num(np.abs(sides - analytic), nan=np.inf).argmin(axis=0)
+        self.numeric = np.where(kink, np.take_along_axis(sides, nearest[None], axis=0)[0], best)
+        own = np.maximum(np.maximum(np.abs(self.numeric), np.abs(analytic)), TINIEST)
+        plain = outside > np.maximum(OWN[dtype] * own, np.maximum(SMALL[dtype] * self.largest, 100 * floor))
+        self.error = np.where(plain, np.maximum(self.error, outside / own), self.error)
 
-    def _hidden_zeros(self) -> np.ndarray:
-        """Zeros that central differences of a kink may confirm, although the slopes of both sides are not zero."""
-        last = len(self.steps) - 1 - np.argmax(~np.isnan(self.found.moves[:, len(self.steps) - 1 :: -1]), axis=1)
-        rows = np.arange(len(self.where))
-        ahead, behind, moves = (x[rows, last] for x in (self.found.ahead, self.found.behind, self.found.moves))
-        nearer = np.fmin(np.abs(ahead), np.abs(behind))
-        plain = np.isfinite(ahead + behind) & (nearer > CERTAIN * self.probe.noise / moves)
-        return plain & (np.abs(self.analytic) <= self.probe.small * nearer)
+        self.wrong = ~(self.error <= tolerance)
+        self.apart = np.nan_to_num(np.abs(sides[1] - sides[0]), nan=np.inf)
+        self.kink = kink & (self.apart > tolerance * self.largest)
+        self.unclear = self.where[self.wrong | ~sharp]
 
-    def _examine(self, entries: np.ndarray) -> None:
-        """Adds shorter steps for these entries, and looks for kinks."""
-        which = np.flatnonzero(entries)
-        if not len(which):
-            return
-        shorter = _quotients(self.probe, self.name, self.steps[-1] * np.array(SHORTER), self.where[which])
-        for mine, new in zip(self.found.arrays(), shorter.arrays(), strict=True):
-            mine[which, len(self.steps) :] = new
-        self.examined[which] = True
-        for k in which:
-            sides = _sides(self.found, k, self.probe.noise)
-            if sides is not None:
-                self.sides[int(k)] = sides
-
-    def _meeting(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What both sides converge to, how far they are apart, and rounding; of entries that were examined.
-
-        Where only the second derivative has a kink, central differences are of first order, and this of second.
-        """
-        found = self.found
-        ahead, rounding = _limits(found.ahead, found.rounding, found.moves)
-        behind, _ = _limits(found.behind, found.rounding, found.moves)
-        ready = self.examined[:, None]
-        return tuple(np.where(ready, x, np.nan) for x in ((ahead + behind) / 2, np.abs(ahead - behind), rounding))
-
-    def _at_kink(self, k: int) -> bool:
-        """Whether the pullback may be what it is, at a kink; sets the error and the difference to be shown."""
-        sides, analytic = self.sides[k], self.analytic[k]
-        low, high = min(sides.slopes), max(sides.slopes)
-        # what is not known of the slopes is little beside how they differ, or beside the one there is
-        slack = max(self.tolerance * self.largest, self.floor[k])
-        slack += min(sides.uncertainty, SETTLED * (high - low if low < high else abs(low)))
-        nearest = min(sides.slopes, key=lambda slope: abs(slope - analytic))
-        zero = abs(analytic) <= self.probe.small * min(abs(low), abs(high)) and min(abs(low), abs(high)) > slack
-        outside = max(low - analytic, analytic - high, 0.0)
-        if outside <= slack and not zero:
-            self.error[k], self.numeric[k] = outside / self.largest if outside else 0.0, nearest
-            return True
-        if not self.error[k] > self.tolerance:  # central differences agree by symmetry only
-            self.error[k], self.numeric[k] = abs(nearest - analytic) / self.largest, nearest
-        return False
+    def row(self, found: Differences, slopes: Slopes, steps: np.ndarray) -> Row:
+        about: dict[str, Any] = {"field": self.name, "entries": len(self.where), "skipped": self.skipped}
+        if self.idle:
+            nothing = {"worst": "", "index": (), "analytic": 0.0, "numeric": 0.0, "error": 0.0, "largest": 0.0}
+            status = NO_INFLUENCE if len(self.where) or not self.skipped else SKIPPED
+            return Row(**about, status=status, **nothing, slope=np.nan, kink=False)
+        if np.any(self.wrong):
+            status, worst = WRONG, int(np.argmax(np.where(self.wrong, self.error, -np.inf)))
+        elif np.any(self.kink):
+            status, worst = KINK, int(np.argmax(np.where(self.kink, self.apart, -np.inf)))
+        else:
+            status, worst = AGREES, int(np.argmax(self.error))
+        index = tuple(int(i) for i in np.unravel_index(found.places[self.where[worst]], self.shape))
+        smooth = self.where[~self.kink | self.wrong], slice(len(steps))
+        gap = np.abs(slopes.quotients[smooth] - self.analytic[~self.kink | self.wrong, None])
+        sides = tuple(None if np.isnan(side) else float(side) for side in self.sides[:, worst])
+        return Row(
+            **about,
+            status=status,
+            worst=found.probe.name_of(self.name, index),
+            index=index,
+            analytic=float(self.analytic[worst]),
+            numeric=float(self.numeric[worst]),
+            error=float(self.error[worst]),
+            largest=self.largest,
+            slope=_slope(gap, slopes.noise[smooth], steps),
+            kink=bool(self.kink[worst]),
+            sides=sides if self.kink[worst] else None,
+        )
 
 
-def _row(probe: Probe, name: str, bar: np.ndarray, steps: np.ndarray, tolerance: float) -> Row:
-    compared = Comparison(probe, name, bar, steps, tolerance)
-    skipped = bar.size - len(compared.where)
-    about: dict[str, Any] = {"field": name, "entries": len(compared.where), "skipped": skipped}
-    nothing = {"worst": "", "index": (), "analytic": 0.0, "numeric": 0.0, "error": 0.0, "largest": 0.0}
-    if not len(compared.where) or not compared.judge():
-        idle = SKIPPED if skipped and not len(compared.where) else NO_INFLUENCE
-        return Row(**about, status=idle, **nothing, slope=np.nan, kink=False)
-
-    error, accepted, found = compared.error, compared.accepted, compared.found
-    plain = np.ones(len(error), dtype=bool)
-    plain[accepted] = False
-    if not np.all(error[plain] <= tolerance):
-        status, worst = WRONG, int(np.argmax(np.where(plain, error, -np.inf)))
-    elif accepted:
-        status, worst = KINK, max(accepted, key=lambda k: compared.sides[k].apart)
-    else:
-        status, worst = AGREES, int(np.argmax(error))
-    index = tuple(int(i) for i in np.unravel_index(compared.where[worst], bar.shape))
-    sides = compared.sides.get(worst)
-    gap = np.abs(found.numeric - compared.analytic[:, None])[plain, : len(steps)]
-    return Row(
-        **about,
-        status=status,
-        worst=probe.name_of(name, index),
-        index=index,
-        analytic=float(compared.analytic[worst]),
-        numeric=float(compared.numeric[worst]),
-        error=float(error[worst]),
-        largest=compared.largest,
-        slope=_slope(gap, found.rounding[plain, : len(steps)], steps),
-        kink=sides is not None,
-        sides=None if sides is None else (sides.behind, sides.ahead),
-    )
-
-
-def _errors(
-    found: Quotients,
-    meeting: tuple[np.ndarray, np.ndarray, np.ndarray],
-    analytic: np.ndarray,
-    largest: float,
-    floor: np.ndarray,
-    tolerance: float,
-    small: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The error of each entry at its best step size, and the difference quotient that it belongs to."""
-    meet, apart, meet_rounding = meeting
-    meet = np.where(apart <= tolerance * largest, meet, np.nan)
-    values = np.hstack([found.numeric, meet])
-    rounding = np.hstack([found.rounding, meet_rounding])
-    gap = np.abs(values - analytic[:, None])
-    gap[np.isnan(gap)] = np.inf
-    rounding[np.isnan(rounding)] = np.inf
-    sharp = rounding <= tolerance * largest
-    # Step sizes whose rounding hides the tolerance: where no other agrees, they count less what rounding explains. But
-    # it must be smaller than the error that the others show, or there would always be one that explains everything.
-    trusted = rounding <= np.maximum(tolerance * largest, np.min(rounding, axis=1, keepdims=True))
-    shown = np.min(np.where(trusted, gap, np.inf), axis=1, keepdims=True)
-    explained = np.where(sharp | np.isinf(rounding), 0.0, rounding)
-    judged = np.where(trusted | (rounding < shown), np.maximum(gap - explained, 0.0), np.inf)
-    best = np.argmin(judged, axis=1)
-    rows = np.arange(len(gap))
-    measure = np.maximum(largest, floor / tolerance if tolerance > 0 else 0.0)
-    error = judged[rows, best] / np.maximum(measure, np.finfo(float).tiny)
-
-    # An entry that is small beside the largest may still be plainly wrong against its own size.
-    count = found.numeric.shape[1]
-    least = np.maximum(CERTAIN * rounding[:, :count], np.maximum(small * largest, CERTAIN * floor)[:, None])
-    for k in np.flatnonzero(np.isfinite(gap[:, :count]).sum(axis=1) >= 2):
-        sure = np.flatnonzero(np.abs(found.numeric[k]) > least[k])
-        for i, j in zip(sure[:-1], sure[1:], strict=True):
-            a, b = found.numeric[k, i], found.numeric[k, j]
-            if abs(a - b) > SAME * abs(b) or gap[k, j] <= GROSS * abs(b):
-                continue
-            # Long steps may agree with each other beyond a kink; what a shorter one says, if it is sure, counts more.
-            shorter = slice(j + 1, count)
-            if np.any((CERTAIN * rounding[k, shorter] <= abs(b)) & (gap[k, shorter] <= SAME * abs(b))):
-                continue
-            error[k] = max(error[k], gap[k, j] / max(abs(b), abs(analytic[k])))
-            best[k] = j
-    return error, values[rows, best]
-
-
-def _slope(gap: np.ndarray, rounding: np.ndarray, steps: np.ndarray) -> float:
+def _slope(gap: np.ndarray, noise: np.ndarray, steps: np.ndarray) -> float:
     """Of log error against log step size, where truncation dominates; NaN where it never does."""
-    clear = np.where(np.isnan(gap) | (gap <= CLEAR * rounding), -np.inf, gap)
+    clear = np.where(np.isnan(gap) | (gap <= noise), -np.inf, gap)
     ready = np.flatnonzero(np.sum(np.isfinite(clear[:, :3]), axis=1) >= 2)
     if not len(ready):
         return float("nan")
     entry = ready[np.argmax(np.max(clear[ready], axis=1))]
     shown = np.flatnonzero(np.isfinite(clear[entry]))[-3:]
     return float(np.polyfit(np.log(steps[shown]), np.log(gap[entry, shown]), 1)[0])
-
-
-# --- kinks ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Slopes of the two sides of a kink, None for one on which the step jumps."""
-
-    behind: float | None
-    ahead: float | None
-    uncertainty: float
-
-    @property
-    def slopes(self) -> list[float]:
-        return [slope for slope in (self.behind, self.ahead) if slope is not None]
-
-    @property
-    def apart(self) -> float:
-        return float("inf") if len(self.slopes) == 1 else abs(self.ahead - self.behind)
-
-
-def _limits(quotient: np.ndarray, error: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One-sided quotients (..., steps) without their first-order error, and what an error in them does to that."""
-    long, short = moves[..., :-1], moves[..., 1:]
-    weight = long / (long - short)
-    limit = weight * quotient[..., 1:] + (1 - weight) * quotient[..., :-1]
-    return limit, weight * error[..., 1:] + (weight - 1) * error[..., :-1]
-
-
-def _sides(found: Quotients, entry: int, noise: float) -> Sides | None:
-    """The slopes of both sides, if these are a kink's: each settles as steps get shorter, and they differ clearly.
-
-    Of a smooth step, however curved, both settle on the same, at least at the shortest steps that rounding leaves.
-    Where one side's change does not vanish with the step, the point is on the edge of a jump.
-    """
-    _, rounding, ahead, behind, moves = (x[entry] for x in found.arrays())
-    usable = np.isfinite(ahead) & np.isfinite(behind) & np.isfinite(rounding)
-    if np.sum(usable) < 3:
-        return None
-    rounding, ahead, behind, moves = (x[usable] for x in (rounding, ahead, behind, moves))
-    error = rounding + noise / moves
-    a, limit_error = _limits(ahead, error, moves)
-    b, _ = _limits(behind, error, moves)
-    a_jumps, b_jumps = (_jumps(x * moves, error * moves) for x in (ahead, behind))
-    if a_jumps and b_jumps:
-        return None  # an isolated point
-    if a_jumps or b_jumps:
-        steady = b if a_jumps else a
-        doubt = np.abs(np.diff(steady)) + limit_error[1:]
-        best = int(np.argmin(doubt))
-        slope, uncertainty = float(steady[best + 1]), float(doubt[best])
-        return Sides(slope, None, uncertainty) if a_jumps else Sides(None, slope, uncertainty)
-
-    apart = np.abs(a - b)
-    sure = np.flatnonzero(apart > 2 * CLEAR * limit_error)
-    if not len(sure):
-        return None
-    last = int(sure[-1])  # a kink some way off is seen by longer steps only
-    near = SETTLED * apart[last]
-    settled = np.maximum(np.abs(np.diff(a)), np.abs(np.diff(b)))
-    if last == 0 or settled[last - 1] > near:
-        return None
-    # still shorter steps are rough, but must not say otherwise
-    if np.any(np.abs(apart[last:] - apart[last]) > 2 * limit_error[last:] + near):
-        return None
-    # of the limits that the last one confirms, that which is known best
-    same = np.maximum(np.abs(a - a[last]), np.abs(b - b[last]))[1:] <= near
-    doubt = np.where(same, settled + limit_error[1:], np.inf)
-    best = int(np.argmin(doubt))
-    return Sides(float(b[best + 1]), float(a[best + 1]), float(doubt[best]))
-
-
-def _lone_jumps(found: Quotients, noise: float) -> np.ndarray:
-    """Which entries, (entries,), are at a bound with a jump on the only side there is: they have no slope at all."""
-    alone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
-    for k in np.flatnonzero(alone):
-        change = np.where(np.isnan(found.ahead[k]), -found.behind[k], found.ahead[k]) * found.moves[k]
-        usable = np.isfinite(change)
-        error = found.rounding[k] * found.moves[k] + noise
-        alone[k] = np.sum(usable) >= 3 and _jumps(change[usable], np.nan_to_num(error)[usable])
-    return alone
-
-
-def _jumps(change: np.ndarray, error: np.ndarray) -> bool:
-    """Whether a change stays as the step gets shorter."""
-    last = change[-1]
-    return bool(abs(last) > CERTAIN * error[-1] and np.all(np.abs(change[-3:] - last) <= SETTLED * abs(last)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,14 +15,10 @@ from pullback.rollout.run import rollout
 
 # How far a state made up for the check lies from the System's own, against the size of its entries. [1]
 SPREAD = 0.3
-# Perturbed copies of the whole System that are stepped at once, a power of two. [worlds]
+# Perturbed copies of the whole System that are stepped at once. [worlds]
 BATCH = 256
 # What a solver inside a step may leave of its residual, against states of size one. [1]
 RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
-# How many units in the last place the sums inside a step may lose. [1]
-ROUNDING = 8.0
-# An entry this small beside the largest of its gradient is not judged by itself. [1]
-SMALL = {"float64": 1e-9, "float32": 1e-4}
 
 
 class Probe:
@@ -29,6 +26,7 @@ class Probe:
 
     def __init__(self, system: System, state, control, count: int, random: np.random.Generator):
         self.system, self.count = system, count
+        self.twins: dict[int, System] = {}  # by how many copies of the worlds they have
         self.state_type, state = _start(system, state, random)
         self.fields = dict(zip(self.state_type._fields, state, strict=True))
         self.controls = _controls(system, control, count, random)
@@ -52,14 +50,13 @@ class Probe:
         self.bar = [random.standard_normal(x.shape) if is_real(x) else np.zeros(x.shape) for x in self.base]
         self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
         # Of the pairing as a whole: a body at rest has forces that cancel, so small numbers are no more exact than
-        # large ones. In the precision that the pullback has, and in that of the differences.
+        # large ones.
         size = sum(
             float(np.sum(np.abs(b) * np.maximum(1.0, np.abs(x))))
             for b, x in zip(self.bar, self.base, strict=True)
             if is_real(x)
         )
-        self.residual, self.noise = RESIDUAL[str(system.dtype)] * size, RESIDUAL[self.precision] * size
-        self.small = SMALL[str(system.dtype)]
+        self.residual = RESIDUAL[str(system.dtype)] * size
 
     def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
         """Fields of the states after each step, (steps, worlds, ...)."""
@@ -110,74 +107,87 @@ class Probe:
         kind = "state" if name in self.fields else "params" if name in self.params else "control"
         return entry_name(self.system, name, index, kind=kind, steps=self.count)
 
-    def changes(self, name: str, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How the pairing changes when entry places[k] of a field moves by moves[k], and the rounding error of that.
+    def changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How the pairing changes when entry places[k] of the field names[k] moves by each of moves[k], (entries, n).
 
-        NaN where the System refuses the moved value.
+        Also the size of what that changes, which is what rounding is relative to. NaN where the System refuses the
+        moved value; of one entry, all moves are then refused.
         """
-        copies = max(1, BATCH // self.system.worlds) if self.batches else 1
+        copies = max(1, BATCH // (self.system.worlds * moves.shape[1])) if self.batches else 1
         parts = [
-            self._some_changes(name, places[i : i + copies], moves[i : i + copies])
+            self._some_changes(names[i : i + copies], places[i : i + copies], moves[i : i + copies])
             for i in range(0, len(places), copies)
         ]
-        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        empty = np.zeros((2, 0, moves.shape[1]))
+        return tuple(np.concatenate(columns) for columns in zip(empty, *parts, strict=True))
 
-    def _some_changes(self, name: str, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _some_changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         try:
-            moved = self._run_moved(name, places, moves)
+            return self._pairings(names, places, moves)
         except PullbackError:
             if len(places) == 1:
-                return np.full(1, np.nan), np.full(1, np.nan)
+                return np.full(moves.shape, np.nan), np.full(moves.shape, np.nan)
             half = len(places) // 2  # one refused value fails a whole batch: find which
-            parts = [self._some_changes(name, places[p], moves[p]) for p in (slice(half), slice(half, None))]
-            return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-        change, size = np.zeros(len(places)), np.zeros(len(places))
+            parts = [self._some_changes(names[p], places[p], moves[p]) for p in (slice(half), slice(half, None))]
+            return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+    def _pairings(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        each = moves.shape[1]
+        flat = np.repeat(names, each), np.repeat(places, each), moves.ravel()
+        if self.batches:
+            moved = self._run_copies(*flat)
+        else:
+            alone = [self._run_alone(*one) for one in zip(*flat, strict=True)]
+            moved = [np.stack(field, axis=1) for field in zip(*alone, strict=True)]
+        change, size = np.zeros(moves.size), np.zeros(moves.size)
         for after, base, bar in zip(moved, self.base, self.bar, strict=True):
             if not is_real(base):
                 continue
             # Subtracting entry by entry, before summing, keeps what did not change out of the rounding error.
-            difference = after[:, : len(places)].astype(float) - base[:, None]
+            difference = after[:, : moves.size].astype(float) - base[:, None]
             axes = (0, *range(2, difference.ndim))
             change += np.sum(bar[:, None] * difference, axis=axes)
             size += np.sum(np.abs(bar * base)[:, None] * (difference != 0), axis=axes)
-        return change, ROUNDING * self.epsilon * size
+        return change.reshape(moves.shape), size.reshape(moves.shape)
 
-    def _run_moved(self, name: str, places: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
-        """Fields of the states after each step, (steps, copies, worlds, ...), one copy an entry (and some to spare)."""
-        copies = 1 << (len(places) - 1).bit_length()  # few sizes, so that few Systems are made
-        places = np.append(places, np.zeros(copies - len(places), dtype=int))
-        moves = np.append(moves, np.zeros(copies - len(moves)))
+    def _run_alone(self, name: str, place: int, move: float) -> list[np.ndarray]:
+        """Fields of the states after each step, (steps, worlds, ...), with one entry moved."""
+        value = self.inputs[name].copy()
+        value.reshape(-1)[place] += value.dtype.type(move)
+        inputs = {**self.inputs, name: value}
+        given = {name: value} if name in self.params else None
+        return self.run(self.system, {n: inputs[n] for n in self.fields}, inputs["control"], given)
+
+    def _run_copies(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
+        """Fields of the states after each step, (steps, copies, worlds, ...): one copy per move, and some to spare."""
         worlds = self.system.worlds
-        inputs = dict(self.inputs)
-        value = inputs[name]
-        many = np.repeat(value[None], copies, axis=0)
-        many.reshape(copies, -1)[np.arange(copies), places] += moves.astype(value.dtype)
-        if not self.batches:
-            inputs[name] = many[0]
-            given = {name: many[0]} if name in self.params else None
-            fields = {n: inputs[n] for n in self.fields}
-            return [x[:, None] for x in self.run(self.system, fields, inputs["control"], given)]
+        # 1, 16 or all: few sizes, so that few Systems are made
+        copies = max(len(places), min(16 ** ((len(places) - 1).bit_length() + 3 >> 2), BATCH // worlds))
 
-        def spread(key: str, axis: int) -> np.ndarray:
-            """(..., copies · worlds, ...), with the worlds at ``axis``"""
-            array = many if key == name else np.repeat(inputs[key][None], copies, axis=0)
-            array = np.moveaxis(array, 0, axis)
-            return array.reshape(*array.shape[:axis], copies * worlds, *array.shape[axis + 2 :])
+        def spread(name: str, world_axis: int | None) -> np.ndarray:
+            """(..., copies · worlds, ...), with the moves of this field."""
+            array = np.repeat(self.inputs[name][None], copies, axis=0)
+            mine = np.flatnonzero(names == name)
+            array.reshape(copies, -1)[mine, places[mine]] += moves[mine].astype(array.dtype)
+            if world_axis is None:  # one value for all worlds
+                return np.repeat(array, worlds, axis=0)
+            array = np.moveaxis(array, 0, world_axis)
+            return array.reshape(*array.shape[:world_axis], copies * worlds, *array.shape[world_axis + 2 :])
 
-        params = {}
-        for key, array in self.params.items():
-            if self.per_world[key]:
-                params[key] = spread(key, 0)
-            else:
-                params[key] = np.repeat(many, worlds, axis=0) if key == name else array
-        other = {} if self.precision == self.system.dtype else {"dtype": self.precision}
-        twin = self.system.in_worlds(copies * worlds, **other)
-        after = self.run(twin, {n: spread(n, 0) for n in self.fields}, spread("control", 1), params)
+        params = {
+            name: spread(name, 0 if self.per_world[name] else None) if self.per_world[name] or name in names else value
+            for name, value in self.params.items()
+        }
+        if copies not in self.twins:
+            other = {} if self.precision == self.system.dtype else {"dtype": self.precision}
+            self.twins[copies] = self.system.in_worlds(copies * worlds, **other)
+        after = self.run(self.twins[copies], {n: spread(n, 0) for n in self.fields}, spread("control", 1), params)
         return [x.reshape(x.shape[0], copies, worlds, *x.shape[2:]) for x in after]
 
 
 def precision_of_differences(system: System) -> str:
-    return "float64" if hasattr(system, "in_worlds") else str(system.dtype)
+    """Float64 where the System can be had in it."""
+    return "float64" if "dtype" in inspect.signature(system.in_worlds).parameters else str(system.dtype)
 
 
 def is_real(x) -> bool:
