@@ -9,7 +9,7 @@ import numpy as np
 from pullback.contact.checks import SOLREF, mixed_sign
 from pullback.contact.models import Contact, ContactCompliant, ContactConvex, ContactImpulse
 from pullback.contact.scene import SIZES, Scene
-from pullback.spatial import quat_bar_of_tangent
+from pullback.spatial import quat_bar_of_tangent, unit
 
 Entry = tuple[str, tuple[str, ...], np.ndarray]  # unit, what the axes count, the file's value
 
@@ -175,8 +175,7 @@ def kernel_form(
     if field == "shape_quat":
         if "geom_quat" not in values:
             return empty
-        quat = batched("geom_quat")[:, geoms]
-        return quat / np.linalg.norm(quat, axis=-1, keepdims=True)
+        return unit(batched("geom_quat")[:, geoms])
     if field == "friction":
         if "friction" not in values:
             return empty
