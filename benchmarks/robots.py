@@ -312,15 +312,16 @@ def figures(quick: bool):
                 f"robots, {title}: difference of the next velocity", worst.error, "", f"<= {ACCURACY}", MUJOCO, note
             )
     iterated = [(name, case) for name, case in done if case.iterated]
-    beyond = [(name, case) for name, case in iterated if case.error > ACCURACY]
     if iterated:
-        pairs = collections.Counter(pair for _, case in beyond for pair in case.iterated)
-        note = f"{len(beyond)} of {len(iterated)} poses; among the contacts of those: "
-        note += ", ".join(f"{pair} {count}" for pair, count in pairs.most_common())
-        yield Figure(
-            "robots, poses with contacts that MuJoCo iterates on: share with other velocities",
-            len(beyond) / len(iterated), "", "", MUJOCO, note,
-        )  # fmt: skip
+        beyond: dict[str, set[str]] = collections.defaultdict(set)
+        for name, case in iterated:
+            if case.error > ACCURACY:
+                beyond[name] |= set(case.iterated)
+        count = sum(case.error > ACCURACY for _, case in iterated)
+        note = f"{count} of {len(iterated)} poses, of "
+        note += "; ".join(f"{name} ({', '.join(sorted(pairs))})" for name, pairs in sorted(beyond.items()))
+        title = "robots, poses with contacts that MuJoCo iterates on: share with other velocities"
+        yield Figure(title, count / len(iterated), "", "", MUJOCO, note)
     for name, case in sorted(done, key=lambda item: -item[1].error):
         if case.error > ACCURACY:
             print(f"{case.kind:6} {case.error:.1e} {name} {' '.join(case.iterated)}", file=sys.stderr)
