@@ -18,6 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 TITLES = {
     "dynamics": "Articulated bodies, one core, float64",
     "contact": "Contacts, one core, float64",
+    "robots": "Robots of other packages, one step, float64",
     "heat": "Heat in a printed part, and its tasks, all cores",
     "gpu": "On a GPU",
     "gpu_contact": "Contacts on a GPU",

@@ -8,8 +8,8 @@ import numpy as np
 
 from pullback.contact.checks import SOLREF, mixed_sign
 from pullback.contact.models import Contact, ContactCompliant, ContactConvex, ContactImpulse
-from pullback.contact.scene import SIZES, Scene
-from pullback.spatial import quat_bar_of_tangent
+from pullback.contact.scene import SIZES, Scene, geom_frames
+from pullback.spatial import quat_bar_of_tangent, unit
 
 Entry = tuple[str, tuple[str, ...], np.ndarray]  # unit, what the axes count, the file's value
 
@@ -45,9 +45,10 @@ def _of_any_model(scene: Scene) -> dict[str, Entry]:
     m = scene.model.mujoco
     table: dict[str, Entry] = {}
     if len(scene.geoms):
+        pos, quat = geom_frames(m)
         table |= {
-            "geom_pos": ("m", ("geom", "axis"), m.geom_pos),
-            "geom_quat": ("1", ("geom", "entry"), m.geom_quat),
+            "geom_pos": ("m", ("geom", "axis"), pos),
+            "geom_quat": ("1", ("geom", "entry"), quat),
             "geom_size": ("m", ("geom", "entry"), m.geom_size),
             "friction": ("1, m, m", ("geom", "entry"), m.geom_friction),
         }
@@ -175,8 +176,7 @@ def kernel_form(
     if field == "shape_quat":
         if "geom_quat" not in values:
             return empty
-        quat = batched("geom_quat")[:, geoms]
-        return quat / np.linalg.norm(quat, axis=-1, keepdims=True)
+        return unit(batched("geom_quat")[:, geoms])
     if field == "friction":
         if "friction" not in values:
             return empty

@@ -160,6 +160,19 @@ class Scene:
         return 6 if np.any(self.pair_dim > 3) else 3
 
 
+def geom_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (ngeom, 3) [m] and quaternions (ngeom, 4) of geoms in their bodies, where MuJoCo has them: one that is
+    within 1e-6 of its body's frame, or of that of its inertia, is taken to be there exactly."""
+    same, body, kinds = m.geom_sameframe, m.geom_bodyid, mujoco.mjtSameFrame
+    pos, quat = m.geom_pos.copy(), m.geom_quat.copy()
+    inertia, inertia_turn = same == kinds.mjSAMEFRAME_INERTIA, same == kinds.mjSAMEFRAME_INERTIAROT
+    pos[same == kinds.mjSAMEFRAME_BODY] = 0.0
+    pos[inertia] = m.body_ipos[body[inertia]]
+    quat[(same == kinds.mjSAMEFRAME_BODY) | (same == kinds.mjSAMEFRAME_BODYROT)] = (1.0, 0.0, 0.0, 0.0)
+    quat[inertia | inertia_turn] = m.body_iquat[body[inertia | inertia_turn]]
+    return pos, quat
+
+
 def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
     """How the contacts of two geoms are parametrised, by an explicit pair or by mixing."""
     if explicit is not None:

@@ -16,7 +16,7 @@ from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
 from pullback.model.tangent import rotations
-from pullback.spatial import quat_bar_of_tangent
+from pullback.spatial import quat_bar_of_tangent, unit
 
 
 def parameters(model: Model, scene: Scene | None = None, contact: Contact | None = None) -> dict[str, Parameter]:
@@ -166,21 +166,20 @@ class KernelParams:
             value[:, layout.free_bodies] = 0.0  # a free joint's coordinates are the pose itself
             return value
         if name == "body_quat":
-            value = self._batched(name) / np.linalg.norm(self._batched(name), axis=-1, keepdims=True)
+            value = unit(self._batched(name))
             value[:, layout.free_bodies] = (1.0, 0.0, 0.0, 0.0)
             return value
         if name == "joint_pos":
             return np.where(layout.from_free[:, None], 0.0, self._batched(name)[:, layout.source])
         if name == "joint_axis":
-            value = self._batched(name)[:, layout.source]
-            value = value / np.linalg.norm(value, axis=-1, keepdims=True)
+            value = unit(self._batched(name)[:, layout.source])
             return np.where(layout.from_free[:, None], layout.free_axis, value)
         if name == "stiffness":
             return self._batched(name)[:, layout.source]
         if name == "spring_ref":
             value = self._batched(name).copy()
             for i in layout.q[layout.ball]:
-                value[:, i : i + 4] /= np.linalg.norm(value[:, i : i + 4], axis=-1, keepdims=True)
+                value[:, i : i + 4] = unit(value[:, i : i + 4])
             return value
         if name == "gravity":
             return self._batched(name)[:, None]
@@ -234,8 +233,8 @@ class KernelParams:
             bar[:, layout.source] = kernel_bar  # one kernel joint a joint, but for free joints, which are zero
             if name == "joint_axis":
                 length = np.linalg.norm(value, axis=-1, keepdims=True)
-                unit = value / length
-                bar = (bar - unit * np.sum(unit * bar, axis=-1, keepdims=True)) / length
+                axis = value / length
+                bar = (bar - axis * np.sum(axis * bar, axis=-1, keepdims=True)) / length
         elif name == "stiffness":
             kernel_bar = total(name)
             bar = np.zeros((len(kernel_bar), model.njoint))

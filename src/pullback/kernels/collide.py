@@ -38,7 +38,7 @@ from .shapes import (
     Shapes,
     feature,
 )
-from .spatial import ang, lin, pack, quat_matrix, quat_mul, quat_rotate
+from .spatial import ang, lin, pack, quat_matrix, quat_mul
 from .tree import Params, Workspace
 
 
@@ -46,9 +46,8 @@ from .tree import Params, Workspace
 def place_shapes(g: Shapes, p: Params, s: Workspace, c: Contacts, world: int, slot: int):
     for i in range(g.kind.shape[0]):
         body = g.body[i]
-        quat = s.quat[body, slot]
-        c.x[i, slot] = s.pos[body, slot] + quat_rotate(quat, p.shape_pos[world, i])
-        c.R[i, slot] = quat_matrix(quat_mul(quat, p.shape_quat[world, i]))
+        c.x[i, slot] = s.pos[body, slot] + s.R[body, slot] * p.shape_pos[world, i]
+        c.R[i, slot] = quat_matrix(quat_mul(s.quat[body, slot], p.shape_quat[world, i]))
 
 
 @wp.func

@@ -306,7 +306,7 @@ def convex_pair(
     s1 = convex(kind1, first1, end1, vec3(), R1, size1)
     s2 = convex(kind2, first2, end2, x2 - x1, R2, size2)
     best, in_reach = nearest(mesh, s1, s2, reach)
-    if in_reach and best.gap - core_radius(s1) - core_radius(s2) <= reach:
+    if in_reach and best.gap - core_radius(s1) - core_radius(s2) < reach:
         n = best.n
         _w, vertex1, vertex2 = difference(mesh, s1, s2, n, s1.first, s2.first)
         face1, normal1 = face_ahead(mesh, s1, n, vertex1)

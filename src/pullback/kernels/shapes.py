@@ -112,7 +112,7 @@ class Shapes:
     pair_first: wp.array(dtype=int)  # a pair: shape 1 and shape 2, of which shape 1 has the lower type
     pair_second: wp.array(dtype=int)
     pair_dim: wp.array(dtype=int)  # 1: no friction, 3: sliding, 4: and torsion, 6: and rolling
-    pair_margin: wp.array(dtype=real)  # contacts farther apart than this [m] exert no force
+    pair_margin: wp.array(dtype=real)  # only contacts nearer than this [m] exert forces
     pair_material1: wp.array(dtype=int)  # the materials that are mixed
     pair_material2: wp.array(dtype=int)
     pair_share1: wp.array(dtype=real)  # the first one's share in solref and solimp
@@ -187,8 +187,8 @@ def add_contact(
     feature1: Feature,
     feature2: Feature,
 ):
-    """Notes a contact, unless it is out of reach."""
-    if dist <= reach:
+    """Notes a contact, unless it is out of reach; exactly at its reach it is out, as in MuJoCo."""
+    if dist < reach:
         k = c.count[0, slot]
         c.count[0, slot] = k + 1
         if k < c.pair.shape[0]:

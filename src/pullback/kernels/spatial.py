@@ -14,6 +14,9 @@ import warp as wp
 
 from .scalar import SMALL_ANGLE_SQUARED, mat33, real, sym66, vec3, vec4, vec6
 
+# A quaternion whose length is one to this much [1] is not brought to unit length again; the same bound MuJoCo uses.
+UNIT_LENGTH = wp.constant(real(1e-15))
+
 # --- 6-vectors -------------------------------------------------------------------------------------
 
 
@@ -171,8 +174,15 @@ def quat_vec(q: vec4):
 
 @wp.func
 def quat_unit(q: vec4):
-    """q brought to unit length. Unlike wp.normalize it hands a NaN on, and makes one of a quaternion of zero length."""
-    return q / wp.sqrt(wp.dot(q, q))
+    """q brought to unit length. Unlike wp.normalize it hands a NaN on, and makes one of a quaternion of zero length.
+
+    One that is of unit length to rounding stays as it is, to the last bit, as in MuJoCo.
+    """
+    length = wp.sqrt(wp.dot(q, q))
+    unit = q
+    if not wp.abs(length - real(1.0)) <= UNIT_LENGTH:
+        unit = q / length
+    return unit
 
 
 @wp.func
@@ -183,16 +193,26 @@ def quat_rotate(q: vec4, x: vec3):
 
 @wp.func
 def quat_matrix(q: vec4):
+    """Rotation matrix of a unit quaternion.
+
+    By MuJoCo's sums, so that rounding is the same: a quarter turn has zeros where 1 - 2 x² would leave 1e-16, and what
+    stands exactly on the floor there does so here.
+    """
     two = real(2.0)
-    one = real(1.0)
-    w = q[0]
-    x = q[1]
-    y = q[2]
-    z = q[3]
+    ww = q[0] * q[0]
+    wx = q[0] * q[1]
+    wy = q[0] * q[2]
+    wz = q[0] * q[3]
+    xx = q[1] * q[1]
+    xy = q[1] * q[2]
+    xz = q[1] * q[3]
+    yy = q[2] * q[2]
+    yz = q[2] * q[3]
+    zz = q[3] * q[3]
     return mat33(
-        one - two * (y * y + z * z), two * (x * y - w * z), two * (x * z + w * y),
-        two * (x * y + w * z), one - two * (x * x + z * z), two * (y * z - w * x),
-        two * (x * z - w * y), two * (y * z + w * x), one - two * (x * x + y * y),
+        ww + xx - yy - zz, two * (xy - wz), two * (xz + wy),
+        two * (xy + wz), ww - xx + yy - zz, two * (yz - wx),
+        two * (xz - wy), two * (yz + wx), ww - xx - yy + zz,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pullback.spatial.rotations import (
     quat_matrix,
     quat_mul,
     tangent_of_quat_bar,
+    unit,
     unit_quat_matrix,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "quat_matrix",
     "quat_mul",
     "tangent_of_quat_bar",
+    "unit",
     "unit_quat_matrix",
 ]

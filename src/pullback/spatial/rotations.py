@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+UNIT_LENGTH = 1e-15  # what differs less from one [1] is of unit length; the same bound MuJoCo uses
+
 
 def quat_mul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a b: first b, then a. (..., 4)"""
@@ -58,6 +60,12 @@ def cross_matrix(x: np.ndarray) -> np.ndarray:
     a, b, c = np.moveaxis(x, -1, 0)
     zero = np.zeros_like(a)
     return np.stack([np.stack(row, -1) for row in ((zero, -c, b), (c, zero, -a), (-b, a, zero))], -2)
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """x (..., n) over its length. What is of unit length to rounding stays as it is, to the last bit, as in MuJoCo."""
+    length = np.linalg.norm(x, axis=-1, keepdims=True)
+    return np.where(abs(length - 1.0) <= UNIT_LENGTH, x, x / length)
 
 
 def quat_matrix(q: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
-from .scene import Stage, Vector, add, capsule, decoration, document, motor, stage
+from .scene import PRESSED, Stage, Vector, add, capsule, decoration, document, motor, stage
 
 STATURE = 1.741  # [m]
 MASS = 73.0  # [kg]
@@ -81,7 +81,7 @@ def humanoid() -> str:
     "right_") three hinges on one body at the hip, one at the knee, two at the ankle, a ball joint at the shoulder and a
     hinge at the elbow. Hands and head are fixed to forearms and chest. nq = 32. 23 torque motors, three for each
     shoulder (about the x, y and z axes of the upper arm). Sites "head", "left_hand", "left_foot" (on the sole) and so
-    on. Keyframe "home" stands upright with the arms down, soles on the floor; every joint coordinate is zero there.
+    on. Keyframe "home" stands upright with the arms down, soles 0.1 mm in the floor; every joint coordinate is zero.
 
     Segment lengths, masses, centres of mass and radii of gyration: P. de Leva, "Adjustments to Zatsiorsky-Seluyanov's
     segment inertia parameters", J. Biomechanics 1996, table 4, males. Heights of ankle and shoulder: D. A. Winter,
@@ -97,7 +97,7 @@ def humanoid() -> str:
     _torso(pelvis, actuators)
     for side in ("left", "right"):
         _leg(pelvis, actuators, side)
-    return document(root, (0, 0, HIPS, 1, 0, 0, 0, *(0,) * 3, *(1, 0, 0, 0, 0) * 2, *(0,) * 12))
+    return document(root, (0, 0, HIPS - PRESSED, 1, 0, 0, 0, *(0,) * 3, *(1, 0, 0, 0, 0) * 2, *(0,) * 12))
 
 
 def _torso(pelvis: ET.Element, actuators: ET.Element) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 
-from .scene import Stage, add, capsule, decoration, document, motor, stage
+from .scene import PRESSED, Stage, add, capsule, decoration, document, motor, stage
 
 LEGS = (("FR", 1, -1), ("FL", 1, 1), ("RR", -1, -1), ("RL", -1, 1))  # name, towards the front, towards the left
 
@@ -31,13 +31,13 @@ def quadruped() -> str:
 
     18 DoF: a free base "trunk" and, for each of the legs FR, FL, RR, RL, the hinges "_hip" (abduction, about x),
     "_thigh" and "_calf" (about y). 12 torque motors: ±18.954 N·m at the hips, ±40 N·m elsewhere. Sites "imu" and, at
-    the centre of each foot's sphere, "FR_foot" and so on. Keyframe "home" stands with the feet on the floor.
+    the centre of each foot's sphere, "FR_foot" and so on. Keyframe "home" stands with the feet 0.1 mm in the floor.
 
     Dimensions, masses, joint ranges, torque limits, and the inertia of trunk, hips and thighs (principal part): Unitree
     Robotics, laikago_description. Calves and feet are uniform primitives. Damping (0.1 N·m·s/rad), armature
     (0.01 kg·m²) and friction are our estimates.
     """
-    height = (THIGH + CALF) * math.cos(CROUCH) + FOOT_RADIUS
+    height = (THIGH + CALF) * math.cos(CROUCH) + FOOT_RADIUS - PRESSED
     root, world, actuators = stage(Stage("quadruped", 0.002, (0.8, -1.4, 0.62), (0, 0, 0.25)))
     trunk = add(world, "body", name="trunk", pos=(0, 0, height))
     add(trunk, "freejoint", name="root")

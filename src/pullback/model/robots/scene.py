@@ -17,6 +17,9 @@ PALETTE = {  # material: (rgba, specular, shininess)
     "blue": ((0.16, 0.40, 0.58, 1), 0.4, 0.5),
 }
 
+# How deep feet stand in the floor at home [m]: just touching would be a kink, where rounding decides whether they do.
+PRESSED = 1e-4
+
 # Robots touch the floor and not themselves: the floor answers to bit 1, which only robot parts raise.
 SOLID = {"contype": 1, "conaffinity": 0}
 FLOOR = {"contype": 0, "conaffinity": 1}
