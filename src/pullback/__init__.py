@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
 from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.status import Status
 from pullback.core.system import Bars, State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
@@ -25,6 +26,7 @@ __all__ = [
     "Run",
     "SimulationError",
     "State",
+    "Status",
     "System",
     "__version__",
     "check_system",

@@ -166,6 +166,15 @@ def zeros(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
     return wp.zeros(shape, dtype=PRECISIONS[precision], device=device)
 
 
+def as_reals(array: wp.array, steps: int, worlds: int, precision: str) -> wp.array:
+    """The numbers of an array of vectors, or of more axes, as (steps, worlds, n): the same memory."""
+    kind = PRECISIONS[precision]
+    size = array.size * wp.types.type_size_in_bytes(array.dtype) // wp.types.type_size_in_bytes(kind)
+    view = wp.array(ptr=array.ptr, dtype=kind, shape=(steps, worlds, size // (steps * worlds)), device=array.device)
+    view.owner = array  # keeps the memory alive
+    return view
+
+
 def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, device: str) -> wp.array:
     """[world, item] of a Warp type from (1 or worlds, items, ...).
 

@@ -15,6 +15,7 @@ import warp as wp
 from pullback.core.arrays import checked, first_not_finite, require_space, square_sum, to_numbers, to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError, SimulationError, UnknownName
 from pullback.core.params import NamedParams, frozen
+from pullback.core.status import Status
 from pullback.core.trees import (
     check_like,
     checked_state,
@@ -49,6 +50,7 @@ class Bars:
     control: Any
     params: Named
     inputs: Named = field(default_factory=Named)
+    status: Status | None = None  # of a rollout with on_failure="mask": whose cotangents are zero since they failed
 
     @property
     def controls(self):
@@ -197,20 +199,26 @@ class System(ABC):
         hold: int = 1,
         params: Mapping | None = None,
         inputs: Mapping | None = None,
+        status: Status | None = None,
     ):
         """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on.
 
         controls: (n, worlds, nu), each held for ``hold`` steps: n · hold steps in all
         inputs:   by name, (n, worlds, ...), held likewise
+        status:   to be filled in. A world whose state is not finite then stays where it was; without, that is an error
         """
         state = checked_state(state, self.worlds, self.dtype)
         controls = self._checked_controls(controls)
         count, kept = hold * len(controls), [state]
+        codes = np.full((self.worlds, 2), -1)
         for t in range(count):
             try:
                 after = self.step(state, controls[t // hold], params, **_inputs_at(inputs, t // hold))
                 check_like(after, state, f"the state that {type(self).__name__}.step returns")
-                _refuse_blow_up(after, t)
+                if status is None:
+                    _refuse_blow_up(after, t)
+                else:
+                    after = _mask_blow_up(after, state, codes, t)
             except SimulationError as error:
                 error.step, error.states = t, stack(kept)
                 raise
@@ -219,6 +227,8 @@ class System(ABC):
             state = after
             if (t + 1) % keep_every == 0 or t + 1 == count:
                 kept.append(state)
+        if status is not None:
+            status.set(codes, lambda world, code, step: f"the state of world {world} was not finite after step {step}")
         return stack(kept)
 
     def _checked_controls(self, controls) -> np.ndarray:
@@ -234,10 +244,15 @@ class System(ABC):
         hold: int = 1,
         params: Mapping | None = None,
         inputs: Mapping | None = None,
+        status: Status | None = None,
         wants_params: bool = True,
     ):
-        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``; the others as in ``steps``."""
-        return SteppedBackward(self, self._checked_controls(controls), final_bar, hold, params, inputs, wants_params)
+        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``; the others as in ``steps``.
+
+        status: that of ``steps``; cotangents of worlds that failed are zero
+        """
+        controls = self._checked_controls(controls)
+        return SteppedBackward(self, controls, final_bar, hold, params, inputs, status, wants_params)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> System:
         """The same System with another number of worlds, and maybe in another precision.
@@ -300,6 +315,15 @@ def _refuse_blow_up(state, step: int) -> None:
         raise SimulationError(message, world=world)
 
 
+def _mask_blow_up(after, before, codes: np.ndarray, step: int):
+    """The state after a step, but the one before it in worlds that are not finite, or were not earlier."""
+    after = tree_map(to_numpy, after)
+    finite = [np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in leaves(after) if is_real(x)]
+    codes[(codes[:, 1] < 0) & ~np.all(finite, axis=0)] = step
+    good = codes[:, 1] < 0
+    return tree_map(lambda new, old: np.where(good.reshape(-1, *(1,) * (new.ndim - 1)), new, old), after, before)
+
+
 def _inputs_at(inputs: Mapping | None, t: int) -> dict:
     """Keywords for ``step`` and ``pullback``: none where there are no inputs."""
     return {"inputs": {name: x[t] for name, x in inputs.items()}} if inputs else {}
@@ -313,12 +337,13 @@ def _real_bars(bars, states):
 class SteppedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
 
-    def __init__(self, system: System, controls: np.ndarray, final_bar, hold: int, params, inputs, wants_params: bool):
+    def __init__(self, system: System, controls, final_bar, hold: int, params, inputs, status, wants_params: bool):
         self.system, self.controls, self.hold, self.given = system, controls, hold, params
+        self.status, self.failed = status, None if status is None else status.failed
         self.inputs = inputs or {}
         self.inputs_bar = {name: np.zeros_like(x) for name, x in self.inputs.items()}
         self.wants_params = wants_params
-        self.carry = final_bar
+        self.carry = self._masked(final_bar)
         self.controls_bar = np.zeros_like(controls)
         self.params_bar: dict[str, np.ndarray] = {}
 
@@ -329,8 +354,7 @@ class SteppedBackward:
         """
         what = f"the cotangent of the state that {type(self.system).__name__}.pullback returns"
         for t in reversed(range(first, end)):
-            state = row(states, t - first)
-            held = t // self.hold
+            state, held = self._stand_in(row(states, t - first)), t // self.hold
             inputs = _inputs_at(self.inputs, held)
             bars = self.system.pullback(state, self.controls[held], self.carry, self.given, **inputs)
             check_like(bars.state, state, what)
@@ -343,6 +367,21 @@ class SteppedBackward:
                 self._add_param_bar(name, to_numpy(bar))
             if states_bar is not None:
                 self.carry = tree_map(lambda carry, bar: carry + bar, self.carry, row(states_bar, t - first))
+            self.carry = self._masked(self.carry)
+
+    def _stand_in(self, state):
+        """With the state of a healthy world in those that failed: zero times what blew up there is not zero."""
+        if self.failed is None or not np.any(self.failed) or np.all(self.failed):
+            return state
+        worlds = np.where(self.failed, np.argmin(self.failed), np.arange(len(self.failed)))
+        return tree_map(lambda x: x[worlds], state)
+
+    def _masked(self, bars):
+        """Zero in worlds that failed: what has no influence is pulled back to nothing."""
+        if self.failed is None or not np.any(self.failed):
+            return bars
+        there = ~self.failed
+        return tree_map(lambda bar: np.where(there.reshape(-1, *(1,) * (np.ndim(bar) - 1)), bar, 0.0), bars)
 
     def _add_control_bar(self, held: int, bar) -> None:
         if bar is not None or self.system.nu:
@@ -363,5 +402,5 @@ class SteppedBackward:
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
-        bars = Bars(self.carry, self.controls_bar, Named(self.params_bar), Named(self.inputs_bar))
+        bars = Bars(self.carry, self.controls_bar, Named(self.params_bar), Named(self.inputs_bar), self.status)
         return refuse_overflow(bars, str(self.system.dtype))

@@ -11,6 +11,7 @@ from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoint
 from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
     PRECISIONS,
+    as_reals,
     check_device,
     check_precision,
     checked,
@@ -25,9 +26,10 @@ from pullback.core.arrays import (
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
-from pullback.dynamics.health import check_health
+from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
@@ -374,6 +376,7 @@ class Articulated(System):
         hold: int = 1,
         params: Mapping | None = None,
         inputs: Mapping | None = None,
+        status: Status | None = None,
     ) -> State:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
         start = self._take_state(state)
@@ -385,16 +388,23 @@ class Articulated(System):
         v = empty((rows, self.worlds, self.nv), self.dtype, self.device)
         wp.copy(q, start.q, count=start.q.size)
         wp.copy(v, start.v, count=start.v.size)
-        status = wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
+        codes = self._healthy()
         self._launch(
             specialise(self._flavour, "step").rollout,
             (self._tree, self._shapes, kernel_params.struct),
             (controls, self._take_inputs(inputs)),
-            (0, count, hold, keep_every, q, v, status),
+            (0, count, hold, keep_every, q, v, codes),
             with_contacts=True,
         )
-        check_health(self, status, controls, State(q, v), keep_every, hold)
+        if status is None:
+            check_health(self, codes, controls, State(q, v), keep_every, hold)
+        else:
+            set_status(self, status, codes, controls, State(q, v), hold)
         return State(from_device(q), from_device(v))
+
+    def _healthy(self) -> wp.array:
+        """What kernels say of every world, before one of them failed: (worlds, 2)."""
+        return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
 
     def backward(
         self,
@@ -405,10 +415,11 @@ class Articulated(System):
         hold: int = 1,
         params: Mapping | None = None,
         inputs: Mapping | None = None,
+        status: Status | None = None,
         wants_params: bool = True,
     ):
         held = self._take_params(params)
-        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, wants_params)
+        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
@@ -448,6 +459,7 @@ class FusedBackward:
         hold: int,
         params: KernelParams,
         inputs: Mapping | None,
+        status: Status | None,
         wants_params: bool,
     ):
         self.system, self.hold, self.params, self.wants_params = system, hold, params, wants_params
@@ -465,6 +477,8 @@ class FusedBackward:
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
         launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
         self.carry_v = wp.clone(v_bar)
+        # of worlds that failed, which are left out, and those whose cotangents will
+        self.codes = None if status is None else wp.array(to_numpy(status.codes), dtype=int, device=system.device)
         self.first = None  # the step that it has come to
         self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
 
@@ -490,17 +504,18 @@ class FusedBackward:
         self.first, self.first_bar = first, None if states_bar is None else self._own(states_bar[0][0])
         q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
         system = self.system
-        status = wp.full((system.worlds, 2), HEALTHY, dtype=wp.int32, device=system.device)
+        mask = self.codes is not None
+        codes = self.codes if mask else system._healthy()
         system._launch(
             self.kernels.rollout_adjoint,
             (system._tree, system._shapes, self.params.struct, self.params_bar),
             (self.controls, self.controls_bar, self.applied, self.applied_bar),
-            (first, end, self.hold, q, v, q_bar, v_bar, int(states_bar is not None), int(self.wants_params))
-            + (self.carry_q, self.carry_v, status),
+            (first, end, self.hold, q, v, q_bar, v_bar, int(states_bar is not None), int(mask), int(self.wants_params))
+            + (self.carry_q, self.carry_v, codes),
             with_contacts=True,
         )
-        if system.contact is not None:
-            check_health(system, status, self.controls, hold=self.hold)
+        if system.contact is not None and not mask:
+            check_health(system, codes, self.controls, hold=self.hold)
 
     def _not_carried(self, q) -> wp.array:
         """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.
@@ -522,7 +537,24 @@ class FusedBackward:
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
         inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
+        status = self._clear_failed(q_bar)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
         state_bar = State(from_device(q_bar), from_device(self.carry_v))
-        return refuse_overflow(Bars(state_bar, from_device(self.controls_bar), params, inputs), system.dtype)
+        return refuse_overflow(Bars(state_bar, from_device(self.controls_bar), params, inputs, status), system.dtype)
+
+    def _clear_failed(self, q_bar: wp.array) -> Status | None:
+        """Sets the cotangents of worlds that failed to zero, where failure is data."""
+        if self.codes is None:
+            return None
+        system = self.system
+        named = specialise(system.dtype, "tree").Params.vars if self.wants_params else ()
+        once = (q_bar, self.carry_v, *(getattr(self.params_bar, name) for name in named))  # [world, item]
+        each = (self.controls_bar, *self.inputs_bar.values())  # [step, world, item]
+        for steps, bar in (*((1, bar) for bar in once), *((bar.shape[0], bar) for bar in each)):
+            if bar.size:
+                inputs = [self.codes, as_reals(bar, steps, system.worlds, system.dtype)]
+                launch(self.kernels.clear_failed, system.worlds, inputs, system.device)
+        status = Status()
+        set_status(system, status, self.codes, self.controls, None, self.hold)
+        return status

@@ -10,8 +10,9 @@ import warp as wp
 
 from pullback.core.arrays import from_device, to_numpy
 from pullback.core.errors import SimulationError
+from pullback.core.status import Status
 from pullback.core.system import State
-from pullback.kernels.status import HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
+from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
 from pullback.model import Model
 from pullback.model.unsupported import label
 
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 FARTHEST, FASTEST = 1e8, 1e4
 # A motion that fails this soon may do so because bodies overlapped at the start. [steps]
 SOON = 10
+
+
+def set_status(
+    system: Articulated, status: Status, codes: wp.array, controls: wp.array, states: State | None, hold: int
+) -> None:
+    """Failure as data: what :func:`check_health` would raise, for every world, and only if somebody asks."""
+
+    def describe(world: int, code: int, step: int) -> str:
+        return _reason(system, code, world, step, to_numpy(controls)[step // hold, world], states)
+
+    status.set(codes, describe)
 
 
 def check_health(
@@ -59,6 +71,8 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
             f"there are more contacts in world {world} at step {step} than the {system.max_contacts} there is room "
             f"for; raise it: contact=pullback.{type(system.contact).__name__}(max_contacts=...)"
         )
+    if code == GRADIENT_NOT_FINITE:
+        return f"the gradient of world {world} grew beyond {system.dtype} on its way back to step {step}"
     if code not in (NOT_CONVERGED, NOT_FINITE):
         joint = system.model.joint_names[int(np.searchsorted(system.model.joint_v, code, side="right")) - 1]
         return (

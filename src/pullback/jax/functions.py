@@ -15,6 +15,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
+from pullback.core.status import Status
 from pullback.core.system import System, input_shape
 from pullback.core.trees import is_real, is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
@@ -31,6 +32,7 @@ def rollout(
     inputs: Mapping | None = None,
     hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
+    status: Status | None = None,
 ):
     """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of arrays.
 
@@ -48,6 +50,9 @@ def rollout(
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
+    status:    a ``pullback.Status()`` to be filled in whenever the function runs: worlds that fail then stay where they
+               were and have gradients of zero, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one,
+               failure is an error.
     """
     _check_precision(system)
     hold = check_whole(hold, "hold")
@@ -58,12 +63,17 @@ def rollout(
     params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
     inputs = {name: _checked_input(system, name, x, controls.shape[0]) for name, x in (inputs or {}).items()}
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
-    states = _rollout(system, (hold, levels), start, controls, inputs, params)
+    states = _rollout(system, (hold, levels, status), start, controls, inputs, params)
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
 def step(
-    system: System, *state_and_control, params: Mapping | None = None, inputs: Mapping | None = None, hold: int = 1
+    system: System,
+    *state_and_control,
+    params: Mapping | None = None,
+    inputs: Mapping | None = None,
+    hold: int = 1,
+    status: Status | None = None,
 ):
     """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
     control)``, which returns a plain tuple. control: (worlds, nu).
@@ -73,7 +83,7 @@ def step(
     *start, control = state_and_control
     control = _checked(system, "control", control, ("worlds", "nu"), (system.worlds, system.nu))
     every = None if inputs is None else {name: jnp.asarray(x)[None] for name, x in inputs.items()}
-    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold)
+    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold, status=status)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
@@ -96,33 +106,33 @@ def _check_precision(system: System) -> None:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _rollout(system, pace, start, controls, inputs, params):
-    states, _version = _forward(system, pace, start, controls, inputs, params)
+    states, _made_by = _forward(system, pace, start, controls, inputs, params)
     return states
 
 
 def _forward(system, pace, start, controls, inputs, params):
-    """Kept states, and which version of the System's own parameters made them.
+    """Kept states; which version of the System's own parameters made them; and what became of each world.
 
-    pace: timesteps per control, and levels of checkpoints
+    pace: timesteps per control, levels of checkpoints, and where failure goes
     """
     rows = 1 + -(-controls.shape[0] // pace[1][0])
     shapes = tree_map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), start)
-    version = jax.ShapeDtypeStruct((), np.int32)
-    return _call(_Forward(system, *pace), (shapes, version), start, controls, inputs, params)
+    made_by = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((system.worlds, 2), np.int32)
+    return _call(_Forward(system, *pace), (shapes, made_by), start, controls, inputs, params)
 
 
 def _rollout_fwd(system, pace, start, controls, inputs, params):
-    states, version = _forward(system, pace, start, controls, inputs, params)
-    return states, (states, controls, inputs, params, version)
+    states, made_by = _forward(system, pace, start, controls, inputs, params)
+    return states, (states, controls, inputs, params, made_by)
 
 
 def _rollout_bwd(system, pace, kept, bars):
-    states, controls, inputs, params, version = kept
+    states, controls, inputs, params, made_by = kept
     # JAX has a type of its own for cotangents of whole numbers, which no callback takes.
     bars = tree_map(lambda bar, x: bar if _is_real(x) else jnp.zeros(x.shape, system.dtype), bars, states)
     like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
     shapes = (tree_map(lambda bar: like(bar[0]), bars), *jax.tree_util.tree_map(like, (controls, inputs, params)))
-    start_bar, *others = _call(_Backward(system, *pace), shapes, states, controls, inputs, params, version, bars)
+    start_bar, *others = _call(_Backward(system, *pace), shapes, states, controls, inputs, params, made_by, bars)
     start_bar = tree_map(
         lambda bar, x: bar if _is_real(x) else np.zeros(bar.shape, jax.dtypes.float0), start_bar, states
     )
@@ -163,17 +173,18 @@ class _Forward:
     system: System
     hold: int
     levels: tuple[int, ...]
+    status: Status | None
 
     def __call__(self, start, controls, inputs, params):
         start, controls, inputs, params = _to_host((start, controls, inputs, params))
         with _one_at_a_time:
             held = self.system.hold_params(params)
             keep_every = self.hold * self.levels[0]
-            given = {"inputs": inputs} if inputs else {}
+            given = ({"inputs": inputs} if inputs else {}) | ({} if self.status is None else {"status": self.status})
             states = self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=held, **given)
-            return tree_map(lambda x, given: to_numpy(x).astype(given.dtype), states, start), np.int32(
-                _version_of(self.system)
-            )
+            states = tree_map(lambda x, like: to_numpy(x).astype(like.dtype), states, start)
+            codes = np.full((self.system.worlds, 2), -1) if self.status is None else to_numpy(self.status.codes)
+            return states, (np.int32(_version_of(self.system)), codes.astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -181,16 +192,20 @@ class _Backward:
     system: System
     hold: int
     levels: tuple[int, ...]
+    status: Status | None
 
-    def __call__(self, states, controls, inputs, params, version, states_bar):
+    def __call__(self, states, controls, inputs, params, made_by, states_bar):
+        version, codes = _to_host(made_by)
         if int(version) != _version_of(self.system):
             raise PullbackError(
                 "the System's parameters were changed between the trajectory and its gradient: "
                 "pass those that change as params"
             )
         states, controls, inputs, params, states_bar = _to_host((states, controls, inputs, params, states_bar))
+        status = None if self.status is None else Status(codes)
         with _one_at_a_time:
-            run = Run(self.system, states, controls, self.levels, self.system.hold_params(params), self.hold, inputs)
+            held = self.system.hold_params(params)
+            run = Run(self.system, states, controls, self.levels, held, self.hold, inputs, status)
             given = {f"{name}_bar": bar for name, bar in states_bar._asdict().items()}
             bars = run.pullback(**given, wants_params=bool(params))
             params_bar = {

@@ -9,3 +9,4 @@ HEALTHY = wp.constant(-2)
 NOT_FINITE = wp.constant(-1)  # one that is not negative is the degree of freedom whose inertia vanished
 TOO_MANY_CONTACTS = wp.constant(-3)
 NOT_CONVERGED = wp.constant(-4)
+GRADIENT_NOT_FINITE = wp.constant(-5)

@@ -239,7 +239,7 @@ def rollout(
     """Steps the worlds from the state in row 0 of q, v; every keep_every-th state, and the last, goes to the next row.
 
     A control is held for ``hold`` steps, and so is what is applied: controls[t // hold] acts in step t.
-    status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stops there.
+    status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stays where it was.
     """
     slot = wp.tid()
     slots = s.q.shape[1]
@@ -257,9 +257,13 @@ def rollout(
                     healthy = False
                     status[world, 0] = state_of_health
                     status[world, 1] = t
-                if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
-                    row += 1
                     for i in range(m.nq):
-                        q[row, world, i] = s.q[i, slot]
+                        s.q[i, slot] = s.q_start[i, slot]
                     for d in range(m.nv):
-                        v[row, world, d] = s.v[d, slot]
+                        s.v[d, slot] = s.v_start[d, slot]
+            if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
+                row += 1
+                for i in range(m.nq):
+                    q[row, world, i] = s.q[i, slot]
+                for d in range(m.nv):
+                    v[row, world, d] = s.v[d, slot]

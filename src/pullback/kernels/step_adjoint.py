@@ -25,7 +25,7 @@ from .spatial import (
     quat_rotate,
     tangent_of_coordinates,
 )
-from .status import HEALTHY
+from .status import GRADIENT_NOT_FINITE, HEALTHY
 from .step import (
     accelerate,
     enter_stage,
@@ -277,6 +277,15 @@ def add_coordinates_bar(
             s.q_bar[d, slot] = s.q_bar[d, slot] + q_bar[row, world, i]
 
 
+@wp.func
+def is_finite(m: Tree, s: Workspace, slot: int):
+    """Whether the cotangents of the state are."""
+    total = real(0.0)
+    for d in range(m.nv):
+        total += real(0.0) * s.q_bar[d, slot] + real(0.0) * s.v_bar[d, slot]
+    return total == real(0.0)
+
+
 @wp.kernel(enable_backward=False)
 def rollout_adjoint(
     m: Tree,
@@ -300,6 +309,7 @@ def rollout_adjoint(
     q_bar: wp.array3d(dtype=real),
     v_bar: wp.array3d(dtype=real),
     every_row: int,
+    mask: int,
     wants_params: int,
     carry_q: wp.array2d(dtype=real),
     carry_v: wp.array2d(dtype=real),
@@ -309,7 +319,8 @@ def rollout_adjoint(
 
     Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
     own cotangent joins on the way, except the last one's, which the caller has put into the carry. hold and status as
-    in ``rollout``: a step whose constraints were not solved has no derivative.
+    in ``rollout``: a step whose constraints were not solved has no derivative. A world that failed before, or whose
+    cotangents are not finite, carries zero.
     """
     slot = wp.tid()
     slots = s.q.shape[1]
@@ -319,26 +330,40 @@ def rollout_adjoint(
             s.v_bar[d, slot] = carry_v[world, d]
         for back in range(end_step - first_step):
             row = end_step - first_step - 1 - back
-            for i in range(m.nq):
-                s.q[i, slot] = q[row, world, i]
-            for d in range(m.nv):
-                s.v[d, slot] = v[row, world, d]
-            t = (first_step + row) // hold
-            state_of_health = step_adjoint(
-                m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
-            )
-            if state_of_health != HEALTHY:
-                status[world, 0] = state_of_health
-                status[world, 1] = first_step + row
-            if every_row == 1:
-                # the start is as it was given, no point of the manifold yet: see to_coordinates
-                if first_step + row > 0:
-                    add_coordinates_bar(m, s, q, q_bar, row, world, slot)
+            if status[world, 1] < 0:
+                for i in range(m.nq):
+                    s.q[i, slot] = q[row, world, i]
                 for d in range(m.nv):
-                    s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]
+                    s.v[d, slot] = v[row, world, d]
+                t = (first_step + row) // hold
+                state_of_health = step_adjoint(
+                    m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+                )
+                if every_row == 1:
+                    # the start is as it was given, no point of the manifold yet: see to_coordinates
+                    if first_step + row > 0:
+                        add_coordinates_bar(m, s, q, q_bar, row, world, slot)
+                    for d in range(m.nv):
+                        s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]
+                if state_of_health == HEALTHY and mask == 1 and not is_finite(m, s, slot):
+                    state_of_health = GRADIENT_NOT_FINITE
+                if state_of_health != HEALTHY:
+                    status[world, 0] = state_of_health
+                    status[world, 1] = first_step + row
+        sound = mask == 0 or status[world, 1] < 0
         for d in range(m.nv):
-            carry_q[world, d] = s.q_bar[d, slot]
-            carry_v[world, d] = s.v_bar[d, slot]
+            carry_q[world, d] = wp.where(sound, s.q_bar[d, slot], real(0.0))
+            carry_v[world, d] = wp.where(sound, s.v_bar[d, slot], real(0.0))
+
+
+@wp.kernel(enable_backward=False)
+def clear_failed(status: wp.array2d(dtype=int), x: wp.array3d(dtype=real)):
+    """x[:, world] = 0 in worlds that failed."""
+    world = wp.tid()
+    if status[world, 1] >= 0:
+        for t in range(x.shape[0]):
+            for i in range(x.shape[2]):
+                x[t, world, i] = real(0.0)
 
 
 @wp.kernel(enable_backward=False)

@@ -14,6 +14,7 @@ import warp as wp
 from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.status import Status
 from pullback.core.system import Bars, System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, stack, tree_map
 from pullback.rollout.push import pushforward
@@ -33,6 +34,7 @@ def rollout(
     checkpoint_every: int | str | tuple[int, ...] = 1,
     params: Mapping | None = None,
     inputs: Mapping | None = None,
+    on_failure: str = "raise",
 ) -> Run:
     """Steps ``system`` from ``state`` under ``controls`` (steps, worlds, nu), or ``steps`` times without control.
 
@@ -46,6 +48,9 @@ def rollout(
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
     inputs: what acts besides the controls, (steps, worlds, ...) by name, as ``system.inputs`` has them: of a robot
     {"force": (steps, worlds, nv)} and {"wrench": (steps, worlds, nbody, 6)}.
+    on_failure: "raise": a world that cannot go on (it blows up, its contact forces are not found, or there are too many
+    contacts) is a SimulationError. "mask": such a world stays where it was, ``run.status`` says which, when and why,
+    and its cotangents are zero, as are those of a world whose gradient is not finite.
 
     The controls are kept for the backward pass, not copied: do not change the array before ``pullback``.
     """
@@ -60,9 +65,17 @@ def rollout(
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
     hold = check_whole(hold, "hold")
     inputs = check_inputs(system, inputs, controls.shape[0])
-    given = {"inputs": inputs} if inputs else {}
+    status = status_for(on_failure)
+    given = {name: x for name, x in {"inputs": inputs, "status": status}.items() if x is not None}
     states = system.steps(state, controls, keep_every=hold * levels[0], hold=hold, params=held, **given)
-    return Run(system, states, controls, levels, held, hold, inputs)
+    return Run(system, states, controls, levels, held, hold, inputs, status)
+
+
+def status_for(on_failure: str) -> Status | None:
+    """The Status that "mask" asks to be filled in; None for "raise"."""
+    if on_failure not in ("raise", "mask"):
+        raise PullbackError(f"on_failure is 'raise' or 'mask', not {on_failure!r}")
+    return Status() if on_failure == "mask" else None
 
 
 def _own_controls(system: System, controls):
@@ -98,10 +111,18 @@ class Run:
     """
 
     def __init__(
-        self, system: System, states, controls, checkpoint_every, params, hold: int = 1, inputs: Mapping | None = None
+        self,
+        system: System,
+        states,
+        controls,
+        checkpoint_every,
+        params,
+        hold: int = 1,
+        inputs: Mapping | None = None,
+        status: Status | None = None,
     ):
         self.system, self.controls, self.params, self.hold = system, controls, params, hold
-        self.inputs = inputs or {}
+        self.inputs, self.status = inputs or {}, status
         self.states = tree_map(_read_only, states)  # the backward pass starts from them
         self.steps = int(controls.shape[0])
         self.levels = checkpoint_levels(checkpoint_every, self.steps)
@@ -166,6 +187,7 @@ class Run:
             hold=self.hold,
             params=self.params,
             **self._given(lambda x: x[first:end]),
+            **({} if self.status is None else {"status": Status()}),  # what failed is known
         )
 
     def _given(self, take=lambda x: x) -> dict:
@@ -227,6 +249,7 @@ class Run:
             params=self.params,
             wants_params=wants_params,
             **self._given(),
+            **({} if self.status is None else {"status": self.status}),
         )
 
     def _back_through(self, backward, given, start, first: int, end: int, levels: tuple[int, ...]) -> None:

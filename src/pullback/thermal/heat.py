@@ -24,6 +24,7 @@ from pullback.core.arrays import (
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.status import Status
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
 from pullback.thermal.explicit import Explicit
@@ -357,7 +358,14 @@ class Heat(System):
     # --- many steps at once -------------------------------------------------------------------------
 
     def steps(
-        self, state: HeatState, controls, *, keep_every: int = 1, hold: int = 1, params: Mapping | None = None
+        self,
+        state: HeatState,
+        controls,
+        *,
+        keep_every: int = 1,
+        hold: int = 1,
+        params: Mapping | None = None,
+        status: Status | None = None,
     ) -> HeatState:
         """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 2)."""
         start = self._take_state(state)
@@ -372,7 +380,7 @@ class Heat(System):
             try:
                 with self._crew.lock:
                     self._stepper.forward(law, trace, start.T, rows, keep_every)
-                self._refuse_blow_up(rows, kept)
+                self._refuse_blow_up(rows, kept) if status is None else self._mask_blow_up(rows, kept, status)
             except SimulationError as error:
                 good = kept[kept <= error.step]
                 s = to_device(to_numpy(trace.s)[good], self.dtype, self.device)
@@ -382,9 +390,29 @@ class Heat(System):
         return HeatState(from_device(rows), from_device(s))
 
     def backward(
-        self, controls, final, final_bar, *, hold: int = 1, params: Mapping | None = None, wants_params: bool = True
+        self,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Mapping | None = None,
+        status: Status | None = None,
+        wants_params: bool = True,
     ):
-        return HeatBackward(self, controls, final_bar, hold, self._take_params(params), wants_params)
+        return HeatBackward(self, controls, final_bar, hold, self._take_params(params), status, wants_params)
+
+    def _mask_blow_up(self, rows: wp.array, kept: np.ndarray, status: Status) -> None:
+        """Puts the last state that a world had in the place of those after it that are beyond all bounds."""
+        every, codes = rows.numpy(), np.full((self.worlds, 2), -1)
+        wrong = ~np.all((every > 0) & (every < HOTTEST), axis=2)
+        for world in np.flatnonzero(wrong.any(axis=0)):
+            row = int(np.argmax(wrong[:, world]))
+            every[row:, world] = every[max(row - 1, 0), world]
+            codes[world] = max(int(kept[row]) - 1, 0)
+        if self.device != "cpu":
+            rows.assign(every)
+        status.set(codes, lambda world, code, step: f"the temperatures of world {world} grew beyond all bounds")
 
     def _refuse_blow_up(self, rows: wp.array, kept: np.ndarray) -> None:
         """What is not finite stays so: it is enough to look at the last state."""
@@ -430,8 +458,12 @@ class Trace:
 class HeatBackward:
     """Pulls back through a trajectory piece by piece, last piece first."""
 
-    def __init__(self, heat: Heat, controls, final_bar, hold: int, law: KernelLaw, wants_params: bool):
+    def __init__(
+        self, heat: Heat, controls, final_bar, hold: int, law: KernelLaw, status: Status | None, wants_params: bool
+    ):
         self.heat, self.hold, self.law, self.wants_params = heat, hold, law, wants_params
+        self.status, self.failed = status, None if status is None else status.failed
+        final_bar = self._masked(final_bar)
         self.controls = heat._take_controls(controls, hold)
         self.controls_bar = zeros(self.controls.shape, heat.dtype, heat.device)
         self.carry = HeatState(*(wp.clone(x) for x in heat._take_state(final_bar, "_bar")))
@@ -454,7 +486,7 @@ class HeatBackward:
         """
         heat = self.heat
         T, s = (self._own(x) for x in states)
-        T_bar, s_bar = (T, s) if states_bar is None else (self._own(x) for x in states_bar)
+        T_bar, s_bar = (T, s) if states_bar is None else (self._own(x) for x in self._masked(states_bar))
         trace = Trace(heat, self.law, self.controls, first, end, s[0])
         module = specialise(heat.dtype, "heat_path")
         beams_bar = wp.zeros((heat._stepper.beam_lanes, *trace.beams.shape), dtype=module.Beam, device=heat.device)
@@ -473,7 +505,15 @@ class HeatBackward:
         if self.wants_params:
             params = self.law.user_bars(self.law_bar, self.path_bar)
         state_bar = HeatState(*(from_device(x) for x in self.carry))
-        return refuse_overflow(Bars(state_bar, self._summed_controls_bar(), params), self.heat.dtype)
+        bars = Bars(state_bar, self._summed_controls_bar(), params, status=self.status)
+        return refuse_overflow(bars, self.heat.dtype)
+
+    def _masked(self, bars):
+        """Cotangents (..., worlds, n) that are zero in worlds that failed."""
+        if self.failed is None or not np.any(self.failed):
+            return bars
+        there = ~self.failed.reshape((-1, 1))
+        return HeatState(*(None if bar is None else np.where(there, to_numpy(bar), 0.0) for bar in bars))
 
     def _summed_controls_bar(self):
         """Cotangents of the controls, each summed over the steps for which it is held."""

@@ -13,6 +13,7 @@ import warp as wp
 from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.status import Status
 from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
@@ -25,6 +26,7 @@ def rollout(
     inputs: Mapping | None = None,
     hold: int = 1,
     checkpoint_every: int | str | tuple[int, ...] = 1,
+    status: Status | None = None,
 ):
     """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of tensors.
 
@@ -41,6 +43,8 @@ def rollout(
     checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
                are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
+    status:    a ``pullback.Status()`` to be filled in: worlds that fail then stay where they were and have gradients of
+               zero, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one, failure is an error.
     """
     hold = check_whole(hold, "hold")
     start, controls = start_of(system, start_and_controls)
@@ -57,12 +61,17 @@ def rollout(
         _check(system, f"input {name!r}", tensor)
     form = Form(tree_map(lambda leaf: None, start), tuple(inputs or {}), tuple(tensors))
     tensors = (*leaves(start), controls, *(inputs or {}).values(), *tensors.values())
-    states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, constants, form, *tensors))
+    states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, status, constants, form, *tensors))
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
 def step(
-    system: System, *state_and_control, params: Mapping | None = None, inputs: Mapping | None = None, hold: int = 1
+    system: System,
+    *state_and_control,
+    params: Mapping | None = None,
+    inputs: Mapping | None = None,
+    hold: int = 1,
+    status: Status | None = None,
 ):
     """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
     control)``, which returns a plain tuple. control: (worlds, nu).
@@ -76,7 +85,7 @@ def step(
             f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
         )
     every = None if inputs is None else {name: x[None] for name, x in inputs.items()}
-    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold)
+    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold, status=status)
     return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
 
 
@@ -97,13 +106,13 @@ class Form(NamedTuple):
 
 class _Rollout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, system, hold, every, constants, form, *tensors):
-        ctx.system, ctx.hold, ctx.every, ctx.form = system, hold, every, form
+    def forward(ctx, system, hold, every, status, constants, form, *tensors):
+        ctx.system, ctx.hold, ctx.every, ctx.form, ctx.status = system, hold, every, form, status
         start, controls, inputs, params = form.split(tensors)
         keep_every = hold * checkpoint_levels(every, controls.shape[0])[0]
         with _stream(system):
             ctx.held = system.hold_params({**constants, **{name: to_numpy(x) for name, x in params.items()}})
-            run = {"hold": hold, "params": ctx.held, **_inputs(system, inputs, len(controls))}
+            run = {"hold": hold, "params": ctx.held, **_inputs(system, inputs, len(controls), status)}
             first = with_leaves(form.state, map(_lend, start))
             states = system.steps(first, _lend(controls), keep_every=keep_every, **run)
             states = [_take(x) for x in leaves(states)]
@@ -120,10 +129,10 @@ class _Rollout(torch.autograd.Function):
         if torch.is_grad_enabled():
             raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
         states, controls, inputs, params = ctx.form.split(ctx.saved_tensors)
-        *_, wanted_params = wanted = ctx.form.split(ctx.needs_input_grad[5:])
+        *_, wanted_params = wanted = ctx.form.split(ctx.needs_input_grad[6:])
         with _stream(ctx.system):
             kept = with_leaves(ctx.form.state, map(_lend, states))
-            given = _inputs(ctx.system, inputs, len(controls))
+            given = _inputs(ctx.system, inputs, len(controls), ctx.status)
             run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held, ctx.hold, **given)
             pairs = zip(states, states_bar, strict=True)
             bars = with_leaves(ctx.form.state, (_lend(bar) if x.is_floating_point() else None for x, bar in pairs))
@@ -133,13 +142,13 @@ class _Rollout(torch.autograd.Function):
             found_bars = (*leaves(found.state), found.controls, *found.inputs.values())
             tensors_bar = [_take(bar) if want else None for bar, want in zip(found_bars, wants, strict=True)]
         params_bar = (_param_grad(found.params[n], x) if wanted_params[n] else None for n, x in params.items())
-        return None, None, None, None, None, *tensors_bar, *params_bar
+        return None, None, None, None, None, None, *tensors_bar, *params_bar
 
 
-def _inputs(system: System, inputs: Mapping, steps: int) -> dict:
-    """Inputs as a keyword for Systems and runs, checked; none where there are none."""
+def _inputs(system: System, inputs: Mapping, steps: int, status: Status | None) -> dict:
+    """Inputs, checked, and the status as keywords for Systems and runs, where there are any."""
     given = check_inputs(system, {name: _lend(x) for name, x in inputs.items()}, steps)
-    return {"inputs": given} if given else {}
+    return ({"inputs": given} if given else {}) | ({} if status is None else {"status": status})
 
 
 def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:

@@ -1,0 +1,62 @@
+"""Failure as data: which worlds of a rollout stopped, when and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import to_numpy
+
+
+class Status:
+    """What became of every world of a rollout with ``on_failure="mask"``, and of its gradient.
+
+    failed:   (worlds,) whether it stopped: it stays where it was, and its cotangents are zero
+    step:     (worlds,) the timestep that could not be done, -1 where all were
+    reasons:  what happened, by world, of those that failed
+
+    On CUDA it is read from the device when one of these is asked for, and not before.
+    """
+
+    def __init__(
+        self, codes: np.ndarray | wp.array | None = None, describe: Callable[[int, int, int], str] | None = None
+    ):
+        self.set(codes, describe or _nothing)
+
+    def set(self, codes: np.ndarray | wp.array | None, describe: Callable[[int, int, int], str]) -> None:
+        """codes (worlds, 2): a number for what happened, and the timestep, negative where nothing did.
+
+        describe(world, code, step) says what happened.
+        """
+        self.codes, self._describe = codes, describe
+
+    @property
+    def failed(self) -> np.ndarray:
+        return to_numpy(self.codes)[:, 1] >= 0
+
+    @property
+    def step(self) -> np.ndarray:
+        return np.maximum(to_numpy(self.codes)[:, 1], -1)
+
+    @property
+    def reasons(self) -> dict[int, str]:
+        codes, failed = to_numpy(self.codes), np.flatnonzero(self.failed)
+        return {int(world): self._describe(int(world), *map(int, codes[world])) for world in failed}
+
+    def __repr__(self) -> str:
+        if self.codes is None:
+            return "Status(not filled in)"
+        return f"Status({self.failed.sum()} of {len(self.failed)} worlds failed)"
+
+    def __reduce__(self):
+        return (Status, ()) if self.codes is None else (_restored, (to_numpy(self.codes), self.reasons))
+
+
+def _nothing(world: int, code: int, step: int) -> str:
+    return ""
+
+
+def _restored(codes: np.ndarray, reasons: dict[int, str]) -> Status:
+    return Status(codes, lambda world, code, step: reasons[world])
