@@ -5,8 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import warp as wp
 
 import pullback as pb
+from pullback.core import launch
+from pullback.kernels import specialise
 
 HEAVY = ("torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "pullback.reach", "pullback.thermal")
 KERNEL = """
@@ -43,9 +46,14 @@ def test_a_quiet_and_light_import():
 
 def test_what_is_imported_when_it_is_used():
     assert {"reach", "thermal"} <= set(dir(pb)) and {"reach", "thermal"} <= set(pb.__all__)
-    run("from pullback import thermal; import pullback as pb; assert pb.thermal is thermal and pb.thermal.Heat")
-    run("import pullback as pb; assert pb.reach.ReachabilityMap")
-    run("from pullback import *; thermal.Heat, reach.ReachabilityMap, load")
+    run("""
+import pullback as pb
+assert pb.reach.ReachabilityMap
+from pullback import thermal
+assert pb.thermal is thermal and thermal.Heat
+from pullback import *
+load, reach.ReachabilityMap
+""")
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = pb.nothing
 
@@ -66,17 +74,25 @@ def test_a_compilation_is_one_line(tmp_path):
     """On standard error, when it happens and never again."""
     script = tmp_path / "doubling.py"
     script.write_text(KERNEL)
-    quiet = KERNEL.replace('if __name__ == "__main__":', "wp.config.log_level = wp.LOG_WARNING\nif True:")
-    (tmp_path / "quietly.py").write_text(quiet.replace("double", "twice"))
 
-    def launched(name: str) -> str:
+    def launched() -> str:
         environment = os.environ | {"WARP_CACHE_PATH": str(tmp_path / "cache")}
-        command = [sys.executable, str(tmp_path / name)]
+        command = [sys.executable, str(script)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         assert done.stdout == "[2. 2. 2.]\n"
         return done.stderr
 
-    first = launched("doubling.py")
+    first = launched()
     assert first.startswith("Compiling kernels __main__ for cpu (first use") and first.count("\n") == 1
-    assert launched("doubling.py") == ""
-    assert launched("quietly.py") == ""
+    assert launched() == ""
+
+
+@pytest.mark.parametrize("level, lines", [(wp.LOG_INFO, 1), (wp.LOG_WARNING, 0)])
+def test_the_line_can_be_switched_off(monkeypatch, capsys, level, lines):
+    monkeypatch.setattr(launch, "_is_cached", lambda *_: False)
+    monkeypatch.setattr(launch, "_loaded", set())
+    monkeypatch.setattr(wp.config, "log_level", level)
+    module = wp.get_module(specialise("float64", "step").__name__)
+    assert launch.load(module, "cpu") and not launch.load(module, "cpu")
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("Compiling kernels float64.step for cpu") == err.count("\n") == lines

@@ -264,7 +264,7 @@ def writable_folder(path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         trial = path / ".pullback-writes-here"
         trial.touch()
-        trial.unlink()
+        trial.unlink(missing_ok=True)  # another command may have tried too
     except OSError as error:
         raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
     return path
@@ -282,8 +282,11 @@ def held_folder(path: Path) -> Iterator[Path]:
             holder = file.read(32).decode(errors="replace").strip()
             who = f"process {holder}" if holder.isdigit() else "another process"
             raise PullbackError(f"{str(path)!r} is in use by {who}: wait for it, or choose another folder with --out")
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
+        try:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        except OSError as error:
+            raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
         for left in path.glob(f"{PARTIAL}*"):
             left.unlink(missing_ok=True)
         yield path
