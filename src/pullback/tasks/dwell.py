@@ -12,7 +12,7 @@ from pullback.core.arrays import to_numpy
 from pullback.plan import LBFGS
 from pullback.rollout import Run
 from pullback.tasks.laser_history import CELL, LAYER, LENGTH, MARGIN, PLATE, PLATE_CELLS, RADIUS, SPEED, WIDTH
-from pullback.tasks.task import Camera, Curves, Loss, Task
+from pullback.tasks.task import Camera, Curves, Loss, Task, task_factory
 from pullback.tasks.timing import Crossing, Timing, always_on, crossing, pauses
 
 HEIGHT, LAYERS = 3, 5  # of the wall [cells]; how many thin ones are laid on its top
@@ -44,6 +44,7 @@ class Interpass(NamedTuple):
     at: list[Crossing]
 
 
+@task_factory
 def dwell(device: str = "cpu", seed: int = 0) -> Task:
     """``seed`` changes nothing: there is no chance in it."""
     mesh = thermal.printed(
