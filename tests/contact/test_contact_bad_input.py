@@ -260,7 +260,7 @@ def test_torsional_friction_names_where_it_comes_from(model):
     with pytest.raises(pb.PullbackError, match="geom 'floor' has condim 6, torsional and rolling"):
         pb.Articulated(pb.load(scene(floor + ball)), MODELS[model])
     pair = '<contact><pair geom1="floor" geom2="ball" condim="6"/></contact>'
-    with pytest.raises(pb.PullbackError, match="condim 4 and 6.*pair 0 .geom 'floor' and geom 'ball'. has condim 6"):
+    with pytest.raises(pb.PullbackError, match="pair 0 .geom 'floor' and geom 'ball'. has condim 6"):
         pb.Articulated(pb.load(scene(FLOOR + ball, rest=pair)), MODELS[model])
 
 

@@ -432,18 +432,6 @@ def test_one_error_names_every_kind():
     assert load(xml(**parts), ignore=("tendon", "actuator")).nu == 7
 
 
-def test_every_element_that_is_refused_is_named():
-    slow = "".join(f'<general name="m{i}" joint="knee" dyntype="filter" dynprm="1"/>' for i in range(3))
-    parts = {"tendon": TENDON.format('stiffness="1"'), "actuator": slow, "option": 'integrator="implicit"'}
-    with pytest.raises(PullbackError) as caught:
-        load(xml(**parts, controls=9))
-    said = str(caught.value)
-    for part in ('the integrator "implicit"', "tendon 'cord'", "actuator 'm0'", "(also actuator 'm1', actuator 'm2')"):
-        assert part in said, said
-    assert 'ignore=("tendon", "actuator")' in said and "\n" not in said
-    assert load(xml(**parts, controls=9), ignore=("tendon", "actuator"), integrator="euler").nu == 9
-
-
 def test_unknown_kinds_are_refused():
     with pytest.raises(PullbackError, match="'gravity'.*equality.*tendon.*sleep"):
         load(xml(), ignore=("gravity",))

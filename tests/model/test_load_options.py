@@ -1,4 +1,4 @@
-"""An integrator and a timestep that stand for those of the file: the same as editing it."""
+"""An integrator and a timestep that stand for those of the file, contact models by name, and refusals in one line."""
 
 import mujoco
 import numpy as np
@@ -82,6 +82,19 @@ def test_a_timestep_that_is_none(timestep):
 def test_an_integrator_that_is_not_known(integrator):
     with pytest.raises(pb.PullbackError, match="integrator must be one of euler, rk4, implicitfast"):
         pb.load(DERIVED, integrator=integrator)
+
+
+def test_every_element_that_is_refused_is_named():
+    slow = "".join(f'<general name="m{i}" joint="b" dyntype="filter" dynprm="1"/>' for i in range(3))
+    cord = '<tendon><fixed name="cord" stiffness="1"><joint joint="b" coef="1"/></fixed></tendon>'
+    xml = DERIVED.replace("Euler", "implicit").replace("<actuator>", f"{cord}<actuator>{slow}")
+    with pytest.raises(pb.PullbackError) as caught:
+        pb.load(xml)
+    said = str(caught.value)
+    for part in ('the integrator "implicit"', "tendon 'cord'", "actuator 'm0'", "(also actuator 'm1', actuator 'm2')"):
+        assert part in said, said
+    assert 'ignore=("tendon", "actuator")' in said and "\n" not in said
+    assert pb.load(xml, ignore=("tendon", "actuator"), integrator="euler").nu == 4
 
 
 def test_contact_models_by_name():

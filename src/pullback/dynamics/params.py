@@ -145,6 +145,11 @@ class KernelParams:
             array = self._kernel_form(name)
             setattr(self.struct, name, upload_per_world(array, variable.type.dtype, worlds, precision, device))
 
+    def __reduce__(self):
+        """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
+        made_of = (self.model, self.layout, self.values, self.worlds, self.precision, self.device)
+        return KernelParams, (*made_of, self.scene, self.contact)
+
     def _batched(self, name: str) -> np.ndarray:
         """The user's array with a leading axis of 1 or worlds."""
         value = np.asarray(self.values[name], dtype=np.float64)

@@ -142,6 +142,11 @@ class Run:
             return getattr(states, name)
         raise AttributeError(name)
 
+    def __getstate__(self) -> dict:
+        """For copies and pickles, whose arrays are NumPy's: a System takes those as well as a GPU's."""
+        states = type(self.states)(*(to_numpy(field) for field in self.states))
+        return {**self.__dict__, "states": states, "controls": to_numpy(self.controls)}
+
     @property
     def kept(self) -> np.ndarray:
         """The steps whose states were kept, one a row."""

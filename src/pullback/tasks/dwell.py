@@ -13,7 +13,7 @@ from pullback.plan import LBFGS
 from pullback.rollout import Run
 from pullback.tasks.laser_history import CELL, LAYER, LENGTH, MARGIN, PLATE, PLATE_CELLS, RADIUS, SPEED, WIDTH
 from pullback.tasks.loss import Loss
-from pullback.tasks.task import Camera, Curves, Task
+from pullback.tasks.task import Camera, Curves, Task, task_factory
 from pullback.tasks.timing import Crossing, Timing, always_on, crossing, pauses
 
 HEIGHT, LAYERS = 3, 5  # of the wall [cells]; how many thin ones are laid on its top
@@ -45,6 +45,7 @@ class Interpass(NamedTuple):
     at: list[Crossing]
 
 
+@task_factory
 def dwell(device: str = "cpu", seed: int = 0) -> Task:
     """``seed`` changes nothing: there is no chance in it."""
     mesh = thermal.printed(

@@ -8,6 +8,7 @@ from pullback.core.checks import check_seed
 from pullback.reach import Block, Disc, Footsteps, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import Planned, Planning, Scene, walked
+from pullback.tasks.task import task_factory
 
 FREE = 0.45  # round the start and the goal: no obstacle is nearer [m]
 FURTHEST = 3.0  # goal: sixteen steps of 0.19 m [m]
@@ -31,6 +32,7 @@ def random_footsteps(foot_map, seed: int = 0) -> Footsteps:
     return Footsteps(foot_map=foot_map, goal=goal, obstacles=tuple(obstacles))
 
 
+@task_factory
 def footsteps(seed: int = 0) -> Planning:
     seed = check_seed(seed)
 

@@ -10,7 +10,7 @@ from pullback.model import load
 from pullback.model.robots.scene import GHOST, SOLID, Stage, add, capsule, decoration, document, motor, stage
 from pullback.plan import CMA, LBFGS
 from pullback.tasks.loss import Loss
-from pullback.tasks.task import Camera, Task
+from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
 GOAL = 5.0  # where the ball should lie [m]
@@ -52,6 +52,7 @@ def club_and_ball() -> str:
     return document(root)
 
 
+@task_factory
 def golf(device: str = "cpu") -> Task:
     model = load(club_and_ball())
     system = Articulated(model, ContactImpulse(restitution=0.5), device=device)

@@ -13,7 +13,7 @@ from pullback.model.robots.scene import Stage, add, decoration, document, motor,
 from pullback.plan import CMA, ILQR
 from pullback.spatial import quat_exp
 from pullback.tasks.paths import through
-from pullback.tasks.task import Camera, Task
+from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls
 
@@ -82,6 +82,7 @@ def sketch(place: np.ndarray, yaw: float, t: np.ndarray) -> np.ndarray:
     return np.column_stack([*left, *right, *cube, turned(turn)])
 
 
+@task_factory
 def grasp(device: str = "cpu", seed: int = 0) -> Task:
     model = load(fingers_and_cube())
     # Smooth over 1 mm, so that a finger that is about to touch knows of the cube. Friction that is full from 2 mm/s on

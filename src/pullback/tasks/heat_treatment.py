@@ -10,7 +10,7 @@ from pullback.rollout import Run
 from pullback.tasks.laser_history import POWER, RADIUS, wall
 from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Schedule
-from pullback.tasks.task import Camera, Curves, Task
+from pullback.tasks.task import Camera, Curves, Task, task_factory
 
 BAND = (900.0, 1200.0)  # [K]
 SOFT = 20.0  # over which the edges of the band are smeared out, so that they have a slope [K]
@@ -20,6 +20,7 @@ STEPS, KNOTS = 1000, 40
 EYE, LOOK = (0.03, -0.05, 0.03), (0.0, 0.0, 0.0)
 
 
+@task_factory
 def heat_treatment(device: str = "cpu", seed: int = 0) -> Task:
     """``seed`` changes nothing: there is no chance in it."""
     heat = wall(device=device, steps=STEPS)

@@ -125,6 +125,24 @@ def sole(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x + (HEEL + TOE) / 2 * np.cos(turn) + deep * np.sin(turn), np.minimum(*ends)
 
 
+def figure(run) -> np.ndarray:
+    """The worst of what is asked for, in terms of what is allowed (worlds,)."""
+    still = round(STILL / run.system.model.timestep)
+    q, v = run.q[-still:], run.v[-still:]
+    off = np.abs(q - standing(LANDING, BEND))
+    middle, low = sole(run.q)
+    over = (middle > EDGE) & (middle < EDGE + GAP)
+    clear = np.where(over, low - TOP, np.inf).min(axis=0)
+    asked = (
+        off[..., :2].max(axis=(0, 2)) / PLACE,
+        off[..., 2].max(axis=0) / TILT,
+        np.abs(v[..., :2]).max(axis=(0, 2)) / SPEED,
+        np.abs(v[..., 2:]).max(axis=(0, 2)) / TURNING,
+        2 - clear / CLEARANCE,
+    )
+    return np.max(asked, axis=0)
+
+
 def hop(device: str = "cpu", seed: int = 0) -> Task:
     # Smooth over 2 mm: a foot that meets a harder surface with its edge is a kink in the motion.
     contact = ContactCompliant(contact_stiffness=3e4, smoothing=2e-3, slip_speed=0.02)
@@ -140,22 +158,6 @@ def hop(device: str = "cpu", seed: int = 0) -> Task:
     weights = np.tile([2, 2, 0.5, 0.01, 0.01, 0.01, 0.02, 0.02, 0.002, *(3 * [3e-5])], (steps + 1, 1))
     weights[-still:] = [20, 20, 10, 2, 2, 2, 2, 2, 1, 0.1, 0.1, 0.1]
     motion = State(path, speeds)
-
-    def figure(run) -> np.ndarray:
-        """The worst of what is asked for, in terms of what is allowed (worlds,)."""
-        q, v = run.q[-still:], run.v[-still:]
-        off = np.abs(q - goal)
-        middle, low = sole(run.q)
-        over = (middle > EDGE) & (middle < EDGE + GAP)
-        clear = np.where(over, low - TOP, np.inf).min(axis=0)
-        asked = (
-            off[..., :2].max(axis=(0, 2)) / PLACE,
-            off[..., 2].max(axis=0) / TILT,
-            np.abs(v[..., :2]).max(axis=(0, 2)) / SPEED,
-            np.abs(v[..., 2:]).max(axis=(0, 2)) / TURNING,
-            2 - clear / CLEARANCE,
-        )
-        return np.max(asked, axis=0)
 
     task = Task(
         name="hop",

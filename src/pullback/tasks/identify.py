@@ -15,7 +15,7 @@ from pullback.plan import CMA, GaussNewton
 from pullback.rollout import rollout
 from pullback.spatial import quat_exp
 from pullback.tasks.residuals import Recording, channel_deviations
-from pullback.tasks.task import Camera, Task
+from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Factors
 
 SECONDS = 0.24  # of each motion: short, for a robot that slides and tumbles soon depends on everything too strongly
@@ -112,6 +112,7 @@ def record(system: Articulated, find: Factors, start: State, truth: np.ndarray, 
     return Recording(model, integrate(model, run.q, noise[..., : model.nv]), run.v + noise[..., model.nv :])
 
 
+@task_factory
 def identify(device: str = "cpu", seed: int = 0) -> Task:
     system = servoed_quadruped(device)
     model, random = system.model, np.random.default_rng(check_seed(seed))

@@ -13,7 +13,7 @@ from pullback.plan import CMA, GaussNewton
 from pullback.rollout import Run, rollout
 from pullback.tasks.laser_history import CELL, LAYER, LENGTH, SPEED, WIDTH
 from pullback.tasks.residuals import Residuals
-from pullback.tasks.task import Camera, Curves, Task
+from pullback.tasks.task import Camera, Curves, Task, task_factory
 from pullback.tasks.variables import Factors
 
 LAYERS, PLATE, MARGIN = 2, 3e-3, 2  # of the wall; height of the plate [m]; cells of it around the wall
@@ -52,6 +52,7 @@ def experiment(device: str = "cpu") -> thermal.Heat:
     )  # fmt: skip
 
 
+@task_factory
 def identify_material(device: str = "cpu", seed: int = 0) -> Task:
     heat, random = experiment(device), np.random.default_rng(check_seed(seed))
     steps = heat.steps_until(heat.toolpath.times[-1] + COOLING)

@@ -13,7 +13,7 @@ from pullback.plan import Adam
 from pullback.rollout import Run, rollout
 from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Network
-from pullback.tasks.task import Camera, Curves, Task
+from pullback.tasks.task import Camera, Curves, Task, task_factory
 
 CELL, LAYER = 1e-3, 1e-3  # edges of the elements [m]
 LENGTH, WIDTH, LAYERS = 16, 2, 5  # of the wall [cells], and how many layers it has
@@ -55,6 +55,7 @@ def hidden_power(steps: int, seed: int) -> np.ndarray:
     return POWER * (LEAST + (MOST - LEAST) * (curve - curve.min()) / np.ptp(curve))
 
 
+@task_factory
 def laser_history(device: str = "cpu", seed: int = 0, steps: int = STEPS, dtype: str = "float64") -> Task:
     steps = check_whole(steps, "steps", 2)
     heat = wall(dtype, device, steps)

@@ -9,6 +9,7 @@ from pullback.core.checks import check_seed
 from pullback.reach import Door, LocoManipulation, Maps, Stance, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import PANEL, SOLID, Planned, Planning, Scene, walked
+from pullback.tasks.task import task_factory
 
 
 def random_locomanip(maps: Maps, seed: int = 0) -> LocoManipulation:
@@ -27,6 +28,7 @@ def random_locomanip(maps: Maps, seed: int = 0) -> LocoManipulation:
     )
 
 
+@task_factory
 def locomanip(seed: int = 0) -> Planning:
     seed = check_seed(seed)
 

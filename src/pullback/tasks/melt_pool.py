@@ -15,7 +15,7 @@ from pullback.plan import LBFGS
 from pullback.rollout import Run, rollout
 from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Schedule
-from pullback.tasks.task import Camera, Curves, Task
+from pullback.tasks.task import Camera, Curves, Task, task_factory
 
 SIZE = (10e-3, 7e-3)  # of the plate [m]
 EDGE = 0.5e-3  # of its elements along x and y [m]
@@ -141,6 +141,7 @@ def melt_pool_timing(device: str = "cpu", seed: int = 0) -> Task:
     return melt_pool(device, seed, by="timing")
 
 
+@task_factory
 def melt_pool(device: str = "cpu", seed: int = 0, by: str = "power") -> Task:
     """by: what is looked for: "power", "timing" (the speed along the path, and so its pauses too) or "both".
 

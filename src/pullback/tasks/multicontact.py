@@ -8,6 +8,7 @@ from pullback.core.checks import check_seed
 from pullback.reach import Maps, MultiContact, Stance, Wall, humanoid_maps, sample_humanoid
 from pullback.reach.sqp import Options
 from pullback.tasks.planning import Planned, Planning, Scene, walked
+from pullback.tasks.task import task_factory
 
 
 def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
@@ -25,6 +26,7 @@ def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
     )
 
 
+@task_factory
 def multicontact(seed: int = 0) -> Planning:
     seed = check_seed(seed)
 

@@ -11,6 +11,7 @@ from pullback.reach import Block, Placement, ReachabilityMap, check_place, sampl
 from pullback.reach.sqp import Options
 from pullback.reach.walking import SE2
 from pullback.tasks.planning import Planned, Planning, Scene
+from pullback.tasks.task import task_factory
 
 TARGETS = 10
 PALLET = (0.2, 0.3)  # half sizes of the pallet [m]
@@ -36,6 +37,7 @@ def random_placement(reach_map: ReachabilityMap, seed: int = 0) -> Placement:
     return Placement(reach_map=reach_map, targets=targets, obstacles=(Block(x, y, *PALLET, yaw),), margin=MARGIN)
 
 
+@task_factory
 def placement(seed: int = 0) -> Planning:
     seed = check_seed(seed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mujoco
 import numpy as np
@@ -18,7 +18,7 @@ from pullback.reach.motion import ROWS, plan_motion
 from pullback.reach.sqp import Options
 from pullback.reach.surface import iso_surface
 from pullback.reach.walking import middle
-from pullback.tasks.task import Camera
+from pullback.tasks.task import Camera, FromFactory, Origin
 
 STEP_SECONDS = 0.8  # from one moment of a plan to the next, in a film [s]
 SOLE = (0.129, 0.045, 0.002)  # half sizes of a footprint [m]
@@ -47,7 +47,7 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planning:
+class Planning(FromFactory):
     """A problem that is solved by :mod:`pullback.reach`.
 
     name, about:   of the task; ``about`` in one line
@@ -61,6 +61,7 @@ class Planning:
     target: float = CONTACT
     unit: str = "m"
     camera: Camera | None = None
+    origin: Origin | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
         for name, kind in {"name": str, "about": str, "unit": str}.items():

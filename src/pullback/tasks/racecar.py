@@ -10,7 +10,7 @@ from pullback.model import load
 from pullback.model.robots.scene import GHOST, SOLID, Stage, add, decoration, document, stage
 from pullback.plan import CMA, GaussNewton
 from pullback.tasks.residuals import Residuals
-from pullback.tasks.task import Camera, Task
+from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Parameters
 
 SPEED = 1.0  # of the car when it brakes [m/s]
@@ -51,6 +51,7 @@ def car() -> str:
     return document(root)
 
 
+@task_factory
 def racecar(device: str = "cpu") -> Task:
     model = load(car())
     system = Articulated(model, ContactImpulse(), device=device)

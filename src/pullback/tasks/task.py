@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property, partial, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,54 @@ class Camera:
             checked(getattr(self, name), (3,), "float64", f"{name} of a Camera", ("axis",))
 
 
+class Origin(NamedTuple):
+    """The call that made a task, and those of its fields that are functions written inside the one that was called."""
+
+    make: Callable
+    args: tuple
+    options: dict
+    functions: dict[str, Callable]
+
+
+def task_factory(make):
+    """Decorates a function that makes tasks whose losses are functions inside it, which pickle cannot find.
+
+    Such a task pickles as its other fields and the call that made it.
+    """
+
+    @wraps(make)
+    def made(*args, **options):
+        task = make(*args, **options)
+        values = {one.name: getattr(task, one.name) for one in fields(task)}
+        functions = {name: x for name, x in values.items() if "<locals>" in getattr(x, "__qualname__", "")}
+        return replace(task, origin=Origin(made, args, options, functions))
+
+    return made
+
+
+class FromFactory:
+    """What :func:`task_factory` needs of a dataclass: a field ``origin``."""
+
+    def __reduce__(self):
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        origin = held.pop("origin")
+        if "start" in held:  # which may be on a GPU
+            held["start"] = type(held["start"])(*(to_numpy(x) for x in held["start"]))
+        if origin is None:
+            return _remake, (type(self), None, held)
+        held = {name: x for name, x in held.items() if x is not origin.functions.get(name, origin)}
+        return _remake, (type(self), origin[:3], held)
+
+
+def _remake(kind: type, call: tuple | None, held: dict):
+    if call is None:
+        return kind(**held)
+    make, args, options = call
+    return replace(make(*args, **options), **held)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(FromFactory):
     """A System, a start, what is looked for, a loss and a figure that says when it is solved.
 
     name, about:  of the task; ``about`` in one line
@@ -64,6 +110,7 @@ class Task:
     camera:       for pictures
     ghost:        coordinates (nq,) of the wanted end, drawn translucent
     curves:       of a run of what was found, pictures to draw
+    origin:       set by :func:`task_factory`
     """
 
     name: str
@@ -85,6 +132,7 @@ class Task:
     camera: Camera | None = None
     ghost: np.ndarray | None = None
     curves: Callable[[Run], list[Curves]] | None = None
+    origin: Origin | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
         for name, kind in {"name": str, "about": str, "unit": str, "system": System, "find": Variables}.items():

@@ -13,7 +13,7 @@ from pullback.model import load
 from pullback.model.robots.scene import GHOST, Stage, Vector, add, capsule, decoration, document, motor, stage
 from pullback.plan import CMA, LBFGS
 from pullback.tasks.loss import Loss
-from pullback.tasks.task import Camera, Task
+from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
 TARGET = (1.6, 0.5)  # on the floor [m]
@@ -80,6 +80,7 @@ def arm_and_ball() -> str:
     return document(root)
 
 
+@task_factory
 def throw(device: str = "cpu") -> Task:
     model = load(arm_and_ball())
     # Smooth over 2 mm: the ball leaves six beads, one after the other, and each is a kink for a harder surface.

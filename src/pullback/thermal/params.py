@@ -70,6 +70,10 @@ class KernelLaw:
         self.scalars[:, len(SCALARS) :] = self._batched("offset")
         self.struct = self._upload()
 
+    def __reduce__(self):
+        """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
+        return KernelLaw, (self.pieces, self.values, self.per_world, self.worlds, self.precision, self.device)
+
     def _batched(self, name: str) -> np.ndarray:
         """The user's array with a leading axis of 1 or worlds."""
         value = np.asarray(self.values[name], dtype=np.float64)
