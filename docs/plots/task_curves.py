@@ -16,6 +16,7 @@ import argparse
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def draw(name: str, runs: dict[str, tuple[dict, np.ndarray, np.ndarray]]) -> Pat
     for axes in plots[1]:
         axes.axhline(summary["target"], color=TEXT, linewidth=1, linestyle=":", label=f"target: {summary['target']:g}")
     plots[0, 0].set_ylabel("loss")
-    plots[1, 0].set_ylabel(f"metric [{summary['unit']}]")
+    plots[1, 0].set_ylabel(textwrap.fill(f"metric [{summary['unit']}]", 32))
     plots[1, 0].set_xlabel("iteration")
     plots[1, 1].set_xlabel("wall-clock [s]")
     for axes in plots.flat:
@@ -67,7 +68,8 @@ def draw(name: str, runs: dict[str, tuple[dict, np.ndarray, np.ndarray]]) -> Pat
         axes.set_axisbelow(True)
         axes.tick_params(labelsize=8, labelcolor=TEXT)
     plots[1, 1].legend(fontsize=8, frameon=False)
-    figure.suptitle(f"{name}: {summary['about']}", color=TEXT, fontsize=12, fontweight="bold")
+    title = textwrap.fill(f"{name}: {summary['about']}", 80)
+    figure.suptitle(title, color=TEXT, fontsize=12, fontweight="bold")
     path = IMAGES / f"task_{name}.png"
     figure.savefig(path, dpi=100)
     return path

@@ -45,7 +45,7 @@ function wake() {
 }
 function tick(now) {
   scheduled = false;
-  const passed = Math.min((now - lastTick) / 1000, 0.1); // a hidden tab must not make the motion jump
+  const passed = Math.min(Math.max(now - lastTick, 0) / 1000, 0.1); // a hidden tab must not make the motion jump
   lastTick = now;
   if (playing) {
     time += passed * speed;
