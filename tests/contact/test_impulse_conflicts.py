@@ -32,8 +32,8 @@ SQUEEZED = {
 }
 
 
-# Were wrong: the two impulses grew against each other, in each sweep and in the first guess, and nothing but cfm stopped
-# them. The forces in these scenes were 23,640, 47,276, 68,496 and 2.5e+08 N.
+# Were wrong: the two impulses grew against each other, in each sweep and in the first guess, and nothing but cfm
+# stopped them. The forces in these scenes were 76,137, 47,273, 68,496 and 4.95e+08 N.
 @pytest.mark.parametrize("name", SQUEEZED)
 @pytest.mark.parametrize("sweeps", [50, 500])
 def test_forces_are_no_more_than_what_stops_bodies_and_undoes_their_depth(name, sweeps):
@@ -42,8 +42,8 @@ def test_forces_are_no_more_than_what_stops_bodies_and_undoes_their_depth(name, 
     motion = run(system, q, steps=100)
     weight = mass * G
     out = mass * 0.2 * depth / 0.002**2  # to move all of it out by erp of its depth within a step
-    for t in (0, 1, 2, 50, 100):
-        (found,) = system.contacts(motion.state(t))
+    for t in (0, 1, 2, 50, 99):
+        (found,) = motion.contacts(t)
         speed = np.abs(motion.v[t]).max()
         assert np.abs(found.force).max() < 10 * (weight + mass * speed / 0.002) + 10 * out
     assert np.abs(found.force).max() > weight / 10  # it is held
@@ -52,13 +52,13 @@ def test_forces_are_no_more_than_what_stops_bodies_and_undoes_their_depth(name, 
 
 def test_what_stops_bodies_has_no_bound():
     """A lever of a hundred to one: the contact near the pivot carries far more than all bodies weigh."""
-    lever = FLOOR.format(0.5) + (
-        '<body pos="0 0 0.1"><joint axis="0 1 0"/><geom size="0.02" pos="0.02 0 -.0801" mass="1e-3"/>'
+    lever = FLOOR.format(0.5).replace("<geom", '<geom condim="1"') + (
+        '<body pos="0 0 0.1"><joint axis="0 1 0"/><geom size="0.02" pos="0.02 0 -.0801" mass="1e-3" condim="1"/>'
         '<geom size="0.05" pos="2 0 0" mass="1" contype="0" conaffinity="0"/></body>'
     )
     system = impulse(lever, timestep=0.002)
     motion = run(system, [0.0], steps=500)
-    (found,) = system.contacts(motion.state(500))
+    (found,) = motion.contacts(-1)
     assert np.abs(motion.v[-1]).max() < 1e-3
     np.testing.assert_allclose(found.force[:, 2].sum(), 100 * G, rtol=0.02)
 
@@ -76,15 +76,16 @@ def test_gradients_of_aims_that_are_given_up(speed, restitution, sweeps):
     force, high, aim = rows.force.numpy()[:2, 0, 0], rows.high.numpy()[:2, 0], rows.aim.numpy()[:2, 0]
     assert np.any(force >= high) and np.all(aim > 0)
     names = ["q", "v", "mass", "friction", "joint_range", "erp", "geom_size", "gravity", "armature"]
-    check(system, state, names=names, matter=(*STATE, "mass", "friction", "joint_range", "erp", "geom_size"))
+    report = check(system, state, names=names, matter=(*STATE, "mass", "friction", "erp"))
+    # the limit's aim or the floor's is what the ball is pressed with
+    assert max(report["joint_range"].largest, report["geom_size"].largest) > 1e-3
 
 
 def test_gradients_of_a_leg_between_its_limit_and_the_floor():
-    body = '<body pos="0 0 0.24"><joint type="slide" axis="1 0 0" armature="1"/>'
+    body = '<body pos="0 0 0.24"><joint type="slide" axis="1 0 0" armature="1"/><geom size="0.01" mass="1"/>'
     world = LEG.format(0, "-0.1 45").replace('<body pos="0 0 0">', f"{body}<body>") + "</body>"
     system = uneven(impulse(world.replace('friction="0.5"', 'friction="0.05"'), timestep=0.002, cfm=1e-3))
-    system.params.friction = 0.05 * np.array([1.0, 0.9, 0.8])[:, None] * np.ones((3, 3))
-    state = system.state([0.0, 0.0], [0.5, 0.1])
+    state = system.state([0.0, -0.004], [0.5, 0.1])
     system.step(state)
     rows = system._lanes[0].rows
     assert np.any(rows.force.numpy()[:2, 0, 0] >= rows.high.numpy()[:2, 0])
@@ -96,12 +97,12 @@ def test_a_free_robot_at_its_limits_stands_as_before():
     """Nothing is given up where aims can be met: a leg at its limit under a free body is lifted out of the floor."""
     world = FLOOR.format(0.9) + (
         '<body pos="0 0 0.3"><joint type="slide" axis="0 0 1"/><geom size="0.05" mass="5" contype="0" conaffinity="0"/>'
-        '<body pos="0 0 0"><joint axis="0 1 0" range="-45 30"/><geom type="capsule" fromto="0 0 0 .2 0 -.2" size="0.02" '
-        'mass="0.3" contype="0" conaffinity="0"/><geom size="0.03" pos=".2 0 -.2" mass="0.05"/></body></body>'
+        '<body><joint axis="0 1 0" range="-45 30"/><geom type="capsule" fromto="0 0 0 .2 0 -.2" size="0.02" mass="0.3" '
+        'contype="0" conaffinity="0"/><geom size="0.03" pos=".2 0 -.2" mass="0.05"/></body></body>'
     )
     system = impulse(world, timestep=0.002)
     motion = run(system, [-0.08, 0.52], steps=1500)
-    (found,) = system.contacts(motion.state(1500))
+    (found,) = motion.contacts(-1)
     assert np.abs(motion.v[-1]).max() < 1e-4
     np.testing.assert_allclose(found.force[:, 2].sum(), 5.35 * G, rtol=1e-3)
     assert pb.ContactImpulse().slop == pytest.approx(-found.dist.min(), abs=5e-5)
