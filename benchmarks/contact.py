@@ -19,7 +19,7 @@ from contact_closed_forms import closed_forms  # noqa: E402
 from contact_detection import detection  # noqa: E402
 from contact_gradients import accelerations, checks, linearisation  # noqa: E402
 from contact_long import drift, energy, momentum, thrown  # noqa: E402
-from contact_scenes import MUJOCO, attempt, quadruped, stance  # noqa: E402
+from contact_scenes import MUJOCO, attempt, plate, quadruped, stance  # noqa: E402
 from peers import Absent, mjx_gradient, mujoco_steps, newton_gradient  # noqa: E402
 
 import pullback as pb  # noqa: E402
@@ -95,6 +95,30 @@ def speed(quick: bool):
         note = f"{a_step['backward']:.1f} µs back; {a_step['without params']:.1f} without gradients of parameters"
         figure = f"forward + backward / mj_step, quadruped on its feet, {name}"
         yield Figure(figure, both / a_step["peer"], "ratio", "<= 5", MUJOCO, note)
+
+
+def crowd(quick: bool):
+    """One body of small balls, all of which touch the floor."""
+    side = 18 if quick else 55
+    model = pb.load(plate(side))
+    contacts, steps = side * side, 5 if quick else 20
+    timed, runs = {}, {}
+    for name, contact in (("convex", pb.ContactConvex), ("impulse", pb.ContactImpulse)):
+        system = pb.Articulated(model, contact=contact(max_contacts=contacts), threads=1)
+        given = (system, system.state(), np.zeros((steps, 1, 0)))
+        runs[name] = pb.rollout(*given)
+        timed[name] = lambda given=given: pb.rollout(*given)
+        timed[f"{name} back"] = lambda run=runs[name]: run.pullback(v_bar=np.ones((1, model.nv)))
+    found = {key: 1e3 * seconds / steps for key, seconds in interleave(timed, repeats=3 if quick else 9).items()}
+    count = f"{contacts:,}" if quick else "3,000"
+    note = "{impulse:.2f} against {convex:.2f} ms".format(**found)
+    ratio = found["impulse"] / found["convex"]
+    title = f"ContactImpulse, one body with {count} contacts: step / ContactConvex's"
+    yield Figure(title, ratio, "ratio", "<= 5", "ContactConvex", note)
+    note = "{impulse back:.2f} against {convex back:.2f} ms".format(**found)
+    ratio = found["impulse back"] / found["convex back"]
+    title = f"ContactImpulse, one body with {count} contacts: backward pass / ContactConvex's"
+    yield Figure(title, ratio, "ratio", "<= 5", "ContactConvex", note)
 
 
 def gradients(quick: bool):
@@ -218,6 +242,7 @@ QUESTIONS = {
     "thrown": thrown,
     "momentum": momentum,
     "speed": speed,
+    "crowd": crowd,
     "gradients": gradients,
 }
 

@@ -33,6 +33,13 @@ def free_body(name: str, geom: str, pos="0 0 0", more: str = "") -> str:
     return f'<body name="{name}" pos="{pos}" {more}><freejoint/><geom name="{name}" {geom}/></body>'
 
 
+def plate(side: int) -> str:
+    """One body of side × side small balls, 10 kg, that lies on the floor with all of them."""
+    geom = f'<geom size="0.01" pos="{{:.3f}} {{:.3f}} 0" mass="{10 / side**2:.17g}"/>'
+    balls = "".join(geom.format(0.03 * i, 0.03 * j) for i in range(side) for j in range(side))
+    return scene(f'<geom type="plane" size="9 9 1"/><body pos="0 0 0.0099"><freejoint/>{balls}</body>')
+
+
 # --- robots -----------------------------------------------------------------------------------------------------------
 
 

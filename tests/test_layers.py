@@ -31,8 +31,8 @@ KERNELS = [
     *("scalar", "status", "spatial", "tree", "forces", "applied", "sweeps", "gyroscopic"),
     *("shapes", "support", "features", "narrow", "narrow_capsule_box", "narrow_box"),
     *("gjk", "feature_gap", "convex_gap", "convex_pairs", "flavour", "collide"),
-    *("rows", "mass_matrix", "law", "materials", "convex", "compliant", "constrained", "islands", "impulse"),
-    *("impulse_adjoint", "composites", "impulse_rows_adjoint"),
+    *("rows", "mass_matrix", "law", "materials", "convex", "compliant", "constrained", "islands"),
+    *("impulse_sweeps", "impulse", "impulse_adjoint", "composites", "impulse_rows_adjoint"),
 ]
 
 

@@ -12,8 +12,9 @@ precision. Warp sees several modules, compiles only those that are launched, and
 Inside this directory a module imports only from those above it:
 scalar, status, spatial, tree, forces, applied, sweeps, gyroscopic; shapes, support, features, narrow,
 narrow_capsule_box, narrow_box, gjk, feature_gap, convex_gap, convex_pairs; flavour, collide, rows, mass_matrix, law,
-materials, convex, compliant, constrained, islands, impulse, impulse_adjoint, composites, impulse_rows_adjoint; then the
-kernels (step, step_adjoint, algorithms, report), and those of reachability (reach_map, reach_chain, reach_touch).
+materials, convex, compliant, constrained, islands, impulse_sweeps, impulse, impulse_adjoint, composites,
+impulse_rows_adjoint; then the kernels (step, step_adjoint, algorithms, report), and those of reachability (reach_map,
+reach_chain, reach_touch).
 Heat has modules of its own: heat, heat_cores; then the kernels (heat_path, heat_lanes, heat_phases, heat_implicit).
 """
 

@@ -15,21 +15,14 @@ as much higher, whatever its restitution. The moment is one for each tree of bod
 bounce, by impulse: what answers to a blow does so when the blow comes.
 
 Contacts are blocks of three rows, a normal and two tangents; limits and joints with friction loss are blocks whose
-second and third row are empty. All that the sweeps need of the mechanism is A = J M⁻¹ Jᵀ, in 3×3 blocks A_kn: what an
-impulse of block n does to the velocities of block k. It is zero unless both move the same tree of bodies; the others,
-a block's neighbours, are listed. An update of block k is
-
-    residual = Σ A_kn λ_n,   wish = λ_k - weight (b_k + residual + softness λ_k),   λ_k = wish within bounds.
-
-Sweeps go up and down in turn. When one that goes up comes to block k, nothing has changed above k since the last one
-came down past it. So half of the sum is known, and only that over the neighbours below k is new; going down, above.
+second and third row are empty. All that the sweeps (``impulse_sweeps.py``) need of the mechanism is A = J M⁻¹ Jᵀ.
 
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, A = Bᵀ B, and velocities change by Wᵀ y with
 y = B λ. All that is made of B are products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no
 derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
 
     letter  meaning                                                      kept in
-    y       whitened change of velocity                                  r.step
+    y       whitened change of velocity; during the sweeps               r.step, r.swept
     b       J v* - target                                                r.z_free
     λ       impulses                                                     r.force
     A       blocks, by neighbour and block; with itself                  r.A, r.own
@@ -38,18 +31,26 @@ derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (W�
     κ       share of its impulses that a tree gets, see ``islands.py``   r.held
 """
 
-import math
-
 import warp as wp
 
-from .flavour import matr, vecr
-from .islands import hold_back, rebounds
+from .flavour import vecr
+from .impulse_sweeps import (
+    NO_BOUND,
+    add_whitened,
+    block_count,
+    find_neighbours,
+    friction_share,
+    only_normal,
+    sweep_blocks,
+)
+from .islands import find_islands, hold_back, island_of, rebounds
 from .mass_matrix import (
     add_curvature,
     composite_bodies,
     factorise,
     factorise_rows,
     find_columns,
+    multiply_mass,
     solve_factored,
     start_matrix,
 )
@@ -74,20 +75,9 @@ from .tree import Params, Tree, Workspace
 # single precision.
 START_STIFFNESS = wp.constant(real(1e3))
 
-NO_BOUND = wp.constant(real(math.inf))
-
-
-@wp.func
-def only_normal(x: real):
-    result = vecr()
-    result[0] = x
-    return result
-
-
-@wp.func
-def block_count(c: Contacts, r: Rows, slot: int):
-    """Contacts are first, then come the rows of joints."""
-    return contact_count(c, slot) + r.joint_rows[0, slot]
+# How many times over an impulse may be what stops all bodies that touch, before its aim is given up [1]: some, because
+# of levers.
+LOAD = wp.constant(real(5.0))
 
 
 # --- whitening -------------------------------------------------------------------------------------
@@ -167,71 +157,6 @@ def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
             j = m.columns[k * m.nv + a, slot]
             total -= r.H[k * m.nv + j, slot] * x[j, slot]
         x[k, slot] = total
-
-
-# --- how impulses change velocities ----------------------------------------------------------------
-
-
-@wp.func
-def share_a_tree(r: Rows, k: int, n: int, slot: int):
-    a = r.root[k, slot]
-    b = r.root[n, slot]
-    return a[0] == b[0] or a[0] == b[1] or a[1] == b[0] or a[1] == b[1]
-
-
-@wp.func
-def block_product(m: Tree, r: Rows, k: int, n: int, slot: int):
-    """A_kn: products of B at the degrees of freedom that are in both chains, which fall."""
-    total = matr()
-    i = k * m.nv
-    j = n * m.nv
-    end_i = i + r.reach[k, slot]
-    end_j = j + r.reach[n, slot]
-    while i < end_i and j < end_j:
-        d = r.chain[i, slot]
-        e = r.chain[j, slot]
-        if d == e:
-            total += wp.outer(r.B[i, slot], r.B[j, slot])
-        if d >= e:
-            i += 1
-        if e >= d:
-            j += 1
-    return total
-
-
-@wp.func(inline=True)
-def add_neighbour(r: Rows, k: int, n: int, A: matr, slot: int):
-    """A: A_nk"""
-    count = int(r.neighbours[k, slot])
-    r.neighbour[count, k, slot] = wp.uint16(n)
-    r.A[count, k, slot] = A
-    r.neighbours[k, slot] = wp.uint16(count + 1)
-
-
-@wp.func
-def find_neighbours(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
-    """A of all blocks, each with those before it and with itself; by turn, and so are the lists."""
-    contacts = contact_count(c, slot)
-    count = block_count(c, r, slot)
-    for i in range(count):
-        k = turn(0, i, contacts, count)
-        r.neighbours[k, slot] = wp.uint16(0)
-        for j in range(i):
-            n = turn(0, j, contacts, count)
-            if share_a_tree(r, k, n, slot):
-                A = block_product(m, r, k, n, slot)
-                add_neighbour(r, n, k, A, slot)
-                add_neighbour(r, k, n, wp.transpose(A), slot)
-        r.before[k, slot] = r.neighbours[k, slot]
-        own = block_product(m, r, k, k, slot)
-        r.own[k, slot] = own
-        # The weight is the same for both tangents, so that where they are shortened to their bound friction is opposite
-        # to sliding; and no more than the larger eigenvalue of their block allows.
-        weight = only_normal(real(1.0) / (own[0, 0] + softness))
-        if has_tangents(r, k, slot):
-            weight[1] = real(1.0) / (own[1, 1] + own[2, 2] + softness)
-            weight[2] = weight[1]
-        r.weight[k, slot] = weight
 
 
 # --- what the rows aim at --------------------------------------------------------------------------
@@ -315,10 +240,11 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
             rebound = -e * (b[0] - target)
         r.rebound[k, slot] = rebound
         b[0] = b[0] - (target + rebound)
+        r.aim[k, slot] = wp.max(target + rebound, real(0.0))
         r.z_free[k, slot] = b
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
         r.low[k, slot] = real(0.0)
-        r.high[k, slot] = NO_BOUND
+        r.arm[k, slot] = real(1.0)
         D = START_STIFFNESS / g.pair_tran[pair]
         r.start_stiffness[k, slot] = only_normal(D)
         if g.pair_dim[pair] > 1:
@@ -328,7 +254,10 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         loss = h * p.loss[world, k]
         J = vec3(real(1.0), real(0.0), real(0.0))
         add_joint_row(r, slot, -1 - k, g.loss_dof[k], J, real(0.0), real(0.0), loss)
-        joint_block(m, g, s, c, r, real(0.0), -loss, loss, g.loss_weight[k], slot)
+        k_block = joint_block(m, g, s, c, r, real(0.0), g.loss_weight[k], slot)
+        r.low[k_block, slot] = -loss
+        r.high[k_block, slot] = loss
+        r.aim[k_block, slot] = NO_BOUND
     for k in range(g.limit_joint.shape[0]):
         joint = g.limit_joint[k]
         for side in range(sides(m, joint)):
@@ -336,7 +265,10 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
             if distance < g.limit_margin[k]:
                 add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J, real(0.0), real(0.0), real(0.0))
                 aim = rest_aim(distance, real(0.0), law[0], h)
-                joint_block(m, g, s, c, r, aim, real(0.0), NO_BOUND, g.limit_weight[k], slot)
+                k_block = joint_block(m, g, s, c, r, aim, g.limit_weight[k], slot)
+                r.low[k_block, slot] = real(0.0)
+                r.aim[k_block, slot] = wp.max(aim, real(0.0))
+                r.arm[k_block, slot] = g.limit_arm[k]
 
 
 @wp.func(inline=True)
@@ -347,12 +279,10 @@ def joint_block(
     c: Contacts,
     r: Rows,
     target: real,
-    low: real,
-    high: real,
     inverse_weight: real,
     slot: int,
 ):
-    """The last row of a joint becomes the last block, whose tangents stay zero."""
+    """The last row of a joint becomes the last block, whose tangents stay zero. Returns its number."""
     row = r.joint_rows[0, slot] - 1
     k = contact_count(c, slot) + row
     size = joint_row_size(m, r, g, row, slot)
@@ -365,9 +295,52 @@ def joint_block(
     v_free = contact_motion(m, r, s.v, k, slot) + m.timestep * contact_motion(m, r, s.a, k, slot)
     r.z_free[k, slot] = v_free - only_normal(target)
     r.friction[k, slot] = vecr()
-    r.low[k, slot] = low
-    r.high[k, slot] = high
     r.start_stiffness[k, slot] = only_normal(START_STIFFNESS / inverse_weight)
+    return k
+
+
+# --- how large impulses get ------------------------------------------------------------------------
+#
+# All bodies can be stopped, but not every aim can be met: a limb that is in the floor, and beyond a limit of its joint
+# too, may be unable to leave both. The two impulses would grow against each other until softness stops them, at 1e8 N.
+# So an aim is given up as far as meeting it would take more than
+#
+#     high = LOAD sqrt(2 E (mass of the island)) + 2 aim (mass of the tree),
+#
+# with E the kinetic energy of v* of the island, all bodies that are joined by contacts: the load of all of them may be
+# on one contact. For limits masses are at the arm of what the joint carries. To stop a row alone takes no more than
+# sqrt(2 E / A_kk), since |J v*|² ≤ 2 E A_kk. What only stops bodies has no bound.
+
+
+@wp.func
+def bound_impulses(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """r.high of contacts and limits; also r.free = v*, r.momentum = M v*, and r.energy = 2 E and r.load of islands."""
+    for d in range(m.nv):
+        r.free[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
+        r.energy[d, slot] = real(0.0)
+        r.load[d, slot] = real(0.0)
+    multiply_mass(m, r, r.free, r.momentum, slot)
+    for d in range(m.nv):
+        i = r.island[d, slot]
+        momentum = r.momentum[d, slot] + s.diagonal[d, slot] * r.free[d, slot]
+        r.momentum[d, slot] = momentum
+        r.energy[i, slot] = r.energy[i, slot] + momentum * r.free[d, slot]
+        r.load[i, slot] = r.load[i, slot] + g.root_mass[d]
+    for k in range(block_count(c, r, slot)):
+        if r.aim[k, slot] < NO_BOUND:
+            high = real(0.0)
+            i = island_of(r, k, slot)
+            if i >= 0:
+                high = LOAD * wp.sqrt(r.energy[i, slot] * r.arm[k, slot] * r.load[i, slot])
+                high += real(2.0) * r.aim[k, slot] * tree_weight(g, r, k, slot)
+            r.high[k, slot] = high
+
+
+@wp.func
+def tree_weight(g: Shapes, r: Rows, k: int, slot: int):
+    """Of the heavier tree that block k moves [kg, or kg·m² at a joint's arm]."""
+    root = r.root[k, slot]
+    return r.arm[k, slot] * wp.max(g.root_mass[root[0]], g.root_mass[root[1]])
 
 
 # --- where the sweeps start ------------------------------------------------------------------------
@@ -377,11 +350,6 @@ def joint_block(
 # row, high against its inverse weight. Where bodies part or slide it may be far off, and few sweeps could not take away
 # the energy that it begins with. So impulses that pull, or are beyond their bound, are cut off, and all are scaled down
 # to where ½ λᵀ (A + softness) λ + b·λ, which the sweeps make smaller, is least: never more than without impulses.
-
-
-@wp.func
-def has_tangents(r: Rows, k: int, slot: int):
-    return r.start_stiffness[k, slot][1] > real(0.0)
 
 
 @wp.func
@@ -429,115 +397,30 @@ def bounded(r: Rows, wish: real, k: int, slot: int):
 
 
 @wp.func
-def friction_share(x: real, y: real, bound: real):
-    """By how much a tangential impulse is shortened to its bound [1]."""
-    square = x * x + y * y
-    share = real(1.0)
-    if square > bound * bound:
-        share = bound / wp.sqrt(square)
-    return share
-
-
-# --- sweeps ----------------------------------------------------------------------------------------
-
-
-@wp.func(inline=True)
-def gather(r: Rows, x: wp.array3d(dtype=vecr), line: int, lower: bool, k: int, slot: int):
-    """A x[line] at block k, from its neighbours with a turn before it (lower), or after it."""
-    before = int(r.before[k, slot])
-    total = vecr()
-    i = int(wp.where(lower, 0, before))
-    end = wp.where(lower, before, int(r.neighbours[k, slot]))
-    while i < end:  # Warp's range tests its step in every pass
-        n = int(r.neighbour[i, k, slot])
-        total += x[line, n, slot] * r.A[i, k, slot]
-        i += 1
-    return total
-
-
-@wp.func
-def goes_up(sweep: int):
-    return sweep % 2 == 0
-
-
-@wp.func
-def update_block(r: Rows, softness: real, sweep: int, k: int, slot: int):
-    """First the normal's impulse, then, with what that does to sliding, the tangents'."""
-    old = r.history[sweep, k, slot]
-    own = r.own[k, slot]
-    weight = r.weight[k, slot]
-    side = sweep % 2
-    # What the block before has just changed comes in last: an update has to wait for it.
-    rest = r.z_free[k, slot] + r.change[1 - side, k, slot] + own * old + softness * old
-    change = gather(r, r.history, sweep + 1, goes_up(sweep), k, slot)
-    r.change[side, k, slot] = change
-    miss = rest + change
-    wish = old[0] - weight[0] * miss[0]
-    new = bounded(r, wish, k, slot)
-    # numbers, not vectors: a vector that is set in a branch goes through memory
-    x = real(0.0)
-    y = real(0.0)
-    share = real(1.0)
-    if weight[1] > real(0.0):
-        pressed = new - old[0]
-        x = old[1] - weight[1] * (miss[1] + pressed * own[1, 0])
-        y = old[2] - weight[2] * (miss[2] + pressed * own[2, 0])
-        share = friction_share(x, y, r.friction[k, slot][1] * new)
-    r.wish[sweep, k, slot] = vecr(wish, x, y)
-    r.history[sweep + 1, k, slot] = vecr(new, share * x, share * y)
-
-
-@wp.func
-def turn(sweep: int, i: int, contacts: int, count: int):
-    """Sweeps go up and down in turn, so that a push at one end of a stack soon reaches the other; joints are lowest."""
-    k = contacts + wp.where(goes_up(sweep), i, count - 1 - i)
-    return wp.where(k < count, k, k - count)
-
-
-@wp.func
-def start_residual(r: Rows, k: int, slot: int):
-    """A λ of block k with the first impulses."""
-    r.change[0, k, slot] = gather(r, r.history, 0, True, k, slot)
-    r.change[1, k, slot] = gather(r, r.history, 0, False, k, slot)
-    return r.change[0, k, slot] + r.change[1, k, slot] + r.own[k, slot] * r.history[0, k, slot]
-
-
-@wp.func
-def scale_start(c: Contacts, r: Rows, softness: real, slot: int):
+def scale_start(m: Tree, c: Contacts, r: Rows, softness: real, slot: int):
+    """Also r.swept = y of the first impulses: λᵀ A λ = |y|²."""
+    for d in range(m.nv):
+        r.swept[d, slot] = real(0.0)
     linear = real(0.0)
     square = real(0.0)
     for k in range(block_count(c, r, slot)):
         first = r.history[0, k, slot]
+        add_whitened(m, r, r.swept, first, k, slot)
         linear += wp.dot(r.z_free[k, slot], first)
-        square += wp.dot(start_residual(r, k, slot) + softness * first, first)
+        square += softness * wp.dot(first, first)
+    for d in range(m.nv):
+        square += r.swept[d, slot] * r.swept[d, slot]
     scale = real(1.0)
     if -linear < square:
         scale = wp.max(-linear / square, real(0.0))
     r.start_scale[0, slot] = scale
     for k in range(block_count(c, r, slot)):
         r.history[0, k, slot] = scale * r.history[0, k, slot]
-        r.change[1, k, slot] = scale * r.change[1, k, slot]
+    for d in range(m.nv):
+        r.swept[d, slot] = scale * r.swept[d, slot]
 
 
-@wp.func
-def sweep_blocks(g: Shapes, c: Contacts, r: Rows, softness: real, slot: int):
-    """r.force"""
-    contacts = contact_count(c, slot)
-    count = block_count(c, r, slot)
-    for sweep in range(g.sweeps):
-        for i in range(count):
-            update_block(r, softness, sweep, turn(sweep, i, contacts, count), slot)
-    for k in range(count):
-        r.force[k, slot] = r.history[g.sweeps, k, slot]
-
-
-@wp.func
-def add_impulse(m: Tree, r: Rows, k: int, slot: int):
-    """y += B λ of block k"""
-    force = r.force[k, slot]
-    for i in range(r.reach[k, slot]):
-        d = r.chain[k * m.nv + i, slot]
-        r.step[d, slot] = r.step[d, slot] + wp.dot(r.B[k * m.nv + i, slot], force)
+# --- all of it -------------------------------------------------------------------------------------
 
 
 @wp.func
@@ -572,20 +455,24 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         r.held[d, slot] = real(1.0)
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
+        softness = p.law[world, 0][1]
+        count = block_count(c, r, slot)
         composite_bodies(m, p, s, r, world, slot)
+        for k in range(count):
+            reach_root(m, r, k, slot)
+        find_islands(m, r, count, slot)
+        bound_impulses(m, g, s, c, r, slot)
         start_impulses(m, s, c, r, slot)
         mass_factor(m, s, r, slot)
-        softness = p.law[world, 0][1]
-        for k in range(block_count(c, r, slot)):
-            reach_root(m, r, k, slot)
+        for k in range(count):
             whiten_block(m, r, k, slot)
         find_neighbours(m, c, r, softness, slot)
-        scale_start(c, r, softness, slot)
-        sweep_blocks(g, c, r, softness, slot)
-        for k in range(block_count(c, r, slot)):
-            add_impulse(m, r, k, slot)
+        scale_start(m, c, r, softness, slot)
+        sweep_blocks(m, g, c, r, softness, slot)
+        for k in range(count):
+            add_whitened(m, r, r.step, r.force[k, slot], k, slot)
         if rebounds(c, r, slot):
-            hold_back(m, c, r, block_count(c, r, slot), slot)
+            hold_back(m, c, r, count, slot)
         for d in range(m.nv):
             r.w[d, slot] = r.step[d, slot]
         whiten_transposed(m, r, r.w, slot)

@@ -7,31 +7,38 @@ the sum of both residual_bar. From it a block gathers what λ_k' gets, just befo
 gives A_bar_kn + A_bar_nkᵀ, the sum over lines of seen_bar_k λ_nᵀ or λ_k seen_bar_nᵀ. That is all that matters of A_bar,
 for A is symmetric and made of B: times B_n it joins B_bar_k.
 
+Sweeps by velocity are reversed with y, which needs no lists: the cotangent of y is what all later residuals gave, a
+block's change λ_k' - λ_k gets its share of that, and y itself is taken back by subtracting what the update added.
+
 Cotangents: of y in r.y_bar, and of what is left of it once it is held back in r.gradient; of λ in r.z, of b in r.b_bar,
-of B in r.B_bar, of bounds in r.bound_bar, of distances in r.dist_bar, of J v alone in r.speed_bar, of rebounds in
-r.rebound_bar.
+of B in r.B_bar, of bounds in r.high_bar and r.friction_bar, of distances in r.dist_bar, of J v alone in r.speed_bar, of
+rebounds in r.rebound_bar.
 """
 
 import warp as wp
 
 from .flavour import matr, vecr
 from .impulse import (
-    NO_BOUND,
+    LOAD,
     after_touching,
-    block_count,
     bounded,
-    friction_share,
-    gather,
-    goes_up,
     mass_factor,
-    only_normal,
     restitution,
-    start_residual,
     start_wish,
     sticking_matrix,
     touching,
-    turn,
+    tree_weight,
     whiten,
+)
+from .impulse_sweeps import (
+    NO_BOUND,
+    block_count,
+    friction_share,
+    gather,
+    goes_up,
+    only_normal,
+    turn,
+    whitened_motion,
 )
 from .islands import hold_back_adjoint, island_of, rebounds, stopped
 from .mass_matrix import solve_factored
@@ -130,14 +137,24 @@ def shortened_adjoint(x: real, y: real, bound: real, x_bar: real, y_bar: real):
 
 
 @wp.func
-def update_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
-    """r.z of block k goes from after its update to before it. Returns the cotangent of softness."""
+def add_bound_bar(r: Rows, wish: real, bar: real, k: int, slot: int):
+    """Of an impulse that is at its bound. That of friction loss is on both sides; others cannot be less than zero."""
+    if wish >= r.high[k, slot] or r.low[k, slot] < real(0.0):
+        r.high_bar[k, slot] = r.high_bar[k, slot] + wp.sign(wish) * bar
+
+
+@wp.func
+def update_adjoint(r: Rows, softness: real, bar: vecr, sweep: int, k: int, slot: int):
+    """From the cotangent of block k after its update to that of its residual, and of softness.
+
+    r.z gets the cotangent from before the update, but for what the residual had of it.
+    """
     old = r.history[sweep, k, slot]
     new = r.history[sweep + 1, k, slot]
     wish = r.wish[sweep, k, slot]
     own = r.own[k, slot]
     weight = r.weight[k, slot]
-    bar = r.z[k, slot] + gather(r, r.seen_bar, sweep + 1, not goes_up(sweep), k, slot)
+    n_wish = wish[0]
     pressed = new[0] - old[0]
     n_bar = bar[0]
     x_bar = real(0.0)
@@ -146,21 +163,23 @@ def update_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
     if weight[1] > real(0.0):
         mu = r.friction[k, slot][1]
         x_bar, y_bar, limit_bar = shortened_adjoint(wish[1], wish[2], mu * new[0], bar[1], bar[2])
-        r.bound_bar[k, slot] = r.bound_bar[k, slot] + new[0] * limit_bar
+        r.friction_bar[k, slot] = r.friction_bar[k, slot] + new[0] * limit_bar
         pressed_bar = -weight[1] * (x_bar * own[1, 0] + y_bar * own[2, 0])
         n_bar += mu * limit_bar + pressed_bar
-    if not (r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]):
-        if r.high[k, slot] < NO_BOUND:
-            r.bound_bar[k, slot] = r.bound_bar[k, slot] + wp.sign(wish[0]) * n_bar
-        n_bar = real(0.0)
+    if not (r.low[k, slot] < n_wish and n_wish < r.high[k, slot]):
+        if new[0] > r.high[k, slot]:  # its aim was given up
+            n_wish = new[0]
+            r.aim_bar[k, slot] = r.aim_bar[k, slot] - weight[0] * n_bar
+        else:
+            add_bound_bar(r, n_wish, n_bar, k, slot)
+            n_bar = real(0.0)
+    wish = vecr(n_wish, wish[1], wish[2])
     wish_bar = vecr(n_bar, x_bar, y_bar)
     residual_bar = -wp.cw_mul(weight, wish_bar)
-    r.seen_bar[sweep + 1, k, slot] = r.seen_bar[sweep + 1, k, slot] + residual_bar
-    r.seen_bar[sweep, k, slot] = residual_bar
-    r.z[k, slot] = wish_bar - only_normal(pressed_bar) + softness * residual_bar + own * residual_bar
+    r.z[k, slot] = wish_bar - only_normal(pressed_bar) + softness * residual_bar
     r.b_bar[k, slot] = r.b_bar[k, slot] + residual_bar
-    # A_kk is in the residual, in what the normal's impulse does to sliding, and, both lengths for each tangent, in the
-    # weights.
+    # Besides the residual, A_kk is in what the normal's impulse does to sliding, and, both lengths for each tangent, in
+    # the weights.
     length_bar = wp.cw_mul(residual_bar, wish - old)
     tangents_bar = length_bar[1] + length_bar[2]
     direct_bar = matr(
@@ -168,8 +187,39 @@ def update_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
         real(0.0), tangents_bar, real(0.0),
         real(0.0), real(0.0), tangents_bar,
     )  # fmt: skip
-    r.own_bar[k, slot] = r.own_bar[k, slot] + direct_bar + wp.outer(residual_bar, old)
-    return wp.dot(residual_bar, wish)
+    r.own_bar[k, slot] = r.own_bar[k, slot] + direct_bar
+    return residual_bar, wp.dot(residual_bar, wish)
+
+
+@wp.func
+def update_among_neighbours_adjoint(r: Rows, softness: real, sweep: int, k: int, slot: int):
+    """r.z of block k goes from after its update to before it. Returns the cotangent of softness."""
+    bar = r.z[k, slot] + gather(r, r.seen_bar, sweep + 1, not goes_up(sweep), k, slot)
+    residual_bar, softness_bar = update_adjoint(r, softness, bar, sweep, k, slot)
+    r.seen_bar[sweep + 1, k, slot] = r.seen_bar[sweep + 1, k, slot] + residual_bar
+    r.seen_bar[sweep, k, slot] = residual_bar
+    r.z[k, slot] = r.z[k, slot] + r.own[k, slot] * residual_bar
+    r.own_bar[k, slot] = r.own_bar[k, slot] + wp.outer(residual_bar, r.history[sweep, k, slot])
+    return softness_bar
+
+
+@wp.func
+def update_by_velocity_adjoint(m: Tree, r: Rows, softness: real, sweep: int, k: int, slot: int):
+    """The same through residual = Bᵀ y and y' = y + B (λ' - λ), where y in r.swept is taken back to before too."""
+    change = r.history[sweep + 1, k, slot] - r.history[sweep, k, slot]
+    change_bar = whitened_motion(m, r, r.swept_bar, k, slot)
+    residual_bar, softness_bar = update_adjoint(r, softness, r.z[k, slot] + change_bar, sweep, k, slot)
+    r.z[k, slot] = r.z[k, slot] - change_bar
+    for i in range(r.reach[k, slot]):
+        at = k * m.nv + i
+        d = r.chain[at, slot]
+        B = r.B[at, slot]
+        y = r.swept[d, slot] - wp.dot(B, change)
+        y_bar = r.swept_bar[d, slot]
+        r.swept[d, slot] = y
+        r.swept_bar[d, slot] = y_bar + wp.dot(B, residual_bar)
+        r.B_bar[at, slot] = r.B_bar[at, slot] + y_bar * change + y * residual_bar
+    return softness_bar
 
 
 @wp.func
@@ -210,16 +260,14 @@ def add_product_bar(m: Tree, r: Rows, bar: matr, k: int, n: int, slot: int):
 
 
 @wp.func
-def products_adjoint(m: Tree, g: Shapes, c: Contacts, r: Rows, square_bar: real, slot: int):
-    """From the cotangents of A to B_bar; ``square_bar``: of ½ λᵀ A λ with the first impulses, in r.force."""
+def products_adjoint(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
+    """From the cotangents of A to B_bar."""
     for k in range(block_count(c, r, slot)):
-        force = r.force[k, slot]
-        for i in range(int(r.before[k, slot])):
-            n = int(r.neighbour[i, k, slot])
-            bar = product_bar(g, r, k, n, slot) + square_bar * wp.outer(force, r.force[n, slot])
-            add_product_bar(m, r, bar, k, n, slot)
-        own_bar = r.own_bar[k, slot] + real(0.5) * square_bar * wp.outer(force, force)
-        own_bar += wp.transpose(own_bar)
+        if r.crowded[0, slot] == 0:
+            for i in range(int(r.before[k, slot])):
+                n = int(r.neighbour[i, k, slot])
+                add_product_bar(m, r, product_bar(g, r, k, n, slot), k, n, slot)
+        own_bar = r.own_bar[k, slot] + wp.transpose(r.own_bar[k, slot])
         for i in range(r.reach[k, slot]):
             at = k * m.nv + i
             r.B_bar[at, slot] = r.B_bar[at, slot] + own_bar * r.B[at, slot]
@@ -243,7 +291,7 @@ def aims_adjoint(
     slop = p.law[world, 1][0]
     h = m.timestep
     for k in range(contact_count(c, slot)):
-        r.rebound_bar[k, slot] = -r.b_bar[k, slot][0]
+        r.rebound_bar[k, slot] = r.aim_bar[k, slot] - r.b_bar[k, slot][0]
     if rebounds(c, r, slot):  # the work is that of velocities less what they aim at without rebound
         for k in range(block_count(c, r, slot)):
             i = island_of(r, k, slot)
@@ -252,7 +300,7 @@ def aims_adjoint(
     for k in range(contact_count(c, slot)):
         pair = c.pair[k, slot]
         x = c.dist[k, slot]
-        bar = -r.b_bar[k, slot][0]
+        bar = r.aim_bar[k, slot] - r.b_bar[k, slot][0]
         rebound_bar = r.rebound_bar[k, slot]
         r.speed_bar[k, slot] = real(0.0)
         if r.bounced[k, slot] == 1:
@@ -304,40 +352,49 @@ def bounce_moments_adjoint(m: Tree, c: Contacts, r: Rows, slot: int):
 
 
 @wp.func
-def scale_start_adjoint(p: Params, p_bar: Params, c: Contacts, r: Rows, world: int, slot: int, wants_params: int):
-    """From the cotangents of the scaled impulses, in r.z, to those before, and to b_bar; r.force are those before.
+def add_outer(m: Tree, r: Rows, x: wp.array2d(dtype=real), force: vecr, k: int, slot: int):
+    """B_bar += x forceᵀ of block k: through x·(B force)."""
+    for i in range(r.reach[k, slot]):
+        at = k * m.nv + i
+        r.B_bar[at, slot] = r.B_bar[at, slot] + x[r.chain[at, slot], slot] * force
 
-    Returns the cotangent of ½ λᵀ A λ.
+
+@wp.func
+def scale_start_adjoint(
+    m: Tree, p: Params, p_bar: Params, c: Contacts, r: Rows, world: int, slot: int, wants_params: int
+):
+    """From the cotangents of the scaled impulses, in r.z, to those before, to b_bar and B_bar.
+
+    r.swept is y of the scaled impulses.
     """
     scale = r.start_scale[0, slot]
     softness = p.law[world, 0][1]
     inside = scale > real(0.0) and scale < real(1.0)
     count = block_count(c, r, slot)
     scale_bar = real(0.0)
-    square = real(0.0)
+    norm = real(0.0)
     for k in range(count):
-        force = r.history[0, k, slot]
+        first = r.history[0, k, slot]
         if inside:
-            force = force / scale
-            scale_bar += wp.dot(r.z[k, slot], force)
-            square += wp.dot(start_residual(r, k, slot) / scale + softness * force, force)
-        r.force[k, slot] = force
+            scale_bar += wp.dot(r.z[k, slot], first) / scale
+            norm += wp.dot(first, first) / (scale * scale)
         r.z[k, slot] = scale * r.z[k, slot]
-    square_bar = real(0.0)
     if inside:
+        square = softness * norm
+        for d in range(m.nv):
+            r.swept[d, slot] = r.swept[d, slot] / scale
+            square += r.swept[d, slot] * r.swept[d, slot]
         linear_bar = -scale_bar / square
-        square_bar = real(2.0) * scale * linear_bar
-        norm = real(0.0)
+        square_bar = real(2.0) * scale * linear_bar  # of half of it
         for k in range(count):
-            force = r.force[k, slot]
-            change = start_residual(r, k, slot) / scale + softness * force
+            first = r.history[0, k, slot] / scale
+            change = whitened_motion(m, r, r.swept, k, slot) + softness * first
             r.z[k, slot] = r.z[k, slot] + linear_bar * r.z_free[k, slot] + square_bar * change
-            r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * force
-            norm += wp.dot(force, force)
+            r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * first
+            add_outer(m, r, r.swept, square_bar * first, k, slot)
         if wants_params == 1:
             softness_bar = real(0.5) * square_bar * norm
             p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
-    return square_bar
 
 
 @wp.func
@@ -364,20 +421,40 @@ def bounds_adjoint(
         mu = r.friction[k, slot][1]
         x_bar, y_bar, length_bar = shortened_adjoint(wish[1], wish[2], mu * n, bar[1], bar[2])
         n_bar = bar[0] + mu * length_bar
-        bound_bar = r.bound_bar[k, slot] + n * length_bar
         if not (r.low[k, slot] < wish[0] and wish[0] < r.high[k, slot]):
-            if k >= contacts:
-                bound_bar += wp.sign(wish[0]) * n_bar
+            add_bound_bar(r, wish[0], n_bar, k, slot)
             n_bar = real(0.0)
         r.z[k, slot] = vecr(n_bar, x_bar, y_bar)
         r.force[k, slot] = wish
         if wants_params == 1:
             if k < contacts:
-                friction_bar = vecr(real(0.0), bound_bar, real(0.0))
+                friction_bar = vecr(real(0.0), r.friction_bar[k, slot] + n * length_bar, real(0.0))
                 mixed_friction_adjoint(p, p_bar, g, c.pair[k, slot], friction_bar, world)
             elif r.joint_source[k - contacts, slot] < 0:
                 loss = -1 - r.joint_source[k - contacts, slot]
-                p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * bound_bar
+                p_bar.loss[world, loss] = p_bar.loss[world, loss] + m.timestep * r.high_bar[k, slot]
+
+
+@wp.func
+def bound_impulses_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
+    """From the cotangents of bounds to those of aims, of energies, for ``rows_adjoint``, and of velocities."""
+    for d in range(m.nv):
+        r.energy_bar[d, slot] = real(0.0)
+    for k in range(block_count(c, r, slot)):
+        bar = r.high_bar[k, slot]
+        if r.aim[k, slot] < NO_BOUND and bar != real(0.0):
+            i = island_of(r, k, slot)
+            if i >= 0:
+                r.aim_bar[k, slot] = r.aim_bar[k, slot] + real(2.0) * tree_weight(g, r, k, slot) * bar
+                if r.energy[i, slot] > real(0.0):
+                    share = real(0.5) * LOAD * wp.sqrt(r.arm[k, slot] * r.load[i, slot] / r.energy[i, slot])
+                    r.energy_bar[i, slot] = r.energy_bar[i, slot] + share * bar
+        if not r.aim[k, slot] > real(0.0):
+            r.aim_bar[k, slot] = real(0.0)
+    for d in range(m.nv):
+        free_bar = real(2.0) * r.energy_bar[r.island[d, slot], slot] * r.momentum[d, slot]
+        s.v_bar[d, slot] = s.v_bar[d, slot] + free_bar
+        s.a_bar[d, slot] = s.a_bar[d, slot] + m.timestep * free_bar
 
 
 @wp.func
@@ -410,7 +487,9 @@ def end_adjoint(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: in
             r.B_bar[at, slot] = y_bar * force
         r.z[k, slot] = force_bar
         r.b_bar[k, slot] = vecr()
-        r.bound_bar[k, slot] = real(0.0)
+        r.friction_bar[k, slot] = real(0.0)
+        r.high_bar[k, slot] = real(0.0)
+        r.aim_bar[k, slot] = real(0.0)
         r.own_bar[k, slot] = matr()
         r.seen_bar[g.sweeps, k, slot] = vecr()
 
@@ -434,18 +513,31 @@ def sweeps_adjoint(
     softness = p.law[world, 0][1]
     end_adjoint(m, g, s, c, r, slot)
     softness_bar = real(0.0)
-    for back in range(g.sweeps):
-        sweep = g.sweeps - 1 - back
-        for i in range(count):
-            k = turn(sweep, count - 1 - i, contacts, count)
-            softness_bar += update_adjoint(r, softness, sweep, k, slot)
+    if r.crowded[0, slot] == 1:
+        for d in range(m.nv):
+            r.swept_bar[d, slot] = real(0.0)
+        for back in range(g.sweeps):
+            sweep = g.sweeps - 1 - back
+            for i in range(count):
+                k = turn(sweep, count - 1 - i, contacts, count)
+                softness_bar += update_by_velocity_adjoint(m, r, softness, sweep, k, slot)
+        for k in range(count):
+            r.z[k, slot] = r.z[k, slot] + whitened_motion(m, r, r.swept_bar, k, slot)
+            add_outer(m, r, r.swept_bar, r.history[0, k, slot], k, slot)
+    else:
+        for back in range(g.sweeps):
+            sweep = g.sweeps - 1 - back
+            for i in range(count):
+                k = turn(sweep, count - 1 - i, contacts, count)
+                softness_bar += update_among_neighbours_adjoint(r, softness, sweep, k, slot)
+        for k in range(count):
+            r.z[k, slot] = r.z[k, slot] + gather(r, r.seen_bar, 0, True, k, slot)
     if wants_params == 1:
         p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
-    for k in range(count):
-        r.z[k, slot] = r.z[k, slot] + gather(r, r.seen_bar, 0, True, k, slot)
-    square_bar = scale_start_adjoint(p, p_bar, c, r, world, slot, wants_params)
-    products_adjoint(m, g, c, r, square_bar, slot)
+    products_adjoint(m, g, c, r, slot)
+    scale_start_adjoint(m, p, p_bar, c, r, world, slot, wants_params)
     bounds_adjoint(m, g, p, p_bar, c, r, world, slot, wants_params)
+    bound_impulses_adjoint(m, g, s, c, r, slot)
     sticking_matrix(m, s, c, r, slot)
     start_impulses_adjoint(m, c, r, slot)
     mass_factor(m, s, r, slot)

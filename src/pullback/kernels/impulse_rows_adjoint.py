@@ -8,8 +8,8 @@ import warp as wp
 
 from .collide import geometry_adjoint
 from .composites import composite_bodies_adjoint
-from .impulse import block_count
 from .impulse_adjoint import rest_aim_adjoint
+from .impulse_sweeps import block_count
 from .rows import (
     Rows,
     ball_axis_adjoint,
@@ -140,11 +140,13 @@ def rows_adjoint(
     mass_bar(m, r, slot)
     for e in range(m.nv):
         d = int(e)
+        energy_bar = r.energy_bar[r.island[e, slot], slot]
         while d >= 0:
             at = e * m.nv + d
             r.M[at, slot] = r.M[at, slot] - real(0.5) * (
                 r.w[d, slot] * r.u_start[e, slot] + r.w[e, slot] * r.u_start[d, slot]
             )
+            r.M[at, slot] = r.M[at, slot] + energy_bar * r.free[e, slot] * r.free[d, slot]
             d = m.dof_parent[d]
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] + r.M[d * m.nv + d, slot]
@@ -232,6 +234,7 @@ def approach_adjoint(
         geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, dist_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
     for k in range(r.joint_rows[0, slot]):
         row_bar = r.b_bar[contact_count(c, slot) + k, slot][0]
+        aim_bar = r.aim_bar[contact_count(c, slot) + k, slot]
         d = r.joint_dof[k, slot]
         J = r.joint_J[k, slot]
         for i in range(joint_row_size(m, r, g, k, slot)):
@@ -244,7 +247,7 @@ def approach_adjoint(
                 )
             erp = p.law[world, 0][0]
             distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
-            x_bar, _slop_bar, erp_bar = rest_aim_adjoint(distance, real(0.0), erp, h, -row_bar)
+            x_bar, _slop_bar, erp_bar = rest_aim_adjoint(distance, real(0.0), erp, h, aim_bar - row_bar)
             limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
             if wants_params == 1:
                 p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))

@@ -88,7 +88,6 @@ def share_without_work(linear: real, square: real):
 @wp.func
 def hold_back(m: Tree, c: Contacts, r: Rows, blocks: int, slot: int):
     """Scales y by r.held; r.linear and r.square of each island: b·λ and λᵀ A λ = |y|²."""
-    find_islands(m, r, blocks, slot)
     for d in range(m.nv):
         r.linear[d, slot] = real(0.0)
         r.square[d, slot] = real(0.0)

@@ -69,8 +69,13 @@ class Rows:
     root: wp.array2d(dtype=wp.vec2i)  # roots of the trees a block moves, twice the same if there is one
     B: wp.array2d(dtype=vecr)  # the whitened Jacobian
     start_stiffness: wp.array2d(dtype=vecr)
-    low: wp.array2d(dtype=real)  # bounds of a block's first impulse
-    high: wp.array2d(dtype=real)
+    low: wp.array2d(dtype=real)  # bounds of a block's impulse along its normal, in its first row
+    high: wp.array2d(dtype=real)  # beyond this one
+    aim: wp.array2d(dtype=real)  # velocity that is given up; infinite for friction loss, which has no more than that
+    arm: wp.array2d(dtype=real)  # how much a unit of mass weighs in the row [1, or m² of a joint]
+    high_bar: wp.array2d(dtype=real)
+    aim_bar: wp.array2d(dtype=real)
+    crowded: wp.array2d(dtype=int)  # one item: 1 where there are too many neighbours, and sweeps go by velocity
     # unsigned, so that the compiler knows that no index is negative, and leaves out Warp's test for that:
     neighbours: wp.array2d(dtype=wp.uint16)  # how many other blocks move the same trees
     before: wp.array2d(dtype=wp.uint16)  # how many of these have their turn before the block
@@ -83,7 +88,9 @@ class Rows:
     history: wp.array3d(dtype=vecr)  # [line, block]: impulses before each sweep, and after the last
     wish: wp.array3d(dtype=vecr)  # [sweep, block]: what they would have been without bounds
     seen_bar: wp.array3d(dtype=vecr)  # [line, block]: of residuals, those of the sweep before the line and after it
-    bound_bar: wp.array2d(dtype=real)  # of friction, or of a friction loss
+    swept: wp.array2d(dtype=real)  # whitened velocity: by the first impulses, or as sweeps by velocity go on
+    swept_bar: wp.array2d(dtype=real)
+    friction_bar: wp.array2d(dtype=real)
     B_bar: wp.array2d(dtype=vecr)
     b_bar: wp.array2d(dtype=vecr)
     u_start: wp.array2d(dtype=real)
@@ -94,6 +101,11 @@ class Rows:
     late: wp.array2d(dtype=real)
     pushed: wp.array2d(dtype=real)
     island: wp.array2d(dtype=int)
+    free: wp.array2d(dtype=real)  # velocity without impulses
+    momentum: wp.array2d(dtype=real)
+    energy: wp.array2d(dtype=real)  # of islands, at their roots: twice that of r.free
+    energy_bar: wp.array2d(dtype=real)
+    load: wp.array2d(dtype=real)  # of islands, at their roots: their mass
     linear: wp.array2d(dtype=real)  # of islands, at their roots; see ``islands.py``
     square: wp.array2d(dtype=real)
     held: wp.array2d(dtype=real)

@@ -123,12 +123,14 @@ class Shapes:
     limit_joint: wp.array(dtype=int)  # joints that are limited
     limit_margin: wp.array(dtype=real)
     limit_weight: wp.array(dtype=real)  # inverse weight [1/(kg·m²) or 1/kg]
+    limit_arm: wp.array(dtype=real)  # inertia of what the joint carries over its mass, in the file's pose [m² or 1]
     loss_dof: wp.array(dtype=int)  # degrees of freedom with friction loss
     loss_weight: wp.array(dtype=real)
     loss_solref: wp.array(dtype=vec3)
     loss_solimp: wp.array(dtype=vec6)
 
     sweeps: int  # of the impulse solver
+    root_mass: wp.array(dtype=real)  # of degrees of freedom at the root of a tree: its mass in the file; others zero
     elliptic: int  # 1: elliptic friction cones, 0: pyramids
     impratio: real
     shortest_time: real  # [s] solref's time constants are not taken shorter
