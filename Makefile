@@ -83,6 +83,7 @@ browser:
 
 test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
 	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(PYTEST_ARGS)
 
 # Strict: a broken link or a page that no menu leads to ends it. The variable keeps a note about MkDocs out of the log.
