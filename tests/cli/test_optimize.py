@@ -57,9 +57,11 @@ def test_methods(folder, capsys, method):
     assert (folder / f"out/crane-{method}/result.npz").exists()
 
 
-def test_ilqr_says_what_it_needs(folder, capsys):
-    assert main(["optimize", str(MY_TASK), "--method", "ilqr"]) == 2
-    assert "pullback.tasks.Tracking" in capsys.readouterr().err
+def test_ilqr_takes_terms_and_says_so(folder, capsys):
+    assert main(["optimize", str(MY_TASK), "--method", "ilqr", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["solved"]
+    assert main(["optimize", "throw", "--method", "ilqr"]) == 2
+    assert "terms of pullback.tasks such as Tracking" in capsys.readouterr().err
 
 
 def test_tasks_that_begin_at_random(folder, capsys):

@@ -90,6 +90,15 @@ def test_terms_of_any_system():
     np.testing.assert_allclose(mixed.gradients, theirs.gradients, rtol=1e-12)
 
 
+def test_a_loss_of_the_end_alone_without_effort():
+    """It has no curvature in any control but through the states that follow."""
+    goal = StateGoal(x=[0.5, -0.2], y=0.3)
+    task = made(Coupled(bend=0.05), Controls(12, hold=3), loss=goal, figure=goal.distance)
+    found = solved(task, target=1e-5)
+    assert found.stopped == "target reached" and found.losses[0] > 0.1
+    np.testing.assert_allclose(task.run(found.x).x[-1, 0], [0.5, -0.2], atol=1e-4)
+
+
 def test_a_linear_quadratic_problem_takes_one_iteration_and_is_riccatis():
     task = made(Coupled(), Controls(12), goal=Pair(np.zeros(2), np.zeros(1)))
     found = solved(task, ILQR(damping=1e-9), 2)

@@ -196,9 +196,10 @@ class ILQR(Method):
         """The controls (dampings × lengths, variables) that policies around a motion lead to."""
         x, low, high = (memory[name].reshape(len(around.knots), -1) for name in ("x", "low", "high"))
         largest = max(float(np.linalg.norm(knot.uu, 2)) for knot in around.knots)
-        policies = [
-            _backwards(around, low - x, high - x, damping * max(largest, 1e-12)) for damping in self._dampings(memory)
-        ]
+        if largest < 1e-12:  # a loss of the end alone, without effort: what its curvature is in the last control
+            B, V = around.knots[-1].B, around.V
+            largest = max(float(np.linalg.norm(B.T @ V @ B, 2)), 1e-12)
+        policies = [_backwards(around, low - x, high - x, damping * largest) for damping in self._dampings(memory)]
         k, K = (np.repeat(np.array(part), len(lengths), axis=0) for part in zip(*policies, strict=True))
         k = k * np.tile(lengths, len(policies))[:, None, None]
         try:
