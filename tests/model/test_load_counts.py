@@ -11,10 +11,10 @@ BODY = '<body><joint/><geom size=".1"/></body>'
 
 def refusal(source, **options) -> str:
     """The message, which must be one line and come within a second."""
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pb.PullbackError) as error:
         pb.load(source, **options)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert "\n" not in str(error.value)
     return str(error.value)
 
