@@ -57,7 +57,11 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.fence, shapes.plane_pairs = reals(scene.fences), scene.plane_pairs
     shapes.pair_of = wp.array(scene.pair_of, dtype=wp.int32, device=device)
     shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])
-    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(scene.pair_margin)
+    margin = scene.pair_margin.astype(precision)
+    if isinstance(contact, ContactImpulse):
+        # Bodies that just touch are in contact here: they are rigid, and sink by a step's way else.
+        margin = np.maximum(np.nextafter(margin, margin.dtype.type(np.inf)), np.finfo(precision).tiny)
+    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(margin)
     shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
     shapes.pair_share1 = reals(scene.pair_share)
     shapes.pair_tran, shapes.pair_rot = reals(scene.pair_tran), reals(scene.pair_rot)
