@@ -113,7 +113,7 @@ class Planted(pb.System):
     def pullback(self, state, control, next_bar, params=None):
         bars = self.inner.pullback(state, control, next_bar, params)
         state_bar = {name: bar.copy() for name, bar in bars.state._asdict().items()}
-        named = Named({name: bar.copy() for name, bar in bars.params.items()})
+        named = Named({name: np.array(bar) for name, bar in bars.params.items()})
         {**state_bar, **named}[self.field][self.index] *= 1 + ERROR
         return Bars(type(state)(**state_bar), bars.control, named)
 
@@ -158,4 +158,4 @@ def significant(system: pb.Articulated, q, v, control, seed: int, fields: set[st
 
 
 if __name__ == "__main__":
-    main({"planted": planted, "right": right})
+    main({"right": right, "planted": planted})

@@ -23,6 +23,7 @@ TITLES = {
     "gpu": "On a GPU",
     "gpu_contact": "Contacts on a GPU",
     "gpu_heat": "Heat on a GPU",
+    "check": "The check of gradients",
     "tasks": "Tasks",
     "reach": "Reachability maps and plans",
 }

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from trees import touching_robot
 
 import pullback as pb
 from pullback.core.system import Bars, Named
@@ -449,6 +450,30 @@ def test_rounding_does_not_explain_an_error_that_it_is_smaller_than():
         assert Curve(lambda a: 1e-4 * np.sin(a), [1.0], factor * 1e-4 * np.cos(1.0)).check(1e3).status == status
 
 
+def test_noise_of_the_loss_is_measured():
+    """What a solver leaves may be far above rounding; right gradients are right all the same, and wrong ones wrong."""
+    for noise, off in ((1e-8, 1e-2), (1e-10, 1e-3), (0.0, 2e-6)):
+        function = lambda a, noise=noise: np.sin(a) + noise * np.sin(1e13 * a)  # noqa: E731
+        right = np.cos(np.array([0.4, 1.0]))
+        assert Curve(function, [0.4, 1.0], right).check().status == AGREES
+        row = Curve(function, [0.4, 1.0], right * [1, 1 - off]).check()
+        assert row.status == WRONG and row.index == (1,), noise
+
+
+def test_hand_written_system_in_single_precision():
+    system, state = Oscillator(), Mass(*(x.astype("float32") for x in POINT))
+    system.dtype = "float32"
+    assert {row.status for row in pb.check_system(system, state).rows} == {AGREES}
+    wrong = Oscillator(x=lambda bar: 1.1 * bar)
+    wrong.dtype = "float32"
+    with pytest.raises(WrongGradient, match="gradient of 'x' is wrong"):
+        pb.check_system(wrong, state)
+
+
+def test_nothing_to_check():
+    assert pb.check_system(Oscillator(), POINT, names=()).rows == ()
+
+
 def test_entries_are_moved_by_their_own_size():
     at = np.array([[0.9, 0.95, 3e-4, 0.5, 2.0]])
     right = np.where(at < 0.1, 400 * np.cos(at / 3e-4), np.cos(at))
@@ -544,6 +569,26 @@ def test_leg_that_long_steps_would_make_slip():
         for change in (lambda x: 1.15 * x, lambda x: 0 * x, lambda x: 1.0001 * x):
             row = altered_row(system, "armature", (1,), change, state, seed=seed)
             assert row.status == WRONG and row.index == (1,)
+
+
+def test_gradients_that_are_small_beside_the_loss():
+    """Was wrong: differences of impulses are noise at short steps, and long steps, which know better, did not count."""
+    text, q, v, _ = touching_robot(24)
+    system = pb.Articulated(pb.load(text), pb.ContactImpulse())
+    names = ("inertia", "geom_pos", "geom_quat", "slop")
+    report = pb.check_system(system, system.state(q, v), seed=24, names=names)
+    assert {row.status for row in report.rows} == {AGREES} and report["inertia"].largest > 1e-6
+
+
+@pytest.mark.parametrize("contact", [pb.ContactImpulse(), pb.ContactConvex(), pb.ContactCompliant()])
+def test_small_errors_are_found(contact):
+    text, q, v, _ = touching_robot(24)
+    system = pb.Articulated(pb.load(text), contact)
+    for name, index in {"joint_axis": (1, 0), "joint_range": (0, 0), "mass": (2,)}.items():
+        for change, status in ((1.0, AGREES), (1.0001, WRONG)):
+            row = altered_row(system, name, index, lambda x, change=change: change * x, system.state(q, v), seed=24)
+            assert row.status == status, (name, change)
+            assert row.index == index or status == AGREES
 
 
 def test_hinge_at_its_limit():

@@ -13,6 +13,7 @@ from pullback.core.checks import check_kind, check_number, check_seed, check_who
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.rollout.probe import Probe, precision_of_differences
+from pullback.rollout.slopes import Differences, Slopes
 
 AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "does not matter here", "skipped", "kink", "WRONG"
 
@@ -20,20 +21,12 @@ AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "does not matter here", "
 STEPS = {"float64": (3e-2, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7), "float32": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
 # Where these leave a doubt, shorter ones are tried, relative to the shortest. [1]
 SHORTER = (0.1, 0.01, 0.001)
-# What central differences reach for a smooth step, with a margin. [1]
+# Of an error, against the largest entry of its gradient. [1]
 TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
-# An entry may also be off against its own size by no more than this, beside what is not known of it; [1]
+# An entry is also wrong if it is off by more than this against its own size, beside what is not known of it, [1]
 OWN = {"float64": 1e-5, "float32": 1e-1}
-# unless it is as small as this beside the largest of its gradient. [1]
+# unless its error is as small as this beside the largest of its gradient. [1]
 SMALL = {"float64": 1e-9, "float32": 1e-4}
-# The noise of the loss is measured at four moves of this size, far too short for anything else to bend it. [1]
-TINY = {"float64": 1e-10, "float32": 1e-5}
-# and taken for larger than what the few samples show by this factor. [1]
-MARGIN = 4.0
-# What changes the loss by as much at one tiny move as at four times that, to this share, is a jump. [1]
-SAME = 0.05
-# Entries of a parameter this small are what rounding has left of zeros, whatever their unit.
-RESIDUE = 1e-12
 TINIEST = float(np.finfo(float).tiny)
 
 
@@ -49,8 +42,8 @@ class Row:
     index: tuple[int, ...]  # of that entry
     analytic: float  # from the pullback, at that entry
     numeric: float  # from finite differences, at that entry; of a kink, the slope of the nearer side
-    # |analytic - numeric| at that entry and its best step size, over ``largest`` (or over what the residual of a solver
-    # could make up, if that is more); of a kink, the distance from the interval between the slopes of both sides
+    # |analytic - numeric| at that entry, over ``largest`` (or over what the residual of a solver could make up, if that
+    # is more); where the slope is not known to the tolerance, and at a kink, the distance from the interval it lies in
     error: float
     largest: float  # largest entry of this field's gradient
     slope: float  # of log error against log step size: about 2 where smooth; NaN where differences are exact
@@ -154,10 +147,11 @@ def check_system(
     """Compares ``system.pullback`` with central differences, for every entry of the state, control and parameters.
 
     The next state is paired with a random cotangent, which is pulled back once; then each entry is moved by several
-    step sizes both ways. An error that no step size brings below ``tolerance`` of the largest entry of that gradient
-    raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an entry that is clearly off
-    against its own size, such as a zero where differences are not zero, unless it is no more than rounding beside
-    the largest.
+    step sizes both ways. How differences change from one step size to the next, and the noise of the loss, which is
+    measured, say in which interval a slope lies. A pullback that lies outside by more than ``tolerance`` of the largest
+    entry of that gradient raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an
+    entry that is off by 1e-5 (float32: 0.1) of its own size, where that is known, unless it is no more than rounding
+    beside the largest.
 
     state:          where to check; the System's own start, moved at random, if None
     control:        (worlds, nu), or (rollout_steps, worlds, nu); random inside its limits if None
@@ -186,7 +180,7 @@ def check_system(
         raise PullbackError(f"steps must be positive step sizes, not {given}")
     if tolerance is None:
         tolerance = TOLERANCE[str(system.dtype)]
-    elif not (isinstance(tolerance, int | float) and tolerance in (0, np.inf)):  # which ask for perfection or nothing
+    elif not (isinstance(tolerance, int | float) and tolerance in (0, np.inf)):  # which nothing or everything meets
         tolerance = check_number(tolerance, "tolerance")
     if not (names is None or (isinstance(names, Collection) and all(isinstance(name, str) for name in names))):
         raise PullbackError(f"names must be what to check, such as ('q', 'mass'), not {names!r}")
@@ -196,186 +190,28 @@ def check_system(
     if unknown:
         raise PullbackError(f"there is nothing called {sorted(unknown)[0]!r} to check; there are {', '.join(bars)}")
     bars = {name: bar for name, bar in bars.items() if names is None or name in names}
-    found = Differences(probe, bars, steps)
-    slopes = Slopes(found)
-    verdicts = [Verdict(found, slopes, name, bar, tolerance) for name, bar in bars.items()]
-    unclear = np.concatenate([verdict.unclear for verdict in verdicts])
-    if len(unclear):
-        found.add(steps[-1] * np.array(SHORTER), np.isin(np.arange(len(found.names)), unclear))
-        slopes = Slopes(found)
-        verdicts = [Verdict(found, slopes, name, bar, tolerance) for name, bar in bars.items()]
-    report = Report(tuple(verdict.row(found, slopes, steps) for verdict in verdicts), tolerance, rollout_steps)
+    report = Report(_rows(probe, bars, steps, tolerance) if bars else (), tolerance, rollout_steps)
     if not report.passed:
         raise WrongGradient(report)
     return report
 
 
-# --- differences ------------------------------------------------------------------------------------------------------
-
-
-def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
-    """Typical size of each entry: that of the vector, inertia or quaternion that it is in."""
-    magnitude = np.abs(value).astype(float)
-    if not is_param:
-        return np.maximum(1.0, magnitude)
-    nonzero = magnitude[magnitude > RESIDUE]
-    typical = np.median(nonzero) if len(nonzero) else 1.0
-    if value.ndim > 1:
-        magnitude = np.maximum(magnitude, magnitude.max(axis=-1, keepdims=True, initial=0.0))
-    return np.where(magnitude > 1e-6 * typical, magnitude, typical)
-
-
-def _scales(value: np.ndarray, sizes: np.ndarray, is_param: bool) -> np.ndarray:
-    """What the step sizes are relative to, an entry each.
-
-    Entries of one vector may be of different kinds: a width of a millimetre stands beside numbers of order one. One
-    that is much smaller is moved by its own size, but for zeros and what rounding has left of them.
-    """
-    if not is_param:
-        return sizes
-    share = np.abs(value).astype(float) / sizes
-    return np.where((share > 1e-6) & (share < 0.1), np.maximum(share, 1e-4), 1.0) * sizes
-
-
-class Differences:
-    """How the loss changes with every entry of some fields, at several step sizes: arrays of (entries, steps).
-
-    NaN where there is no change to be had: a value that the System refuses, or a step that was not asked for.
-    """
-
-    def __init__(self, probe: Probe, names: Collection[str], steps: np.ndarray):
-        self.probe = probe
-        values = {name: probe.value(name) for name in names}
-        sizes = {name: _sizes(value, name in probe.params) for name, value in values.items()}
-        flat = lambda arrays: np.concatenate([np.ravel(array) for array in arrays])  # noqa: E731
-        self.names = flat(np.full(value.size, name, dtype=object) for name, value in values.items())
-        self.places = flat(np.arange(value.size) for value in values.values())
-        self.sizes = flat(sizes.values())
-        self.scales = flat(_scales(value, sizes[name], name in probe.params) for name, value in values.items())
-        self.dtypes = flat(np.full(value.size, value.dtype, dtype=object) for value in values.values())
-        self.values = flat(value.astype(float) for value in values.values())
-
-        every = np.ones(len(self.names), dtype=bool)
-        tiny = self._held(every, TINY[probe.precision] * np.arange(1, 5))
-        ahead, size = probe.changes(self.names, self.places, tiny)
-        behind, other = probe.changes(self.names, self.places, -tiny)
-        self.free = [~np.isnan(ahead[:, 0]), ~np.isnan(behind[:, 0])]  # where that side is not refused
-        self.moves, self.ahead, self.behind = (np.zeros((len(every), 0)) for _ in range(3))
-        self.size = np.zeros(len(every))
-        self.add(steps, every)
-
-        # Third differences: neither slope nor curvature shows at such moves, nor does a kink between the sides.
-        thirds = [np.nan_to_num(np.abs(np.diff(side, n=3, axis=1)[:, 0])) for side in (ahead, behind)]
-        seen = np.maximum(*thirds)
-        unit = probe.epsilon * np.fmax(self.size, np.fmax(size, other).max(axis=1))
-        common = np.median(seen[seen > 0]) if np.any(seen > 0) else 0.0
-        self.noise = MARGIN * np.maximum(np.fmax(seen, unit), common)
-        self.jumps = [self._jumps(side) for side in (ahead, behind)]
-
-    def _held(self, which: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Moves by steps, as the System's numbers hold them: what is added must be what is divided by."""
-        value, wanted = self.values[which, None], self.scales[which, None] * steps
-        moved = value + wanted
-        for dtype in set(self.dtypes):
-            same = self.dtypes[which] == dtype
-            moved[same] = moved[same].astype(dtype).astype(float)
-        return moved - value
-
-    def add(self, steps: np.ndarray, which: np.ndarray) -> None:
-        """Measures the changes at more, shorter steps, for some entries."""
-        moves = np.full((len(which), len(steps)), np.nan)
-        moves[which] = self._held(which, steps)
-        moves[moves == 0] = np.nan  # too short for the numbers to hold
-        self.moves = np.hstack([self.moves, moves])
-        for side, sign, free in (("ahead", 1.0, self.free[0]), ("behind", -1.0, self.free[1])):
-            changes = np.full(moves.shape, np.nan)
-            there = np.isfinite(moves) & free[:, None]
-            entry = np.nonzero(there)[0]
-            found, size = self.probe.changes(self.names[entry], self.places[entry], sign * moves[there][:, None])
-            changes[there] = found[:, 0]
-            np.fmax.at(self.size, entry, size[:, 0])
-            setattr(self, side, np.hstack([getattr(self, side), changes]))
-
-    def _jumps(self, side: np.ndarray) -> np.ndarray:
-        """Whether a change stays as the move gets shorter."""
-        return (np.abs(side[:, 0]) > self.noise) & (np.abs(side[:, 3] - side[:, 0]) <= SAME * np.abs(side[:, 0]))
-
-
-@dataclass
-class Interval:
-    """Where a slope lies for all that is known, (entries,), and the best estimate of it."""
-
-    low: np.ndarray
-    high: np.ndarray
-    best: np.ndarray
-
-    @property
-    def width(self) -> np.ndarray:
-        return self.high - self.low
-
-    def without(self, entries: np.ndarray) -> Interval:
-        """The same, but of these entries nothing is known."""
-        low, high, best = (
-            np.where(entries, x, y) for x, y in ((-np.inf, self.low), (np.inf, self.high), (np.nan, self.best))
-        )
-        return Interval(low, high, best)
-
-
-def _limit(values: np.ndarray, noise: np.ndarray) -> Interval:
-    """What difference quotients of ever shorter steps (entries, steps) converge to.
-
-    Each lies in an interval of its own: what noise may do to it, and twice what it differs from the step before it,
-    which is more than its own truncation error if errors shrink at all. Long steps may reach beyond kinks: an interval
-    that has nothing in common with those of shorter steps is passed over, and the others intersect.
-    """
-    radius = noise[:, 1:] + 2 * np.abs(np.diff(values, axis=1))
-    low, high, best, least = (np.full(len(values), x) for x in (-np.inf, np.inf, np.nan, np.inf))
-    for value, around in zip(values[:, :0:-1].T, radius[:, ::-1].T, strict=True):
-        fits = (value - around <= high) & (value + around >= low)
-        low = np.where(fits, np.maximum(low, value - around), low)
-        high = np.where(fits, np.minimum(high, value + around), high)
-        best = np.where(fits & (around < least), value, best)
-        least = np.where(fits & (around < least), around, least)
-    return Interval(low, high, np.clip(best, low, high))
-
-
-class Slopes:
-    """Of the loss by each entry: from both sides together, and from each side alone."""
-
-    def __init__(self, found: Differences):
-        noise = found.noise[:, None] / found.moves
-        self.quotients, self.noise = (found.ahead - found.behind) / (2 * found.moves), noise
-        ahead, behind = (self._one_sided(x, found.moves) for x in (found.ahead, -found.behind))
-        one_sided_noise = np.pad(4 * noise[:, 1:], ((0, 0), (1, 0)), constant_values=np.nan)
-        lone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
-        self.quotients = np.where(lone[:, None], np.fmax(ahead, behind), self.quotients)
-        torn = found.jumps[0] ^ found.jumps[1]
-        self.skipped = np.isnan(self.quotients).all(axis=1) | (lone & torn)
-        self.central = _limit(self.quotients, np.where(lone[:, None], one_sided_noise, noise)).without(torn)
-        self.ahead = _limit(ahead, one_sided_noise).without(found.jumps[0])
-        self.behind = _limit(behind, one_sided_noise).without(found.jumps[1])
-
-        three = (self.central, self.ahead, self.behind)
-        low, high, best = (np.stack([getattr(one, x) for one in three]) for x in ("low", "high", "best"))
-        self.low, self.high = low.max(axis=0), high.min(axis=0)
-        # At a kink no slope will do for both sides, and anything between them is right.
-        self.apart = apart = self.low > self.high
-        self.low = np.where(apart, np.where(np.isinf(low), np.inf, low).min(axis=0), self.low)
-        self.high = np.where(apart, np.where(np.isinf(high), -np.inf, high).max(axis=0), self.high)
-        self.kink = (self.ahead.low > self.behind.high) | (self.behind.low > self.ahead.high) | torn
-        sharpest = np.argmin(high - low, axis=0)
-        self.best = np.clip(best[sharpest, np.arange(len(sharpest))], self.low, self.high)
-
-    @staticmethod
-    def _one_sided(change: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """One-sided quotients without their first-order error; the first has none before it."""
-        quotient = change / moves
-        weight = moves[:, :-1] / (moves[:, :-1] - moves[:, 1:])
-        limit = weight * quotient[:, 1:] + (1 - weight) * quotient[:, :-1]
-        return np.pad(limit, ((0, 0), (1, 0)), constant_values=np.nan)
-
-
 # --- judging ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(probe: Probe, bars: dict[str, np.ndarray], steps: np.ndarray, tolerance: float) -> tuple[Row, ...]:
+    found = Differences(probe, bars, steps)
+    slopes, verdicts = _judge(found, bars, tolerance)
+    unclear = np.concatenate([verdict.unclear for verdict in verdicts])
+    if len(unclear):
+        found.add(steps[-1] * np.array(SHORTER), np.isin(np.arange(len(found.names)), unclear))
+        slopes, verdicts = _judge(found, bars, tolerance)
+    return tuple(verdict.row(found, slopes, steps) for verdict in verdicts)
+
+
+def _judge(found: Differences, bars: dict[str, np.ndarray], tolerance: float) -> tuple[Slopes, list[Verdict]]:
+    slopes = Slopes(found)
+    return slopes, [Verdict(found, slopes, name, bar, tolerance) for name, bar in bars.items()]
 
 
 class Verdict:
@@ -431,7 +267,7 @@ class Verdict:
         elif np.any(self.kink):
             status, worst = KINK, int(np.argmax(np.where(self.kink, self.apart, -np.inf)))
         else:
-            status, worst = AGREES, int(np.argmax(self.error))
+            status, worst = AGREES, int(np.lexsort((np.abs(self.analytic), self.error))[-1])
         index = tuple(int(i) for i in np.unravel_index(found.places[self.where[worst]], self.shape))
         smooth = self.where[~self.kink | self.wrong], slice(len(steps))
         gap = np.abs(slopes.quotients[smooth] - self.analytic[~self.kink | self.wrong, None])

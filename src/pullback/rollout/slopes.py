@@ -1,0 +1,176 @@
+"""Slopes of a loss by each of many entries, as intervals: from differences at several step sizes and measured noise.
+
+A difference quotient errs by truncation, which shrinks with the step, and by the noise of the loss over the step, which
+grows. The noise, of rounding and of what solvers leave, is measured where nothing else can be seen (Moré & Wild,
+"Estimating computational noise", 2011). How quotients change from one step size to the next bounds the truncation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.rollout.probe import Probe
+
+# The noise of the loss is measured at four moves of this size, too short for anything else to bend it. [1]
+TINY = {"float64": 1e-10, "float32": 1e-5}
+# It is taken for larger than the few samples of it show, by this factor. [1]
+MARGIN = 4.0
+# A change that is the same at a tiny move and at four times that, to this share, is a jump. [1]
+SAME = 0.05
+# Entries of a parameter this small are what rounding has left of zeros, whatever their unit.
+RESIDUE = 1e-12
+
+
+def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
+    """Typical size of each entry: that of the vector, inertia or quaternion that it is in."""
+    magnitude = np.abs(value).astype(float)
+    if not is_param:
+        return np.maximum(1.0, magnitude)
+    nonzero = magnitude[magnitude > RESIDUE]
+    typical = np.median(nonzero) if len(nonzero) else 1.0
+    if value.ndim > 1:
+        magnitude = np.maximum(magnitude, magnitude.max(axis=-1, keepdims=True, initial=0.0))
+    return np.where(magnitude > 1e-6 * typical, magnitude, typical)
+
+
+def _scales(value: np.ndarray, sizes: np.ndarray, is_param: bool) -> np.ndarray:
+    """What the step sizes are relative to, an entry each.
+
+    Entries of one vector may be of different kinds: a width of a millimetre stands beside numbers of order one. One
+    that is much smaller is moved by its own size, but for zeros and what rounding has left of them.
+    """
+    if not is_param:
+        return sizes
+    share = np.abs(value).astype(float) / sizes
+    return np.where((share > 1e-6) & (share < 0.1), np.maximum(share, 1e-4), 1.0) * sizes
+
+
+class Differences:
+    """How the loss changes with every entry of some fields, at several step sizes: arrays of (entries, steps).
+
+    NaN where there is no change to be had: a value that the System refuses, or a step that was not asked for.
+    """
+
+    def __init__(self, probe: Probe, names: Collection[str], steps: np.ndarray):
+        self.probe = probe
+        self.fields = {name: probe.value(name).ravel() for name in names}
+        sizes = {name: _sizes(probe.value(name), name in probe.params).ravel() for name in names}
+        self.scales = {name: _scales(x, sizes[name], name in probe.params) for name, x in self.fields.items()}
+        self.names = np.repeat(np.array(list(names), dtype=object), [x.size for x in self.fields.values()])
+        self.places = np.concatenate([np.arange(x.size) for x in self.fields.values()])
+        self.sizes = np.concatenate(list(sizes.values()))
+
+        tiny = self._held(TINY[probe.precision] * np.arange(1, 5))
+        ahead, size = probe.changes(self.names, self.places, tiny)
+        behind, other = probe.changes(self.names, self.places, -tiny)
+        self.free = [~np.isnan(ahead[:, 0]), ~np.isnan(behind[:, 0])]  # where that side is not refused
+        self.moves, self.ahead, self.behind = (np.zeros((len(self.names), 0)) for _ in range(3))
+        self.size = np.fmax(size, other).max(axis=1)
+        self.add(steps, np.ones(len(self.names), dtype=bool))
+
+        # Third differences: neither slope nor curvature shows at such moves, nor does a kink between the sides. What
+        # moves nothing yet says nothing: the noise is one of the loss, so that of other entries counts as well.
+        seen = np.maximum(*(np.nan_to_num(np.abs(np.diff(side, n=3)[:, 0])) for side in (ahead, behind)))
+        common = np.median(seen[seen > 0]) if np.any(seen > 0) else 0.0
+        self.noise = MARGIN * np.fmax(np.maximum(seen, common), probe.epsilon * self.size)
+        self.jumps = [self._jumps(side) for side in (ahead, behind)]
+
+    def _held(self, steps: np.ndarray) -> np.ndarray:
+        """Moves by steps, as the System's numbers hold them: what is added must be what is divided by."""
+        pairs = [(x[:, None], self.scales[name][:, None] * steps) for name, x in self.fields.items()]
+        return np.concatenate([(x + wanted).astype(x.dtype).astype(float) - x for x, wanted in pairs])
+
+    def add(self, steps: np.ndarray, which: np.ndarray) -> None:
+        """Measures the changes at more, shorter steps, for some entries."""
+        moves = self._held(steps)
+        moves[~which[:, None] | (moves == 0)] = np.nan  # a step may be too short for the numbers to hold
+        self.moves = np.hstack([self.moves, moves])
+        for side, sign, free in (("ahead", 1.0, self.free[0]), ("behind", -1.0, self.free[1])):
+            changes = np.full(moves.shape, np.nan)
+            there = np.isfinite(moves) & free[:, None]
+            entry = np.nonzero(there)[0]
+            found, size = self.probe.changes(self.names[entry], self.places[entry], sign * moves[there][:, None])
+            changes[there] = found[:, 0]
+            np.fmax.at(self.size, entry, size[:, 0])
+            setattr(self, side, np.hstack([getattr(self, side), changes]))
+
+    def _jumps(self, side: np.ndarray) -> np.ndarray:
+        """Whether a change stays as the move gets shorter."""
+        return (np.abs(side[:, 0]) > self.noise) & (np.abs(side[:, 3] - side[:, 0]) <= SAME * np.abs(side[:, 0]))
+
+
+@dataclass
+class Interval:
+    """Where a slope lies for all that is known, (entries,), and the best estimate of it."""
+
+    low: np.ndarray
+    high: np.ndarray
+    best: np.ndarray
+
+    def without(self, entries: np.ndarray) -> Interval:
+        """The same, but of these entries nothing is known."""
+        low, high, best = (
+            np.where(entries, x, y) for x, y in ((-np.inf, self.low), (np.inf, self.high), (np.nan, self.best))
+        )
+        return Interval(low, high, best)
+
+
+def _limit(values: np.ndarray, noise: np.ndarray) -> Interval:
+    """What difference quotients of ever shorter steps (entries, steps) converge to.
+
+    Each lies in an interval of its own: what noise may do to it, and twice what it differs from the step before it,
+    which is more than its own truncation error if errors shrink at all. Long steps may reach beyond kinks: an interval
+    that has nothing in common with those of shorter steps is passed over, and the others intersect.
+    """
+    radius = noise[:, 1:] + 2 * np.abs(np.diff(values, axis=1))
+    low, high, best, least = (np.full(len(values), x) for x in (-np.inf, np.inf, np.nan, np.inf))
+    for value, around in zip(values[:, :0:-1].T, radius[:, ::-1].T, strict=True):
+        fits = (value - around <= high) & (value + around >= low)
+        low = np.where(fits, np.maximum(low, value - around), low)
+        high = np.where(fits, np.minimum(high, value + around), high)
+        best = np.where(fits & (around < least), value, best)
+        least = np.where(fits & (around < least), around, least)
+    return Interval(low, high, np.clip(best, low, high))
+
+
+def _one_sided(quotient: np.ndarray, noise: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Quotients from one side (entries, steps) without their first-order error, and the noise of that.
+
+    The first has none before it, and is NaN.
+    """
+    weight = moves[:, :-1] / (moves[:, :-1] - moves[:, 1:])
+    value = weight * quotient[:, 1:] - (weight - 1) * quotient[:, :-1]
+    # that of the point itself as well, which central differences have not
+    error = 2 * (weight * noise[:, 1:] + (weight - 1) * noise[:, :-1])
+    return tuple(np.pad(x, ((0, 0), (1, 0)), constant_values=np.nan) for x in (value, error))
+
+
+class Slopes:
+    """Of the loss by each entry: from both sides together, and from each side alone."""
+
+    def __init__(self, found: Differences):
+        moves, self.noise = found.moves, found.noise[:, None] / found.moves
+        self.quotients = (found.ahead - found.behind) / (2 * moves)
+        ahead, wide = _one_sided(found.ahead / moves, self.noise, moves)
+        behind, _ = _one_sided(-found.behind / moves, self.noise, moves)
+        lone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
+        self.quotients = np.where(lone[:, None], np.fmax(ahead, behind), self.quotients)
+        torn = found.jumps[0] ^ found.jumps[1]
+        self.skipped = np.isnan(self.quotients).all(axis=1) | (lone & torn)
+        self.central = _limit(self.quotients, np.where(lone[:, None], wide, self.noise)).without(torn)
+        self.ahead = _limit(ahead, wide).without(found.jumps[0])
+        self.behind = _limit(behind, wide).without(found.jumps[1])
+
+        three = (self.central, self.ahead, self.behind)
+        low, high, best = (np.stack([getattr(one, x) for one in three]) for x in ("low", "high", "best"))
+        self.low, self.high = low.max(axis=0), high.min(axis=0)
+        # At a kink no slope will do for both sides, and anything between them is right.
+        self.apart = apart = self.low > self.high
+        self.low = np.where(apart, np.where(np.isinf(low), np.inf, low).min(axis=0), self.low)
+        self.high = np.where(apart, np.where(np.isinf(high), -np.inf, high).max(axis=0), self.high)
+        self.kink = (self.ahead.low > self.behind.high) | (self.behind.low > self.ahead.high) | torn
+        sharpest = np.argmin(high - low, axis=0)
+        self.best = np.clip(best[sharpest, np.arange(len(sharpest))], self.low, self.high)
