@@ -321,3 +321,41 @@ def test_cotangents_that_do_not_fit():
         run.pullback(points_bar=Points(None, np.ones((4, 3))))
     with pytest.raises(pb.PullbackError, match=r"give \(state, controls\), or \(points, heat, count, controls\)"):
         pbt.rollout(system, torch.ones(2), torch.ones(7, 2, 3))
+
+
+# check_system
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rollout_steps", [1, 3])
+def test_check_system(dtype, rollout_steps):
+    system = Swarm(dtype=dtype)
+    report = pb.check_system(system, rollout_steps=rollout_steps)
+    assert [row.field for row in report.rows] == ["points.x", "points.v", "heat", "control", "k", "c"]
+    assert all(row.status == "agrees" and row.largest > 0.01 for row in report.rows)
+    if dtype == "float64":
+        assert max(row.error for row in report.rows) < 1e-8
+
+
+def test_check_system_finds_an_error_inside_a_field():
+    class Off(Swarm):
+        def pullback(self, state, control, next_bar, params=None):
+            bars = super().pullback(state, control, next_bar, params)
+            bars.state.points.v[1, 2, 0] *= 1.0001
+            return bars
+
+    with pytest.raises(pb.PullbackError, match=r"gradient of 'points.v' is wrong at points.v\[2, 0\] \(world 1\)"):
+        pb.check_system(Off())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_check_system_of_rank_one(dtype):
+    class Other(Line):
+        def __init__(self):
+            super().__init__()
+            self.dtype = dtype
+
+        def step(self, state, control, params=None):
+            return Flat(super().step(state, control, params).x.astype(self.dtype))
+
+    pb.check_system(Other(), Flat(np.array([1.0, 2.0, 4.0])), np.ones((3, 1)), rollout_steps=3)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
+from pullback.core.trees import is_real, is_state, leaf_names, leaves, tree_map, with_leaves
 from pullback.rollout.entries import entry_name
 from pullback.rollout.run import rollout
 
@@ -27,8 +29,8 @@ class Probe:
     def __init__(self, system: System, state, control, count: int, random: np.random.Generator):
         self.system, self.count = system, count
         self.twins: dict[int, System] = {}  # by how many copies of the worlds they have
-        self.state_type, state = _start(system, state, random)
-        self.fields = dict(zip(self.state_type._fields, state, strict=True))
+        self.form, arrays = _start(system, state, random)
+        self.fields = dict(zip(leaf_names(self.form), arrays, strict=True))
         self.controls = _controls(system, control, count, random)
         params = getattr(system, "params", None)
         self.params = {name: np.array(to_numpy(value)) for name, value in (params or {}).items()}
@@ -38,15 +40,15 @@ class Probe:
         }
         # Differences of float32 are mostly rounding; where the System can be had in float64, they are taken there.
         self.precision = precision_of_differences(system)
-        judge = system
+        self.judge = system
         if self.precision != system.dtype:
-            judge = system.in_worlds(system.worlds, dtype=self.precision)
+            self.judge = system.in_worlds(system.worlds, dtype=self.precision)
             self.fields = {name: x.astype(self.precision) if is_real(x) else x for name, x in self.fields.items()}
             self.controls = self.controls.astype(self.precision)
         self.inputs = {**self.fields, "control": self.controls, **self.params}
         if len(self.inputs) != len(self.fields) + 1 + len(self.params):
             raise PullbackError("fields of the state and parameters need names of their own, other than 'control'")
-        self.base = self.run(judge, self.fields, self.controls, self.params if judge is not system else None)
+        self.base = self.run(self.judge, self.fields, self.controls, None if self.judge is system else self.params)
         self.bar = [random.standard_normal(x.shape) if is_real(x) else np.zeros(x.shape) for x in self.base]
         self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
         # Of the pairing as a whole: a body at rest has forces that cancel, so small numbers are no more exact than
@@ -61,27 +63,27 @@ class Probe:
     def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
         """Fields of the states after each step, (steps, worlds, ...)."""
         given = {"params": params} if params else {}
-        state = self.state_type(**fields)
+        state = with_leaves(self.form, fields.values())
         if self.count == 1:
-            return [to_numpy(x)[None] for x in system.step(state, controls[0], **given)]
-        return [to_numpy(x)[1:] for x in system.steps(state, controls, **given)]
+            return [to_numpy(x)[None] for x in leaves(system.step(state, controls[0], **given))]
+        return [to_numpy(x)[1:] for x in leaves(system.steps(state, controls, **given))]
 
     def pull_back(self) -> dict[str, np.ndarray]:
         """Cotangents by name: fields of the state, "control", and the parameters."""
         bars = [b.astype(self.system.dtype) for b in self.bar]
-        state = self.state_type(*(x.astype(self.system.dtype) if is_real(x) else x for x in self.fields.values()))
+        own = (x.astype(self.system.dtype) if is_real(x) else x for x in self.fields.values())
+        state = with_leaves(self.form, own)
         controls = self.controls.astype(self.system.dtype)
         if self.count == 1:
-            result = self.system.pullback(state, controls[0], self.state_type(*(b[0] for b in bars)))
+            result = self.system.pullback(state, controls[0], with_leaves(self.form, (b[0] for b in bars)))
             control_bar = None if result.control is None else to_numpy(result.control)[None]
         else:
             # none at the start, which the System did not make
-            every = {
-                f"{n}_bar": np.concatenate([np.zeros_like(b[:1]), b]) for n, b in zip(self.fields, bars, strict=True)
-            }
-            result = rollout(self.system, state, controls).pullback(**every)
+            every = with_leaves(self.form, (np.concatenate([np.zeros_like(b[:1]), b]) for b in bars))
+            named = {f"{name}_bar": bar for name, bar in every._asdict().items()}
+            result = rollout(self.system, state, controls).pullback(**named)
             control_bar = to_numpy(result.control)
-        named = {n: b for n, b in zip(self.fields, result.state, strict=True) if is_real(self.fields[n])}
+        named = {n: b for n, b in zip(self.fields, leaves(result.state), strict=True) if is_real(self.fields[n])}
         if self.controls.size:
             named["control"] = control_bar
         for name, value in self.params.items():
@@ -156,7 +158,7 @@ class Probe:
         value.reshape(-1)[place] += value.dtype.type(move)
         inputs = {**self.inputs, name: value}
         given = {name: value} if name in self.params else None
-        return self.run(self.system, {n: inputs[n] for n in self.fields}, inputs["control"], given)
+        return self.run(self.judge, {n: inputs[n] for n in self.fields}, inputs["control"], given)
 
     def _run_copies(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
         """Fields of the states after each step, (steps, copies, worlds, ...): one copy per move, and some to spare."""
@@ -190,27 +192,23 @@ def precision_of_differences(system: System) -> str:
     return "float64" if "dtype" in inspect.signature(system.in_worlds).parameters else str(system.dtype)
 
 
-def is_real(x) -> bool:
-    return np.issubdtype(np.asarray(x).dtype, np.floating)
-
-
-def _start(system: System, state, random: np.random.Generator) -> tuple[type, list[np.ndarray]]:
-    """The type and the fields of the state to check at."""
+def _start(system: System, state, random: np.random.Generator) -> tuple[Any, list[np.ndarray]]:
+    """The state to check at: its form, with None for each leaf, and its leaves."""
     given = state is not None
     if not given:
         if not hasattr(system, "state"):
             raise PullbackError(f"give a state to check {type(system).__name__} at: it has no state() of its own")
         state = system.state()
-    if not hasattr(state, "_fields"):
+    if not is_state(state):
         raise PullbackError(f"a state is a NamedTuple of arrays, not {type(state).__name__}")
-    arrays = [np.array(to_numpy(x)) for x in state]
+    arrays = [np.array(to_numpy(x)) for x in leaves(state)]
     if not given:
         size = [SPREAD * np.maximum(1.0, np.abs(x)) if is_real(x) else 0 for x in arrays]
         arrays = [
             (x + s * random.standard_normal(x.shape)).astype(x.dtype) if is_real(x) else x
             for x, s in zip(arrays, size, strict=True)
         ]
-    return type(state), arrays
+    return tree_map(lambda leaf: None, state), arrays
 
 
 def _controls(system: System, control, count: int, random: np.random.Generator) -> np.ndarray:
