@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import first_not_finite, require_space, square_sum, to_numpy
+from pullback.core.arrays import FEWER, first_not_finite, require_memory, square_sum, to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError, SimulationError
 
 
@@ -118,7 +118,8 @@ class System(ABC):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, nu) of a motion that nobody controls."""
-        require_space((steps, self.worlds, self.nu), self.dtype, "cpu")
+        size = steps * self.worlds * self.nu * np.dtype(self.dtype).itemsize
+        require_memory(size, "cpu", f"a motion of {steps} steps", FEWER)
         return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
 
     def hold_params(self, given: Mapping | None = None):
