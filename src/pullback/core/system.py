@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, first_not_finite, require_space, square_sum, to_numbers, to_numpy
+from pullback.core.arrays import FEWER, checked, first_not_finite, require_memory, square_sum, to_numbers, to_numpy
 from pullback.core.errors import GradientOverflow, PullbackError, SimulationError, UnknownName
 from pullback.core.params import NamedParams, frozen
 from pullback.core.status import Status
@@ -164,7 +164,8 @@ class System(ABC):
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, nu) of a motion that nobody controls."""
-        require_space((steps, self.worlds, self.nu), self.dtype, "cpu")
+        size = steps * self.worlds * self.nu * np.dtype(self.dtype).itemsize
+        require_memory(size, "cpu", f"a motion of {steps} steps", FEWER)
         return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
 
     def hold_params(self, given: Mapping | None = None):
