@@ -64,17 +64,23 @@ def turn(sweep: int, i: int, contacts: int, count: int):
 def whitened_motion(m: Tree, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
     """Bᵀ x of block k."""
     total = vecr()
-    for i in range(r.reach[k, slot]):
-        total += r.B[k * m.nv + i, slot] * x[r.chain[k * m.nv + i, slot], slot]
+    at = k * m.nv
+    end = at + r.reach[k, slot]
+    while at < end:  # Warp's range tests its step in every pass
+        total += r.B[at, slot] * x[r.chain[at, slot], slot]
+        at += 1
     return total
 
 
 @wp.func
 def add_whitened(m: Tree, r: Rows, x: wp.array2d(dtype=real), force: vecr, k: int, slot: int):
     """x += B force of block k"""
-    for i in range(r.reach[k, slot]):
-        d = r.chain[k * m.nv + i, slot]
-        x[d, slot] = x[d, slot] + wp.dot(r.B[k * m.nv + i, slot], force)
+    at = k * m.nv
+    end = at + r.reach[k, slot]
+    while at < end:
+        d = r.chain[at, slot]
+        x[d, slot] = x[d, slot] + wp.dot(r.B[at, slot], force)
+        at += 1
 
 
 @wp.func
@@ -216,7 +222,7 @@ def gather(r: Rows, x: wp.array3d(dtype=vecr), line: int, lower: bool, k: int, s
     total = vecr()
     i = int(wp.where(lower, 0, before))
     end = wp.where(lower, before, int(r.neighbours[k, slot]))
-    while i < end:  # Warp's range tests its step in every pass
+    while i < end:
         n = int(r.neighbour[i, k, slot])
         total += x[line, n, slot] * r.A[i, k, slot]
         i += 1
