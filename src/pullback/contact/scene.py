@@ -12,6 +12,7 @@ from pullback.contact.hulls import Hulls
 from pullback.core.errors import PullbackError
 from pullback.model import BALL, Model
 from pullback.model.constraints import touching_pairs
+from pullback.model.load import inertial_frames
 from pullback.model.unsupported import Complaint, Disable, Enable, disabled, label, pair_label
 
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
@@ -167,9 +168,10 @@ def geom_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
     pos, quat = m.geom_pos.copy(), m.geom_quat.copy()
     inertia, inertia_turn = same == kinds.mjSAMEFRAME_INERTIA, same == kinds.mjSAMEFRAME_INERTIAROT
     pos[same == kinds.mjSAMEFRAME_BODY] = 0.0
-    pos[inertia] = m.body_ipos[body[inertia]]
+    body_pos, body_quat = inertial_frames(m)
+    pos[inertia] = body_pos[body[inertia]]
     quat[(same == kinds.mjSAMEFRAME_BODY) | (same == kinds.mjSAMEFRAME_BODYROT)] = (1.0, 0.0, 0.0, 0.0)
-    quat[inertia | inertia_turn] = m.body_iquat[body[inertia | inertia_turn]]
+    quat[inertia | inertia_turn] = body_quat[body[inertia | inertia_turn]]
     return pos, quat
 
 

@@ -350,8 +350,21 @@ def _sizes_and_names(m: mujoco.MjModel) -> dict:
     }
 
 
+def inertial_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (nbody, 3) [m] and quaternions (nbody, 4) of inertial frames in their bodies, where MuJoCo has them.
+
+    One that is within 1e-6 of its body's frame is taken to be there exactly.
+    """
+    same, kinds = m.body_sameframe, mujoco.mjtSameFrame
+    pos, quat = m.body_ipos.copy(), m.body_iquat.copy()
+    pos[same == kinds.mjSAMEFRAME_BODY] = 0.0
+    quat[(same == kinds.mjSAMEFRAME_BODY) | (same == kinds.mjSAMEFRAME_BODYROT)] = (1.0, 0.0, 0.0, 0.0)
+    return pos, quat
+
+
 def _bodies(m: mujoco.MjModel) -> dict:
-    iquat = _unit(m.body_iquat)
+    com, iquat = inertial_frames(m)
+    iquat = _unit(iquat)
     rotation = unit_quat_matrix(iquat)
     inertia = np.einsum("bik,bk,bjk->bij", rotation, m.body_inertia, rotation)
     # Twice the half-extents of a uniform box with this mass and these moments, clamped as MuJoCo clamps it.
@@ -364,7 +377,7 @@ def _bodies(m: mujoco.MjModel) -> dict:
         "body_pos": _frozen(m.body_pos),
         "body_quat": _frozen(_unit(m.body_quat)),
         "body_mass": _frozen(m.body_mass),
-        "body_com": _frozen(m.body_ipos),
+        "body_com": _frozen(com),
         "body_inertia": _frozen(inertia[:, (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]),
         "body_gravcomp": _frozen(m.body_gravcomp if gravity_is_compensated(m) else np.zeros(m.nbody)),
         "fluid_box": _frozen(box),
