@@ -339,5 +339,5 @@ def test_bad_parameters_are_named(name, value):
 @pytest.mark.parametrize("condim", [4, 6])
 def test_torsional_and_rolling_friction_are_refused(condim):
     world = (FLOOR + BALL).replace("{}", "1").replace("<geom", f'<geom condim="{condim}"', 1)
-    with pytest.raises(pb.PullbackError, match="condim 4 and 6.*ContactCompliant.*ContactConvex"):
+    with pytest.raises(pb.PullbackError, match=f"condim {condim}, .*ContactCompliant.*ContactConvex"):
         compliant(world)

@@ -380,14 +380,14 @@ def test_one_sweep_works():
 
 def test_runge_kutta_is_refused():
     model = pb.load(scene(FLOOR.format(1) + BALL.format(1), option='integrator="RK4"'))
-    with pytest.raises(pb.PullbackError, match="ContactImpulse.*Runge-Kutta.*implicitfast"):
+    with pytest.raises(pb.PullbackError, match="RK4, but ContactImpulse.*implicitfast"):
         pb.Articulated(model, pb.ContactImpulse())
 
 
 @pytest.mark.parametrize("condim", [4, 6])
 def test_torsional_and_rolling_friction_are_refused(condim):
     model = pb.load(scene(FLOOR.format(1).replace("<geom", f'<geom condim="{condim}"') + BALL.format(1)))
-    with pytest.raises(pb.PullbackError, match="condim 4 and 6.*ContactImpulse.*ContactConvex"):
+    with pytest.raises(pb.PullbackError, match=f"condim {condim}, .*ContactImpulse.*ContactConvex"):
         pb.Articulated(model, pb.ContactImpulse())
 
 

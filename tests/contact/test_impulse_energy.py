@@ -104,6 +104,8 @@ def test_gradients_of_an_island_of_two():
     v = np.concatenate([box, thrown(3, seed=1)], axis=1)
     systems = [pb.Articulated(model, pb.ContactImpulse(erp=0.0, restitution=e), worlds=3) for e in (0.9, 0.5)]
     for system in systems:
+        # the larger of two that are the same is a kink
+        system.params["restitution"] = system.params["restitution"] * (1.0, 0.99, 0.98)
         check(system, system.state(v=v), matter=MATTER)
     held = [np.abs(energy(s.step(s.state(v=v)).v) - energy(v)) < 1e-5 * energy(v) for s in systems]
     assert np.any(held[0]) and not np.any(held[1])

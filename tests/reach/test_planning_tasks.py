@@ -43,7 +43,8 @@ def test_a_plan_that_is_not_finished(few_samples, tmp_path, monkeypatch, capsys)
     out = capsys.readouterr().out
     assert "not solved after 1 iterations" in out and "violated by" in out
     written = {path.name for path in (tmp_path / "out/footsteps-10").iterdir()}
-    assert written == {"result.npz", "result.json", "replay.html"}  # maps are kept in the cache, wherever plans go
+    # maps are kept in the cache, wherever plans go
+    assert written == {".lock", "result.npz", "result.json", "replay.html"}
 
 
 def test_there_is_no_method_to_choose(tmp_path, monkeypatch, capsys):

@@ -89,7 +89,8 @@ def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
         compiled = not _is_cached(module, device, block_dim)
         if compiled and wp.config.log_level == wp.LOG_INFO:
             name = ".".join(module.name.split(".")[-2:])
-            note = f"Compiling kernels {name} for {device} (first use: up to a minute; cached afterwards)"
+            time = "up to a minute" if device == "cpu" else "some minutes"
+            note = f"Compiling kernels {name} for {device} (first use: {time}; cached afterwards)"
             print(note, file=sys.stderr, flush=True)
         with _quiet(), _cache_at_fault():
             wp.load_module(module, device=device, block_dim=block_dim)
