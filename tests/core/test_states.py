@@ -1,5 +1,6 @@
 """States of any shape go through rollouts, checkpoints, cotangents of every form, Jacobians and the bindings."""
 
+import pickle
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from swarm import Points, Swarm, SwarmState
 import pullback as pb
 import pullback.jax as pbj
 import pullback.torch as pbt
+from pullback import plan, tasks
 from pullback.core.system import Named
 from pullback.core.trees import leaf_names, leaves, row, tree_map
 
@@ -359,3 +361,64 @@ def test_check_system_of_rank_one(dtype):
             return Flat(super().step(state, control, params).x.astype(self.dtype))
 
     pb.check_system(Other(), Flat(np.array([1.0, 2.0, 4.0])), np.ones((3, 1)), rollout_steps=3)
+
+
+# what is built on Systems
+
+
+def cooled():
+    """The least heat after some steps: a task of a System with a nested state."""
+    system = Swarm(worlds=1)
+
+    def loss(run):
+        return tasks.Loss(run.heat[-1] ** 2, {"heat_bar": 2 * run.heat[-1]})
+
+    return tasks.Task(
+        name="cooled",
+        about="",
+        system=system,
+        start=system.state(),
+        find=tasks.Controls(STEPS),
+        loss=loss,
+        figure=lambda run: run.heat[-1],
+        target=0.5,
+    )
+
+
+def test_a_task():
+    task = cooled()
+    point = np.random.default_rng(0).normal(size=task.begin()[0].shape)
+    found = task(np.stack([point, -point]), True)
+    direction = np.random.default_rng(1).normal(size=point.shape)
+    for h, tolerance in ((1e-4, 1e-6), (1e-5, 1e-8)):
+        up, down = (task((point + s * direction)[None], False).losses[0] for s in (h, -h))
+        exact = found.gradients[0] @ direction
+        assert abs((up - down) / (2 * h) - exact) < tolerance * abs(exact)
+    x, low, high = task.begin()
+    first = task(x[None], False).losses[0]
+    assert plan.minimise(task, x, plan.LBFGS(), iterations=25, low=low, high=high).losses[-1] < 0.95 * first
+
+
+def test_the_first_guess_says_why_it_cannot_be_evaluated():
+    class Wide(Swarm):
+        def step(self, state, control, params=None):
+            return super().step(state, control, params)._replace(heat=np.ones(4))
+
+    x, low, high = cooled().begin()
+    task = cooled().but(system=Wide(worlds=1))
+    with pytest.raises(pb.PullbackError, match=r"first guess .*: heat of the state that Wide.step returns has shape"):
+        plan.minimise(task, x, plan.LBFGS(), iterations=5, low=low, high=high)
+    with pytest.raises(pb.PullbackError, match=r"a loss must return Loss\(values, bars\).*, not ndarray"):
+        cooled().but(loss=lambda run: run.heat[-1])(x[None], True)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_copies_and_pickles(every):
+    system, start, controls, bars = problem()
+    run = pb.rollout(system, start, controls, checkpoint_every=every)
+    again = pickle.loads(pickle.dumps(run))
+    same(again.pullback(**given(bars)), run.pullback(**given(bars)))
+    np.testing.assert_array_equal(again.final.points.x, run.final.points.x)
+    with pytest.raises(ValueError, match="read-only"):
+        again.points.x[...] = 0
+    assert "points.x (2, 4, 3)" in repr(run.pullback(**given(bars)))

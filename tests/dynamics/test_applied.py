@@ -12,6 +12,7 @@ import pullback as pb
 import pullback.jax as pbj
 import pullback.torch as pbt
 from pullback.core.trees import tree_map
+from pullback.rollout import linearize_run
 
 jax.config.update("jax_enable_x64", True)
 
@@ -178,3 +179,13 @@ def test_bad_inputs_are_named():
     inputs["wrench"][1, 2, 3] = np.nan
     with pytest.raises(pb.PullbackError, match="input 'wrench' is not finite at step 0, worlds 1, axis 2 2"):
         system.step(state, control, inputs=inputs)
+
+
+def test_jacobians_of_steps_know_of_no_inputs():
+    """They would be wrong without a word."""
+    system, state, control, inputs = tree()
+    run = pb.rollout(system, state, control[None], inputs={name: x[None] for name, x in inputs.items()})
+    with pytest.raises(pb.PullbackError, match=r"pushforward of a run with inputs \(force, wrench\) is not supported"):
+        run.pushforward(controls=np.ones((1, *control.shape, 1)))
+    with pytest.raises(pb.PullbackError, match="linearize_run of a run with inputs"):
+        linearize_run(run)

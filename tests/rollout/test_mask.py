@@ -160,3 +160,61 @@ def test_a_status_pickles(robots):
     again = pickle.loads(pickle.dumps(status))
     np.testing.assert_array_equal(again.failed, status.failed)
     assert again.reasons == status.reasons and repr(again) == "Status(1 of 8 worlds failed)"
+
+
+def test_a_status_that_is_used_again_changes_no_gradient_before(robots):
+    """A loop of steps in torch has one Status, which each of them fills in."""
+    system, healthy, wild, controls = robots
+    status, alone = pb.Status(), pb.Status()
+    u = torch.tensor(controls[:1], requires_grad=True)
+    first = pbt.rollout(system, tree_map(torch.tensor, wild), u, status=status)
+    pbt.rollout(system, tree_map(torch.tensor, healthy), u.detach(), status=status)
+    first.v.sum().backward()
+    again = torch.tensor(controls[:1], requires_grad=True)
+    pbt.rollout(system, tree_map(torch.tensor, wild), again, status=alone).v.sum().backward()
+    np.testing.assert_array_equal(u.grad, again.grad)
+    assert not torch.any(u.grad[:, BAD]) and torch.any(u.grad) and not status.failed.any()
+
+
+def test_states_between_checkpoints_stay_where_they_were(robots):
+    system, _, wild, controls = robots
+    options = {"hold": 2, "on_failure": "mask"}
+    every = pb.rollout(system, wild, controls, **options)
+    run = pb.rollout(system, wild, controls, checkpoint_every=2, **options)
+    for index in range(3):
+        np.testing.assert_array_equal(run.piece(index).q, every.q[2 * index : 2 * index + 3])
+    fine = every.timesteps()
+    bars = some_bars(every)
+    spread = {name: np.zeros((2 * STEPS + 1, *bar.shape[1:])) for name, bar in bars.items()}
+    for name, bar in bars.items():
+        spread[name][::2] = bar
+    found = fine.pullback(**spread)
+    assert not np.any(found.controls[:, BAD]) and np.any(found.controls)
+    pushed = every.pushforward(controls=np.ones((*controls.shape, 1)))
+    assert not np.any(pushed[:, BAD]) and np.any(pushed)
+
+
+def test_a_status_that_nobody_filled_in():
+    for ask in ("failed", "step", "reasons"):
+        with pytest.raises(pb.PullbackError, match="not filled in"):
+            getattr(pb.Status(), ask)
+
+
+def test_a_control_that_blows_up_a_system_of_ones_own():
+    class Steep(Swarm):
+        """Pushed by the exponential of the control: neither it nor its slope is finite for 1e4."""
+
+        def step(self, state, control, params=None):
+            return super().step(state, np.exp(control), params)
+
+        def pullback(self, state, control, next_bar, params=None):
+            bars = super().pullback(state, np.exp(control), next_bar, params)
+            return pb.Bars(bars.state, bars.control * np.exp(control), bars.params)
+
+    controls = np.zeros((STEPS, 2, 3))
+    controls[2, 1] = 1e4
+    with np.errstate(all="ignore"):
+        run = pb.rollout(Steep(), Steep().state(), controls, on_failure="mask")
+        bars = run.pullback(heat_bar=np.ones(2))
+    assert list(run.status.failed) == [False, True]
+    assert not np.any(bars.controls[:, 1]) and np.all(np.isfinite(bars.controls)) and np.any(bars.controls[:, 0])

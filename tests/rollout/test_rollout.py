@@ -59,6 +59,12 @@ def test_checkpoints_give_the_same_bits(integrator, dtype, last_only):
         same_bits(run.pullback(**bars), reference)
 
 
+def test_levels_of_checkpoints_that_are_longer_than_the_run():
+    system, start, controls, bars = problem(steps=2)
+    run = pb.rollout(system, start, controls, checkpoint_every=(4, 2))
+    same_bits(run.pullback(**bars), pb.rollout(system, start, controls).pullback(**bars))
+
+
 def test_checkpoints_with_parameters_of_the_rollout():
     system, start, controls, bars = problem()
     mass = system.params["mass"] * np.linspace(0.5, 2.0, 4)[:, None]

@@ -1,5 +1,6 @@
 """Ready terms, sums of them and losses of torch and JAX: gradients, expansions, and that tasks are solved by them."""
 
+import pickle
 import subprocess
 import sys
 
@@ -85,9 +86,10 @@ def cotangents(found: Loss, run: Run) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_gradient(name):
+@pytest.mark.parametrize("worlds", [WORLDS, STEPS + 1], ids=["some", "as many as states"])
+def test_gradient(name, worlds):
     """In the stored coordinates, along random directions of each field, in several worlds, at several step sizes."""
-    term, run, rng = TERMS[name], made(WORLDS), np.random.default_rng(1)
+    term, run, rng = TERMS[name], made(worlds), np.random.default_rng(1)
     bars = cotangents(term(run), run)
     for field in bars:
         by = {key: rng.normal(size=x.shape) * (key == field) for key, x in bars.items()}
@@ -388,3 +390,12 @@ def test_terms_that_cannot_be_made():
     ):
         with pytest.raises(pb.PullbackError, match=message):
             make()
+
+
+@TorchLoss
+def decorated(q):
+    return (q[-1] ** 2).sum(-1)
+
+
+def test_a_decorated_loss_pickles():
+    assert pickle.loads(pickle.dumps(decorated)) is decorated

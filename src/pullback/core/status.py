@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
 
 
 class Status:
@@ -32,17 +33,22 @@ class Status:
         """
         self.codes, self._describe = codes, describe
 
+    def _read(self) -> np.ndarray:
+        if self.codes is None:
+            raise PullbackError("this Status is not filled in: pass it to a rollout first")
+        return to_numpy(self.codes)
+
     @property
     def failed(self) -> np.ndarray:
-        return to_numpy(self.codes)[:, 1] >= 0
+        return self._read()[:, 1] >= 0
 
     @property
     def step(self) -> np.ndarray:
-        return np.maximum(to_numpy(self.codes)[:, 1], -1)
+        return np.maximum(self._read()[:, 1], -1)
 
     @property
     def reasons(self) -> dict[int, str]:
-        codes, failed = to_numpy(self.codes), np.flatnonzero(self.failed)
+        codes, failed = self._read(), np.flatnonzero(self.failed)
         return {int(world): self._describe(int(world), *map(int, codes[world])) for world in failed}
 
     def __repr__(self) -> str:

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import FEWER, checked, first_not_finite, require_memory, square_sum, to_numbers, to_numpy
+from pullback.core.arrays import (
+    FEWER,
+    PRECISIONS,
+    checked,
+    first_not_finite,
+    require_memory,
+    square_sum,
+    to_numbers,
+    to_numpy,
+)
 from pullback.core.errors import GradientOverflow, PullbackError, SimulationError, UnknownName
 from pullback.core.params import NamedParams, frozen
 from pullback.core.status import Status
@@ -22,6 +31,7 @@ from pullback.core.trees import (
     first_bad_leaf,
     from_numbers,
     is_real,
+    is_state,
     leaf_names,
     leaves,
     numbers,
@@ -51,6 +61,16 @@ class Bars:
     params: Named
     inputs: Named = field(default_factory=Named)
     status: Status | None = None  # of a rollout with on_failure="mask": whose cotangents are zero since they failed
+
+    def __post_init__(self):
+        for name in ("params", "inputs"):
+            if not isinstance(getattr(self, name), Named):
+                object.__setattr__(self, name, Named(getattr(self, name) or {}))
+
+    def __repr__(self) -> str:
+        arrays = dict(zip(leaf_names(self.state), leaves(self.state), strict=True)) | {"controls": self.control}
+        named = {**arrays, **self.inputs, **{f"params.{name}": bar for name, bar in self.params.items()}}
+        return f"Bars({', '.join(f'{name} {tuple(x.shape)}' for name, x in named.items() if x is not None)})"
 
     @property
     def controls(self):
@@ -101,12 +121,21 @@ def check_inputs(system: System, inputs: Mapping | None, steps: int) -> dict | N
     """Inputs besides the control, each (steps, worlds, ...) as the System declares it, or an error."""
     if inputs is None:
         return None
+    if not isinstance(inputs, Mapping):
+        raise PullbackError(f"inputs must map names to arrays, not {type(inputs).__name__}")
     found = {}
     for name, x in inputs.items():
         shape = (steps, system.worlds, *input_shape(system, name))
         axes = ("step", "worlds", *(f"axis {i}" for i in range(2, len(shape))))
-        on_gpu = isinstance(x, wp.array) and not x.device.is_cpu
-        found[name] = x if on_gpu else checked(x, shape, system.dtype, f"input {name!r}", axes)
+        if isinstance(x, wp.array) and not x.device.is_cpu:
+            if x.shape != shape or x.dtype is not PRECISIONS[system.dtype] or str(x.device) != system.device:
+                raise PullbackError(
+                    f"input {name!r} is {x.dtype.__name__} of shape {x.shape} on {x.device}, but {system.dtype} of "
+                    f"shape {shape} on {system.device} is needed"
+                )
+            found[name] = x
+        else:
+            found[name] = checked(x, shape, system.dtype, f"input {name!r}", axes)
     return found
 
 
@@ -325,9 +354,9 @@ def _mask_blow_up(after, before, codes: np.ndarray, step: int):
     return tree_map(lambda new, old: np.where(good.reshape(-1, *(1,) * (new.ndim - 1)), new, old), after, before)
 
 
-def _inputs_at(inputs: Mapping | None, t: int) -> dict:
-    """Keywords for ``step`` and ``pullback``: none where there are no inputs."""
-    return {"inputs": {name: x[t] for name, x in inputs.items()}} if inputs else {}
+def _inputs_at(inputs: Mapping | None, t: int, take=lambda x: x) -> dict:
+    """Keywords for ``step`` and ``pullback``, each input as ``take`` takes it; none where there are no inputs."""
+    return {"inputs": {name: take(x[t]) for name, x in inputs.items()}} if inputs else {}
 
 
 def _real_bars(bars, states):
@@ -356,8 +385,8 @@ class SteppedBackward:
         what = f"the cotangent of the state that {type(self.system).__name__}.pullback returns"
         for t in reversed(range(first, end)):
             state, held = self._stand_in(row(states, t - first)), t // self.hold
-            inputs = _inputs_at(self.inputs, held)
-            bars = self.system.pullback(state, self.controls[held], self.carry, self.given, **inputs)
+            control, inputs = self._stand_in(self.controls[held]), _inputs_at(self.inputs, held, self._stand_in)
+            bars = self.system.pullback(state, control, self.carry, self.given, **inputs)
             check_like(bars.state, state, what)
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
             self._add_control_bar(held, bars.control)
@@ -370,12 +399,13 @@ class SteppedBackward:
                 self.carry = tree_map(lambda carry, bar: carry + bar, self.carry, row(states_bar, t - first))
             self.carry = self._masked(self.carry)
 
-    def _stand_in(self, state):
-        """With the state of a healthy world in those that failed: zero times what blew up there is not zero."""
+    def _stand_in(self, x):
+        """A state, or an array (worlds, ...), with what a healthy world has in the place of those that failed: zero
+        times what blew up there is not zero."""
         if self.failed is None or not np.any(self.failed) or np.all(self.failed):
-            return state
+            return x
         worlds = np.where(self.failed, np.argmin(self.failed), np.arange(len(self.failed)))
-        return tree_map(lambda x: x[worlds], state)
+        return tree_map(lambda leaf: leaf[worlds], x) if is_state(x) else x[worlds]
 
     def _masked(self, bars):
         """Zero in worlds that failed: what has no influence is pulled back to nothing."""

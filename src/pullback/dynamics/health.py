@@ -77,7 +77,7 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
         joint = system.model.joint_names[int(np.searchsorted(system.model.joint_v, code, side="right")) - 1]
         return (
             f"the mass matrix is singular in world {world} at step {step}: nothing that joint {joint!r} moves has "
-            "inertia about it; give it mass or armature"
+            "inertia about it; give it mass or armature, and no negative damping"
         )
     if so_far is not None:
         q, v = (to_numpy(field[:1])[0, world] for field in so_far)

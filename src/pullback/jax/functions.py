@@ -16,7 +16,7 @@ from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
 from pullback.core.status import Status
-from pullback.core.system import System, input_shape
+from pullback.core.system import System, check_inputs, input_shape
 from pullback.core.trees import is_real, is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
 
@@ -180,6 +180,7 @@ class _Forward:
         with _one_at_a_time:
             held = self.system.hold_params(params)
             keep_every = self.hold * self.levels[0]
+            inputs = check_inputs(self.system, inputs, len(controls))
             given = ({"inputs": inputs} if inputs else {}) | ({} if self.status is None else {"status": self.status})
             states = self.system.steps(start, controls, keep_every=keep_every, hold=self.hold, params=held, **given)
             states = tree_map(lambda x, like: to_numpy(x).astype(like.dtype), states, start)

@@ -26,7 +26,8 @@ class Found:
     """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), what people ask for.
 
     Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
-    wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them.
+    wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them. The loss
+    of a point that cannot be evaluated is infinite, and ``reason`` says why.
     """
 
     losses: np.ndarray
@@ -34,6 +35,7 @@ class Found:
     figures: np.ndarray
     curvatures: np.ndarray | None = None
     pull: Callable[[], Found] | None = None
+    reason: str = ""
 
 
 # (points (k, n), wants_gradients) -> Found; a method that wants curvatures adds another True. A problem may also have
@@ -124,6 +126,8 @@ def minimise(
         solved = _why_stop(_advanced(progress, points, found), iterations, target, None, False) == REACHED
         if found.pull is not None and (checkpoint is not None or not solved):
             found = found.pull()
+        if found.reason and not progress.iterations and not np.any(np.isfinite(found.losses)):
+            raise PullbackError(f"the first guess cannot be evaluated: {found.reason}")
         if found.pull is None:
             curvatures = (found.curvatures,) if method.wants_curvature else ()
             memory = method.tell(memory, found.losses, found.gradients, *curvatures)

@@ -7,6 +7,7 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import tree_map
+from pullback.rollout.push import refuse_inputs
 from pullback.rollout.run import Run, rollout
 
 
@@ -17,6 +18,7 @@ def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
     """
     if run.steps == 0:
         raise PullbackError("there are no steps to linearise")
+    refuse_inputs(run, "linearize_run")
     run, hold = run.timesteps(), run.hold
     parts = list(run.system.jacobians(run.every_state(), run.controls, run.params))
     A, B = np.concatenate([part.A for part in parts]), np.concatenate([part.B for part in parts])

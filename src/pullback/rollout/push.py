@@ -13,6 +13,7 @@ from pullback.core.errors import GradientOverflow, PullbackError
 
 def pushforward(run, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
     """See :meth:`Run.pushforward`. Exact: S' = A S + B U + P, with the Jacobians of every step from its pullbacks."""
+    refuse_inputs(run, "pushforward")
     if run.hold > 1:
         spread = None if controls is None else np.repeat(to_numbers(controls, "the tangent of controls"), run.hold, 0)
         return pushforward(run.timesteps(), state, spread, params)[:: run.hold]
@@ -42,10 +43,18 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
         for t in range(len(part.A)):
             with np.errstate(over="ignore", invalid="ignore"):  # found below
                 result[part.first + t + 1] = part.A[t] @ result[part.first + t] + driven[t]
+    if run.status is not None:
+        result[:, run.status.failed] = 0.0
     bad = first_not_finite(result)
     if bad is not None:
         raise GradientOverflow(f"sensitivities grew beyond the precision in world {bad[1]} at step {bad[0]}")
     return result
+
+
+def refuse_inputs(run, what: str) -> None:
+    """Jacobians of steps know of controls and parameters alone."""
+    if run.inputs:
+        raise PullbackError(f"{what} of a run with inputs ({', '.join(run.inputs)}) is not supported: use run.pullback")
 
 
 def _own_shape(run, name: str) -> tuple[int, ...]:

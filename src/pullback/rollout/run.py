@@ -101,7 +101,7 @@ def checkpoint_levels(checkpoint_every, steps: int) -> tuple[int, ...]:
             f"checkpoint_every must be a whole number of at least 1, 'sqrt', or such numbers that fall, not "
             f"{checkpoint_every!r}"
         )
-    return tuple(min(int(k), max(steps, 1)) for k in levels)
+    return tuple(dict.fromkeys(min(int(k), max(steps, 1)) for k in levels))
 
 
 class Run:
@@ -144,8 +144,12 @@ class Run:
 
     def __getstate__(self) -> dict:
         """For copies and pickles, whose arrays are NumPy's: a System takes those as well as a GPU's."""
-        states = type(self.states)(*(to_numpy(field) for field in self.states))
-        return {**self.__dict__, "states": states, "controls": to_numpy(self.controls)}
+        inputs = {name: to_numpy(x) for name, x in self.inputs.items()}
+        own = {"states": tree_map(to_numpy, self.states), "controls": to_numpy(self.controls), "inputs": inputs}
+        return {**self.__dict__, **own}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, states=tree_map(_read_only, state["states"]))
 
     @property
     def kept(self) -> np.ndarray:
@@ -166,7 +170,14 @@ class Run:
         first, end = self._bounds(index)
         if end - first == 1:
             return row(self.states, slice(index, index + 2))
-        return self._step_again(row(self.states, index), first, end)
+        return self._held_back(self._step_again(row(self.states, index), first, end), self.hold * first)
+
+    def _held_back(self, states, timestep: int):
+        """States from a timestep on, in which worlds that failed before it stay where they were."""
+        if self.status is None or not np.any(gone := self.status.failed & (self.status.step < timestep)):
+            return states
+        stay = lambda x: np.where(gone.reshape(1, -1, *(1,) * (x.ndim - 2)), x[:1], x)  # noqa: E731
+        return tree_map(lambda x: stay(to_numpy(x)), states)
 
     def every_state(self):
         """The states of all steps, stepped again if they were not kept."""
@@ -180,7 +191,7 @@ class Run:
             return self
         states = self._step_again(row(self.states, 0), 0, self.steps, keep_every=1)
         each = lambda x: np.repeat(to_numpy(x), self.hold, axis=0)  # noqa: E731
-        return Run(self.system, states, each(self.controls), 1, self.params, **self._given(each))
+        return Run(self.system, states, each(self.controls), 1, self.params, status=self.status, **self._given(each))
 
     def _step_again(self, start, first: int, end: int, keep_every: int | None = None):
         """States from the one at step ``first``; every keep_every-th timestep, or each control step if None."""
@@ -308,17 +319,18 @@ class Run:
             raise PullbackError(f"give at least one of {known}")
         values = (bars.get(f"{name}_bar") for name in fields)
         pairs = zip(fields, values, self.states, strict=True)
-        given = type(self.states)(*(self._cotangents(f"{name}_bar", bar, kept) for name, bar, kept in pairs))
-        return given, tree_map(self._last, given, self.states)
+        given = type(self.states)(*(self.cotangents(f"{name}_bar", bar, kept) for name, bar, kept in pairs))
+        return given, tree_map(self.last_bar, given, self.states)
 
-    def _cotangents(self, name: str, bar, kept):
-        """That of one field, which may be a NamedTuple itself."""
+    def cotangents(self, name: str, bar, kept=None):
+        """That of one field, in any of the forms that :meth:`pullback` takes; a NamedTuple of them if it is one."""
+        kept = getattr(self.states, name.removesuffix("_bar")) if kept is None else kept
         if not is_state(kept):
             return self._checked_bar(name, bar, kept)
         if bar is not None and getattr(bar, "_fields", None) != kept._fields:
             raise PullbackError(f"{name} must be a {type(kept).__name__} of cotangents, not {type(bar).__name__}")
         parts = zip(kept._fields, [None] * len(kept) if bar is None else bar, kept, strict=True)
-        return type(kept)(*(self._cotangents(f"{name}.{part}", x, k) for part, x, k in parts))
+        return type(kept)(*(self.cotangents(f"{name}.{part}", x, k) for part, x, k in parts))
 
     def _rows_of(self, given, first: int, end: int, states):
         """Cotangents of the states from first to end, or None if only the last state of the run has one."""
@@ -373,8 +385,8 @@ class Run:
         axes = () if form == LAST else ("step",)
         return Cotangent(form, checked(bar, shape, self.system.dtype, name, (*axes, *_axes(one))))
 
-    def _last(self, bar: Cotangent, kept):
-        """The cotangent of the last state."""
+    def last_bar(self, bar: Cotangent, kept) -> Any:
+        """The cotangent of the last state, of one array ``kept`` of the states."""
         one = tuple(kept.shape[1:])
         if bar.form == NONE:
             return np.zeros(one, dtype=self.system.dtype)
@@ -382,6 +394,17 @@ class Run:
             final = row(self.states, slice(len(self._firsts), None))
             return self._asked(bar.value, np.array([self.steps]), final, one)[0]
         return bar.value if bar.form == LAST else bar.value[bar.value.shape[0] - 1]
+
+    def every_bar(self, bar: Cotangent, kept) -> np.ndarray:
+        """The cotangents of the states at all steps, of one array ``kept`` of the states."""
+        if bar.form == FUNCTION:
+            return to_numpy(
+                self._asked(bar.value, np.arange(self.steps + 1), self.every_state(), tuple(kept.shape[1:]))
+            )
+        every = np.zeros((self.steps + 1, *kept.shape[1:]), dtype=self.system.dtype)
+        if bar.form != NONE:
+            every[{LAST: -1, KEPT: self.kept, EVERY: slice(None)}[bar.form]] = to_numpy(bar.value)
+        return every
 
     def _rows(self, bar: Cotangent, kept, first: int, end: int, states):
         """The cotangents of the states from first to end, both included; the last one's is not looked at."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
+from pullback.core.trees import is_real, is_state
 from pullback.rollout import Run
 from pullback.tasks.loss import Loss, Term
 
@@ -21,9 +24,16 @@ class AutodiffLoss(Term):
         if not callable(function):
             raise PullbackError(f"{type(self).__name__} needs a function of the trajectory, not {function!r}")
         self.function = function
+        functools.update_wrapper(self, function)  # as a decorator it has the function's name, by which it is pickled
         kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         arguments = inspect.signature(function).parameters.values()
         self.names = tuple(each.name for each in arguments if each.kind in kinds and each.default is each.empty)
+
+    def __reduce__(self):
+        owner = sys.modules.get(self.__module__)
+        if getattr(owner, getattr(self, "__qualname__", ""), None) is self:
+            return self.__qualname__
+        return type(self), (self.function,)
 
     def __call__(self, run: Run) -> Loss:
         known = {**run.every_state()._asdict(), "controls": run.controls}
@@ -34,6 +44,11 @@ class AutodiffLoss(Term):
                 f"{unknown[0]!r} is none of them"
                 if unknown
                 else f"a {type(self).__name__} needs at least one argument of {', '.join(known)}"
+            )
+        odd = [name for name in self.names if is_state(known[name]) or not is_real(known[name])]
+        if odd:
+            raise PullbackError(
+                f"a {type(self).__name__} is a function of arrays of real numbers, and {odd[0]} is none"
             )
         values, bars = self._differentiate({name: known[name] for name in self.names}, run.system)
         if values.shape != (run.system.worlds,):

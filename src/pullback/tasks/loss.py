@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.trees import is_state, leaves, tree_map
 from pullback.rollout import Run
+from pullback.rollout.run import LAST, NONE, Cotangent
 from pullback.tasks.residuals import Residuals
 
 
@@ -85,7 +88,9 @@ class Sum(Term):
         losses = [(weight, as_loss(part(run), run)) for weight, part in self.parts]
         values = sum(weight * np.asarray(one.values, dtype=float) for weight, one in losses)
         names = dict.fromkeys(name for _, one in losses for name in one.bars)
-        bars = {name: _added([(w, one.bars[name]) for w, one in losses if name in one.bars], run) for name in names}
+        bars = {
+            name: _added(name, [(w, one.bars[name]) for w, one in losses if name in one.bars], run) for name in names
+        }
         of_controls = [weight * to_numpy(one.controls_bar) for weight, one in losses if one.controls_bar is not None]
         direct = [(weight, one.params_bar) for weight, one in losses if one.params_bar is not None]
 
@@ -112,14 +117,24 @@ class Sum(Term):
         raise PullbackError("a sketch needs a goal for every state: make Tracking a part of the loss")
 
 
+def checked_loss(found) -> Loss | Residuals:
+    """What a loss function returned, if it is one of these."""
+    if not isinstance(found, Loss | Residuals):
+        raise PullbackError(
+            "a loss must return Loss(values, bars), values (worlds,) and cotangents by name such as {'q_bar': ...}, or "
+            f"Residuals, not {type(found).__name__}; TorchLoss and JaxLoss find the cotangents by themselves"
+        )
+    return found
+
+
 def as_loss(found: Loss | Residuals, run: Run) -> Loss:
     """What a loss function returned as a Loss, with a cotangent of some field of the state."""
     if isinstance(found, Residuals):
         return Loss(found.losses(), found.bars(run))
     if found.bars:
         return found
-    name, states = run.states._fields[0], run.states[0]
-    return found._replace(bars={f"{name}_bar": np.zeros(states.shape[1:])})
+    nothing = tree_map(lambda x: np.zeros(x.shape[1:]), run.states)
+    return found._replace(bars={f"{nothing._fields[0]}_bar": nothing[0]})
 
 
 def _parts(term) -> tuple:
@@ -134,15 +149,16 @@ def _name(part) -> str:
     return type(part).__name__ if isinstance(part, Term) else getattr(part, "__name__", repr(part))
 
 
-def _added(weighted: list[tuple[float, Any]], run: Run):
-    """The weighted sum of cotangents of one field, in any of the shapes that ``run.pullback`` takes."""
-    if all(not callable(bar) and len(bar.shape) == 2 for _, bar in weighted):
-        return sum(weight * to_numpy(bar) for weight, bar in weighted)
-    total = 0.0
-    for weight, bar in weighted:
-        bar = to_numpy(bar(np.arange(run.steps + 1), run.every_state()) if callable(bar) else bar)
-        rows = slice(None) if len(bar) == run.steps + 1 else run.kept if bar.ndim == 3 else -1
-        every = np.zeros((run.steps + 1, *bar.shape[-2:]))
-        every[rows] = weight * bar
-        total = total + every
-    return total
+def _added(name: str, weighted: list[tuple[float, Any]], run: Run):
+    """The weighted sum of cotangents of one field, each in any of the forms that ``run.pullback`` takes."""
+    parts = [(weight, run.cotangents(name, bar)) for weight, bar in weighted]
+    ends = all(bar.form in (NONE, LAST) for _, bars in parts for bar in (leaves(bars) if is_state(bars) else [bars]))
+
+    def rows(weight: float, bar: Cotangent, kept) -> np.ndarray:
+        return weight * (run.last_bar(bar, kept) if ends else run.every_bar(bar, kept))
+
+    kept = getattr(run.states, name.removesuffix("_bar"))
+    if not is_state(kept):
+        return sum(rows(weight, bar, kept) for weight, bar in parts)
+    summed = [tree_map(partial(rows, weight), bars, kept) for weight, bars in parts]
+    return tree_map(lambda *each: sum(each), *summed)

@@ -13,9 +13,10 @@ from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
+from pullback.core.trees import is_state, leaves, tree_map
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate
 from pullback.rollout import Run, rollout
-from pullback.tasks.loss import Loss, as_loss
+from pullback.tasks.loss import Loss, as_loss, checked_loss
 from pullback.tasks.residuals import Residuals, by_world
 from pullback.tasks.variables import Variables
 
@@ -152,7 +153,7 @@ class Task(FromFactory):
             value = getattr(self, name)
             if not isinstance(value, Method) and not (name == "baseline" and value is None):
                 raise PullbackError(f"{name} of a task must be a method such as LBFGS(), not {value!r}")
-        if not isinstance(self.start, tuple) or any(np.ndim(to_numpy(field)) < 1 for field in self.start):
+        if not is_state(self.start) or any(np.ndim(to_numpy(leaf)) < 1 for leaf in leaves(self.start)):
             raise PullbackError("start of a task must be a state: make one with system.state(...)")
         if self.system.worlds != 1:
             raise PullbackError(f"the System of a task has one world, not {self.system.worlds}")
@@ -168,11 +169,11 @@ class Task(FromFactory):
     @property
     def motions(self) -> int:
         """How many motions a point has."""
-        return len(self.start[0])
+        return len(leaves(self.start)[0])
 
     def start_in(self, copies: int):
         """The start, so many times over."""
-        return type(self.start)(*(np.concatenate([to_numpy(x)] * copies) for x in self.start))
+        return tree_map(lambda x: np.concatenate([to_numpy(x)] * copies), self.start)
 
     def starting(self, state) -> Task:
         """The same task from another state."""
@@ -223,9 +224,9 @@ class Task(FromFactory):
         points = self._points(points)
         try:
             run = self.run(points)
-        except PullbackError:
-            return self._one_by_one(points, wants_gradients, wants_curvature)
-        loss = self.loss(run)
+        except PullbackError as error:
+            return self._one_by_one(points, wants_gradients, wants_curvature, str(error))
+        loss = checked_loss(self.loss(run))
         if wants_curvature and not isinstance(loss, Residuals):
             raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
         losses, figures = self._losses(run, loss), self._figures(run)
@@ -236,8 +237,8 @@ class Task(FromFactory):
                     return Found(losses, self._shooting(points, run, loss), figures)
                 gradients, curvatures = self._least_squares(points, run, loss)
                 return Found(losses, gradients, figures, curvatures)
-            except GradientOverflow:
-                return self._one_by_one(points, wants_gradients, wants_curvature)
+            except GradientOverflow as error:
+                return self._one_by_one(points, wants_gradients, wants_curvature, str(error))
 
         return Found(losses, None, figures, pull=pull if wants_gradients or wants_curvature else None)
 
@@ -309,16 +310,17 @@ class Task(FromFactory):
         natural = partial(self.find.natural, self.system)
         return estimate(x, found.losses[0], found.curvatures[0], count, labels=labels, natural=natural, **options)
 
-    def _one_by_one(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
+    def _one_by_one(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool, reason: str) -> Found:
         """One motion that cannot be simulated, or pulled back, must not spoil the others."""
         if len(points) == 1:
             nothing = np.full(points.shape, np.nan)
             curvatures = np.full((1, *2 * points.shape[1:]), np.nan) if wants_curvature else None
-            return Found(np.full(1, np.inf), nothing if wants_gradients else None, np.full(1, np.inf), curvatures)
+            gradients = nothing if wants_gradients else None
+            return Found(np.full(1, np.inf), gradients, np.full(1, np.inf), curvatures, reason=reason)
         parts = [self(point[None], wants_gradients, wants_curvature) for point in points]
         names = ("losses", "gradients", "figures", "curvatures")
         columns = ([getattr(part, name) for part in parts] for name in names)
-        return Found(*(None if column[0] is None else np.concatenate(column) for column in columns))
+        return Found(*(None if column[0] is None else np.concatenate(column) for column in columns), reason=reason)
 
 
 def _one_a_world(values, run: Run, name: str) -> np.ndarray:

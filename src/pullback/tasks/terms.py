@@ -11,6 +11,7 @@ A goal is one for all of them, or a row for each: (steps + 1, n), or (k, n) for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
+from pullback.core.trees import is_real, is_state, numbers, tree_map
 from pullback.dynamics import Articulated, jacobian, kinematics
 from pullback.model.tangent import rotations
 from pullback.rollout import Run
@@ -83,8 +85,14 @@ class StateGoal(StateTerm):
             raise PullbackError(f"a state has no field {unknown[0]!r}: it has {', '.join(states._fields)}")
         goals, counts = [], []
         for name, own in zip(states._fields, states, strict=True):
-            # What has no goal is where it should be.
-            goal, counted = np.array(own, dtype=float), np.zeros(_tangent_size(system, name, own), dtype=bool)
+            counted = np.zeros(_tangent_size(system, name, own), dtype=bool)
+            if name not in self.fields:  # what has no goal is where it should be
+                goals.append(own)
+                counts.append(counted)
+                continue
+            if is_state(own) or own.ndim != 3:
+                raise PullbackError(f"StateGoal is for fields (worlds, n), and {name} is none: write a TorchLoss")
+            goal = np.array(own, dtype=float)
             for entries, of_tangent, given in self._parts(system, name):
                 size = goal[..., entries].shape[-1]
                 given = np.full(size, given) if np.ndim(given) == 0 else given
@@ -287,8 +295,8 @@ def _steps(when: When, run: Run) -> np.ndarray:
 def _states_at(run: Run, steps: np.ndarray):
     """The states (k, worlds, n) at some steps."""
     if len(steps) == 1 and steps[0] == run.steps:
-        return type(run.states)(*(to_numpy(field)[None] for field in run.final))
-    return type(run.states)(*(to_numpy(field)[steps] for field in run.every_state()))
+        return tree_map(lambda x: to_numpy(x)[None], run.final)
+    return tree_map(lambda x: to_numpy(x)[steps], run.every_state())
 
 
 def _placed(rows: np.ndarray, steps: np.ndarray, run: Run) -> np.ndarray:
@@ -337,7 +345,11 @@ def _check_rotations(system: Articulated, q: np.ndarray) -> None:
 
 def _tangent_size(system: System, name: str, field: np.ndarray) -> int:
     """How many numbers of the state's tangent belong to a field: as many as it has, but for quaternions."""
-    return system.nv if isinstance(system, Articulated) and name == "q" else field.shape[-1]
+    if is_state(field):
+        return numbers(field, 2).shape[-1]
+    if not is_real(field):
+        return 0
+    return system.nv if isinstance(system, Articulated) and name == "q" else math.prod(field.shape[2:])
 
 
 def _no_expansion(run: Run) -> Expansion:

@@ -386,6 +386,8 @@ class Heat(System):
                 s = to_device(to_numpy(trace.s)[good], self.dtype, self.device)
                 error.states = HeatState(from_device(rows[: len(good)]), from_device(s))
                 raise
+        elif status is not None:
+            self._mask_blow_up(rows, kept, status)
         s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
         return HeatState(from_device(rows), from_device(s))
 

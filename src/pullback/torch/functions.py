@@ -107,7 +107,7 @@ class Form(NamedTuple):
 class _Rollout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, system, hold, every, status, constants, form, *tensors):
-        ctx.system, ctx.hold, ctx.every, ctx.form, ctx.status = system, hold, every, form, status
+        ctx.system, ctx.hold, ctx.every, ctx.form = system, hold, every, form
         start, controls, inputs, params = form.split(tensors)
         keep_every = hold * checkpoint_levels(every, controls.shape[0])[0]
         with _stream(system):
@@ -116,6 +116,7 @@ class _Rollout(torch.autograd.Function):
             first = with_leaves(form.state, map(_lend, start))
             states = system.steps(first, _lend(controls), keep_every=keep_every, **run)
             states = [_take(x) for x in leaves(states)]
+        ctx.status = None if status is None else Status(status.codes)  # the caller may use theirs again
         for name, given, kept in zip(leaf_names(form.state), start, states, strict=True):
             _check(system, name, given, counts=not kept.is_floating_point())
         ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
