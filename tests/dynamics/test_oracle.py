@@ -204,3 +204,19 @@ def test_gradients_far_from_the_origin(xml, where):
     q[1, where] += [1e4, -7e3, 2e3][: where.stop]
     A, _ = system.linearize(system.state(q, v))
     assert relative_error(A[1], A[0]) <= 1e-9
+
+
+def test_an_inertial_frame_is_where_mujoco_has_it():
+    """Within 1e-6 of the body's frame it is taken for that frame: the acceleration is MuJoCo's to rounding."""
+    model = pb.load(
+        """<mujoco><worldbody><body><joint axis="1 1 0"/><joint axis="0 0 1" pos="0.1 0 0"/>
+        <inertial pos="9e-7 0 -5e-7" quat="1 4e-7 0 0" mass="2" diaginertia="0.1 0.2 0.25"/>
+        </body></worldbody></mujoco>"""
+    )
+    m = model.mujoco
+    assert m.body_sameframe[1] == mujoco.mjtSameFrame.mjSAMEFRAME_BODY
+    data = mujoco.MjData(m)
+    data.qpos[:], data.qvel[:] = (0.3, -0.8), (2.0, 1.5)
+    mujoco.mj_step(m, data)
+    after = pb.Articulated(model).step(pb.State(np.array([[0.3, -0.8]]), np.array([[2.0, 1.5]])))
+    np.testing.assert_allclose(after.v[0], data.qvel, rtol=1e-13)
