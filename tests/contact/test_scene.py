@@ -191,7 +191,7 @@ def test_too_many_contacts_name_world_and_step():
     system = pb.Articulated(model, contact=pb.ContactConvex(max_contacts=2), worlds=3)
     q = np.tile(model.q0, (3, 1))
     q[:, [2, 9, 16]] = [2.0, 2.0, 2.0], [0.1, 0.15, 0.2], [0.1, 2.0, 0.1]
-    with pytest.raises(pb.PullbackError, match=r"in world 1 at step (\d+) than the 2 there.*max_contacts") as error:
+    with pytest.raises(pb.PullbackError, match=r"in world 1 at step (\d+) than the 2 that.*max_contacts") as error:
         pb.rollout(system, system.state(q), steps=60)
     step = int(str(error.value).split("at step ")[1].split()[0])
     roomy = pb.Articulated(model, worlds=3)
@@ -209,7 +209,7 @@ def test_there_is_room_for_what_a_model_can_need():
     system = pb.Articulated(model)
     assert system.max_contacts == 4
     system.step(system.state([0, 0, 0.99, 1, 0, 0, 0]))
-    with pytest.raises(pb.PullbackError, match="than the 3 there is room for"):
+    with pytest.raises(pb.PullbackError, match="than the 3 that the workspace holds"):
         few = pb.Articulated(model, contact=pb.ContactConvex(max_contacts=3))
         few.step(few.state([0, 0, 0.99, 1, 0, 0, 0]))
 

@@ -15,8 +15,8 @@ from pullback.core.errors import PullbackError
 class Contact(ABC):
     """What all contact models share.
 
-    max_contacts:  contacts there is room for in each world; more at once are an error. None: as many as the shapes of
-                   the model suggest.
+    max_contacts:  contacts that the workspace of a world holds; more at once are an error. None: as many as the shapes
+                   of the model suggest.
     """
 
     max_contacts: int | None = None

@@ -68,11 +68,11 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
         return f"controls are not finite in world {world} at step {step}"
     if code == TOO_MANY_CONTACTS:
         return (
-            f"there are more contacts in world {world} at step {step} than the {system.max_contacts} there is room "
-            f"for; raise it: contact=pullback.{type(system.contact).__name__}(max_contacts=...)"
+            f"there are more contacts in world {world} at step {step} than the {system.max_contacts} that the "
+            f"workspace holds; raise it: contact=pullback.{type(system.contact).__name__}(max_contacts=...)"
         )
     if code == GRADIENT_NOT_FINITE:
-        return f"the gradient of world {world} grew beyond {system.dtype} on its way back to step {step}"
+        return f"the gradient of world {world} grew beyond {system.dtype} in the backward pass, at step {step}"
     if code not in (NOT_CONVERGED, NOT_FINITE):
         joint = system.model.joint_names[int(np.searchsorted(system.model.joint_v, code, side="right")) - 1]
         return (
