@@ -319,7 +319,7 @@ def test_too_many_contacts_name_world_and_step(model):
     q = np.tile(m.q0, (3, 1))
     q[:, [2, 9, 16]] = [2.0, 2.0, 2.0], [0.1, 0.15, 0.2], [0.1, 2.0, 0.1]
     name = type(contact).__name__
-    with pytest.raises(pb.PullbackError, match=rf"world 1 at step \d+ than the 2 there.*{name}\(max_contacts"):
+    with pytest.raises(pb.PullbackError, match=rf"world 1 at step \d+ than the 2 that.*{name}\(max_contacts"):
         pb.rollout(system, system.state(q), steps=60)
 
 

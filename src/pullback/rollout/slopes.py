@@ -136,6 +136,15 @@ def _limit(values: np.ndarray, noise: np.ndarray) -> Interval:
     return Interval(low, high, np.clip(best, low, high))
 
 
+def _late_noise(quotients: np.ndarray, moves: np.ndarray, residual: float) -> np.ndarray:
+    """Noise that tiny moves did not show, (entries,): what a solver leaves may vary with longer ones only.
+
+    Quotients that change from one step to the next by less than that residual explains may change for its sake.
+    """
+    changes = np.abs(np.diff(quotients, axis=1)) * moves[:, 1:]
+    return MARGIN * np.where(changes <= residual, changes, 0.0).max(axis=1, initial=0.0)
+
+
 def _one_sided(quotient: np.ndarray, noise: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quotients from one side (entries, steps) without their first-order error, and the noise of that.
 
@@ -152,8 +161,10 @@ class Slopes:
     """Of the loss by each entry: from both sides together, and from each side alone."""
 
     def __init__(self, found: Differences):
-        moves, self.noise = found.moves, found.noise[:, None] / found.moves
+        moves = found.moves
         self.quotients = (found.ahead - found.behind) / (2 * moves)
+        late = _late_noise(self.quotients, moves, found.probe.residual)
+        self.noise = np.maximum(found.noise, late)[:, None] / moves
         ahead, wide = _one_sided(found.ahead / moves, self.noise, moves)
         behind, _ = _one_sided(-found.behind / moves, self.noise, moves)
         lone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
