@@ -21,7 +21,7 @@ from common import Figure
 
 import pullback as pb
 from pullback.contact import Scene
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 
 MUJOCO = f"MuJoCo {mujoco.__version__}"
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
@@ -148,10 +148,10 @@ Found = tuple[np.ndarray, np.ndarray]  # distances (contacts, poses), infinite f
 
 def make_kernel():
     """A function that finds the contacts of many poses, by the kernels a step uses."""
-    shapes, tree = specialise("float64", "shapes"), specialise("float64", "tree")
+    shapes, tree = specialise("float64", "collision.shapes"), specialise("float64", "tree.structs")
     Shapes, Contacts, Params, real = shapes.Shapes, shapes.Contacts, tree.Params, shapes.real
-    collide_pair = specialise("float64", "collide").collide_pair
-    convex_touch = specialise("float64", "convex_pairs").convex_touch
+    collide_pair = specialise(Flavour("float64", "convex"), "collide").collide_pair
+    convex_touch = specialise("float64", "collision.convex_pairs").convex_touch
 
     @wp.kernel(enable_backward=False, module="unique")
     def kernel(g: Shapes, p: Params, c: Contacts, one: int):

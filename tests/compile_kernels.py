@@ -4,14 +4,17 @@ Two test workers that need the same kernel at the same time would both compile i
 """
 
 from pullback.cli.compile import Kernels, all_kernels, compile_kernels
+from pullback.kernels import Flavour
 
 
 def is_tested(kernels: Kernels) -> bool:
     """With contacts, float32 is tested on simple shapes alone, and without torsional and rolling friction."""
-    if kernels.name in ("heat_implicit", "reach_touch"):
-        return kernels.flavour in ("float64", "float64_convex3_round")
-    precision, *contact = kernels.flavour.split("_")
-    return precision != "float32" or not contact or (contact[-1] == "round" and contact[0] != "convex6")
+    flavour, name = kernels
+    if name in ("heat.implicit", "overlap"):
+        return flavour in ("float64", Flavour("float64", "convex", all_shapes=False))
+    if isinstance(flavour, str) or flavour.model is None or flavour.precision == "float64":
+        return True
+    return flavour.rows == 3 and not flavour.all_shapes
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import warp as wp
 
 import pullback as pb
 from pullback.core import launch
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 
 HEAVY = ("torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "pullback.reach", "pullback.thermal")
 KERNEL = """
@@ -92,7 +92,7 @@ def test_the_line_can_be_switched_off(monkeypatch, capsys, level, lines):
     monkeypatch.setattr(launch, "_is_cached", lambda *_: False)
     monkeypatch.setattr(launch, "_loaded", set())
     monkeypatch.setattr(wp.config, "log_level", level)
-    module = wp.get_module(specialise("float64", "step").__name__)
+    module = wp.get_module(specialise(Flavour("float64"), "step").__name__)
     assert launch.load(module, "cpu") and not launch.load(module, "cpu")
     out, err = capsys.readouterr()
     assert out == "" and err.count("Compiling kernels float64.step for cpu") == err.count("\n") == lines

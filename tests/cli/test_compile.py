@@ -49,7 +49,7 @@ def test_from_the_command_line(capsys):
     command = ["compile", "pendulum", "--contact", "none", "--dtype", "float64", "--jobs", "1", "--json"]
     assert main(command) == 0
     first = json.loads(capsys.readouterr().out)
-    needed = {"float64.step", "float64.step_adjoint", "float64.algorithms"}
+    needed = {"float64.contact_free.step", "float64.contact_free.step_adjoint", "float64.tree.algorithms"}
     assert set(first["compiled"] + first["cached"]) == needed and first["device"] == "cpu"
     assert main(command[:-1]) == 0
     assert "compiled: 0 modules of kernels" in capsys.readouterr().out

@@ -11,7 +11,7 @@ import torch
 import pullback as pb
 from pullback.core import arrays
 from pullback.dynamics.tree import zeros_struct
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 
 ARM = pb.load(pb.robots.arm())
 QUADRUPED = pb.load(pb.robots.quadruped())
@@ -43,7 +43,7 @@ def test_a_row_of_controls_that_kernels_cannot_step_over():
 
 def test_a_block_of_a_workspace_that_kernels_cannot_step_over(monkeypatch):
     monkeypatch.setattr(arrays, "memory_left", lambda device: 2**60)
-    rows = specialise("float64_impulse", "rows").Rows
+    rows = specialise(Flavour("float64", "impulse_model", True), "rows").Rows
     shapes = {name: (1, 2**16, 2**16) for name in rows.vars}
     assert "2 GiB" in refusal(lambda: zeros_struct(rows, shapes, "cpu"))
 

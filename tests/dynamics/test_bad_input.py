@@ -10,7 +10,7 @@ import warp as wp
 from trees import random_tree
 
 import pullback as pb
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 
 ROBOT = """<mujoco><option density="1.2" viscosity="0.1"/><worldbody>
   <body name="base"><freejoint name="root"/><geom type="box" size="0.1 0.2 0.3"/>
@@ -305,7 +305,7 @@ def test_a_blow_up_names_world_and_step():
     system.params["gravity"] = np.zeros(3)
     run = pb.rollout(system, system.state(q[[0, 0, 0]]), steps=500)
     assert not np.any(run.q)
-    bound = float(specialise("float64", "step").BLOWN_UP)
+    bound = float(specialise(Flavour("float64"), "step").BLOWN_UP)
     x, v, step = float(q[2, 0]), 0.0, -1
     while abs(x) + abs(v) < bound:
         v -= 1e4 * x

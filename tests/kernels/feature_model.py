@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.kernels import specialise
 
-shapes = specialise("float64", "shapes")
+shapes = specialise("float64", "collision.shapes")
 POINT, LINE, PLANE, CIRCLE, ELLIPSOID = shapes.POINT, shapes.LINE, shapes.PLANE, shapes.CIRCLE, shapes.ELLIPSOID
 CUT, FACE, LEFT, RIGHT = shapes.CUT, shapes.FACE, shapes.CIRCLE_LEFT, shapes.CIRCLE_RIGHT
 CIRCLE_CUT = shapes.CIRCLE_CUT

@@ -18,7 +18,7 @@ def upload(values, dtype, precision: str) -> wp.array:
 
 def put_hulls(mesh, hulls: dict[str, np.ndarray], precision: str) -> None:
     """Fills the kernels' struct Mesh."""
-    vec3 = specialise(precision, "scalar").vec3
+    vec3 = specialise(precision, "spatial.scalar").vec3
     for name, values in hulls.items():
         floats = values.dtype.kind == "f"
         setattr(mesh, name, upload(values if floats else values.astype("i4"), vec3 if floats else int, precision))
@@ -26,7 +26,7 @@ def put_hulls(mesh, hulls: dict[str, np.ndarray], precision: str) -> None:
 
 def contact_room(precision: str, most: int, poses: int):
     """The kernels' struct Contacts, with room for so many contacts of each pose."""
-    scalar, shapes = specialise(precision, "scalar"), specialise(precision, "shapes")
+    scalar, shapes = specialise(precision, "spatial.scalar"), specialise(precision, "collision.shapes")
     types = {"count": int, "pair": int, "pos": scalar.vec3, "normal": scalar.vec3, "dist": scalar.real, "along": int}
     types |= dict.fromkeys(("feature1", "feature2"), shapes.Feature)
     room = shapes.Contacts()

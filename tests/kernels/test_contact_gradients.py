@@ -9,21 +9,21 @@ import warp as wp
 from rooms import contact_room, found_contacts, put_hulls, rotations, upload
 from test_convex_pairs import PAIRS, Oracle, gap, name_of, turned
 
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 
 SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 2, 3, 4, 5, 6, 7
 SIZES = {SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
 ALL = [(CAPSULE, BOX), (BOX, BOX), *PAIRS]
 MOST = 8  # room for the contacts of a pair
 FEATURES = ("feature1", "feature2")
-shapes = specialise("float64", "shapes")
+shapes = specialise("float64", "collision.shapes")
 
 
 def compile_both(precision: str):
     """Functions that collide a batch of pairs, and that pull cotangents of contacts back."""
-    collide, scalar = specialise(f"{precision}_compliant", "collide"), specialise(precision, "scalar")
+    collide, scalar = specialise(Flavour(precision, "compliant"), "collide"), specialise(precision, "spatial.scalar")
     real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
-    shapes = specialise(precision, "shapes")
+    shapes = specialise(precision, "collision.shapes")
     Contacts, Shapes, Feature = shapes.Contacts, shapes.Shapes, shapes.Feature
     collide_flat_or_curved, pair_adjoint = collide.collide_flat_or_curved, collide.pair_adjoint
 

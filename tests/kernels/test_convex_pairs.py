@@ -118,8 +118,8 @@ class Oracle:
 
 def compile_pair(precision: str, entry: str = "convex_pair"):
     """A function that collides a batch of pairs."""
-    s = specialise(precision, "shapes")
-    n = specialise(precision, "convex_pairs")
+    s = specialise(precision, "collision.shapes")
+    n = specialise(precision, "collision.convex_pairs")
     real, vec3, mat33 = n.real, n.vec3, n.mat33
     Contacts, Shapes, convex_pair = s.Contacts, s.Shapes, getattr(n, entry)
 

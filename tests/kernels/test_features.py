@@ -51,9 +51,9 @@ NAMES = {
 
 def evaluator(precision: str):
     """Contacts and cotangents (n, 13) of position, distance, normal and tangents to gradients (n, 18)."""
-    scalar, f = specialise(precision, "scalar"), specialise(precision, "features")
+    scalar, f = specialise(precision, "spatial.scalar"), specialise(precision, "collision.features")
     real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
-    adjoint, make = f.contact_adjoint, specialise(precision, "shapes").feature
+    adjoint, make = f.contact_adjoint, specialise(precision, "collision.shapes").feature
 
     @wp.kernel(enable_backward=False, module="unique")
     def evaluate(
@@ -281,8 +281,8 @@ def test_nan_is_handed_on(double):
 
 def tangents(precision: str, normal: np.ndarray, along: np.ndarray, R2: np.ndarray) -> np.ndarray:
     """(n, 2, 3)"""
-    scalar = specialise(precision, "scalar")
-    vec3, mat33, frame = scalar.vec3, scalar.mat33, specialise(precision, "features").contact_frame
+    scalar = specialise(precision, "spatial.scalar")
+    vec3, mat33, frame = scalar.vec3, scalar.mat33, specialise(precision, "collision.features").contact_frame
 
     @wp.kernel(enable_backward=False, module="unique")
     def evaluate(n: wp.array(dtype=vec3), a: wp.array(dtype=int), R: wp.array(dtype=mat33), t: wp.array2d(dtype=vec3)):

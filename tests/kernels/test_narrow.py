@@ -30,16 +30,16 @@ MOST = 12  # room for the contacts of a pair
 
 def compile_all(precision: str):
     """A kernel that collides one pair of shapes a thread."""
-    s = specialise(precision, "shapes")
-    n = specialise(precision, "narrow")
+    s = specialise(precision, "collision.shapes")
+    n = specialise(precision, "collision.narrow")
     real, vec3, mat33 = n.real, n.vec3, n.mat33
     Contacts = s.Contacts
     plane_sphere, plane_capsule, plane_box = n.plane_sphere, n.plane_capsule, n.plane_box
     sphere_sphere, sphere_capsule, sphere_box = n.sphere_sphere, n.sphere_capsule, n.sphere_box
     plane_ellipsoid, plane_cylinder, plane_mesh = n.plane_ellipsoid, n.plane_cylinder, n.plane_mesh
     sphere_cylinder, capsule_capsule = n.sphere_cylinder, n.capsule_capsule
-    capsule_box = specialise(precision, "narrow_capsule_box").capsule_box
-    box_box = specialise(precision, "narrow_box").box_box
+    capsule_box = specialise(precision, "collision.capsule_box").capsule_box
+    box_box = specialise(precision, "collision.box_box").box_box
     Mesh = s.Mesh
 
     @wp.kernel(enable_backward=False, module="unique")

@@ -14,7 +14,7 @@ ANGLES = [0.0, 1e-12, 1e-6, 9.9e-3, 1.01e-2, 0.0199, 0.0201, 0.0999, 0.1001, 0.1
 
 def evaluator(precision: str):
     """A kernel of every operator of rotation vectors: phi, x, y to rows of results."""
-    s = specialise(precision, "spatial")
+    s = specialise(precision, "spatial.algebra")
     vec3, vec4 = s.vec3, s.vec4
     exp, log, jac, jac_t = s.quat_exp, s.quat_log, s.exp_jacobian, s.exp_jacobian_transposed
     inv, inv_t, inv_adjoint = s.log_jacobian, s.log_jacobian_transposed, s.log_jacobian_adjoint
@@ -138,7 +138,7 @@ def test_cotangents_of_quaternions_at_the_rim():
 
 
 def test_both_precisions_come_from_one_source():
-    single, double = specialise("float32", "scalar"), specialise("float64", "scalar")
+    single, double = specialise("float32", "spatial.scalar"), specialise("float64", "spatial.scalar")
     assert single.real is wp.float32 and double.real is wp.float64
     assert single.__file__ == double.__file__
-    assert specialise("float32", "tree").Tree is not specialise("float64", "tree").Tree
+    assert specialise("float32", "tree.structs").Tree is not specialise("float64", "tree.structs").Tree

@@ -13,20 +13,22 @@ import warp as wp
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pullback.cli.common import add_robot, load_robot, make_system, progress_options, whole
+from pullback.contact import CONTACT_NAMES
 from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
 from pullback.core.launch import BLOCK, cores_to_use, load
-from pullback.kernels import CONTACTS as CONTACT_FLAVOURS
-from pullback.kernels import PRECISIONS, specialise
+from pullback.kernels import PRECISIONS, Flavour, specialise
 from pullback.thermal.explicit import THREADS
 
 # Modules with kernels, the slowest first. One of each for every contact model, and without contacts.
 STEPS = ("step_adjoint", "step", "report")
 # One of each for either precision.
-HEAT = ("heat_implicit", "heat_lanes", "heat_path", "heat_phases")
-OTHERS = ("algorithms", "reach_map", "reach_chain")
-WIDE = ("heat_implicit", "heat_phases")  # launched with other blocks of threads on CUDA
-CPU_ONLY = ("heat_lanes", "raster")
+OTHERS = (
+    *("heat.implicit", "heat.lanes", "heat.path", "heat.phases"),
+    *("tree.algorithms", "reach.map", "reach.chain"),
+)
+WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
+CPU_ONLY = ("heat.lanes", "raster")
 
 ABOUT = """\
 Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
@@ -39,10 +41,13 @@ minutes on all cores.
 
 
 class Kernels(NamedTuple):
-    """A module of kernels for a precision, and maybe a contact model: ``specialise(flavour, name)``."""
+    """A module of kernels: ``specialise(flavour, name)``."""
 
-    flavour: str
+    flavour: str | Flavour
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.flavour.package if isinstance(self.flavour, Flavour) else self.flavour}.{self.name}".lstrip(".")
 
 
 def add(commands) -> None:
@@ -70,8 +75,8 @@ def run(args) -> int:
     compiled = compile_kernels(found, args.device, args.jobs)
     result = {
         "device": args.device,
-        "compiled": [".".join(kernels) for kernels, was_compiled in compiled.items() if was_compiled],
-        "cached": [".".join(kernels) for kernels, was_compiled in compiled.items() if not was_compiled],
+        "compiled": [str(kernels) for kernels, was_compiled in compiled.items() if was_compiled],
+        "cached": [str(kernels) for kernels, was_compiled in compiled.items() if not was_compiled],
         "seconds": time.perf_counter() - began,
         "cache": wp.config.kernel_cache_dir,
     }
@@ -87,17 +92,18 @@ def run(args) -> int:
 def kernels_of(system) -> list[Kernels]:
     """What an Articulated System launches."""
     steps = STEPS if system.contact is not None else ("step_adjoint", "step")
-    return [*(Kernels(system._flavour, name) for name in steps), Kernels(system.dtype, "algorithms")]
+    return [*(Kernels(system._flavour, name) for name in steps), Kernels(system.dtype, "tree.algorithms")]
 
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
     """Everything that Pullback launches in these precisions, the slowest first."""
-    models = [f"{contact}{shapes}" for contact in CONTACT_FLAVOURS for shapes in ("", "_round")]
-    flavours = [f"{dtype}_{model}" for dtype in dtypes for model in models]
+    models = [(c.kernels, c.impulses, rows) for c in CONTACT_NAMES.values() for rows in {c.most_rows, 3}]
+    flavours = [Flavour(dtype, *model, shapes) for dtype in dtypes for model in models for shapes in (True, False)]
     return [
         *(Kernels(flavour, name) for name in STEPS for flavour in flavours),
-        *(Kernels(dtype, name) for name in (*HEAT, *STEPS, *OTHERS) for dtype in dtypes),
-        *(Kernels(flavour, "reach_touch") for flavour in flavours if "convex3" in flavour),
+        *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
+        *(Kernels(Flavour(dtype), name) for name in ("step_adjoint", "step") for dtype in dtypes),
+        *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
         Kernels("", "raster"),
     ]
 
@@ -113,7 +119,7 @@ def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | 
         bar = progress.add_task("", total=len(wanted))
         for kernels, was_compiled in pool.imap_unordered(_compiled, [(kernels, device) for kernels in wanted]):
             done[kernels] = was_compiled
-            progress.update(bar, advance=1, description=".".join(kernels))
+            progress.update(bar, advance=1, description=str(kernels))
     return done
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.contact.models import Contact, ContactConvex, ContactImpulse
 from pullback.contact.scene import Scene, contact_complaints
 from pullback.core.errors import PullbackError
 from pullback.model.constraints import left_over
 from pullback.model.unsupported import Complaint, describe, ignoring, label, pair_label
+
+if TYPE_CHECKING:
+    from pullback.contact.models import Contact
 
 SOLREF = "must be two positive numbers (time constant, damping ratio) or two negative ones (-k, -b)"
 
@@ -19,13 +22,7 @@ def refuse_unsupported(contact: Contact, scene: Scene) -> None:
     """One error that names everything about the file's contacts, limits and friction loss that is not simulated."""
     complaints = [one for one in left_over(scene.model.mujoco) if one[0] not in scene.model.ignored]
     complaints += contact_complaints(scene)
-    if isinstance(contact, ContactConvex):
-        complaints += _mixed_solrefs(scene)
-    else:
-        complaints += [*_torsion_and_rolling(contact, scene), *_two_frictions(contact, scene)]
-    if isinstance(contact, ContactImpulse) and scene.model.integrator == "rk4":
-        remedy = 'load it with integrator="euler" or "implicitfast"'
-        complaints.append(("", "option", f"asks for RK4, but ContactImpulse changes velocities at once: {remedy}"))
+    complaints += contact.complaints(scene)
     if complaints:
         without = f", load it with {ignoring(complaints)} to leave out what that names" if ignoring(complaints) else ""
         raise PullbackError(
@@ -54,13 +51,13 @@ def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:
         yield label(m, "joint", m.dof_jntid[i]), "solreffriction", m.dof_solref[i]
 
 
-def _mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
+def mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
     for element, attribute, solref in _solrefs(scene):
         if mixed_sign(solref):
             yield "", f"{attribute} of {element}", f"is {solref[0]:g} {solref[1]:g}, but {SOLREF}"
 
 
-def _torsion_and_rolling(contact: Contact, scene: Scene) -> Iterator[Complaint]:
+def torsion_and_rolling(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     beyond = np.flatnonzero(scene.pair_dim > 3)
     found = dict.fromkeys((_source_of_condim(scene, int(pair)), int(scene.pair_dim[pair])) for pair in beyond)
     for element, dim in found:
@@ -78,7 +75,7 @@ def _source_of_condim(scene: Scene, pair: int) -> str:
     return label(m, "geom", geoms[np.argmax(m.geom_condim[geoms])])
 
 
-def _two_frictions(contact: Contact, scene: Scene) -> Iterator[Complaint]:
+def two_frictions(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     m = scene.model.mujoco
     for p in scene.explicit:
         first, second = m.pair_friction[p, :2]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
+from pullback.contact.scene import Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.kernels import Flavour
+from pullback.model.unsupported import Complaint
+
+# Neighbours per two degrees of freedom of a chain, from which sweeps of ContactImpulse are faster by velocity. [1]
+CROWD = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contact(ABC):
+class Contact:
     """What all contact models share.
 
     max_contacts:  contacts that the workspace of a world holds; more at once are an error. None: as many as the shapes
@@ -21,12 +29,14 @@ class Contact(ABC):
 
     max_contacts: int | None = None
 
-    @abstractmethod
-    def kernels(self, rows: int) -> str:
-        """Which kernels, for contacts of so many rows: one of ``pullback.kernels.CONTACTS``.
-
-        More rows than a model has are refused before, by ``contact.checks``.
-        """
+    # Its module in ``kernels/contact``, or the path of one elsewhere.
+    kernels: ClassVar[str]
+    # Whether that acts by impulses on velocities, or else by forces.
+    impulses: ClassVar[bool] = False
+    # Rows per contact at most: 3, or 6 with torsional and rolling friction.
+    most_rows: ClassVar[int] = 3
+    # Sweeps of a solver that has any.
+    sweeps: ClassVar[int] = 0
 
     def __post_init__(self):
         count = self.max_contacts
@@ -35,6 +45,24 @@ class Contact(ABC):
                 f"max_contacts must be a whole number of at least 1, or None, not {count!r}; contact=None switches "
                 "contacts off"
             )
+
+    def flavour(self, precision: str, scene: Scene) -> Flavour:
+        """The kernels for the contacts of a scene."""
+        return Flavour(precision, self.kernels, self.impulses, scene.rows, not scene.is_round)
+
+    def complaints(self, scene: Scene) -> Iterator[Complaint]:
+        """What it does not simulate of a scene."""
+        yield from torsion_and_rolling(self, scene)
+        yield from two_frictions(self, scene)
+
+    def margins(self, margins: np.ndarray) -> np.ndarray:
+        """Distances below which the pairs of shapes touch, from the margins that a file gives them [m]."""
+        return margins
+
+    def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
+        """How long the arrays of ``kernels/contact/rows.py`` are, by what they are along, for so many contacts."""
+        sizes = {"world": 1, "contact": contacts, "chain": contacts * nv, "dof": nv, "entry": nv * nv}
+        return {name: (size,) for name, size in {**sizes, "joint row": scene.max_joint_rows}.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +74,11 @@ class ContactConvex(Contact):
     the solution by one linear solve. A solution that does not balance the forces is an error.
     """
 
-    def kernels(self, rows: int) -> str:
-        return f"convex{rows}"
+    kernels: ClassVar[str] = "convex"
+    most_rows: ClassVar[int] = 6
+
+    def complaints(self, scene: Scene) -> Iterator[Complaint]:
+        return mixed_solrefs(scene)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +105,8 @@ class ContactCompliant(Contact):
     joint_slip_speed:    [rad/s or m/s] the same for friction loss
     """
 
+    kernels: ClassVar[str] = "compliant"
+
     contact_stiffness: float | None = None
     contact_dissipation: float = 1.0
     smoothing: float = 1e-4
@@ -92,9 +125,6 @@ class ContactCompliant(Contact):
                 _require(self, name, lambda x: x > 0, "positive, or None")
         for name in ("contact_dissipation", "limit_dissipation"):
             _require(self, name, lambda x: x >= 0, "at least zero")
-
-    def kernels(self, rows: int) -> str:
-        return "compliant"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +145,9 @@ class ContactImpulse(Contact):
     rest_speed:     bodies that meet slower than this do not bounce [m/s]
     """
 
+    kernels: ClassVar[str] = "impulse_model"
+    impulses: ClassVar[bool] = True
+
     sweeps: int = 50
     erp: float = 0.2
     slop: float = 1e-4
@@ -131,8 +164,23 @@ class ContactImpulse(Contact):
         for name in ("slop", "rest_speed"):
             _require(self, name, lambda x: x >= 0, "at least zero")
 
-    def kernels(self, rows: int) -> str:
-        return "impulse"
+    def complaints(self, scene: Scene) -> Iterator[Complaint]:
+        yield from super().complaints(scene)
+        if scene.model.integrator == "rk4":
+            remedy = 'load it with integrator="euler" or "implicitfast"'
+            yield "", "option", f"asks for RK4, but ContactImpulse changes velocities at once: {remedy}"
+
+    def margins(self, margins: np.ndarray) -> np.ndarray:
+        """Bodies that just touch are in contact here: they are rigid, and would sink by a step's velocity."""
+        beyond = np.nextafter(margins, margins.dtype.type(np.inf))
+        return np.maximum(beyond, np.finfo(margins.dtype).tiny)
+
+    def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
+        blocks = contacts + scene.max_joint_rows
+        # Where there are more neighbours, sweeps by velocity are faster. Neighbours are numbers of 16 bits.
+        neighbours = min(blocks, CROWD * scene.longest_chain // 2) if blocks < 2**16 else 0
+        lines = {"neighbour": neighbours, "side": 2, "sweep": self.sweeps, "line": self.sweeps + 1}
+        return super().workspace(scene, blocks, nv) | {name: (size, blocks) for name, size in lines.items()}
 
 
 # What a contact model may be called, in Python and on the command line: each as it is without arguments.

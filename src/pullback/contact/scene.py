@@ -156,6 +156,14 @@ class Scene:
         return len(self.lossy) + int(np.sum(2 - ball))
 
     @property
+    def longest_chain(self) -> int:
+        """Degrees of freedom from a tip to the root."""
+        lengths: list[int] = []
+        for parent in self.model.mujoco.dof_parentid:
+            lengths.append(1 + (lengths[parent] if parent >= 0 else 0))
+        return max(lengths, default=0)
+
+    @property
     def rows(self) -> int:
         """Rows of a contact: 3, or 6 where one has torsional or rolling friction."""
         return 6 if np.any(self.pair_dim > 3) else 3

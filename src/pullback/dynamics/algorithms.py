@@ -144,7 +144,7 @@ def _require_mass(system: Articulated, params: Mapping | None) -> None:
 
 def _held_frames(frames: tuple[np.ndarray, ...] | None, real: str, device: str):
     """The kernels' struct of frames; one without any has arrays that are never looked at."""
-    kernels = specialise(real, "algorithms")
+    kernels = specialise(real, "tree.algorithms")
     held = kernels.Frames()
     if frames is not None:
         body, pos, quat = frames
@@ -166,7 +166,7 @@ def _evaluate(
     params: Mapping | None = None,
 ) -> Evaluation:
     """entry: the shape of the value in one world at one time."""
-    kernels = specialise(system.dtype, "algorithms")
+    kernels = specialise(system.dtype, "tree.algorithms")
     real, device = system.dtype, system.device
     number = int(getattr(kernels, mode))
     q = q if hasattr(q, "shape") else to_numbers(q, "q")

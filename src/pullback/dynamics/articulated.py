@@ -28,13 +28,13 @@ from pullback.core.errors import PullbackError
 from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
-from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
+from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, Params
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
@@ -99,7 +99,7 @@ class Articulated(System):
             if kind in (FREE, BALL)
         ]
         self._layout = Layout(model)
-        self._flavour = flavour_of(self.dtype, self._scene, contact)
+        self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, with_columns=contact is not None)
         self._tree.implicit_damping = int(
@@ -110,7 +110,7 @@ class Articulated(System):
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._crew = Crew()
-        self._nothing_applied = specialise(self.dtype, "applied").Applied()
+        self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
         self._wide: dict = {}  # what linearize keeps
 
     def __repr__(self) -> str:
@@ -135,8 +135,8 @@ class Articulated(System):
 
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts
-        room = contact_room(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
-        return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *room)
+        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
+        return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *contacts)
 
     @property
     def max_contacts(self) -> int:
@@ -224,7 +224,7 @@ class Articulated(System):
         """The kernels' Applied, over (CPU) or with (CUDA) the arrays (steps, worlds, ...) that are given."""
         if not given:
             return self._nothing_applied
-        module = specialise(self.dtype, "applied")
+        module = specialise(self.dtype, "tree.applied")
         applied = module.Applied()
         for name, x in given.items():
             kind = module.Applied.vars[name].type.dtype
@@ -548,7 +548,7 @@ class FusedBackward:
         if self.codes is None:
             return None
         system = self.system
-        named = specialise(system.dtype, "tree").Params.vars if self.wants_params else ()
+        named = specialise(system.dtype, "tree.structs").Params.vars if self.wants_params else ()
         once = (q_bar, self.carry_v, *(getattr(self.params_bar, name) for name in named))  # [world, item]
         each = (self.controls_bar, *self.inputs_bar.values())  # [step, world, item]
         for steps, bar in (*((1, bar) for bar in once), *((bar.shape[0], bar) for bar in each)):

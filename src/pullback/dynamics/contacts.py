@@ -1,4 +1,4 @@
-"""From a Scene to the structs that kernels read: shapes and pairs, and the room contacts are worked on in."""
+"""From a Scene to the structs that kernels read: shapes and pairs, and the workspace of contacts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import mujoco
 import numpy as np
 import warp as wp
 
-from pullback.contact import Contact, ContactImpulse, ContactPoints, Scene
+from pullback.contact import Contact, ContactPoints, Scene
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.system import State
 from pullback.dynamics.health import check_health
 from pullback.dynamics.tree import Layout, zeros_struct
-from pullback.kernels import specialise
+from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model.unsupported import Disable, disabled
 
@@ -22,20 +22,9 @@ if TYPE_CHECKING:
     from pullback.dynamics.params import KernelParams
 
 
-# Neighbours for two degrees of freedom of a chain, from which sweeps of ContactImpulse are faster by velocity [1].
-CROWD = 3
-
-
-def flavour_of(precision: str, scene: Scene | None, contact: Contact | None) -> str:
-    """Which kernels a System needs: see ``pullback.kernels``."""
-    if contact is None:
-        return precision
-    return f"{precision}_{contact.kernels(scene.rows)}" + ("_round" if scene.is_round else "")
-
-
 def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, precision: str, device: str):
     """The kernels' Shapes; without a scene, one that is never looked at."""
-    module = specialise(precision, "shapes")
+    module = specialise(precision, "collision.shapes")
     shapes = module.Shapes()
     if scene is None:
         return shapes
@@ -57,11 +46,8 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.fence, shapes.plane_pairs = reals(scene.fences), scene.plane_pairs
     shapes.pair_of = wp.array(scene.pair_of, dtype=wp.int32, device=device)
     shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])
-    margin = scene.pair_margin.astype(precision)
-    if isinstance(contact, ContactImpulse):
-        # Bodies that just touch are in contact here: they are rigid, and sink by a step's way else.
-        margin = np.maximum(np.nextafter(margin, margin.dtype.type(np.inf)), np.finfo(precision).tiny)
-    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(margin)
+    margins = contact.margins(scene.pair_margin.astype(precision))
+    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(margins)
     shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
     shapes.pair_share1 = reals(scene.pair_share)
     shapes.pair_tran, shapes.pair_rot = reals(scene.pair_tran), reals(scene.pair_rot)
@@ -77,7 +63,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
-    shapes.sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
+    shapes.sweeps = contact.sweeps
     shapes.root_mass = reals(np.where(m.dof_parentid < 0, m.body_subtreemass[m.dof_bodyid], 0.0))
     shapes.elliptic = int(m.opt.cone == 1)
     shapes.impratio = m.opt.impratio
@@ -85,49 +71,22 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     return shapes
 
 
-def contact_room(
-    scene: Scene | None, contact: Contact | None, flavour: str, device: str, slots: int, most: int, nv: int, lanes: int
+def contact_workspace(
+    scene: Scene, contact: Contact | None, flavour: Flavour, device: str, slots: int, most: int, nv: int, lanes: int
 ):
-    """The kernels' Contacts and Rows with room for ``slots`` worlds at a time and ``most`` contacts in each; one of
-    ``lanes`` such."""
-    contacts, rows = specialise(flavour, "shapes").Contacts, specialise(flavour, "rows").Rows
-    if scene is None:
-        return contacts(), rows()
-    joints = scene.max_joint_rows
-    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), len(scene.geoms))
-    sizes = {n: {"count": 1, **of_shapes}.get(n, most) for n in contacts.vars}
+    """The kernels' Contacts and Rows for ``slots`` worlds at a time with at most ``most`` contacts in each.
+
+    There will be one per lane.
+    """
+    contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
+    if contact is None:
+        return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
-    room = zeros_struct(contacts, {n: (size, slots) for n, size in sizes.items()}, device, **memory)
-    sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
-    # With impulses limits and losses are blocks like contacts, and whatever can be is kept for all blocks.
-    blocks = most + joints if sweeps else most
-    of_rows = {
-        **dict.fromkeys(("joint_rows", "residual", "coupled", "start_scale", "crowded"), 1),
-        **dict.fromkeys(("chain", "side", "J", "B", "B_bar"), blocks * nv),
-        **dict.fromkeys(("M", "H", "columns"), nv * nv),
-        **dict.fromkeys(
-            ("a", "smooth", "gradient", "scale", "step", "w", "kept_w", "kept_a", "spare", "columns_count"), nv
-        ),
-        **dict.fromkeys(("u_start", "late", "pushed", "late_bar", "moved_bar"), nv),
-        **dict.fromkeys(("island", "linear", "square", "held", "held_bar", "y_bar", "swept", "swept_bar"), nv),
-        **dict.fromkeys(("free", "momentum", "energy", "energy_bar", "load"), nv),
-    }
-    if not sweeps:  # what belongs to impulses alone
-        of_rows |= dict.fromkeys(("reach", "root", "start_stiffness", "low", "high", "neighbours", "before", "own"), 0)
-        of_rows |= dict.fromkeys(("weight", "B", "B_bar", "b_bar", "own_bar", "friction_bar", "u_start"), 0)
-        of_rows |= dict.fromkeys(("aim", "arm", "aim_bar", "high_bar", "swept", "swept_bar", "crowded"), 0)
-        of_rows |= dict.fromkeys(("free", "momentum", "energy", "energy_bar", "load"), 0)
-        of_rows |= dict.fromkeys(("moment", "moment_bar", "bounced", "late", "pushed", "late_bar", "moved_bar"), 0)
-        of_rows |= dict.fromkeys(
-            ("rebound", "rebound_bar", "island", "linear", "square", "held", "held_bar", "y_bar"), 0
-        )
-        of_rows |= dict.fromkeys(("dist_bar", "speed_bar", "pos_bar", "n_bar", "t1_bar", "t2_bar"), 0)
-    shapes = {n: (of_rows.get(n, joints if n.startswith("joint_") else blocks), slots) for n in rows.vars}
-    # Where there are more neighbours, sweeps by velocity are faster. Neighbours are numbers of 16 bits.
-    neighbours = min(blocks, CROWD * _longest_chain(scene.model.mujoco) // 2) if blocks < 2**16 else 0
-    of_blocks = {"neighbour": neighbours, "A": neighbours, "change": 2, "history": sweeps + 1, "seen_bar": sweeps + 1}
-    shapes |= {n: (size if sweeps else 0, blocks, slots) for n, size in {"wish": sweeps, **of_blocks}.items()}
-    return room, zeros_struct(rows, shapes, device, **memory)
+    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), len(scene.geoms))
+    sizes = {n: ({"count": 1, **of_shapes}.get(n, most), slots) for n in contacts.vars}
+    along = {n: (*size, slots) for n, size in contact.workspace(scene, most, nv).items()}
+    shapes = {n: along[rows.ALONG[n]] for n in rows.Rows.vars}
+    return zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
 
 
 def _arm(m, joint: int) -> float:
@@ -138,16 +97,8 @@ def _arm(m, joint: int) -> float:
     return m.dof_M0[first : first + size].max() / mass if mass > 0 else 0.0
 
 
-def _longest_chain(m) -> int:
-    """Degrees of freedom from a tip to the root."""
-    lengths = []
-    for parent in m.dof_parentid:
-        lengths.append(1 + (lengths[parent] if parent >= 0 else 0))
-    return max(lengths, default=0)
-
-
 def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, applied, params: KernelParams):
-    """One :class:`ContactPoints` a world."""
+    """One :class:`ContactPoints` per world."""
     kernels = specialise(system._flavour, "report")
     worlds, most, device = system.worlds, system.max_contacts, system.device
     require_space((worlds, most), kernels.vec3, device, f"a list of {most} contacts", "use a lower max_contacts")

@@ -139,7 +139,7 @@ class KernelParams:
         table = parameters(model, scene, contact)
         self.contact_names = set(table) - set(parameters(model))
         self.per_world = {n: np.ndim(v) > len(table[n].shape) for n, v in self.values.items()}
-        module = specialise(precision, "tree")
+        module = specialise(precision, "tree.structs")
         self.struct = module.Params()
         for name, variable in module.Params.vars.items():
             array = self._kernel_form(name)
@@ -198,14 +198,14 @@ class KernelParams:
 
     def zero_bars(self):
         """A struct of cotangents, one set a world: summing them in a fixed order keeps results reproducible."""
-        struct = specialise(self.precision, "tree").Params
+        struct = specialise(self.precision, "tree.structs").Params
         shapes = {name: getattr(self.struct, name).shape for name in struct.vars}
         what = f"the cotangents of the parameters of {self.worlds} worlds"
         return zeros_struct(struct, shapes, self.device, what=what, remedy="use fewer worlds, or wants_params=False")
 
     def no_bars(self):
         """A struct that stands where cotangents of parameters are not wanted."""
-        return specialise(self.precision, "tree").Params()
+        return specialise(self.precision, "tree.structs").Params()
 
     def user_bars(self, bars) -> Named:
         """Cotangents in the shapes of the user's arrays."""

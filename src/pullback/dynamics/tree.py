@@ -20,7 +20,7 @@ class Layout:
     """How a model's joints map to the kernels' joints, where a free joint is three slides and a ball."""
 
     def __init__(self, model: Model):
-        kernel_types = specialise("float64", "tree")
+        kernel_types = specialise("float64", "tree.structs")
         types, q, v, source, first = [], [], [], [], [0] * (model.nbody + 1)
         by_body = [[] for _ in range(model.nbody)]
         for j, body in enumerate(model.joint_body):
@@ -54,7 +54,7 @@ class Layout:
 def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, with_columns: bool):
     """The kernels' Tree of a model; with the columns of its mass matrix if that is going to be factorised."""
     real = PRECISIONS[precision]
-    tree = specialise(precision, "tree").Tree()
+    tree = specialise(precision, "tree.structs").Tree()
     ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
     reals = lambda x: wp.array(np.asarray(x, dtype=precision), dtype=real, device=device)  # noqa: E731
 
@@ -171,7 +171,7 @@ WORKSPACE_SIZES = {
 
 def workspace_struct(model: Model, precision: str, device: str, slots: int):
     """Room for ``slots`` worlds to be worked on at a time."""
-    struct = specialise(precision, "tree").Workspace
+    struct = specialise(precision, "tree.structs").Workspace
     sizes = {"nq": model.nq, "nv": model.nv, "nbody": model.nbody, "joints": model.nv, "stages": 4 * model.nv}
     return zeros_struct(struct, {n: (sizes[WORKSPACE_SIZES.get(n, "nbody")], slots) for n in struct.vars}, device)
 

@@ -1,57 +1,96 @@
 """Everything that runs inside a Warp kernel, written once and specialised by precision and contact model.
 
 A Warp function has concrete types, so each precision needs its own copy of every function. Python can load one
-directory of sources under several package names: ``specialise("float32", "step")`` imports ``step.py`` as
-``pullback.kernels.float32.step``. The modules here import each other *relatively*, and therefore always find their
-own precision; ``scalar.py`` looks at its package's name to choose the number type. In the same way
-``specialise("float64_convex3", "step")`` is the step with MuJoCo's contact and at most three rows a contact, and
-``"float64_convex3_round"`` the same for scenes whose shapes touch in simple ways: ``flavour.py`` looks at the name, and
-what is not needed is not in the kernels. Modules that know of no contact model (``SHARED``) are those of the plain
-precision. Warp sees several modules, compiles only those that are launched, and caches all.
+directory of sources under several package names: ``specialise("float32", "tree.sweeps")`` imports ``tree/sweeps.py`` as
+``pullback.kernels.float32.tree.sweeps``. The modules here import each other *relatively*, and therefore always find
+their own precision; ``spatial/scalar.py`` asks its package for it.
 
-Inside this directory a module imports only from those above it:
-scalar, status, spatial, tree, forces, applied, sweeps, gyroscopic; shapes, support, features, narrow,
-narrow_capsule_box, narrow_box, gjk, feature_gap, convex_gap, convex_pairs; flavour, collide, rows, mass_matrix, law,
-materials, convex, compliant, constrained, islands, impulse_sweeps, impulse, impulse_adjoint, composites,
-impulse_rows_adjoint; then the kernels (step, step_adjoint, algorithms, report), and those of reachability (reach_map,
-reach_chain, reach_touch).
-Heat has modules of its own: heat, heat_cores; then the kernels (heat_path, heat_lanes, heat_phases, heat_implicit).
+In the same way the folder ``contact`` exists once per :class:`Flavour`, beside the folders that know of no contact
+model and are shared: ``pullback.kernels.float64.convex_round.step`` is the step with MuJoCo's contact, for scenes whose
+shapes touch in simple ways. ``contact/flavour.py`` turns the Flavour into compile-time constants, and what is not
+needed is not in the kernels. Warp sees several modules, compiles only those that are launched, and caches all.
+
+A folder imports from folders before it in this order: spatial, tree, collision, contact. Heat and reach need only
+spatial and tree.
 """
 
 import functools
-import importlib
+import importlib.util
 import sys
 import types
+import zlib
+from pathlib import Path
+from typing import NamedTuple
 
 import warp as wp
 
 PRECISIONS = ("float32", "float64")
-CONTACTS = ("convex3", "convex6", "impulse", "compliant")
-SHARED = (
-    *("scalar", "status", "spatial", "tree", "forces", "applied", "sweeps", "gyroscopic"),
-    *("shapes", "support", "features", "narrow", "narrow_capsule_box", "narrow_box"),
-    *("gjk", "feature_gap", "convex_gap", "convex_pairs"),
-)
 
 # Warp writes every product and every sum as a call of its own; without leave to contract across calls the compiler
 # makes no fused multiply-add of them, and it gives up on vectorising small matrices too early.
 CPU_FLAGS = "-ffp-contract=fast -mllvm=-slp-recursion-max-depth=12"
 
 
+class Flavour(NamedTuple):
+    """What the folder ``contact`` is compiled for."""
+
+    precision: str
+    # The contact model: a module of that folder, or the path of one elsewhere. None: nothing touches.
+    model: str | None = None
+    # Whether it acts by impulses on velocities, or else by forces.
+    impulses: bool = False
+    # Rows per contact: 3 for the normal and two tangents, 6 with torsional and rolling friction.
+    rows: int = 3
+    # False: no pairs of shapes but those with a closed form of a few lines, which compiles faster.
+    all_shapes: bool = True
+
+    @property
+    def package(self) -> str:
+        """Where its modules are, such as float64.convex6_round."""
+        model = self.model or "contact_free"
+        if Path(model).suffix:
+            model = f"{Path(model).stem}_{zlib.crc32(model.encode()):08x}"
+        rows = "" if self.rows == 3 else str(self.rows)
+        return f"{self.precision}.{model}{rows}" + ("" if self.all_shapes else "_round")
+
+
 @functools.cache
-def specialise(flavour: str, name: str) -> types.ModuleType:
-    """The kernel module ``name`` for a precision, or for one and a contact model, maybe for simple shapes alone."""
-    precision, *contact = flavour.split("_")
-    assert precision in PRECISIONS and (not contact or contact[0] in CONTACTS), flavour
-    package = f"{__name__}.{flavour}"
-    if package not in sys.modules:
-        twin = types.ModuleType(package, __doc__)
-        twin.__path__ = __path__
-        sys.modules[package] = twin
-        if contact:
-            sys.modules.update({f"{package}.{shared}": specialise(precision, shared) for shared in SHARED})
+def specialise(wanted: str | Flavour, name: str) -> types.ModuleType:
+    """A kernel module: "tree.sweeps" in a precision, or "step", of the folder ``contact``, in a Flavour."""
+    package = _precision(wanted) if isinstance(wanted, str) else _flavour(wanted)
     module = importlib.import_module(f"{package}.{name}")
-    if not (contact and name in SHARED):
-        flags = {"cpu_compiler_flags": f"{wp.config.cpu_compiler_flags or ''} {CPU_FLAGS}", "enable_backward": False}
-        wp.set_module_options(flags, module)
+    flags = {"cpu_compiler_flags": f"{wp.config.cpu_compiler_flags or ''} {CPU_FLAGS}", "enable_backward": False}
+    wp.set_module_options(flags, module)
     return module
+
+
+@functools.cache
+def _precision(precision: str) -> str:
+    """The package of all folders in a precision."""
+    assert precision in PRECISIONS, precision
+    return _twin(precision, Path(__file__).parent, precision)
+
+
+@functools.cache
+def _flavour(flavour: Flavour) -> str:
+    """The package of the folder ``contact`` in a Flavour; its contact model is the module ``model`` there."""
+    _precision(flavour.precision)
+    package = _twin(flavour.package, Path(__file__).parent / "contact", flavour)
+    if flavour.model is not None:
+        path = Path(flavour.model)
+        name = f"{package}.{path.stem}"
+        if path.suffix:
+            spec = importlib.util.spec_from_file_location(name, path)
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        sys.modules[f"{package}.model"] = importlib.import_module(name)
+    return package
+
+
+def _twin(name: str, folder: Path, compiled_for: str | Flavour) -> str:
+    """A package of its own name, with the sources of a folder, which can ask it what they are compiled for."""
+    package = f"{__name__}.{name}"
+    twin = types.ModuleType(package, __doc__)
+    twin.__path__, twin.compiled_for = [str(folder)], compiled_for
+    sys.modules[package] = twin
+    return package

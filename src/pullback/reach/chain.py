@@ -181,7 +181,7 @@ class Chain:
         return to_device(np.ascontiguousarray(x, self.dtype), self.dtype, self.device)
 
     def _struct(self, position: bool, orientation: bool):
-        kernels, tree = specialise(self.dtype, "reach_chain"), specialise(self.dtype, "tree")
+        kernels, tree = specialise(self.dtype, "reach.chain"), specialise(self.dtype, "tree.structs")
         ints = lambda x: wp.array(np.asarray(x, np.int32), dtype=wp.int32, device=self.device)  # noqa: E731
         reals = lambda x, kind: wp.array(np.asarray(x, self.dtype), dtype=kind, device=self.device)  # noqa: E731
         real = PRECISIONS[self.dtype]
@@ -205,7 +205,7 @@ class Chain:
         """Runs a kernel over n poses: (chain, room, *before, first, end, *after), on all cores."""
         if not n:
             return
-        kernels = specialise(self.dtype, "reach_chain")
+        kernels = specialise(self.dtype, "reach.chain")
         if self._rooms is None:
             count, slots = (cores_to_use(None), 1) if self.device == "cpu" else (1, MOST_SLOTS)
             sizes = {"q": self.nq, "trial": self.nq, "step": self.nv, "S": self.nv, "trial_S": self.nv}

@@ -16,7 +16,7 @@ MOST_SLOTS = 1 << 16
 
 
 class Evaluator:
-    """One kernel of ``kernels/reach_map.py`` with the arrays of a fitted map, on one device in one precision."""
+    """One kernel of ``kernels/reach/map.py`` with the arrays of a fitted map, on one device in one precision."""
 
     def __init__(self, kernel: str, space: Space, inputs: list, rows: int, *, dtype: str, device: str):
         """
@@ -25,7 +25,7 @@ class Evaluator:
         rows:    of the room it needs
         """
         self.space, self.dtype, self.device, self.rows = space, dtype, device, rows
-        kernels = specialise(dtype, "reach_map")
+        kernels = specialise(dtype, "reach.map")
         self.lanes = kernels.WIDE if device == "cpu" else 1
         self.kernel = getattr(kernels, kernel)[self.lanes]
         self.layout = kernels.Layout()

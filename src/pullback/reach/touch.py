@@ -65,7 +65,7 @@ class SelfCollision:
         depth = wp.zeros(BATCH, dtype=PRECISIONS[real], device=device)
         pair = wp.zeros(BATCH, dtype=wp.int32, device=device)
         system._launch(
-            specialise(system._flavour, "reach_touch").deepest_overlap,
+            specialise(system._flavour, "overlap").deepest_overlap,
             (system._tree, system._shapes, system._take_params(None).struct),
             (given,),
             (counts, depth, pair),

@@ -16,7 +16,7 @@ LEAST_ELEMENTS = 400
 
 def shares_of(precision: str, worlds: int, elements: int, cores: int, device: str = "cpu") -> list:
     """Worlds for each core, or a share of every world if there are fewer worlds than cores."""
-    share = specialise(precision, "heat_cores").Share
+    share = specialise(precision, "heat.cores").Share
     arrived = wp.zeros(1, dtype=wp.int32, device=device)
     if worlds >= cores:
         bounds = np.linspace(0, worlds, cores + 1).astype(int)

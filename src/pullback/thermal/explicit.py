@@ -40,7 +40,7 @@ class Explicit:
         heat = self.heat
         wp.copy(self.now, start)
         if not self.by_phases:
-            kernel = specialise(heat.dtype, "heat_lanes").roll
+            kernel = specialise(heat.dtype, "heat.lanes").roll
             before, after = [trace.beams, trace.live, heat.dt], [keep_every, self.nodal, self.slots, self.now, rows]
             for first, end in self.launches(trace.steps):
                 on_cores(
@@ -49,7 +49,7 @@ class Explicit:
                     lambda share, first=first, end=end: [heat._part, law.struct, share, *before, first, end, *after],
                 )
             return
-        module = specialise(heat.dtype, "heat_phases")
+        module = specialise(heat.dtype, "heat.phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
         launch(module.start, shape, [law.struct, self.now, self.nodal], heat.device, block_dim=THREADS)
         elements = self._record(module.elements, count, [heat._part, trace.live, 0, self.nodal, self.slots])
@@ -79,7 +79,7 @@ class Explicit:
         """``carry`` (worlds, n), the cotangent of the last of rows, becomes that of the first."""
         heat = self.heat
         if not self.by_phases:
-            kernel = specialise(heat.dtype, "heat_lanes").roll_back
+            kernel = specialise(heat.dtype, "heat.lanes").roll_back
             after = [rows, rows_bar, every_row, wants_params, self.nodal, self.slots, carry]
 
             def inputs_of(share, first, end):
@@ -89,7 +89,7 @@ class Explicit:
             for first, end in reversed(self.launches(trace.steps)):
                 on_cores(kernel, self.shares, lambda share, first=first, end=end: inputs_of(share, first, end))
             return
-        module = specialise(heat.dtype, "heat_phases")
+        module = specialise(heat.dtype, "heat.phases")
         shape, count = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
         inputs = [heat._part, law.struct, trace.live, trace.steps, heat.dt, rows, self.nodal, carry]
         launch(module.start_back, shape, inputs, heat.device, block_dim=THREADS)

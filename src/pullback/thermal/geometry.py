@@ -114,7 +114,7 @@ class Geometry:
 
 def upload(geometry: Geometry, precision: str, device: str):
     """The kernels' struct Part."""
-    module = specialise(precision, "heat")
+    module = specialise(precision, "heat.elements")
     part = module.Part()
     for name, variable in module.Part.vars.items():
         kind = variable.type.dtype

@@ -134,7 +134,7 @@ class Heat(System):
         )
 
     def _upload_path(self):
-        module = specialise(self.dtype, "heat_path")
+        module = specialise(self.dtype, "heat.path")
         path, tool = module.Path(), self.toolpath
         pace = np.diff(tool.points, axis=0) / np.diff(tool.times)[:, None]
         fields = {
@@ -446,7 +446,7 @@ class Trace:
     """The beam and what is there of the part, in the steps from ``first`` to ``end`` of the controls."""
 
     def __init__(self, heat: Heat, law: KernelLaw, controls: wp.array, first: int, end: int, s: wp.array):
-        module = specialise(heat.dtype, "heat_path")
+        module = specialise(heat.dtype, "heat.path")
         steps, worlds, device = end - first, heat.worlds, heat.device
         self.first, self.steps = first, steps
         self.s = empty((steps + 1, worlds, 2), heat.dtype, device)
@@ -490,7 +490,7 @@ class HeatBackward:
         T, s = (self._own(x) for x in states)
         T_bar, s_bar = (T, s) if states_bar is None else (self._own(x) for x in self._masked(states_bar))
         trace = Trace(heat, self.law, self.controls, first, end, s[0])
-        module = specialise(heat.dtype, "heat_path")
+        module = specialise(heat.dtype, "heat.path")
         beams_bar = wp.zeros((heat._stepper.beam_lanes, *trace.beams.shape), dtype=module.Beam, device=heat.device)
         every_row, wants_params = int(states_bar is not None), int(self.wants_params)
         with heat._crew.lock:

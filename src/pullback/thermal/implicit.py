@@ -14,7 +14,7 @@ from pullback.thermal.cores import launches_of, on_cores, shares_of
 THREADS = 256  # a block on CUDA
 # How much a launch does, some tenths of a second; a step takes some tens of passes over the elements.
 ELEMENT_STEPS = 200_000
-HEALTHY = -1  # as in kernels/heat_implicit.py
+HEALTHY = -1  # as in kernels/heat/implicit.py
 
 
 class Implicit:
@@ -22,7 +22,7 @@ class Implicit:
 
     def __init__(self, heat, cores: int):
         self.heat, self.on_cpu = heat, heat.device == "cpu"
-        self.module = specialise(heat.dtype, "heat_implicit")
+        self.module = specialise(heat.dtype, "heat.implicit")
         elements = len(heat.mesh.elements)
         if self.on_cpu:
             self.shares, self.threads = shares_of(heat.dtype, heat.worlds, elements, cores), 1

@@ -80,7 +80,7 @@ class KernelLaw:
         return value if self.per_world[name] else value[None]
 
     def _upload(self):
-        module, pieces = specialise(self.precision, "heat"), self.pieces
+        module, pieces = specialise(self.precision, "heat.elements"), self.pieces
         law = module.Law()
         for name in ("bounds", "anchor"):
             array = np.ascontiguousarray(getattr(pieces, name), dtype=self.precision)
@@ -96,7 +96,7 @@ class KernelLaw:
 
     def zero_bars(self, lanes: int):
         """Cotangents, one set a lane and world."""
-        module = specialise(self.precision, "heat")
+        module = specialise(self.precision, "heat.elements")
         bar = module.LawBar()
         rows, count = lanes * self.worlds, len(self.pieces.anchor)
         bar.capacity = wp.zeros((rows, count), dtype=module.wide4, device=self.device)

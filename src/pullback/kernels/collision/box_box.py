@@ -1,0 +1,365 @@
+"""Where two boxes touch, and the adjoint of the ends of edges that do. Functions as in ``narrow``.
+
+Which contacts there are, and in which order, is what MuJoCo finds.
+"""
+
+import warp as wp
+
+from ..spatial.algebra import lin, pack
+from ..spatial.scalar import mat33, real, vec3, vec6
+from .features import quotient
+from .narrow import SAME_PLACE, SMALLEST_LENGTH, beyond, column
+from .shapes import CUT, EDGE_END, FACE, LINE, PLANE, POINT, Contacts, Feature, add_contact, feature
+
+SINGLE = real is wp.float32
+
+# Share of the boxes' sizes by which a separation is uncertain, sine (squared) below which edges count as
+# parallel, component of an axis below which its sign is uncertain, distance (squared, as a share of the face) below
+# which two corners are one.
+SEPARATION = wp.constant(real(1e-6 if SINGLE else 1e-13))
+PARALLEL_EDGES = wp.constant(real(1e-7 if SINGLE else 1e-16))
+UNCERTAIN_SIGN = wp.constant(real(1e-5 if SINGLE else 1e-9))
+SAME_CORNER = wp.constant(real(1e-10 if SINGLE else 1e-14))
+
+# An edge axis must separate better than a face by this share to be taken at all, and by the larger one if it is nearly
+# parallel to the face's normal: faces touch in several points, which holds them better.
+EDGE_HANDICAP = wp.constant(real(1e-6))
+EDGE_HANDICAP_NEAR_FACE = wp.constant(real(0.05))
+NEAR_FACE = wp.constant(real(0.99))
+
+polygon = wp.types.matrix((8, 3), real)
+tags = wp.types.vector(8, wp.int32)
+
+
+@wp.func
+def edge_axis(R: mat33, i: int, j: int):
+    """Axis i of box 1 × axis j of box 2, in the axes of box 1, where R has those of box 2 as columns. Not unit."""
+    n = vec3()
+    n[(i + 1) % 3] = -R[(i + 2) % 3, j]
+    n[(i + 2) % 3] = R[(i + 1) % 3, j]
+    return n
+
+
+@wp.func
+def half_width(n: vec3, size: vec3):
+    return wp.abs(n[0]) * size[0] + wp.abs(n[1]) * size[1] + wp.abs(n[2]) * size[2]
+
+
+@wp.func
+def best_axis(p: vec3, R: mat33, size1: vec3, size2: vec3, reach: real):
+    """The axis along which two boxes are farthest apart, or overlap least.
+
+    Box 2 is at p with the columns of R as its axes. 0-2: a face of box 1, 3-5: of box 2, 6 + 3 i + j: edge i of box 1
+    and j of box 2, -1: they are out of reach.
+    """
+    Rt = wp.transpose(R)
+    p2 = Rt * p
+    limit = reach + SEPARATION * (size1[0] + size1[1] + size1[2] + size2[0] + size2[1] + size2[2])
+    best = int(-1)
+    gap = real(0.0)
+    apart = bool(False)
+    sides = int(6)
+    for k in range(sides):
+        separation = real(0.0)
+        if k < 3:
+            separation = wp.abs(p[k]) - size1[k] - half_width(Rt * axis_unit(k), size2)
+        else:
+            separation = wp.abs(p2[k - 3]) - size2[k - 3] - half_width(column(R, k - 3), size1)
+        apart = apart or separation > limit
+        if best < 0 or separation > gap:
+            best = k
+            gap = separation
+    face = best
+    face_gap = gap
+
+    edges = int(9)
+    for k in range(edges):
+        n = edge_axis(R, k // 3, k % 3)
+        sine2 = wp.dot(n, n)
+        if sine2 >= PARALLEL_EDGES:
+            n = n / wp.sqrt(sine2)
+            separation = wp.abs(wp.dot(n, p)) - half_width(n, size1) - half_width(Rt * n, size2)
+            apart = apart or separation > limit
+            if separation - EDGE_HANDICAP * wp.abs(separation) > gap and separation > face_gap:
+                best = 6 + k
+                gap = separation
+
+    if best >= 6:
+        n = edge_axis(R, (best - 6) // 3, (best - 6) % 3)
+        cosine = real(0.0)
+        if face < 3:
+            cosine = n[face]
+        else:
+            cosine = wp.dot(n, column(R, face - 3))
+        near = wp.abs(cosine) > NEAR_FACE * wp.sqrt(wp.dot(n, n))
+        if near and gap < face_gap + EDGE_HANDICAP_NEAR_FACE * wp.abs(face_gap) + SMALLEST_LENGTH:
+            best = face
+    if apart:
+        best = -1
+    return best
+
+
+@wp.func
+def axis_unit(k: int):
+    n = vec3()
+    n[k] = real(1.0)
+    return n
+
+
+@wp.func
+def edge_edge(
+    c: Contacts, slot: int, pair: int, reach: real,
+    x1: vec3, R1: mat33, size1: vec3, R2: mat33, size2: vec3,
+    p: vec3, R: mat33, i: int, j: int,
+):  # fmt: skip
+    """Contact of edge i of box 1 and j of box 2: the nearest points of the two that lie farthest along their axis."""
+    n = edge_axis(R, i, j)
+    n = n / wp.sqrt(wp.dot(n, n))
+    if wp.dot(n, p) < real(0.0):
+        n = -n
+    n2 = wp.transpose(R) * n
+    d = column(R, j)
+    cosine = d[i]
+    sine2 = real(1.0) - cosine * cosine
+
+    # A component without a clear sign leaves it open which of two edges it is: try both.
+    open1 = int(-1)
+    open2 = int(-1)
+    for k in range(2):
+        if wp.abs(n[(i + 2 - k) % 3]) < UNCERTAIN_SIGN:
+            open1 = (i + 2 - k) % 3
+        if wp.abs(n2[(j + 2 - k) % 3]) < UNCERTAIN_SIGN:
+            open2 = (j + 2 - k) % 3
+    best = real(-1.0)
+    w1 = vec3()
+    w2 = vec3()
+    pin1 = vec3()
+    pin2 = vec3()
+    tries = int(4)
+    for k in range(tries):
+        if (k < 2 or open1 >= 0) and (k % 2 == 0 or open2 >= 0):
+            s1 = vec3()
+            s2 = vec3()
+            for m in range(3):
+                s1[m] = wp.where(n[m] >= real(0.0), real(1.0), real(-1.0))
+                s2[m] = wp.where(n2[m] >= real(0.0), real(-1.0), real(1.0))
+            s1[i] = real(0.0)
+            s2[j] = real(0.0)
+            if k >= 2:
+                s1[open1] = -s1[open1]
+            if k % 2 == 1:
+                s2[open2] = -s2[open2]
+            q1 = wp.cw_mul(s1, size1)
+            q2 = p + R * wp.cw_mul(s2, size2)
+            r = q2 - q1
+            r2 = wp.dot(d, r)
+            s = real(0.0)
+            if sine2 >= SMALLEST_LENGTH:
+                s = wp.clamp((r[i] - cosine * r2) / sine2, -size1[i], size1[i])
+            t = wp.clamp(cosine * s - r2, -size2[j], size2[j])
+            s = wp.clamp(r[i] + cosine * t, -size1[i], size1[i])
+            q1[i] = s
+            q2 += t * d
+            square = wp.dot(q2 - q1, q2 - q1)
+            if best < real(0.0) or square < best:
+                best = square
+                w1 = q1
+                w2 = q2
+                s1[i] = real(beyond(s, (real(1.0) - SAME_PLACE) * size1[i]))
+                s2[j] = real(beyond(t, (real(1.0) - SAME_PLACE) * size2[j]))
+                pin1 = s1
+                pin2 = s2
+
+    dist = wp.dot(w2 - w1, n)
+    pos = x1 + R1 * (real(0.5) * (w1 + w2))
+    kind1 = wp.where(pin1[i] == real(0.0), LINE, EDGE_END)
+    kind2 = wp.where(pin2[j] == real(0.0), LINE, EDGE_END)
+    add_contact(
+        c, slot, pair, reach, dist, pos, R1 * n, 0,
+        feature(kind1, column(R1, i), pin1), feature(kind2, column(R2, j), pin2),
+    )  # fmt: skip
+
+
+@wp.func(inline=False)
+def edge_end_adjoint(
+    x1: vec3, R1: mat33, size1: vec3, f1: Feature, x2: vec3, R2: mat33, size2: vec3, f2: Feature,
+    pos: vec3, normal: vec3, dist: real, pos_bar: vec3, dist_bar: real,
+):  # fmt: skip
+    """From the cotangent of the position of a contact with an EDGE_END to those of both motions (moment about pos;
+    force) and sizes. The distance is that of the lines where they are closest, not at pos: its moment is here too.
+
+    An end is fixed to its box. The point of the other edge is the one closest to it, or an end as well.
+    """
+    half = real(0.5)
+    total = pack(vec3(), pos_bar)
+    w = x2 + R2 * wp.cw_mul(f2.pin, size2)
+    share2 = vec6()
+    if f2.kind == EDGE_END:
+        force = half * pos_bar
+        if f1.kind == LINE:
+            force += half * wp.dot(f1.edge, pos_bar) * f1.edge
+        share2 = pack(wp.cross(w - pos, force), force)
+    else:
+        w = real(2.0) * pos - x1 - R1 * wp.cw_mul(f1.pin, size1)
+        force = half * (pos_bar + wp.dot(f2.edge, pos_bar) * f2.edge)
+        share2 = total - pack(wp.cross(pos - w, force), force)
+    share1 = total - share2
+
+    # From pos, which is half-way between the two edges' points, to where the lines are closest.
+    passing = w - pos - half * dist * normal
+    side = wp.cross(normal, f1.edge)
+    offset = passing - quotient(real(2.0) * wp.dot(passing, side), wp.dot(f2.edge, side), real(1.0)) * f2.edge
+    turn = pack(dist_bar * wp.cross(offset, normal), vec3())
+    size1_bar = wp.cw_mul(f1.pin, wp.transpose(R1) * lin(share1))
+    size2_bar = wp.cw_mul(f2.pin, wp.transpose(R2) * lin(share2))
+    return share1 - turn, share2 + turn, size1_bar, size2_bar
+
+
+@wp.func
+def clip(corner: polygon, edge: tags, n: int, axis: int, sign: real, limit: real, tag: int):
+    """The part of a polygon on one side of a plane; what bounds it there is called ``tag``."""
+    tolerance = SAME_PLACE * limit
+    left = polygon()
+    left_edge = tags()
+    m = int(0)
+    for k in range(n):
+        after = (k + 1) % n
+        d = sign * corner[k, axis] - limit
+        d_after = sign * corner[after, axis] - limit
+        # What rounding alone puts outside is inside: a corner stays a corner.
+        inside = d <= tolerance
+        inside_after = d_after <= tolerance
+        if inside and m < 8:
+            for i in range(3):
+                left[m, i] = corner[k, i]
+            left_edge[m] = edge[k]
+            if d >= real(0.0) and not inside_after:
+                left_edge[m] = tag
+            m += 1
+        if m < 8 and ((d < real(0.0) and not inside_after) or (not inside and d_after < real(0.0))):
+            t = d / (d - d_after)
+            for i in range(3):
+                left[m, i] = corner[k, i] + t * (corner[after, i] - corner[k, i])
+            left_edge[m] = wp.where(inside, tag, edge[k])
+            m += 1
+    return left, left_edge, m
+
+
+@wp.func
+def face_face(
+    c: Contacts, slot: int, pair: int, reach: real,
+    x: vec3, R: mat33, size: vec3, R_other: mat33, size_other: vec3,
+    p: vec3, Q: mat33, a: int, swapped: bool,
+):  # fmt: skip
+    """Contacts of the face across axis a of a box at x and that face of another box which looks at it most.
+
+    The other box is at p with the columns of Q as its axes, seen from the first, and is shape 2 unless swapped. Its
+    face is clipped to the prism over the first one's. The corner k of what is left has three numbers (along the next
+    two axes and the height over the face), and ``edge`` says what bounds it from there to the next corner: 0-3, an
+    edge of the other box, or 4-7, a side plane of the first.
+    """
+    ax = (a + 1) % 3
+    ay = (a + 2) % 3
+    side = wp.where(p[a] >= real(0.0), real(1.0), real(-1.0))
+    b = int(0)
+    for k in range(1, 3):
+        if wp.abs(Q[a, k]) > wp.abs(Q[a, b]):
+            b = k
+    side_other = wp.where(side * Q[a, b] > real(0.0), real(-1.0), real(1.0))
+    bu = (b + 1) % 3
+    bv = (b + 2) % 3
+
+    # Corners in turn: (+, +), (-, +), (-, -), (+, -) along axes bu and bv; edge k leads from corner k to the next.
+    corner = polygon()
+    edge = tags()
+    n = int(4)
+    for k in range(n):
+        u = wp.where(k == 0 or k == 3, real(1.0), real(-1.0))
+        v = wp.where(k < 2, real(1.0), real(-1.0))
+        q = p + side_other * size_other[b] * column(Q, b)
+        q += u * size_other[bu] * column(Q, bu) + v * size_other[bv] * column(Q, bv)
+        corner[k, 0] = q[ax]
+        corner[k, 1] = q[ay]
+        corner[k, 2] = side * q[a] - size[a]
+        edge[k] = k
+
+    planes = int(4)
+    for plane in range(planes):
+        sign = real(1 - 2 * (plane % 2))
+        limit = wp.where(plane < 2, size[ax], size[ay])
+        corner, edge, n = clip(corner, edge, n, plane // 2, sign, limit, 4 + plane)
+
+    normal = side * column(R, a)
+    if swapped:
+        normal = -normal
+    same = SAME_CORNER * (size[ax] * size[ax] + size[ay] * size[ay])
+    for k in range(n):
+        fresh = corner[k, 2] <= reach
+        for m in range(k):
+            dx = corner[m, 0] - corner[k, 0]
+            dy = corner[m, 1] - corner[k, 1]
+            if dx * dx + dy * dy < same and corner[m, 2] <= reach:
+                fresh = False
+        if fresh:
+            height = corner[k, 2]
+            q = vec3()
+            q[ax] = corner[k, 0]
+            q[ay] = corner[k, 1]
+            q[a] = side * (size[a] + real(0.5) * height)
+
+            before = edge[(k + n - 1) % n]
+            after = edge[k]
+            mine = feature(PLANE, vec3(), side * axis_unit(a))
+            yours = feature(FACE, side_other * column(R_other, b), side_other * axis_unit(b))
+            # The edges and side planes that meet here.
+            for m in range(2):
+                e = wp.where(m == 0, before, after)
+                if e >= 4:
+                    across = wp.where(e < 6, ax, ay)
+                    sign = real(1 - 2 * (e % 2))
+                    mine.pin[across] = sign
+                    mine.edge = sign * column(R, across)
+                else:
+                    yours.kind = CUT
+                    yours.edge = column(R_other, wp.where(e % 2 == 0, bu, bv))
+                    yours.pin[wp.where(e % 2 == 0, bv, bu)] = wp.where(e == 0 or e == 3, real(1.0), real(-1.0))
+            if before < 4 and after < 4:
+                yours.kind = POINT
+                yours.edge = vec3()
+            elif before >= 4 and after >= 4:
+                mine.edge = vec3()
+            first = mine
+            second = yours
+            if swapped:
+                first = yours
+                second = mine
+            add_contact(c, slot, pair, reach, height, x + R * q, normal, 0, first, second)
+
+
+@wp.func
+def box_box(
+    c: Contacts, slot: int, pair: int, reach: real,
+    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
+):  # fmt: skip
+    R = wp.transpose(R1) * R2
+    p = wp.transpose(R1) * (x2 - x1)
+    best = best_axis(p, R, size1, size2, reach)
+    if best >= 6:
+        edge_edge(c, slot, pair, reach, x1, R1, size1, R2, size2, p, R, (best - 6) // 3, (best - 6) % 3)
+    elif best >= 0:
+        swapped = best >= 3
+        x = x1
+        A = R1
+        s = size1
+        B = R2
+        t = size2
+        Q = R
+        if swapped:
+            x = x2
+            A = R2
+            s = size2
+            B = R1
+            t = size1
+            Q = wp.transpose(R)
+            p = wp.transpose(R2) * (x1 - x2)
+        face_face(c, slot, pair, reach, x, A, s, B, t, p, Q, best % 3, swapped)

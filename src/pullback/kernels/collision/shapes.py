@@ -1,0 +1,203 @@
+"""Shapes that can touch, and the record of a contact between two of them.
+
+A contact has a point half-way between the two surfaces, a unit normal from shape 1 to shape 2 and a signed distance, as
+in MuJoCo: the surface of shape 1 is at pos - dist/2 · normal, that of shape 2 at pos + dist/2 · normal.
+
+How these move when the shapes move or grow depends on which *feature* of each shape is touched. A feature is a simple
+thing fixed to its shape (its core), which may be inflated by a radius:
+
+    kind       core                   the normal             ``edge``          used by
+    POINT      a point                is free                -                 sphere, end of a capsule, corner
+    LINE       a straight line        is orthogonal to it    unit, along it    side of a capsule or cylinder, edge
+    PLANE      a plane                is that of the plane   -                 plane, face, cap of a cylinder
+    CIRCLE     the rim of a cylinder  is free                unit axis         cylinder
+    ELLIPSOID  a whole ellipsoid      is free                -                 ellipsoid
+
+Where flat lies on flat, more points are made by clipping one face against the other. The one that is clipped against is
+a PLANE; its partner is one of
+
+    CUT        where an edge of this shape (the axis of a capsule) pierces a side plane of the PLANE's shape: ``edge``
+               is along it, and the PLANE's own ``edge`` is the unit normal of the side plane
+    CIRCLE_CUT the same for the line on a cylinder's side that passes through the CIRCLE's point; ``edge`` is the axis
+    FACE       a face of this shape, met by the line that leaves a corner of the PLANE's shape along the normal:
+               ``edge`` is the unit normal of the face, and the PLANE's ``pin`` that of the corner
+
+The core lies inside the surface by the radius: that of a sphere and a capsule always, that of a cylinder if the feature
+is a LINE, else nothing (``inflation``).
+
+``pin`` says how the core grows with the shape's sizes: its component along local axis k is the derivative, by the size
+that belongs to this axis, of the local coordinate k of the core (of the face and of the side plane, for a PLANE with
+CUT; of the corner, with FACE). Box: axis k has size k. Capsule: axis z has size 1. Cylinder: axes x and y have size 0,
+axis z has size 1. Meshes have no sizes. A CIRCLE's radius and the sizes of an ELLIPSOID are not pins.
+
+A cylinder's cap is clipped as a polygon: its corners are POINTs with pins along their radius, its edges are CUT.
+"""
+
+import warp as wp
+
+from ..spatial.scalar import mat33, real, vec3, vec6
+
+# Types of shapes, as MuJoCo numbers them; a contact's shape 1 has the lower number.
+PLANE_SHAPE = wp.constant(0)
+SPHERE = wp.constant(2)
+CAPSULE = wp.constant(3)
+ELLIPSOID_SHAPE = wp.constant(4)
+CYLINDER = wp.constant(5)
+BOX = wp.constant(6)
+MESH = wp.constant(7)
+
+# Features.
+POINT = wp.constant(0)
+LINE = wp.constant(1)
+PLANE = wp.constant(2)
+CIRCLE = wp.constant(3)
+ELLIPSOID = wp.constant(4)
+CUT = wp.constant(5)
+FACE = wp.constant(6)
+# Points of a rim a third of a turn away from the CIRCLE's: turned about ``edge`` by +120° (LEFT) and by -120° (RIGHT),
+# counted by the right-hand rule. The CIRCLE's own point is the one farthest along minus the normal, for shape 2.
+CIRCLE_LEFT = wp.constant(7)
+CIRCLE_RIGHT = wp.constant(8)
+CIRCLE_CUT = wp.constant(9)
+# Places on the axis of a capsule that slide along it: the one closest to an edge or a corner of a box that touches it,
+# and where the axis, going on from there, leaves the box behind. Points in all else; see ``capsule_box``.
+PLACE = wp.constant(10)
+NEXT_PLACE = wp.constant(11)
+# An end of a LINE: of a box's edge that the edge of another passes by, whose normal is orthogonal to both.
+EDGE_END = wp.constant(12)
+
+
+@wp.struct
+class Feature:
+    """What is touched of one shape."""
+
+    kind: int
+    edge: vec3
+    pin: vec3
+
+
+@wp.struct
+class Mesh:
+    """Corners of the convex hulls of all meshes, one after the other, in their shapes' frames."""
+
+    vertex: wp.array(dtype=vec3)
+    # Corners that share an edge with corner i are neighbour[first_neighbour[i]] .. neighbour[first_neighbour[i + 1]].
+    first_neighbour: wp.array(dtype=int)
+    neighbour: wp.array(dtype=int)
+    # Faces that meet in corner i are face[first_face[i]] .. face[first_face[i + 1]].
+    first_face: wp.array(dtype=int)
+    face: wp.array(dtype=int)
+    # The corners of face i are, in turn, corner[first_corner[i]] .. corner[first_corner[i + 1]].
+    face_normal: wp.array(dtype=vec3)
+    first_corner: wp.array(dtype=int)
+    corner: wp.array(dtype=int)
+
+
+@wp.struct
+class Shapes:
+    """Shapes and the pairs of them that may touch: nothing here is differentiated."""
+
+    kind: wp.array(dtype=int)  # a shape
+    body: wp.array(dtype=int)
+    first_vertex: wp.array(dtype=int)  # of a mesh's hull; the next entry is its end
+    mesh: Mesh
+
+    radius: wp.array(dtype=real)  # of a mesh: how far its hull reaches from the shape's origin
+
+    fence: wp.array(dtype=real)  # half of the largest margin among a shape's pairs
+    pair_of: wp.array2d(dtype=int)  # the pair of two shapes that are no planes, or -1
+    plane_pairs: int  # pairs with a plane come first
+    one_contact: int  # 1: pairs without a collider of their own make one contact, even flat on flat
+
+    pair_first: wp.array(dtype=int)  # a pair: shape 1 and shape 2, of which shape 1 has the lower type
+    pair_second: wp.array(dtype=int)
+    pair_dim: wp.array(dtype=int)  # 1: no friction, 3: sliding, 4: and torsion, 6: and rolling
+    pair_margin: wp.array(dtype=real)  # only contacts nearer than this [m] exert forces
+    pair_material1: wp.array(dtype=int)  # the materials that are mixed
+    pair_material2: wp.array(dtype=int)
+    pair_share1: wp.array(dtype=real)  # the first one's share in solref and solimp
+    pair_tran: wp.array(dtype=real)  # inverse weights of both bodies in the file's pose, translation [1/kg] ...
+    pair_rot: wp.array(dtype=real)  # ... and rotation [1/(kg·m²)]
+    pair_solref_friction: wp.array(dtype=vec3)  # zero: friction has the solref of the normal direction
+
+    limit_joint: wp.array(dtype=int)  # joints that are limited
+    limit_margin: wp.array(dtype=real)
+    limit_weight: wp.array(dtype=real)  # inverse weight [1/(kg·m²) or 1/kg]
+    limit_arm: wp.array(dtype=real)  # inertia of what the joint carries over its mass, in the file's pose [m² or 1]
+    loss_dof: wp.array(dtype=int)  # degrees of freedom with friction loss
+    loss_weight: wp.array(dtype=real)
+    loss_solref: wp.array(dtype=vec3)
+    loss_solimp: wp.array(dtype=vec6)
+
+    sweeps: int  # of the impulse solver
+    root_mass: wp.array(dtype=real)  # of degrees of freedom at the root of a tree: its mass in the file; others zero
+    elliptic: int  # 1: elliptic friction cones, 0: pyramids
+    impratio: real
+    shortest_time: real  # [s] solref's time constants are not taken shorter
+
+
+@wp.struct
+class Contacts:
+    """The shapes and contacts of one world, ``[item, slot]``."""
+
+    x: wp.array2d(dtype=vec3)  # poses of the shapes
+    R: wp.array2d(dtype=mat33)
+
+    # the broad phase: shapes in the order of where they begin along an axis, and where they end
+    order: wp.array2d(dtype=int)
+    low: wp.array2d(dtype=real)
+    high: wp.array2d(dtype=real)
+
+    count: wp.array2d(dtype=int)  # one item: how many were found, which may be more than there is room for
+    pair: wp.array2d(dtype=int)
+    pos: wp.array2d(dtype=vec3)
+    normal: wp.array2d(dtype=vec3)
+    dist: wp.array2d(dtype=real)
+    along: wp.array2d(dtype=int)  # 1: the first tangent lies along axis z of shape 2, else it follows from the normal
+    feature1: wp.array2d(dtype=Feature)
+    feature2: wp.array2d(dtype=Feature)
+
+
+@wp.func
+def feature(kind: int, edge: vec3, pin: vec3):
+    f = Feature()
+    f.kind = kind
+    f.edge = edge
+    f.pin = pin
+    return f
+
+
+@wp.func
+def inflation(shape: int, f: Feature, size: vec3):
+    """How far the surface lies outside the core of a feature."""
+    radius = real(0.0)
+    if shape == SPHERE or shape == CAPSULE or (shape == CYLINDER and f.kind == LINE):
+        radius = size[0]
+    return radius
+
+
+@wp.func
+def add_contact(
+    c: Contacts,
+    slot: int,
+    pair: int,
+    reach: real,
+    dist: real,
+    pos: vec3,
+    normal: vec3,
+    along: int,
+    feature1: Feature,
+    feature2: Feature,
+):
+    """Notes a contact, unless it is out of reach; exactly at its reach it is out, as in MuJoCo."""
+    if dist < reach:
+        k = c.count[0, slot]
+        c.count[0, slot] = k + 1
+        if k < c.pair.shape[0]:
+            c.pair[k, slot] = pair
+            c.pos[k, slot] = pos
+            c.normal[k, slot] = normal
+            c.dist[k, slot] = dist
+            c.along[k, slot] = along
+            c.feature1[k, slot] = feature1
+            c.feature2[k, slot] = feature2

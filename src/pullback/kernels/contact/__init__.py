@@ -1,0 +1,1 @@
+"""The step with a contact model, and its adjoint: compiled once per Flavour."""

@@ -1,0 +1,359 @@
+"""Which shapes touch, and where: poses of shapes, a broad phase, and the narrow phase for each kind of pair."""
+
+import warp as wp
+
+from ..collision.box_box import box_box, edge_end_adjoint
+from ..collision.capsule_box import capsule_box, place_adjoint
+from ..collision.convex_pairs import convex_pair
+from ..collision.features import contact_adjoint
+from ..collision.narrow import (
+    capsule_capsule,
+    plane_box,
+    plane_capsule,
+    plane_cylinder,
+    plane_ellipsoid,
+    plane_mesh,
+    plane_sphere,
+    sphere_box,
+    sphere_capsule,
+    sphere_cylinder,
+    sphere_sphere,
+)
+from ..collision.shapes import (
+    BOX,
+    CAPSULE,
+    CYLINDER,
+    EDGE_END,
+    ELLIPSOID_SHAPE,
+    LINE,
+    MESH,
+    NEXT_PLACE,
+    PLACE,
+    PLANE_SHAPE,
+    SPHERE,
+    Contacts,
+    Feature,
+    Shapes,
+    feature,
+)
+from ..spatial.algebra import ang, lin, pack, quat_matrix, quat_mul
+from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from ..tree.structs import Params, Workspace
+from .flavour import ALL_SHAPES
+
+
+@wp.func
+def place_shapes(g: Shapes, p: Params, s: Workspace, c: Contacts, world: int, slot: int):
+    for i in range(g.kind.shape[0]):
+        body = g.body[i]
+        c.x[i, slot] = s.pos[body, slot] + s.R[body, slot] * p.shape_pos[world, i]
+        c.R[i, slot] = quat_matrix(quat_mul(s.quat[body, slot], p.shape_quat[world, i]))
+
+
+@wp.func
+def bounding_radius(g: Shapes, i: int, size: vec3):
+    kind = g.kind[i]
+    radius = size[0]
+    if kind == CAPSULE:
+        radius = size[0] + size[1]
+    elif kind == ELLIPSOID_SHAPE:
+        radius = wp.max(size)
+    elif kind == CYLINDER:
+        radius = wp.sqrt(size[0] * size[0] + size[1] * size[1])
+    elif kind == BOX:
+        radius = wp.sqrt(wp.dot(size, size))
+    elif kind == MESH:
+        radius = g.radius[i]
+    return radius
+
+
+@wp.func
+def may_touch(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: int, slot: int):
+    """Whether bounding spheres, or a plane and a bounding sphere, are within reach."""
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    reach = g.pair_margin[pair] + more + bounding_radius(g, j, p.shape_size[world, j])
+    offset = c.x[j, slot] - c.x[i, slot]
+    near = bool(False)
+    if g.kind[i] == PLANE_SHAPE:
+        R = c.R[i, slot]
+        near = wp.dot(vec3(R[0, 2], R[1, 2], R[2, 2]), offset) <= reach
+    else:
+        reach += bounding_radius(g, i, p.shape_size[world, i])
+        near = wp.dot(offset, offset) <= reach * reach
+    return near
+
+
+@wp.func
+def collide_pair(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: int, slot: int):
+    """Notes the contacts of one pair."""
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    kind1 = g.kind[i]
+    kind2 = g.kind[j]
+    x1 = c.x[i, slot]
+    x2 = c.x[j, slot]
+    R1 = c.R[i, slot]
+    R2 = c.R[j, slot]
+    size1 = p.shape_size[world, i]
+    size2 = p.shape_size[world, j]
+    reach = g.pair_margin[pair] + more
+    if kind1 == PLANE_SHAPE:
+        if kind2 == SPHERE:
+            plane_sphere(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == CAPSULE:
+            plane_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == ELLIPSOID_SHAPE:
+            plane_ellipsoid(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == CYLINDER:
+            plane_cylinder(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        elif kind2 == BOX:
+            plane_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+        else:
+            plane_mesh(
+                c, slot, pair, reach, x1, R1, size1, x2, R2, size2, g.mesh, g.first_vertex[j], g.first_vertex[j + 1]
+            )
+    elif kind1 == SPHERE and kind2 == SPHERE:
+        sphere_sphere(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == SPHERE and kind2 == CAPSULE:
+        sphere_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == SPHERE and kind2 == CYLINDER:
+        sphere_cylinder(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == SPHERE and kind2 == BOX:
+        sphere_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == CAPSULE and kind2 == CAPSULE:
+        capsule_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif ALL_SHAPES:
+        collide_flat_or_curved(g, c, pair, reach, i, j, x1, R1, size1, x2, R2, size2, slot)
+
+
+@wp.func
+def collide_flat_or_curved(
+    g: Shapes, c: Contacts, pair: int, reach: real, i: int, j: int,
+    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3, slot: int,
+):  # fmt: skip
+    """The pairs that take more than a few lines."""
+    kind1 = g.kind[i]
+    kind2 = g.kind[j]
+    if kind1 == CAPSULE and kind2 == BOX:
+        capsule_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    elif kind1 == BOX and kind2 == BOX:
+        box_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    else:
+        f = g.first_vertex
+        convex_pair(
+            c, slot, pair, reach, g,
+            kind1, f[i], f[i + 1], x1, R1, size1,
+            kind2, f[j], f[j + 1], x2, R2, size2,
+        )  # fmt: skip
+
+
+@wp.func
+def sweep_axis(g: Shapes, c: Contacts, slot: int):
+    """The axis of the world along which the shapes are spread out most."""
+    total = vec3()
+    squares = vec3()
+    for i in range(g.kind.shape[0]):
+        if g.kind[i] != PLANE_SHAPE:
+            x = c.x[i, slot] - c.x[g.kind.shape[0] - 1, slot]  # shapes far from the origin lose nothing
+            total += x
+            squares += wp.cw_mul(x, x)
+    spread = real(g.kind.shape[0]) * squares - wp.cw_mul(total, total)
+    axis = int(0)
+    if spread[1] > spread[axis]:
+        axis = 1
+    if spread[2] > spread[axis]:
+        axis = 2
+    return axis
+
+
+@wp.func
+def comes_before(c: Contacts, i: int, j: int, slot: int):
+    """In the order of the sweep: where shapes begin, and by number where they begin alike."""
+    return c.low[i, slot] < c.low[j, slot] or (c.low[i, slot] == c.low[j, slot] and i < j)
+
+
+@wp.func
+def sort_shapes(g: Shapes, p: Params, c: Contacts, more: real, world: int, slot: int):
+    """c.order, by insertion: it hardly changes from step to step. The result does not depend on the order before."""
+    count = g.kind.shape[0]
+    axis = sweep_axis(g, c, slot)
+    for i in range(count):
+        reach = bounding_radius(g, i, p.shape_size[world, i]) + g.fence[i] + real(0.5) * more
+        c.low[i, slot] = c.x[i, slot][axis] - reach
+        c.high[i, slot] = c.x[i, slot][axis] + reach
+    if c.order[0, slot] == c.order[count - 1, slot]:  # not set yet
+        for i in range(count):
+            c.order[i, slot] = i
+    for a in range(1, count):
+        i = c.order[a, slot]
+        b = int(a)
+        going = bool(True)
+        while going:
+            going = False
+            if b > 0:
+                j = c.order[b - 1, slot]
+                if comes_before(c, i, j, slot):
+                    c.order[b, slot] = j
+                    b -= 1
+                    going = True
+        c.order[b, slot] = i
+
+
+@wp.func
+def detect(g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
+    """All contacts of one world, from the poses of its bodies: pairs within their margin and ``more``.
+
+    Planes are tried with everything; other shapes with those that they overlap along one axis (sweep and prune).
+    """
+    place_shapes(g, p, s, c, world, slot)
+    c.count[0, slot] = 0
+    pairs = g.pair_first.shape[0]
+    count = g.kind.shape[0]
+    swept = pairs > g.plane_pairs
+    if swept:
+        sort_shapes(g, p, c, more, world, slot)
+    # One loop over plane pairs, then over neighbours in the sweep, so that ``collide_pair`` stands in the code once.
+    a = int(0)
+    b = int(0)
+    going = bool(True)
+    while going:
+        pair = int(-1)
+        if a < g.plane_pairs:
+            pair = a
+            a += 1
+            b = a - g.plane_pairs + 1
+        else:
+            first = a - g.plane_pairs
+            if not swept or first >= count - 1:
+                going = False
+            elif b >= count:
+                a += 1
+                b = first + 2
+            else:
+                i = c.order[first, slot]
+                j = c.order[b, slot]
+                b += 1
+                if c.low[j, slot] > c.high[i, slot]:
+                    a += 1
+                    b = first + 2
+                else:
+                    pair = g.pair_of[i, j]
+        if pair >= 0:
+            if may_touch(g, p, c, pair, more, world, slot):
+                collide_pair(g, p, c, pair, more, world, slot)
+
+
+@wp.func
+def pair_adjoint(
+    shape1: int, x1: vec3, R1: mat33, size1: vec3, f1: Feature,
+    shape2: int, x2: vec3, R2: mat33, size2: vec3, f2: Feature,
+    pos: vec3, normal: vec3, dist: real, along: int,
+    pos_bar: vec3, dist_bar: real, n_bar: vec3, t1_bar: vec3, t2_bar: vec3,
+):  # fmt: skip
+    """``contact_adjoint``, and what features do not say of a contact: the motion of points along an edge or an axis."""
+    g1 = f1
+    g2 = f2
+    rest_bar = pos_bar
+    passing = bool(False)
+    if ALL_SHAPES:
+        passing = f1.kind == EDGE_END or f2.kind == EDGE_END
+        if passing:
+            g1 = feature(LINE, f1.edge, f1.pin)
+            g2 = feature(LINE, f2.edge, f2.pin)
+            rest_bar = vec3()
+    bar1, bar2, size1_bar, size2_bar = contact_adjoint(
+        shape1, R1, size1, g1, shape2, R2, size2, g2,
+        pos, normal, dist, along, rest_bar, dist_bar, n_bar, t1_bar, t2_bar,
+    )  # fmt: skip
+    if ALL_SHAPES:
+        if passing:
+            more1, more2, grow1, grow2 = edge_end_adjoint(
+                x1, R1, size1, f1, x2, R2, size2, f2, pos, normal, dist, pos_bar, dist_bar
+            )  # fmt: skip
+            bar1 += more1
+            bar2 += more2
+            size1_bar += grow1
+            size2_bar += grow2
+        if f1.kind == PLACE or f1.kind == NEXT_PLACE:
+            along_axis = wp.dot(lin(bar1), vec3(R1[0, 2], R1[1, 2], R1[2, 2]))
+            more, grow1, grow2 = place_adjoint(
+                x1, R1, size1, x2, R2, size2, pos, f1.kind == NEXT_PLACE, along_axis
+            )  # fmt: skip
+            bar1 += more
+            bar2 -= more
+            size1_bar += grow1
+            size2_bar += grow2
+    return bar1, bar2, size1_bar, size2_bar
+
+
+@wp.func
+def shape_adjoint(
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    i: int,
+    body: int,
+    pos: vec3,
+    bar: vec6,
+    size_bar: vec3,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds the cotangent of a shape's motion (moment about pos; force) to those of its body and its parameters."""
+    force = lin(bar)
+    s.W[body, slot] = s.W[body, slot] + pack(ang(bar) + wp.cross(pos - s.o[body, slot], force), force)
+    if wants_params == 1:
+        p_bar.shape_size[world, i] = p_bar.shape_size[world, i] + size_bar
+        p_bar.shape_pos[world, i] = p_bar.shape_pos[world, i] + wp.transpose(s.R[body, slot]) * force
+        turn = wp.transpose(c.R[i, slot]) * (ang(bar) + wp.cross(pos - c.x[i, slot], force))
+        p_bar.shape_quat[world, i] = p_bar.shape_quat[world, i] + vec4(turn[0], turn[1], turn[2], real(0.0))
+
+
+@wp.func
+def geometry_adjoint(
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    k: int,
+    pos_bar: vec3,
+    dist_bar: real,
+    n_bar: vec3,
+    t1_bar: vec3,
+    t2_bar: vec3,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From the cotangents of a contact's point, distance and frame to the poses of the bodies and the shapes' sizes."""
+    pair = c.pair[k, slot]
+    i = g.pair_first[pair]
+    j = g.pair_second[pair]
+    bar1, bar2, size1_bar, size2_bar = pair_adjoint(
+        g.kind[i],
+        c.x[i, slot],
+        c.R[i, slot],
+        p.shape_size[world, i],
+        c.feature1[k, slot],
+        g.kind[j],
+        c.x[j, slot],
+        c.R[j, slot],
+        p.shape_size[world, j],
+        c.feature2[k, slot],
+        c.pos[k, slot],
+        c.normal[k, slot],
+        c.dist[k, slot],
+        c.along[k, slot],
+        pos_bar,
+        dist_bar,
+        n_bar,
+        t1_bar,
+        t2_bar,
+    )
+    pos = c.pos[k, slot]
+    shape_adjoint(p, p_bar, s, c, i, g.body[i], pos, bar1, size1_bar, world, slot, wants_params)
+    shape_adjoint(p, p_bar, s, c, j, g.body[j], pos, bar2, size2_bar, world, slot, wants_params)

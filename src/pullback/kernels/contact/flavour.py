@@ -1,0 +1,18 @@
+"""What is compiled in: switches that branches in kernels are decided by at compile time."""
+
+import warp as wp
+
+from ..spatial.scalar import real
+from . import compiled_for
+
+# The contact model acts by forces, or by impulses, or there is none.
+FORCES = wp.constant(compiled_for.model is not None and not compiled_for.impulses)
+IMPULSES = wp.constant(compiled_for.impulses)
+
+# Every kind of pair, or only those with a closed form of a few lines.
+ALL_SHAPES = wp.constant(compiled_for.all_shapes)
+
+# Rows of a contact: normal, two tangents and, for torsional and rolling friction, rotations about these three.
+ROWS = wp.constant(compiled_for.rows)
+vecr = wp.types.vector(ROWS, real)
+matr = wp.types.matrix((ROWS, ROWS), real)

@@ -1,0 +1,255 @@
+"""From the cotangents of ``impulse_adjoint.py`` to what its rows are made of: mass matrix, Jacobians, distances.
+
+Cotangents: of B in r.B_bar, which become those of J; of J v* in r.b_bar; of J v alone in r.speed_bar; of distances in
+r.dist_bar.
+"""
+
+import warp as wp
+
+from ..collision.shapes import Contacts, Shapes
+from ..spatial.algebra import ang, lin, pack
+from ..spatial.scalar import real, vec3, vec6
+from ..tree.structs import Params, Tree, Workspace, read_vec3
+from .collide import geometry_adjoint
+from .composites import composite_bodies_adjoint
+from .impulse_adjoint import rest_aim_adjoint
+from .impulse_sweeps import block_count
+from .rows import (
+    Rows,
+    ball_axis_adjoint,
+    contact_count,
+    contact_motion,
+    in_world,
+    joint_row_size,
+    limit_adjoint,
+    limit_distance,
+    push_pair,
+)
+
+
+@wp.func
+def add_products(m: Tree, r: Rows, k: int, slot: int):
+    """Adds block k's share to T: for each degree of freedom, B_bar at its ancestors times B at its own."""
+    first = k * m.nv
+    length = r.reach[k, slot]
+    for i in range(length):
+        d = r.chain[first + i, slot]
+        B = r.B[first + i, slot]
+        above = int(d)
+        for j in range(i, length):
+            if r.chain[first + j, slot] == above:
+                at = d * m.nv + above
+                r.M[at, slot] = r.M[at, slot] + real(0.5) * wp.dot(r.B_bar[first + j, slot], B)
+                above = m.dof_parent[above]
+
+
+@wp.func
+def mass_bar(m: Tree, r: Rows, slot: int):
+    """From T in r.M to the cotangent of the mass matrix, -Wᵀ T W, in its place; both on pairs of ancestors alone.
+
+    With L X Lᵀ = D^(-1/2) T D^(-1/2), X = Wᵀ T W: a degree of freedom at a time, from the roots on.
+    """
+    for e in range(m.nv):
+        row = e * m.nv
+        count = int(0)
+        above_e = int(e)
+        while above_e >= 0:
+            r.scratch[count, slot] = above_e
+            count += 1
+            above_e = m.dof_parent[above_e]
+        for i in range(count):  # Y = X Lᵀ at e and its ancestors, from the root on
+            d = r.scratch[count - 1 - i, slot]
+            total = wp.sqrt(r.H[row + e, slot] * r.H[d * m.nv + d, slot]) * r.M[row + d, slot]
+            for j in range(i):
+                above = r.scratch[count - 1 - j, slot]
+                total -= r.H[d * m.nv + above, slot] * r.column[above, slot]
+            r.column[d, slot] = total
+        for i in range(count):
+            d = r.scratch[count - 1 - i, slot]
+            total = r.column[d, slot]
+            for j in range(count - 1):
+                above = r.scratch[count - 1 - j, slot]  # every ancestor of e
+                entry = real(0.0)
+                if d == e:
+                    entry = r.M[row + above, slot]
+                else:
+                    entry = r.M[wp.max(d, above) * m.nv + wp.min(d, above), slot]
+                total -= r.H[row + above, slot] * entry
+            r.M[row + d, slot] = total
+    for e in range(m.nv):
+        d = int(e)
+        while d >= 0:
+            r.M[e * m.nv + d, slot] = -r.M[e * m.nv + d, slot]
+            d = m.dof_parent[d]
+
+
+@wp.func
+def jacobian_bar(m: Tree, r: Rows, k: int, slot: int):
+    """B_bar of block k becomes J_bar = Wᵀ B_bar along its chain."""
+    first = k * m.nv
+    length = r.reach[k, slot]
+    for back in range(length):
+        i = length - 1 - back
+        d = r.chain[first + i, slot]
+        total = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B_bar[first + i, slot]
+        for j in range(i + 1, length):
+            entry = r.H[d * m.nv + r.chain[first + j, slot], slot]
+            if entry != real(0.0):
+                total -= entry * r.B_bar[first + j, slot]
+        r.B_bar[first + i, slot] = total
+
+
+@wp.func
+def rows_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From B_bar back to the mass matrix and the Jacobians: adds to S_bar, W, q_bar and parameters.
+
+    Cotangents of each contact's point and frame are left in r.pos_bar, r.n_bar, r.t1_bar, r.t2_bar.
+    """
+    contacts = contact_count(c, slot)
+    # The change of velocity is made like a row: c = W w_bar is its B, and y its cotangent.
+    for d in range(m.nv):
+        s.S_bar[d, slot] = vec6()
+        above = int(d)
+        while above >= 0:
+            r.M[d * m.nv + above, slot] = real(0.5) * r.y[above, slot] * r.left_bar[d, slot]
+            above = m.dof_parent[above]
+    for k in range(block_count(c, r, slot)):
+        add_products(m, r, k, slot)
+        jacobian_bar(m, r, k, slot)
+        for i in range(r.chain_length[k, slot]):
+            at = k * m.nv + i
+            d = r.chain[at, slot]
+            r.B_bar[at, slot] = (
+                r.B_bar[at, slot] + r.u_start[d, slot] * r.force_bar[k, slot] + r.w[d, slot] * r.force[k, slot]
+            )
+        if k < contacts:
+            contact_jacobian_adjoint(m, s, c, r, k, slot)
+        elif r.chain_length[k, slot] == 3:  # the limit of a ball joint, whose J turns
+            at = k * m.nv
+            J_bar = vec3(r.B_bar[at + 2, slot][0], r.B_bar[at + 1, slot][0], r.B_bar[at, slot][0])
+            ball_axis_adjoint(m, g, s, r, J_bar, k - contacts, slot)
+    mass_bar(m, r, slot)
+    for e in range(m.nv):
+        d = int(e)
+        energy_bar = r.energy_bar[r.island[e, slot], slot]
+        while d >= 0:
+            at = e * m.nv + d
+            r.M[at, slot] = r.M[at, slot] - real(0.5) * (
+                r.w[d, slot] * r.u_start[e, slot] + r.w[e, slot] * r.u_start[d, slot]
+            )
+            r.M[at, slot] = r.M[at, slot] + energy_bar * r.free[e, slot] * r.free[d, slot]
+            d = m.dof_parent[d]
+    for d in range(m.nv):
+        s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] + r.M[d * m.nv + d, slot]
+    composite_bodies_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+
+
+@wp.func
+def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int, slot: int):
+    """From J_bar to S_bar and to the contact's point and frame."""
+    n = c.normal[k, slot]
+    t1 = r.tangent1[k, slot]
+    t2 = r.tangent2[k, slot]
+    pos_bar = vec3()
+    n_bar = vec3()
+    t1_bar = vec3()
+    t2_bar = vec3()
+    for i in range(r.chain_length[k, slot]):
+        at = k * m.nv + i
+        d = r.chain[at, slot]
+        S = s.S[d, slot]
+        bar = r.side[at, slot] * r.B_bar[at, slot]
+        arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
+        velocity = lin(S) + wp.cross(ang(S), arm)
+        force = in_world(bar, n, t1, t2)
+        s.S_bar[d, slot] = s.S_bar[d, slot] + pack(wp.cross(arm, force), force)
+        pos_bar += wp.cross(force, ang(S))
+        n_bar += bar[0] * velocity
+        t1_bar += bar[1] * velocity
+        t2_bar += bar[2] * velocity
+    r.pos_bar[k, slot] = pos_bar
+    r.n_bar[k, slot] = n_bar
+    r.t1_bar[k, slot] = t1_bar
+    r.t2_bar[k, slot] = t2_bar
+
+
+@wp.func
+def approach_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds cotangents of Σ b_bar · (J v + h J a) + speed_bar J v + dist_bar distance to V_bar, G_bar, W, q_bar, p_bar.
+
+    s.a is free.
+    """
+    h = m.timestep
+    for i in range(m.body_parent.shape[0]):
+        s.G_bar[i, slot] = vec6()
+    for k in range(contact_count(c, slot)):
+        pair = c.pair[k, slot]
+        b_bar = r.b_bar[k, slot]
+        n = c.normal[k, slot]
+        t1 = r.tangent1[k, slot]
+        t2 = r.tangent2[k, slot]
+        pos = c.pos[k, slot]
+        Jv = contact_motion(m, r, s.v, k, slot)
+        Ja = contact_motion(m, r, s.a, k, slot)
+        speed_bar = r.speed_bar[k, slot]
+        dist_bar = r.dist_bar[k, slot]
+        v_force = in_world(b_bar, n, t1, t2)
+        a_force = h * v_force
+        v_force += speed_bar * n
+        v_world = in_world(Jv, n, t1, t2)
+        whole = v_world + h * in_world(Ja, n, t1, t2)
+        spin_v = vec3()
+        spin_a = vec3()
+        for i in range(r.chain_length[k, slot]):
+            d = r.chain[k * m.nv + i, slot]
+            S = r.side[k * m.nv + i, slot] * ang(s.S[d, slot])
+            spin_v += s.v[d, slot] * S
+            spin_a += s.a[d, slot] * S
+        push_pair(g, s, s.V_bar, pair, pos, vec3(), v_force, slot)
+        push_pair(g, s, s.G_bar, pair, pos, vec3(), a_force, slot)
+        pos_bar = r.pos_bar[k, slot] + wp.cross(v_force, spin_v) + wp.cross(a_force, spin_a)
+        n_bar = r.n_bar[k, slot] + b_bar[0] * whole + speed_bar * v_world
+        t1_bar = r.t1_bar[k, slot] + b_bar[1] * whole
+        t2_bar = r.t2_bar[k, slot] + b_bar[2] * whole
+        geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, dist_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
+    for k in range(r.joint_rows[0, slot]):
+        row_bar = r.b_bar[contact_count(c, slot) + k, slot][0]
+        aim_bar = r.aim_bar[contact_count(c, slot) + k, slot]
+        d = r.joint_dof[k, slot]
+        J = r.joint_J[k, slot]
+        for i in range(joint_row_size(m, r, g, k, slot)):
+            s.v_bar[d + i, slot] = s.v_bar[d + i, slot] + row_bar * J[i]
+        source = r.joint_source[k, slot]
+        if source >= 0:
+            if joint_row_size(m, r, g, k, slot) == 3:
+                ball_axis_adjoint(
+                    m, g, s, r, row_bar * (read_vec3(s.v, d, slot) + h * read_vec3(s.a, d, slot)), k, slot
+                )
+            erp = p.law[world, 0][0]
+            distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
+            x_bar, _slop_bar, erp_bar = rest_aim_adjoint(distance, real(0.0), erp, h, aim_bar - row_bar)
+            limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
+            if wants_params == 1:
+                p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))

@@ -1,0 +1,471 @@
+"""Constraint rows: the Jacobians of contacts, and the rows of joint limits and friction loss.
+
+A contact between bodies 1 and 2 moves only the degrees of freedom between each body and the last ancestor that both
+have: its chain. Its Jacobian is stored as one column per degree of freedom of the chain, all rows of the contact in a
+vector: the relative velocity of body 2 against body 1 at the contact, along the normal and two tangents, then its
+rotation.
+"""
+
+import warp as wp
+
+from ..collision.features import contact_frame
+from ..collision.shapes import Contacts, Shapes
+from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_log
+from ..spatial.scalar import real, vec3, vec6
+from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
+from .flavour import FORCES, IMPULSES, ROWS, matr, vecr
+
+# A ball joint turned by less than this [rad] has no axis.
+NO_ANGLE = wp.constant(real(1e-15))
+
+
+class PerWorld:
+    joint_rows: wp.array2d(dtype=int)  # how many there are now
+    coupled: wp.array2d(dtype=int)  # 1 where a contact couples different branches
+
+
+class PerContact:
+    tangent1: wp.array2d(dtype=vec3)
+    tangent2: wp.array2d(dtype=vec3)
+    chain_length: wp.array2d(dtype=int)
+    force: wp.array2d(dtype=vecr)
+    friction: wp.array2d(dtype=vecr)  # coefficient of each row; that of the normal is not used
+
+
+class PerChain:
+    """nv places per contact."""
+
+    chain: wp.array2d(dtype=int)  # degrees of freedom, the last one first
+    side: wp.array2d(dtype=real)  # 1: moves body 2, -1: moves body 1
+    J: wp.array2d(dtype=vecr)
+
+
+class PerJointRow:
+    """Limits and friction loss."""
+
+    joint_source: wp.array2d(dtype=int)  # limit k: 2 k + side, friction loss k: -1 - k
+    joint_dof: wp.array2d(dtype=int)
+    joint_J: wp.array2d(dtype=vec3)  # one number, or three for a ball joint
+
+
+class PerDof:
+    w: wp.array2d(dtype=real)
+    kept_a: wp.array2d(dtype=real)
+    scratch: wp.array2d(dtype=int)
+    columns_count: wp.array2d(dtype=int)
+
+
+class PerEntry:
+    """Matrices of nv × nv."""
+
+    columns: wp.array2d(dtype=int)  # where coupled, of each row of H, those that may be nonzero, the last one first
+    M: wp.array2d(dtype=real)  # lower triangles
+    H: wp.array2d(dtype=real)
+
+
+class ForcesPerContact:
+    """Contact models with forces. Those of ContactConvex depend on z."""
+
+    z: wp.array2d(dtype=vecr)  # J a less its reference; with ContactCompliant J a
+    z_free: wp.array2d(dtype=vecr)  # the same at a = 0
+    z_step: wp.array2d(dtype=vecr)  # J times the solver's step
+    stiffness: wp.array2d(dtype=real)
+    free_force: wp.array2d(dtype=vecr)  # at a = 0
+    softening: wp.array2d(dtype=vecr)  # what the force loses by J a, row by row
+
+
+class ForcesPerJointRow:
+    """The same for limits and friction loss."""
+
+    joint_z: wp.array2d(dtype=real)
+    joint_z_free: wp.array2d(dtype=real)
+    joint_z_step: wp.array2d(dtype=real)
+    joint_stiffness: wp.array2d(dtype=real)
+    joint_loss: wp.array2d(dtype=real)  # the largest force of friction loss; a limit has none
+    joint_free_force: wp.array2d(dtype=real)
+    joint_softening: wp.array2d(dtype=real)
+
+
+class ForcesPerDof:
+    a: wp.array2d(dtype=real)  # accelerations under constraints
+    smooth: wp.array2d(dtype=real)  # joint forces without constraints: tau less the bias
+    gradient: wp.array2d(dtype=real)
+    scale: wp.array2d(dtype=real)  # how large the terms are whose sum the gradient is
+    step: wp.array2d(dtype=real)
+    kept_w: wp.array2d(dtype=real)
+
+
+class ImpulsesPerWorld:
+    start_scale: wp.array2d(dtype=real)
+    crowded: wp.array2d(dtype=int)  # 1 where there are too many neighbours, and sweeps go by velocity
+
+
+class ImpulsesPerBlock:
+    """Contact models with impulses, and their cotangents. Blocks are contacts and, after these, rows of joints."""
+
+    b: wp.array2d(dtype=vecr)
+    reach: wp.array2d(dtype=int)  # length of a block's chain with all below it, down to the root
+    root: wp.array2d(dtype=wp.vec2i)  # roots of the trees a block moves, twice the same if there is one
+    start_stiffness: wp.array2d(dtype=vecr)
+    low: wp.array2d(dtype=real)  # bounds of a block's impulse along its normal, in its first row
+    high: wp.array2d(dtype=real)  # beyond this one
+    aim: wp.array2d(dtype=real)  # velocity that is given up; infinite for friction loss, which has no more than that
+    arm: wp.array2d(dtype=real)  # how much a unit of mass weighs in the row [1, or m² of a joint]
+    # unsigned, so that the compiler knows that no index is negative, and leaves out Warp's test for that:
+    neighbours: wp.array2d(dtype=wp.uint16)  # how many other blocks move the same trees
+    before: wp.array2d(dtype=wp.uint16)  # how many of these have their turn before the block
+    own: wp.array2d(dtype=matr)  # how an impulse of the block changes its own velocity
+    weight: wp.array2d(dtype=vecr)
+    bounced: wp.array2d(dtype=int)
+    moment: wp.array2d(dtype=real)
+    rebound: wp.array2d(dtype=real)  # what restitution adds to a contact's aim
+    force_bar: wp.array2d(dtype=vecr)
+    b_bar: wp.array2d(dtype=vecr)
+    high_bar: wp.array2d(dtype=real)
+    aim_bar: wp.array2d(dtype=real)
+    own_bar: wp.array2d(dtype=matr)
+    friction_bar: wp.array2d(dtype=real)
+    rebound_bar: wp.array2d(dtype=real)
+    moment_bar: wp.array2d(dtype=real)
+    dist_bar: wp.array2d(dtype=real)
+    speed_bar: wp.array2d(dtype=real)
+    pos_bar: wp.array2d(dtype=vec3)
+    n_bar: wp.array2d(dtype=vec3)
+    t1_bar: wp.array2d(dtype=vec3)
+    t2_bar: wp.array2d(dtype=vec3)
+
+
+class ImpulsesPerChain:
+    B: wp.array2d(dtype=vecr)  # the whitened Jacobian
+    B_bar: wp.array2d(dtype=vecr)
+
+
+class ImpulsesPerNeighbour:
+    """[i, block]"""
+
+    neighbour: wp.array3d(dtype=wp.uint16)  # which ones they are, by turn
+    A: wp.array3d(dtype=matr)  # how an impulse of the block changes that neighbour's velocity
+
+
+class ImpulsesPerSide:
+    change: wp.array3d(dtype=vecr)  # [2, block]: velocity by impulses of neighbours before and after it
+
+
+class ImpulsesPerSweep:
+    """[sweep, block]"""
+
+    wish: wp.array3d(dtype=vecr)  # what impulses would have been without bounds
+
+
+class ImpulsesPerLine:
+    """[line, block]: one before each sweep, and one after the last"""
+
+    history: wp.array3d(dtype=vecr)  # impulses
+    seen_bar: wp.array3d(dtype=vecr)  # of residuals, those of the sweep before the line and after it
+
+
+class ImpulsesPerDof:
+    y: wp.array2d(dtype=real)  # whitened change of velocity
+    swept: wp.array2d(dtype=real)  # the same by the first impulses, or as sweeps by velocity go on
+    u_start: wp.array2d(dtype=real)
+    late: wp.array2d(dtype=real)
+    pushed: wp.array2d(dtype=real)
+    free: wp.array2d(dtype=real)  # velocity without impulses
+    momentum: wp.array2d(dtype=real)
+    island: wp.array2d(dtype=int)
+    energy: wp.array2d(dtype=real)  # of islands, at their roots: twice that of r.free
+    load: wp.array2d(dtype=real)  # of islands, at their roots: their mass
+    linear: wp.array2d(dtype=real)  # of islands, at their roots; see ``islands.py``
+    square: wp.array2d(dtype=real)
+    held: wp.array2d(dtype=real)
+    column: wp.array2d(dtype=real)  # one of the whitening matrix
+    swept_bar: wp.array2d(dtype=real)
+    energy_bar: wp.array2d(dtype=real)
+    held_bar: wp.array2d(dtype=real)
+    y_bar: wp.array2d(dtype=real)
+    left_bar: wp.array2d(dtype=real)  # of y once it is held back
+    late_bar: wp.array2d(dtype=real)
+    moved_bar: wp.array2d(dtype=real)  # of the velocity that positions move with
+
+
+# What the arrays of Rows are along, and who uses them; arrays are [item, slot], or [line, item, slot].
+PARTS = {
+    "world": (PerWorld,),
+    "contact": (PerContact,),
+    "chain": (PerChain,),
+    "joint row": (PerJointRow,),
+    "dof": (PerDof,),
+    "entry": (PerEntry,),
+}
+if FORCES:
+    PARTS["contact"] += (ForcesPerContact,)
+    PARTS["joint row"] += (ForcesPerJointRow,)
+    PARTS["dof"] += (ForcesPerDof,)
+if IMPULSES:
+    PARTS["world"] += (ImpulsesPerWorld,)
+    PARTS["contact"] += (ImpulsesPerBlock,)
+    PARTS["chain"] += (ImpulsesPerChain,)
+    PARTS["dof"] += (ImpulsesPerDof,)
+    PARTS |= {"neighbour": (ImpulsesPerNeighbour,), "side": (ImpulsesPerSide,)}
+    PARTS |= {"sweep": (ImpulsesPerSweep,), "line": (ImpulsesPerLine,)}
+ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
+ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
+
+
+@wp.struct
+class Rows:
+    """Constraints of one world: the arrays of all parts."""
+
+    __annotations__ = ARRAYS
+
+
+@wp.func
+def contact_column(s: Workspace, d: int, o: vec3, pos: vec3, n: vec3, t1: vec3, t2: vec3, sign: real, slot: int):
+    """Rows of a contact for one degree of freedom of body 2 (sign 1) or body 1 (sign -1)."""
+    S = s.S[d, slot]
+    velocity = lin(S) + wp.cross(ang(S), pos - o)
+    column = vecr()
+    column[0] = sign * wp.dot(n, velocity)
+    column[1] = sign * wp.dot(t1, velocity)
+    column[2] = sign * wp.dot(t2, velocity)
+    if ROWS == 6:
+        column[3] = sign * wp.dot(n, ang(S))
+        column[4] = sign * wp.dot(t1, ang(S))
+        column[5] = sign * wp.dot(t2, ang(S))
+    return column
+
+
+@wp.func
+def contact_jacobian(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, k: int, slot: int):
+    """Tangents, chain and columns of contact k."""
+    pair = c.pair[k, slot]
+    second = g.pair_second[pair]
+    body1 = g.body[g.pair_first[pair]]
+    body2 = g.body[second]
+    n = c.normal[k, slot]
+    t1, t2 = contact_frame(n, c.along[k, slot], c.R[second, slot])
+    pos = c.pos[k, slot]
+    r.tangent1[k, slot] = t1
+    r.tangent2[k, slot] = t2
+    length = int(0)
+    moves1 = bool(False)
+    moves2 = bool(False)
+    while body1 != body2:
+        body = wp.max(body1, body2)
+        sign = wp.where(body1 > body2, real(-1.0), real(1.0))
+        o = s.o[body, slot]
+        first = m.body_joint[body]
+        last = m.body_joint[body + 1]
+        for j in range(first, last):
+            joint = last - 1 - (j - first)
+            count = dofs(m.joint_type[joint])
+            for i in range(count):
+                d = m.joint_v[joint] + count - 1 - i
+                r.chain[k * m.nv + length, slot] = d
+                moves1 = moves1 or sign < real(0.0)
+                moves2 = moves2 or sign > real(0.0)
+                r.side[k * m.nv + length, slot] = sign
+                r.J[k * m.nv + length, slot] = contact_column(s, d, o, pos, n, t1, t2, sign, slot)
+                length += 1
+        if body1 == body:
+            body1 = m.body_parent[body1]
+        if body2 == body:
+            body2 = m.body_parent[body2]
+    r.chain_length[k, slot] = length
+    if moves1 and moves2:
+        r.coupled[0, slot] = 1
+
+
+@wp.func
+def contact_count(c: Contacts, slot: int):
+    return wp.min(c.count[0, slot], c.pair.shape[0])
+
+
+@wp.func
+def contact_motion(m: Tree, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
+    """J x of contact k."""
+    total = vecr()
+    for i in range(r.chain_length[k, slot]):
+        total += r.J[k * m.nv + i, slot] * x[r.chain[k * m.nv + i, slot], slot]
+    return total
+
+
+@wp.func
+def add_contact_force(m: Tree, r: Rows, x: wp.array2d(dtype=real), force: vecr, k: int, slot: int):
+    """x += Jᵀ force"""
+    for i in range(r.chain_length[k, slot]):
+        d = r.chain[k * m.nv + i, slot]
+        x[d, slot] = x[d, slot] + wp.dot(r.J[k * m.nv + i, slot], force)
+
+
+@wp.func
+def joint_row_size(m: Tree, r: Rows, g: Shapes, k: int, slot: int):
+    """Degrees of freedom in a row of a joint: three for a ball joint's limit."""
+    size = int(1)
+    source = r.joint_source[k, slot]
+    if source >= 0:
+        size = dofs(m.joint_type[g.limit_joint[source / 2]])
+    return size
+
+
+@wp.func
+def joint_row_motion(m: Tree, g: Shapes, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
+    """J x of row k of the joints."""
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    total = J[0] * x[d, slot]
+    if joint_row_size(m, r, g, k, slot) == 3:
+        total += J[1] * x[d + 1, slot] + J[2] * x[d + 2, slot]
+    return total
+
+
+@wp.func
+def add_joint_row_force(m: Tree, g: Shapes, r: Rows, x: wp.array2d(dtype=real), force: real, k: int, slot: int):
+    """x += Jᵀ force of row k of the joints."""
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    for i in range(joint_row_size(m, r, g, k, slot)):
+        x[d + i, slot] = x[d + i, slot] + J[i] * force
+
+
+@wp.func
+def add_joint_row(r: Rows, slot: int, source: int, dof: int, J: vec3):
+    """Returns which row it is."""
+    k = r.joint_rows[0, slot]
+    r.joint_rows[0, slot] = k + 1
+    r.joint_source[k, slot] = source
+    r.joint_dof[k, slot] = dof
+    r.joint_J[k, slot] = J
+    return k
+
+
+@wp.func
+def limit_distance(m: Tree, g: Shapes, p: Params, s: Workspace, k: int, side: int, world: int, slot: int):
+    """How far a joint is from its limit (side 0: low, 1: high), and the gradient of that by its coordinates."""
+    joint = g.limit_joint[k]
+    limits = p.limit[world, k]
+    J = vec3()
+    distance = real(0.0)
+    if m.joint_type[joint] == BALL:
+        turn = quat_log(read_quat(s, m.joint_q[joint], slot))
+        angle = wp.sqrt(wp.dot(turn, turn))
+        distance = wp.max(limits[0], limits[1]) - angle
+        J = vec3(real(-1.0), real(0.0), real(0.0))  # MuJoCo's choice where there is no axis
+        if angle > NO_ANGLE:
+            J = -turn / angle
+    elif side == 0:
+        distance = s.q[m.joint_q[joint], slot] - limits[0]
+        J[0] = real(1.0)
+    else:
+        distance = limits[1] - s.q[m.joint_q[joint], slot]
+        J[0] = real(-1.0)
+    return distance, J
+
+
+@wp.func
+def sides(m: Tree, joint: int):
+    """A ball joint has one limit, of its angle."""
+    return wp.where(m.joint_type[joint] == BALL, 1, 2)
+
+
+@wp.func
+def row_velocity(m: Tree, s: Workspace, joint: int, J: vec3, slot: int):
+    """J v of a joint's limit."""
+    d = m.joint_v[joint]
+    result = J[0] * s.v[d, slot]
+    if m.joint_type[joint] == BALL:
+        result = wp.dot(J, read_vec3(s.v, d, slot))
+    return result
+
+
+@wp.func
+def has_rows(c: Contacts, r: Rows, slot: int):
+    return contact_count(c, slot) > 0 or r.joint_rows[0, slot] > 0
+
+
+@wp.func(inline=True)
+def in_world(x: vecr, n: vec3, t1: vec3, t2: vec3):
+    """The first three rows of a contact as a vector in the world's axes."""
+    return x[0] * n + x[1] * t1 + x[2] * t2
+
+
+@wp.func(inline=True)
+def rotation_in_world(x: vecr, n: vec3, t1: vec3, t2: vec3):
+    """The same for the rows of torsion and rolling; zero where contacts have none."""
+    turn = vec3()
+    if ROWS == 6:
+        turn = x[3] * n + x[4] * t1 + x[5] * t2
+    return turn
+
+
+@wp.func
+def push_body(W: wp.array2d(dtype=vec6), i: int, arm: vec3, moment: vec3, force: vec3, sign: real, slot: int):
+    """Adds a force and a moment at a point ``arm`` away from o to what acts on body i."""
+    W[i, slot] = W[i, slot] + sign * pack(moment + wp.cross(arm, force), force)
+
+
+@wp.func
+def push_pair(
+    g: Shapes,
+    s: Workspace,
+    W: wp.array2d(dtype=vec6),
+    pair: int,
+    pos: vec3,
+    moment: vec3,
+    force: vec3,
+    slot: int,
+):
+    """Adds a force at pos to body 2 of a pair, and its opposite to body 1."""
+    body1 = g.body[g.pair_first[pair]]
+    body2 = g.body[g.pair_second[pair]]
+    push_body(W, body2, pos - s.o[body2, slot], moment, force, real(1.0), slot)
+    push_body(W, body1, pos - s.o[body1, slot], moment, force, real(-1.0), slot)
+
+
+@wp.func
+def limit_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    r: Rows,
+    k: int,
+    x_bar: real,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds the cotangent x_bar of a limit's distance to those of the coordinates and of the limit."""
+    source = r.joint_source[k, slot]
+    joint = g.limit_joint[source / 2]
+    d = r.joint_dof[k, slot]
+    J = r.joint_J[k, slot]
+    is_ball = m.joint_type[joint] == BALL
+    if is_ball:
+        phi = quat_log(read_quat(s, m.joint_q[joint], slot))
+        add_vec3(s.q_bar, d, slot, log_jacobian_transposed(phi, x_bar * J))
+    else:
+        s.q_bar[d, slot] = s.q_bar[d, slot] + x_bar * J[0]
+    if wants_params == 1:
+        limits = p.limit[world, source / 2]
+        bar = p_bar.limit[world, source / 2]
+        if source % 2 == 1 or (is_ball and limits[1] >= limits[0]):
+            bar[1] = bar[1] + x_bar
+        elif is_ball:
+            bar[0] = bar[0] + x_bar
+        else:
+            bar[0] = bar[0] - x_bar
+        p_bar.limit[world, source / 2] = bar
+
+
+@wp.func
+def ball_axis_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, J_bar: vec3, k: int, slot: int):
+    """Adds the cotangent of J = -phi / |phi| of a ball joint's limit to that of the coordinates."""
+    joint = g.limit_joint[r.joint_source[k, slot] / 2]
+    J = r.joint_J[k, slot]
+    phi = quat_log(read_quat(s, m.joint_q[joint], slot))
+    angle = wp.sqrt(wp.dot(phi, phi))
+    if angle > NO_ANGLE:
+        phi_bar = -(J_bar - J * wp.dot(J, J_bar)) / angle
+        add_vec3(s.q_bar, r.joint_dof[k, slot], slot, log_jacobian_transposed(phi, phi_bar))

@@ -1,0 +1,265 @@
+"""One launch steps every world through a whole trajectory."""
+
+import warp as wp
+
+from ..collision.shapes import Contacts, Shapes
+from ..spatial.algebra import log_jacobian, quat_exp, quat_mul, quat_unit
+from ..spatial.scalar import real, vec3, vec4
+from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
+from ..tree.applied import Applied, applied_forces
+from ..tree.forces import fluid_forces, joint_forces
+from ..tree.gyroscopic import gyroscopic
+from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
+from ..tree.sweeps import bias_forces, eliminate, outward, substitute
+from .collide import detect
+from .flavour import FORCES, IMPULSES
+from .rows import Rows
+
+if FORCES:
+    from .model import forces, margin
+if IMPULSES:
+    from .model import impulses, margin
+
+# A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
+BLOWN_UP = wp.constant(real(1e15))
+# In a state larger than this, inertias that vanish are rounding, and the fault is the motion's.
+FLOWN_AWAY = wp.constant(real(1e6))
+
+
+@wp.func
+def size_of_state(m: Tree, s: Workspace, slot: int):
+    total = real(0.0)
+    for d in range(m.nv):
+        total += wp.abs(s.v[d, slot])
+    for i in range(m.nq):
+        total += wp.abs(s.q[i, slot])
+    return total
+
+
+@wp.func
+def accelerate(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """Joint accelerations s.a from s.q, s.v, controls[t, world] and the forces applied.
+
+    What the adjoint needs stays in s, c and r. Returns the status.
+    """
+    outward(m, p, s, world, slot)
+    joint_forces(m, p, s, controls, t, world, slot)
+    bias_forces(m, p, s, world, slot)
+    if m.has_fluid == 1:
+        fluid_forces(m, p, s, world, slot)
+    applied_forces(m, p, s, f, t, world, slot)
+    status = int(HEALTHY)
+    if FORCES:
+        detect(g, p, s, c, margin(p, world), world, slot)
+        status = forces(m, g, p, s, c, r, world, slot)
+    singular = eliminate(m, p, s, world, slot)
+    substitute(m, s, slot)
+    gyroscopic(m, p, s, world, slot)
+    if IMPULSES:
+        detect(g, p, s, c, margin(p, world), world, slot)
+        impulses(m, g, p, s, c, r, world, slot)
+    if FORCES or IMPULSES:
+        if c.count[0, slot] > c.pair.shape[0]:
+            status = TOO_MANY_CONTACTS
+    if singular >= 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
+        status = singular
+    return status
+
+
+@wp.func
+def advance(
+    m: Tree, s: Workspace, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), first: int, h: real, slot: int
+):
+    """s.q = q moved for the time h at the velocities v[first:]."""
+    for k in range(m.joint_type.shape[0]):
+        qi = m.joint_q[k]
+        d = first + m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = quat_unit(vec4(q[qi, slot], q[qi + 1, slot], q[qi + 2, slot], q[qi + 3, slot]))
+            quat = quat_mul(quat, quat_exp(h * vec3(v[d, slot], v[d + 1, slot], v[d + 2, slot])))
+            for j in range(4):
+                s.q[qi + j, slot] = quat[j]
+        else:
+            s.q[qi, slot] = q[qi, slot] + h * v[d, slot]
+
+
+@wp.func
+def stage_count(integrator: int):
+    return wp.where(integrator == RK4, 4, 1)
+
+
+@wp.func
+def stage_weight(stage: int):
+    return wp.where(stage == 0 or stage == 3, real(1.0) / real(6.0), real(1.0) / real(3.0))
+
+
+@wp.func
+def stage_node(stage: int):
+    """How far into the step a later stage lies, along the derivative of the stage before it."""
+    return wp.where(stage == 3, real(1.0), real(0.5))
+
+
+@wp.func
+def start_stages(m: Tree, s: Workspace, slot: int):
+    for i in range(m.nq):
+        s.q_start[i, slot] = s.q[i, slot]
+    for d in range(m.nv):
+        s.v_start[d, slot] = s.v[d, slot]
+
+
+@wp.func
+def enter_stage(m: Tree, s: Workspace, stage: int, slot: int):
+    """s.q, s.v of a stage, from the start of the step and the stage before."""
+    if stage == 0:
+        for i in range(m.nq):
+            s.q[i, slot] = s.q_start[i, slot]
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot]
+    else:
+        h = m.timestep * stage_node(stage)
+        before = (stage - 1) * m.nv
+        advance(m, s, s.q_start, s.stage_v, before, h, slot)
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot] + h * s.stage_a[before + d, slot]
+    for d in range(m.nv):
+        s.stage_v[stage * m.nv + d, slot] = s.v[d, slot]
+    if stage > 0:
+        # Rotations of different stages add up only as rates of the rotation vector since the start of the step
+        # (Runge-Kutta-Munthe-Kaas); taken as angular velocities they would cost two orders of accuracy.
+        for k in range(m.joint_type.shape[0]):
+            if m.joint_type[k] == BALL:
+                d = m.joint_v[k]
+                turned = stage_rotation(m, s, stage, d, slot)
+                rate = log_jacobian(turned, read_vec3(s.v, d, slot))
+                for j in range(3):
+                    s.stage_v[stage * m.nv + d + j, slot] = rate[j]
+
+
+@wp.func
+def stage_rotation(m: Tree, s: Workspace, stage: int, d: int, slot: int):
+    """Rotation vector of the ball joint at d from the start of the step to a later stage."""
+    return m.timestep * stage_node(stage) * read_vec3(s.stage_v, (stage - 1) * m.nv + d, slot)
+
+
+@wp.func
+def leave_stage(m: Tree, s: Workspace, stage: int, slot: int):
+    for d in range(m.nv):
+        s.stage_a[stage * m.nv + d, slot] = s.a[d, slot]
+
+
+@wp.func
+def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
+    return (
+        stage_weight(0) * x[d, slot]
+        + stage_weight(1) * x[nv + d, slot]
+        + stage_weight(2) * x[2 * nv + d, slot]
+        + stage_weight(3) * x[3 * nv + d, slot]
+    )
+
+
+@wp.func(inline=True)
+def step(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """s.q, s.v one timestep on. Returns the status."""
+    status = int(HEALTHY)
+    start_stages(m, s, slot)
+    for stage in range(stage_count(m.integrator)):
+        enter_stage(m, s, stage, slot)
+        found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
+        leave_stage(m, s, stage, slot)
+        if status == HEALTHY:
+            status = found
+    if m.integrator == RK4:
+        for d in range(m.nv):
+            s.v[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)
+        advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot] + m.timestep * mean_of_stages(s.stage_a, d, m.nv, slot)
+    else:
+        for d in range(m.nv):
+            s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
+        if IMPULSES:
+            for d in range(m.nv):
+                s.stage_v[d, slot] = s.v[d, slot] - r.late[d, slot] * r.w[d, slot]
+            advance(m, s, s.q_start, s.stage_v, 0, m.timestep, slot)
+        else:
+            advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+    if status == HEALTHY and not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
+        status = NOT_FINITE
+    return status
+
+
+@wp.kernel(enable_backward=False)
+def rollout(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    first_world: int,
+    end_world: int,
+    first_step: int,
+    end_step: int,
+    hold: int,
+    keep_every: int,
+    q: wp.array3d(dtype=real),
+    v: wp.array3d(dtype=real),
+    status: wp.array2d(dtype=int),
+):
+    """Steps the worlds from the state in row 0 of q, v; every keep_every-th state, and the last, goes to the next row.
+
+    A control is held for ``hold`` steps, and so is what is applied: controls[t // hold] acts in step t.
+    status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stays where it was.
+    """
+    slot = wp.tid()
+    slots = s.q.shape[1]
+    for world in range(first_world + slot, end_world, slots):
+        for i in range(m.nq):
+            s.q[i, slot] = q[0, world, i]
+        for d in range(m.nv):
+            s.v[d, slot] = v[0, world, d]
+        row = int(0)
+        healthy = bool(True)
+        for t in range(first_step, end_step):
+            if healthy:
+                state_of_health = step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
+                if state_of_health != HEALTHY:
+                    healthy = False
+                    status[world, 0] = state_of_health
+                    status[world, 1] = t
+                    for i in range(m.nq):
+                        s.q[i, slot] = s.q_start[i, slot]
+                    for d in range(m.nv):
+                        s.v[d, slot] = s.v_start[d, slot]
+            if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
+                row += 1
+                for i in range(m.nq):
+                    q[row, world, i] = s.q[i, slot]
+                for d in range(m.nv):
+                    v[row, world, d] = s.v[d, slot]

@@ -1,0 +1,407 @@
+"""One launch pulls cotangents back through a whole trajectory, from its states and controls alone.
+
+The adjoint of a = M⁻¹ (tau - bias) needs no derivative of a factorisation: with w = M⁻¹ a_bar, the cotangent of tau is
+w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q, v, a) with a held fixed.
+"""
+
+import warp as wp
+
+from ..collision.shapes import Contacts, Shapes
+from ..spatial.algebra import (
+    coordinates_of_tangent,
+    exp_jacobian_transposed,
+    log_jacobian_adjoint,
+    log_jacobian_transposed,
+    quat_exp,
+    quat_rotate,
+    tangent_of_coordinates,
+)
+from ..spatial.scalar import real, vec3, vec4
+from ..status import GRADIENT_NOT_FINITE, HEALTHY
+from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
+from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
+from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
+from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
+from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
+from .flavour import FORCES, IMPULSES
+from .rows import Rows, has_rows
+from .step import (
+    accelerate,
+    enter_stage,
+    leave_stage,
+    mean_of_stages,
+    stage_count,
+    stage_node,
+    stage_rotation,
+    stage_weight,
+    start_stages,
+)
+
+if FORCES:
+    from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
+if IMPULSES:
+    from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
+
+
+@wp.func(inline=True)
+def accelerate_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there."""
+    for d in range(m.nv):
+        s.diagonal_bar[d, slot] = real(0.0)
+    if IMPULSES:
+        if has_rows(c, r, slot):
+            sweeps_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+        for d in range(m.nv):
+            s.a[d, slot] = r.kept_a[d, slot]
+        accelerations(m, s, slot)
+    solve(m, s, slot)
+    gyroscopic_solve(m, p, s, world, slot)
+    for d in range(m.nv):
+        s.tau_bar[d, slot] = s.w[d, slot]
+        s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] - s.w[d, slot] * s.a[d, slot]
+    passes = int(1)
+    if FORCES:
+        if has_rows(c, r, slot):
+            constrained_solve(m, g, s, c, r, slot)
+            passes = 2
+    for sweep in range(passes):
+        first = passes == 2 and sweep == 0
+        if FORCES:
+            # Constraint forces are found with accelerations of their own, before implicit damping: the pairing has a
+            # second part, w·(smooth - M a), which goes back by the same sweeps.
+            if passes == 2:
+                for d in range(m.nv):
+                    if sweep == 0:
+                        r.kept_w[d, slot] = s.w[d, slot]
+                        r.kept_a[d, slot] = s.a[d, slot]
+                        s.w[d, slot] = r.w[d, slot]
+                        s.a[d, slot] = r.a[d, slot]
+                    else:
+                        s.w[d, slot] = r.kept_w[d, slot]
+                        s.a[d, slot] = r.kept_a[d, slot]
+                virtual_motions(m, s, slot)
+                accelerations(m, s, slot)
+        inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
+        if not first:
+            gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if m.has_fluid == 1:
+            fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if f.has_wrench == 1:
+            applied_wrenches_adjoint(m, p, p_bar, s, f, f_bar, t, world, slot, wants_params)
+        if FORCES:
+            if passes == 2:
+                push_contact_forces(g, s, c, r, slot)
+                if sweep == 0:
+                    constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+        with_G = wp.where(first, 1, 0)
+        with_S = int(0)
+        if IMPULSES:
+            if has_rows(c, r, slot):
+                rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                with_G = 1
+                with_S = 1
+        inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
+    joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+    if f.has_force == 1:
+        applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
+
+
+@wp.func
+def advance_adjoint(
+    m: Tree,
+    v: wp.array2d(dtype=real),
+    first: int,
+    h: real,
+    q_bar: wp.array2d(dtype=real),
+    v_bar: wp.array2d(dtype=real),
+    slot: int,
+):
+    """Through q' = q ⊕ h v[first:]: q_bar, that of q', becomes that of q; v_bar[first:] is added to."""
+    for k in range(m.joint_type.shape[0]):
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            phi = h * read_vec3(v, first + d, slot)
+            after = read_vec3(q_bar, d, slot)
+            add_vec3(v_bar, first + d, slot, h * exp_jacobian_transposed(phi, after))
+            before = quat_rotate(quat_exp(phi), after)
+            for j in range(3):
+                q_bar[d + j, slot] = before[j]
+        else:
+            v_bar[first + d, slot] = v_bar[first + d, slot] + h * q_bar[d, slot]
+
+
+@wp.func(inline=True)
+def step_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it.
+
+    Returns the status.
+    """
+    status = int(HEALTHY)
+    h = m.timestep
+    last = stage_count(m.integrator) - 1
+    start_stages(m, s, slot)
+    # Once out through the stages, and back from the last. One loop does both, so that ``accelerate`` stands in the code
+    # once and is inlined: a call would copy every array's description.
+    for visit in range(2 * last + 1):
+        stage = last - wp.abs(visit - last)
+        enter_stage(m, s, stage, slot)
+        found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
+        if status == HEALTHY:
+            status = found
+        if visit < last:
+            leave_stage(m, s, stage, slot)
+        else:
+            if visit == last:
+                leave_step_adjoint(m, s, r, slot)
+            for d in range(m.nv):
+                s.q_bar[d, slot] = real(0.0)
+                s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
+                s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
+            if stage > 0:
+                rotation_rates_adjoint(m, s, stage, slot)
+            accelerate_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
+            if stage > 0:
+                node = h * stage_node(stage)
+                before = (stage - 1) * m.nv
+                advance_adjoint(m, s.stage_v, before, node, s.q_bar, s.stage_v_bar, slot)
+                for d in range(m.nv):
+                    s.stage_a_bar[before + d, slot] = s.stage_a_bar[before + d, slot] + node * s.v_bar[d, slot]
+            for d in range(m.nv):
+                s.q_start_bar[d, slot] = s.q_start_bar[d, slot] + s.q_bar[d, slot]
+                s.v_start_bar[d, slot] = s.v_start_bar[d, slot] + s.v_bar[d, slot]
+    for d in range(m.nv):
+        s.q_bar[d, slot] = s.q_start_bar[d, slot]
+        s.v_bar[d, slot] = s.v_start_bar[d, slot]
+    return status
+
+
+@wp.func
+def rotation_rates_adjoint(m: Tree, s: Workspace, stage: int, slot: int):
+    """Through the rates of rotation vectors of a stage, to its angular velocities and to the stage before."""
+    for k in range(m.joint_type.shape[0]):
+        if m.joint_type[k] == BALL:
+            d = m.joint_v[k]
+            turned = stage_rotation(m, s, stage, d, slot)
+            rate_bar = read_vec3(s.v_bar, d, slot)
+            v_bar = log_jacobian_transposed(turned, rate_bar)
+            for j in range(3):
+                s.v_bar[d + j, slot] = v_bar[j]
+            turned_bar = log_jacobian_adjoint(turned, read_vec3(s.v, d, slot), rate_bar)
+            add_vec3(s.stage_v_bar, (stage - 1) * m.nv + d, slot, m.timestep * stage_node(stage) * turned_bar)
+
+
+@wp.func
+def leave_step_adjoint(m: Tree, s: Workspace, r: Rows, slot: int):
+    """From the cotangents after the step, those of its start and of its stages' velocities and accelerations."""
+    h = m.timestep
+    if m.integrator == RK4:
+        # q' = q ⊕ h mean(v), v' = v + h mean(a)
+        for d in range(m.nv):
+            s.w[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)  # w is free until the solve
+            s.v_start_bar[d, slot] = s.v_bar[d, slot]
+            s.a_bar[d, slot] = h * s.v_bar[d, slot]
+            s.v_bar[d, slot] = real(0.0)
+        advance_adjoint(m, s.w, 0, h, s.q_bar, s.v_bar, slot)
+        for d in range(m.nv):
+            s.q_start_bar[d, slot] = s.q_bar[d, slot]
+            for stage in range(4):
+                s.stage_v_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.v_bar[d, slot]
+                s.stage_a_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.a_bar[d, slot]
+    else:
+        # v' = v + h a, q' = q ⊕ h v'
+        for d in range(m.nv):
+            s.stage_v[d, slot] = s.v[d, slot] + h * s.a[d, slot]
+        if IMPULSES:
+            # q' = q ⊕ h (v' - late w)
+            for d in range(m.nv):
+                s.stage_v[d, slot] = s.stage_v[d, slot] - r.late[d, slot] * r.w[d, slot]
+                r.moved_bar[d, slot] = real(0.0)
+            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, r.moved_bar, slot)
+            for d in range(m.nv):
+                s.v_bar[d, slot] = s.v_bar[d, slot] + r.moved_bar[d, slot]
+        else:
+            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, s.v_bar, slot)
+        for d in range(m.nv):
+            s.q_start_bar[d, slot] = s.q_bar[d, slot]
+            s.v_start_bar[d, slot] = s.v_bar[d, slot]
+            s.stage_v_bar[d, slot] = real(0.0)
+            s.stage_a_bar[d, slot] = h * s.v_bar[d, slot]
+
+
+@wp.func
+def add_coordinates_bar(
+    m: Tree, s: Workspace, q: wp.array3d(dtype=real), q_bar: wp.array3d(dtype=real), row: int, world: int, slot: int
+):
+    """Adds the cotangent q_bar[row, world] of the stored coordinates q[row, world] to the tangent s.q_bar."""
+    for k in range(m.joint_type.shape[0]):
+        i = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = vec4(q[row, world, i], q[row, world, i + 1], q[row, world, i + 2], q[row, world, i + 3])
+            bar = vec4(
+                q_bar[row, world, i], q_bar[row, world, i + 1], q_bar[row, world, i + 2], q_bar[row, world, i + 3]
+            )
+            add_vec3(s.q_bar, d, slot, tangent_of_coordinates(quat, bar))
+        else:
+            s.q_bar[d, slot] = s.q_bar[d, slot] + q_bar[row, world, i]
+
+
+@wp.func
+def is_finite(m: Tree, s: Workspace, slot: int):
+    """Whether the cotangents of the state are."""
+    total = real(0.0)
+    for d in range(m.nv):
+        total += real(0.0) * s.q_bar[d, slot] + real(0.0) * s.v_bar[d, slot]
+    return total == real(0.0)
+
+
+@wp.kernel(enable_backward=False)
+def rollout_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    first_world: int,
+    end_world: int,
+    first_step: int,
+    end_step: int,
+    hold: int,
+    q: wp.array3d(dtype=real),
+    v: wp.array3d(dtype=real),
+    q_bar: wp.array3d(dtype=real),
+    v_bar: wp.array3d(dtype=real),
+    every_row: int,
+    mask: int,
+    wants_params: int,
+    carry_q: wp.array2d(dtype=real),
+    carry_v: wp.array2d(dtype=real),
+    status: wp.array2d(dtype=int),
+):
+    """Pulls the tangent cotangents carry_q, carry_v of the state at end_step back to first_step, in place.
+
+    Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
+    own cotangent joins on the way, except the last one's, which the caller has put into the carry. hold and status as
+    in ``rollout``: a step whose constraints were not solved has no derivative. A world that failed before, or whose
+    cotangents are not finite, carries zero.
+    """
+    slot = wp.tid()
+    slots = s.q.shape[1]
+    for world in range(first_world + slot, end_world, slots):
+        for d in range(m.nv):
+            s.q_bar[d, slot] = carry_q[world, d]
+            s.v_bar[d, slot] = carry_v[world, d]
+        for back in range(end_step - first_step):
+            row = end_step - first_step - 1 - back
+            if status[world, 1] < 0:
+                for i in range(m.nq):
+                    s.q[i, slot] = q[row, world, i]
+                for d in range(m.nv):
+                    s.v[d, slot] = v[row, world, d]
+                t = (first_step + row) // hold
+                state_of_health = step_adjoint(
+                    m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+                )
+                if every_row == 1:
+                    # the start is as it was given, no point of the manifold yet: see to_coordinates
+                    if first_step + row > 0:
+                        add_coordinates_bar(m, s, q, q_bar, row, world, slot)
+                    for d in range(m.nv):
+                        s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]
+                if state_of_health == HEALTHY and mask == 1 and not is_finite(m, s, slot):
+                    state_of_health = GRADIENT_NOT_FINITE
+                if state_of_health != HEALTHY:
+                    status[world, 0] = state_of_health
+                    status[world, 1] = first_step + row
+        sound = mask == 0 or status[world, 1] < 0
+        for d in range(m.nv):
+            carry_q[world, d] = wp.where(sound, s.q_bar[d, slot], real(0.0))
+            carry_v[world, d] = wp.where(sound, s.v_bar[d, slot], real(0.0))
+
+
+@wp.kernel(enable_backward=False)
+def clear_failed(status: wp.array2d(dtype=int), x: wp.array3d(dtype=real)):
+    """x[:, world] = 0 in worlds that failed."""
+    world = wp.tid()
+    if status[world, 1] >= 0:
+        for t in range(x.shape[0]):
+            for i in range(x.shape[2]):
+                x[t, world, i] = real(0.0)
+
+
+@wp.kernel(enable_backward=False)
+def to_tangent(m: Tree, q: wp.array2d(dtype=real), q_bar: wp.array2d(dtype=real), tangent: wp.array2d(dtype=real)):
+    """Cotangents of stored coordinates to cotangents of the tangent space."""
+    world = wp.tid()
+    for k in range(m.joint_type.shape[0]):
+        i = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = vec4(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3])
+            bar = vec4(q_bar[world, i], q_bar[world, i + 1], q_bar[world, i + 2], q_bar[world, i + 3])
+            turn = tangent_of_coordinates(quat, bar)
+            for j in range(3):
+                tangent[world, d + j] = turn[j]
+        else:
+            tangent[world, d] = q_bar[world, i]
+
+
+@wp.kernel(enable_backward=False)
+def to_coordinates(
+    m: Tree,
+    q: wp.array2d(dtype=real),
+    tangent: wp.array2d(dtype=real),
+    own: wp.array2d(dtype=real),
+    q_bar: wp.array2d(dtype=real),
+):
+    """Cotangents of the tangent space to cotangents of stored coordinates, which get their ``own`` on top."""
+    world = wp.tid()
+    for k in range(m.joint_type.shape[0]):
+        i = m.joint_q[k]
+        d = m.joint_v[k]
+        if m.joint_type[k] == BALL:
+            quat = vec4(q[world, i], q[world, i + 1], q[world, i + 2], q[world, i + 3])
+            bar = coordinates_of_tangent(quat, vec3(tangent[world, d], tangent[world, d + 1], tangent[world, d + 2]))
+            for j in range(4):
+                q_bar[world, i + j] = own[world, i + j] + bar[j]
+        else:
+            q_bar[world, i] = own[world, i] + tangent[world, d]

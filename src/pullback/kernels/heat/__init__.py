@@ -1,0 +1,1 @@
+"""Heat in a part of hexahedra."""

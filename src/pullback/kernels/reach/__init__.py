@@ -1,0 +1,1 @@
+"""Reachability maps, and inverse kinematics."""

@@ -1,0 +1,1 @@
+"""Numbers, vectors, rotations, and the algebra of motions and forces."""

@@ -1,0 +1,63 @@
+"""Forces that somebody applies from outside, along degrees of freedom and on bodies, with their adjoint."""
+
+import warp as wp
+
+from ..spatial.algebra import ang, lin, pack
+from ..spatial.scalar import real, vec6
+from .structs import Params, Tree, Workspace
+
+
+@wp.struct
+class Applied:
+    """``[step, world, item]``; the same struct holds their cotangents."""
+
+    force: wp.array3d(dtype=real)  # along each degree of freedom
+    wrench: wp.array3d(dtype=vec6)  # on each body: torque, and force at the centre of mass, in world axes
+    has_force: int
+    has_wrench: int
+
+
+@wp.func
+def applied_forces(m: Tree, p: Params, s: Workspace, f: Applied, t: int, world: int, slot: int):
+    """Adds what acts along degrees of freedom to tau, and takes what acts on bodies from their bias force pA."""
+    if f.has_force == 1:
+        for d in range(m.nv):
+            s.tau[d, slot] = s.tau[d, slot] + f.force[t, world, d]
+    if f.has_wrench == 1:
+        for i in range(1, m.body_parent.shape[0]):
+            c = s.pos[i, slot] - s.o[i, slot] + s.R[i, slot] * p.com[world, i]
+            wrench = f.wrench[t, world, i]
+            s.pA[i, slot] = s.pA[i, slot] - pack(ang(wrench) + wp.cross(c, lin(wrench)), lin(wrench))
+
+
+@wp.func
+def applied_wrenches_adjoint(
+    m: Tree,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Adds to X_bar and W of each body, and to the wrenches' own, the cotangents of Σ X·wrench."""
+    for i in range(1, m.body_parent.shape[0]):
+        R = s.R[i, slot]
+        c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
+        wrench = f.wrench[t, world, i]
+        X = s.X[i, slot]
+        c_bar = wp.cross(lin(wrench), ang(X))  # the force is applied where the centre of mass goes
+        f_bar.wrench[t, world, i] = f_bar.wrench[t, world, i] + pack(ang(X), lin(X) + wp.cross(ang(X), c))
+        s.X_bar[i, slot] = s.X_bar[i, slot] + pack(ang(wrench) + wp.cross(c, lin(wrench)), lin(wrench))
+        s.W[i, slot] = s.W[i, slot] + pack(wp.cross(c, c_bar), c_bar)
+        if wants_params == 1:
+            p_bar.com[world, i] = p_bar.com[world, i] + wp.transpose(R) * c_bar
+
+
+@wp.func
+def applied_joint_forces_adjoint(m: Tree, s: Workspace, f_bar: Applied, t: int, world: int, slot: int):
+    for d in range(m.nv):
+        f_bar.force[t, world, d] = f_bar.force[t, world, d] + s.tau_bar[d, slot]
