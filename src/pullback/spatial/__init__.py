@@ -1,4 +1,4 @@
-"""Rotations and tangent spaces in NumPy, for work at the rim; the kernels have their own in ``kernels/spatial/algebra.py``.
+"""Rotations and tangent spaces in NumPy; the kernels have their own in ``kernels/spatial/algebra.py``.
 
 Quaternions are ``wxyz``. A tangent rotates in the body's frame: q exp(d).
 """
