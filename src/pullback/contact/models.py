@@ -62,7 +62,8 @@ class Contact:
     def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
         """How long the arrays of ``kernels/contact/rows.py`` are, by what they are along, for so many contacts."""
         sizes = {"world": 1, "contact": contacts, "chain": contacts * nv, "dof": nv, "entry": nv * nv}
-        return {name: (size,) for name, size in {**sizes, "joint row": scene.max_joint_rows}.items()}
+        sizes |= {"joint row": scene.max_joint_rows, "joint chain": scene.max_joint_rows * scene.joint_width}
+        return {name: (size,) for name, size in sizes.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,6 +156,11 @@ class Scene:
         return len(self.lossy) + int(np.sum(2 - ball))
 
     @property
+    def joint_width(self) -> int:
+        """Degrees of freedom in a row of joints, at most: those of a ball joint, whose angle is limited, are three."""
+        return 3 if np.any(self.model.joint_type[self.limited] == BALL) else 1
+
+    @property
     def longest_chain(self) -> int:
         """Degrees of freedom from a tip to the root."""
         lengths: list[int] = []

@@ -54,6 +54,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.pair_solref_friction = vectors(scene.pair_solref_friction, vec3, 3)
 
     limited, lossy = scene.limited, scene.lossy
+    shapes.joint_width = scene.joint_width
     shapes.limit_joint = ints([np.flatnonzero(layout.source == j)[0] for j in limited])
     shapes.limit_margin = reals(m.jnt_margin[limited])
     shapes.limit_weight = reals(m.dof_invweight0[m.jnt_dofadr[limited]])

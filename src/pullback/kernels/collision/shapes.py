@@ -120,6 +120,7 @@ class Shapes:
     pair_rot: wp.array(dtype=real)  # ... and rotation [1/(kg·m²)]
     pair_solref_friction: wp.array(dtype=vec3)  # zero: friction has the solref of the normal direction
 
+    joint_width: int  # degrees of freedom in a row of joints, at most
     limit_joint: wp.array(dtype=int)  # joints that are limited
     limit_margin: wp.array(dtype=real)
     limit_weight: wp.array(dtype=real)  # inverse weight [1/(kg·m²) or 1/kg]

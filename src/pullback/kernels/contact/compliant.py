@@ -36,8 +36,9 @@ from .materials import mixed_friction, mixed_friction_adjoint
 from .rows import (
     Rows,
     add_contact_force,
-    add_joint_row,
     add_joint_row_force,
+    add_limit_row,
+    add_loss_row,
     contact_count,
     contact_jacobian,
     contact_motion,
@@ -181,8 +182,7 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
         dof = g.loss_dof[k]
         v_dof = s.v[dof, slot]
         c_loss = drag(p.loss[world, k], v_dof * v_dof, joint_law[1])
-        J = vec3(real(1.0), real(0.0), real(0.0))
-        row = add_joint_row(r, slot, -1 - k, dof, J)
+        row = add_loss_row(g, r, k, slot)
         r.joint_free_force[row, slot] = -c_loss * v_dof
         r.joint_softening[row, slot] = h * c_loss
     for k in range(g.limit_joint.shape[0]):
@@ -195,7 +195,7 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
                 F_l, C_l, _now = spring_force(
                     depth_limit, row_velocity(m, s, joint, J, slot), spring[0], spring[1], joint_law[0], h
                 )
-                row_l = add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J)
+                row_l = add_limit_row(m, g, r, k, side, J, slot)
                 r.joint_free_force[row_l, slot] = F_l
                 r.joint_softening[row_l, slot] = C_l
 
@@ -221,7 +221,7 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
     if has_rows(c, r, slot):
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
-        find_columns(m, c, r, slot)
+        find_columns(m, g, c, r, slot)
         for d in range(m.nv):
             at = d * m.nv + d
             r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
@@ -232,7 +232,7 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
             add_contact_force(m, r, r.a, r.free_force[k, slot], k, slot)
         for k in range(r.joint_rows[0, slot]):
             add_joint_curvature(m, g, r, r.joint_softening[k, slot], k, slot)
-            add_joint_row_force(m, g, r, r.a, r.joint_free_force[k, slot], k, slot)
+            add_joint_row_force(g, r, r.a, r.joint_free_force[k, slot], k, slot)
         factorise(m, r, slot)
         solve_factored(m, r, r.a, slot)
         for k in range(contact_count(c, slot)):
@@ -241,9 +241,9 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
             r.force[k, slot] = force
             add_contact_force(m, r, s.tau, force, k, slot)
         for k in range(r.joint_rows[0, slot]):
-            r.joint_z[k, slot] = joint_row_motion(m, g, r, r.a, k, slot)
+            r.joint_z[k, slot] = joint_row_motion(g, r, r.a, k, slot)
             row_force, _k = joint_response(r, k, slot)
-            add_joint_row_force(m, g, r, s.tau, row_force, k, slot)
+            add_joint_row_force(g, r, s.tau, row_force, k, slot)
     return HEALTHY
 
 

@@ -24,7 +24,6 @@ from .rows import (
     contact_motion,
     in_world,
     joint_row_motion,
-    joint_row_size,
     limit_adjoint,
     limit_distance,
     push_pair,
@@ -45,7 +44,7 @@ def constrained_solve(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, sl
     for k in range(r.joint_rows[0, slot]):
         _f, K_row = joint_response(r, k, slot)
         add_joint_curvature(m, g, r, K_row, k, slot)
-        add_joint_row_force(m, g, r, r.w, -K_row * joint_row_motion(m, g, r, s.w, k, slot), k, slot)
+        add_joint_row_force(g, r, r.w, -K_row * joint_row_motion(g, r, s.w, k, slot), k, slot)
     factorise(m, r, slot)
     solve_factored(m, r, r.w, slot)
     for d in range(m.nv):
@@ -138,20 +137,18 @@ def joint_pairing_adjoint(
     wants_params: int,
 ):
     """Cotangents of (J w) f(J a, J v) of a row of a joint, but for those of w and a: q_bar, v_bar, parameters."""
-    u = joint_row_motion(m, g, r, s.tau_bar, k, slot)
-    Ja = joint_row_motion(m, g, r, r.a, k, slot)
-    Jv = joint_row_motion(m, g, r, s.v, k, slot)
+    u = joint_row_motion(g, r, s.tau_bar, k, slot)
+    Ja = joint_row_motion(g, r, r.a, k, slot)
+    Jv = joint_row_motion(g, r, s.v, k, slot)
     force, K = joint_response(r, k, slot)
-    dof = r.joint_dof[k, slot]
     source = r.joint_source[k, slot]
     distance = real(0.0)
-    J = vec3(real(1.0), real(0.0), real(0.0))
-    joint = int(-1)
+    if source >= 0:
+        distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
+    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, u, Ja, Jv, distance, world, slot, wants_params)
     if source >= 0:
         joint = g.limit_joint[source / 2]
-        distance, J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
-    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, u, Ja, Jv, distance, world, slot, wants_params)
-    if joint >= 0:
+        dof = m.joint_v[joint]
         limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
         if m.joint_type[joint] == BALL:
             # J is paired with w, a and v
@@ -161,8 +158,7 @@ def joint_pairing_adjoint(
                 + v_bar * read_vec3(s.v, dof, slot)
             )
             ball_axis_adjoint(m, g, s, r, J_bar, k, slot)
-    for i in range(joint_row_size(m, r, g, k, slot)):
-        s.v_bar[dof + i, slot] = s.v_bar[dof + i, slot] + v_bar * J[i]
+    add_joint_row_force(g, r, s.v_bar, v_bar, k, slot)
 
 
 @wp.func

@@ -12,7 +12,7 @@ The way back is in ``constrained.py``.
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.scalar import real, vec3
+from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import Params, Tree, Workspace
 from .flavour import vecr
@@ -51,14 +51,14 @@ from .materials import (
 from .rows import (
     Rows,
     add_contact_force,
-    add_joint_row,
     add_joint_row_force,
+    add_limit_row,
+    add_loss_row,
     contact_count,
     contact_jacobian,
     contact_motion,
     has_rows,
     joint_row_motion,
-    joint_row_size,
     limit_distance,
     row_velocity,
     sides,
@@ -120,8 +120,7 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
             d, _slope = impedance(solimp, real(0.0))
             _k, damp = spring(g.loss_solref[k], solimp, g.shortest_time)
             stiffness, _s = row_stiffness(d, g.loss_weight[k])
-            J = vec3(real(1.0), real(0.0), real(0.0))
-            row = add_joint_row(r, slot, -1 - k, dof, J)
+            row = add_loss_row(g, r, k, slot)
             set_law(r, row, damp * s.v[dof, slot], stiffness, loss, slot)
     for k in range(g.limit_joint.shape[0]):
         joint = g.limit_joint[k]
@@ -134,7 +133,7 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
                 stiff, damp = spring(p.limit_solref[world, k], solimp, g.shortest_time)
                 stiffness, _s = row_stiffness(d, g.limit_weight[k])
                 z = damp * row_velocity(m, s, joint, J, slot) + stiff * d * x
-                row = add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J)
+                row = add_limit_row(m, g, r, k, side, J, slot)
                 set_law(r, row, z, stiffness, real(0.0), slot)
 
 
@@ -173,7 +172,7 @@ def start_sticking(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     for k in range(r.joint_rows[0, slot]):
         stiffness = r.joint_stiffness[k, slot]
         add_joint_curvature(m, g, r, stiffness, k, slot)
-        add_joint_row_force(m, g, r, r.a, -stiffness * r.joint_z_free[k, slot], k, slot)
+        add_joint_row_force(g, r, r.a, -stiffness * r.joint_z_free[k, slot], k, slot)
     factorise(m, r, slot)
     solve_factored(m, r, r.a, slot)
 
@@ -217,14 +216,14 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, start: int, t: real, slot
     for k in range(r.joint_rows[0, slot]):
         z_row = r.joint_z[k, slot] + t * r.joint_z_step[k, slot]
         if start == 1:
-            z_row = joint_row_motion(m, g, r, r.a, k, slot) + r.joint_z_free[k, slot]
+            z_row = joint_row_motion(g, r, r.a, k, slot) + r.joint_z_free[k, slot]
         r.joint_z[k, slot] = z_row
         row_force, _k, _bound = joint_row_force(z_row, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
-        d = r.joint_dof[k, slot]
-        J = r.joint_J[k, slot]
-        for i in range(joint_row_size(m, r, g, k, slot)):
-            r.gradient[d + i, slot] = r.gradient[d + i, slot] - J[i] * row_force
-            r.scale[d + i, slot] = r.scale[d + i, slot] + wp.abs(J[i] * row_force)
+        for i in range(r.joint_length[k, slot]):
+            d = r.joint_chain[k * g.joint_width + i, slot]
+            joint_force = r.joint_J[k * g.joint_width + i, slot] * row_force
+            r.gradient[d, slot] = r.gradient[d, slot] - joint_force
+            r.scale[d, slot] = r.scale[d, slot] + wp.abs(joint_force)
     # What is left of forces in balance is the rounding of the largest among them, anywhere in the world; roots of
     # inertias make translations and rotations, light and heavy bodies comparable.
     largest = real(0.0)
@@ -274,7 +273,7 @@ def search(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
         r.z_step[k, slot] = step
         slope0 += wp.dot(r.force[k, slot], step)
     for k in range(r.joint_rows[0, slot]):
-        row_step = joint_row_motion(m, g, r, r.step, k, slot)
+        row_step = joint_row_motion(g, r, r.step, k, slot)
         r.joint_z_step[k, slot] = row_step
         row_force, _K, _bound = joint_row_force(r.joint_z[k, slot], r.joint_stiffness[k, slot], r.joint_loss[k, slot])
         slope0 += row_force * row_step
@@ -345,7 +344,7 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
     if has_rows(c, r, slot):
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
-        find_columns(m, c, r, slot)
+        find_columns(m, g, c, r, slot)
         for d in range(m.nv):
             at = d * m.nv + d
             r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
@@ -356,7 +355,7 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
             add_contact_force(m, r, s.tau, r.force[k, slot], k, slot)
         for k in range(r.joint_rows[0, slot]):
             force, _K, _bound = joint_row_force(r.joint_z[k, slot], r.joint_stiffness[k, slot], r.joint_loss[k, slot])
-            add_joint_row_force(m, g, r, s.tau, force, k, slot)
+            add_joint_row_force(g, r, s.tau, force, k, slot)
     return status
 
 

@@ -61,12 +61,12 @@ from .materials import mixed_friction
 from .rows import (
     Rows,
     add_contact_force,
-    add_joint_row,
+    add_limit_row,
+    add_loss_row,
     contact_count,
     contact_jacobian,
     contact_motion,
     has_rows,
-    joint_row_size,
     limit_distance,
     sides,
 )
@@ -252,8 +252,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
     r.joint_rows[0, slot] = 0
     for k in range(g.loss_dof.shape[0]):
         loss = h * p.loss[world, k]
-        J = vec3(real(1.0), real(0.0), real(0.0))
-        add_joint_row(r, slot, -1 - k, g.loss_dof[k], J)
+        add_loss_row(g, r, k, slot)
         k_block = joint_block(m, g, s, c, r, real(0.0), g.loss_weight[k], slot)
         r.low[k_block, slot] = -loss
         r.high[k_block, slot] = loss
@@ -263,7 +262,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         for side in range(sides(m, joint)):
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
             if distance < g.limit_margin[k]:
-                add_joint_row(r, slot, 2 * k + side, m.joint_v[joint], J)
+                add_limit_row(m, g, r, k, side, J, slot)
                 aim = rest_aim(distance, real(0.0), law[0], h)
                 k_block = joint_block(m, g, s, c, r, aim, g.limit_weight[k], slot)
                 r.low[k_block, slot] = real(0.0)
@@ -285,13 +284,10 @@ def joint_block(
     """The last row of a joint becomes the last block, whose tangents stay zero. Returns its number."""
     row = r.joint_rows[0, slot] - 1
     k = contact_count(c, slot) + row
-    size = joint_row_size(m, r, g, row, slot)
-    J = r.joint_J[row, slot]
-    for i in range(size):
-        back = size - 1 - i  # chains begin with the last degree of freedom
-        r.chain[k * m.nv + i, slot] = r.joint_dof[row, slot] + back
-        r.J[k * m.nv + i, slot] = only_normal(J[back])
-    r.chain_length[k, slot] = size
+    for i in range(r.joint_length[row, slot]):
+        r.chain[k * m.nv + i, slot] = r.joint_chain[row * g.joint_width + i, slot]
+        r.J[k * m.nv + i, slot] = only_normal(r.joint_J[row * g.joint_width + i, slot])
+    r.chain_length[k, slot] = r.joint_length[row, slot]
     v_free = contact_motion(m, r, s.v, k, slot) + m.timestep * contact_motion(m, r, s.a, k, slot)
     r.b[k, slot] = v_free - only_normal(target)
     r.friction[k, slot] = vecr()
@@ -353,9 +349,9 @@ def tree_weight(g: Shapes, r: Rows, k: int, slot: int):
 
 
 @wp.func
-def sticking_matrix(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
+def sticking_matrix(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
     """r.H = M + Jᵀ D J, factorised."""
-    find_columns(m, c, r, slot)
+    find_columns(m, g, c, r, slot)
     start_matrix(m, r, slot)
     for d in range(m.nv):
         at = d * m.nv + d
@@ -366,9 +362,9 @@ def sticking_matrix(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
 
 
 @wp.func
-def start_impulses(m: Tree, s: Workspace, c: Contacts, r: Rows, slot: int):
+def start_impulses(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot: int):
     """The first line of r.history; r.u_start is u."""
-    sticking_matrix(m, s, c, r, slot)
+    sticking_matrix(m, g, s, c, r, slot)
     for d in range(m.nv):
         r.u_start[d, slot] = real(0.0)
     for k in range(block_count(c, r, slot)):
@@ -462,7 +458,7 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
             reach_root(m, r, k, slot)
         find_islands(m, r, count, slot)
         bound_impulses(m, g, s, c, r, slot)
-        start_impulses(m, s, c, r, slot)
+        start_impulses(m, g, s, c, r, slot)
         mass_factor(m, s, r, slot)
         for k in range(count):
             whiten_block(m, r, k, slot)

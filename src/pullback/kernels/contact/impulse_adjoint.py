@@ -538,7 +538,7 @@ def sweeps_adjoint(
     scale_start_adjoint(m, p, p_bar, c, r, world, slot, wants_params)
     bounds_adjoint(m, g, p, p_bar, c, r, world, slot, wants_params)
     bound_impulses_adjoint(m, g, s, c, r, slot)
-    sticking_matrix(m, s, c, r, slot)
+    sticking_matrix(m, g, s, c, r, slot)
     start_impulses_adjoint(m, c, r, slot)
     mass_factor(m, s, r, slot)
     aims_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)

@@ -16,11 +16,11 @@ from .impulse_adjoint import rest_aim_adjoint
 from .impulse_sweeps import block_count
 from .rows import (
     Rows,
+    add_joint_row_force,
     ball_axis_adjoint,
     contact_count,
     contact_motion,
     in_world,
-    joint_row_size,
     limit_adjoint,
     limit_distance,
     push_pair,
@@ -237,13 +237,11 @@ def approach_adjoint(
     for k in range(r.joint_rows[0, slot]):
         row_bar = r.b_bar[contact_count(c, slot) + k, slot][0]
         aim_bar = r.aim_bar[contact_count(c, slot) + k, slot]
-        d = r.joint_dof[k, slot]
-        J = r.joint_J[k, slot]
-        for i in range(joint_row_size(m, r, g, k, slot)):
-            s.v_bar[d + i, slot] = s.v_bar[d + i, slot] + row_bar * J[i]
+        add_joint_row_force(g, r, s.v_bar, row_bar, k, slot)
         source = r.joint_source[k, slot]
         if source >= 0:
-            if joint_row_size(m, r, g, k, slot) == 3:
+            d = m.joint_v[g.limit_joint[source / 2]]
+            if r.joint_length[k, slot] == 3:
                 ball_axis_adjoint(
                     m, g, s, r, row_bar * (read_vec3(s.v, d, slot) + h * read_vec3(s.a, d, slot)), k, slot
                 )

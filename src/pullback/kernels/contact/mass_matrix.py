@@ -12,7 +12,7 @@ from ..spatial.scalar import real
 from ..tree.structs import Params, Tree, Workspace, dofs
 from ..tree.sweeps import accelerations, gathered_inertia, pass_inertia
 from .flavour import matr
-from .rows import Rows, contact_count, joint_row_size
+from .rows import Rows, contact_count
 
 
 @wp.func
@@ -104,11 +104,11 @@ def merge_columns(r: Rows, x: wp.array2d(dtype=int), first: int, end: int, row: 
 
 
 @wp.func
-def find_columns(m: Tree, c: Contacts, r: Rows, slot: int):
+def find_columns(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     """The columns of H = M + Jᵀ K J and of its factor, if they are others than the mass matrix has.
 
-    A contact couples its whole chain: all of it goes to the row of its last degree of freedom, and from there, as rows
-    are eliminated, each row's columns to the row of the first of them.
+    A contact or a row of joints couples its whole chain: all of it goes to the row of its last degree of freedom, and
+    from there, as rows are eliminated, each row's columns to the row of the first of them.
     """
     if r.coupled[0, slot] == 1:
         tree_columns(m, r, slot)
@@ -117,6 +117,12 @@ def find_columns(m: Tree, c: Contacts, r: Rows, slot: int):
             length = r.chain_length[k, slot]
             if length > 1:
                 merge_columns(r, r.chain, first + 1, first + length, r.chain[first, slot], m.nv, slot)
+        for k in range(r.joint_rows[0, slot]):
+            first = k * g.joint_width
+            length = r.joint_length[k, slot]
+            if length > 1:
+                into = r.joint_chain[first, slot]
+                merge_columns(r, r.joint_chain, first + 1, first + length, into, m.nv, slot)
         for back in range(m.nv):
             row = m.nv - 1 - back
             count = r.columns_count[row, slot]
@@ -237,9 +243,10 @@ def add_curvature(m: Tree, r: Rows, H: wp.array2d(dtype=real), K: matr, k: int, 
 @wp.func
 def add_joint_curvature(m: Tree, g: Shapes, r: Rows, K: real, k: int, slot: int):
     """The same of a row of a joint, to r.H."""
-    d = r.joint_dof[k, slot]
-    J = r.joint_J[k, slot]
-    for i in range(joint_row_size(m, r, g, k, slot)):
-        for j in range(i + 1):
-            at = (d + i) * m.nv + d + j
-            r.H[at, slot] = r.H[at, slot] + K * J[i] * J[j]
+    first = k * g.joint_width
+    for j in range(r.joint_length[k, slot]):
+        e = r.joint_chain[first + j, slot]
+        column = K * r.joint_J[first + j, slot]
+        for i in range(j + 1):
+            at = r.joint_chain[first + i, slot] * m.nv + e
+            r.H[at, slot] = r.H[at, slot] + r.joint_J[first + i, slot] * column

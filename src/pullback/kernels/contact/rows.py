@@ -44,8 +44,14 @@ class PerJointRow:
     """Limits and friction loss."""
 
     joint_source: wp.array2d(dtype=int)  # limit k: 2 k + side, friction loss k: -1 - k
-    joint_dof: wp.array2d(dtype=int)
-    joint_J: wp.array2d(dtype=vec3)  # one number, or three for a ball joint
+    joint_length: wp.array2d(dtype=int)
+
+
+class PerJointChain:
+    """g.joint_width places per row of joints: as many as the longest chain has."""
+
+    joint_chain: wp.array2d(dtype=int)  # degrees of freedom, the last one first
+    joint_J: wp.array2d(dtype=real)
 
 
 class PerDof:
@@ -194,6 +200,7 @@ PARTS = {
     "contact": (PerContact,),
     "chain": (PerChain,),
     "joint row": (PerJointRow,),
+    "joint chain": (PerJointChain,),
     "dof": (PerDof,),
     "entry": (PerEntry,),
 }
@@ -299,44 +306,59 @@ def add_contact_force(m: Tree, r: Rows, x: wp.array2d(dtype=real), force: vecr, 
 
 
 @wp.func
-def joint_row_size(m: Tree, r: Rows, g: Shapes, k: int, slot: int):
-    """Degrees of freedom in a row of a joint: three for a ball joint's limit."""
-    size = int(1)
-    source = r.joint_source[k, slot]
-    if source >= 0:
-        size = dofs(m.joint_type[g.limit_joint[source / 2]])
-    return size
-
-
-@wp.func
-def joint_row_motion(m: Tree, g: Shapes, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
+def joint_row_motion(g: Shapes, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
     """J x of row k of the joints."""
-    d = r.joint_dof[k, slot]
-    J = r.joint_J[k, slot]
-    total = J[0] * x[d, slot]
-    if joint_row_size(m, r, g, k, slot) == 3:
-        total += J[1] * x[d + 1, slot] + J[2] * x[d + 2, slot]
+    total = real(0.0)
+    for i in range(r.joint_length[k, slot]):
+        at = k * g.joint_width + i
+        total += r.joint_J[at, slot] * x[r.joint_chain[at, slot], slot]
     return total
 
 
 @wp.func
-def add_joint_row_force(m: Tree, g: Shapes, r: Rows, x: wp.array2d(dtype=real), force: real, k: int, slot: int):
+def add_joint_row_force(g: Shapes, r: Rows, x: wp.array2d(dtype=real), force: real, k: int, slot: int):
     """x += Jᵀ force of row k of the joints."""
-    d = r.joint_dof[k, slot]
-    J = r.joint_J[k, slot]
-    for i in range(joint_row_size(m, r, g, k, slot)):
-        x[d + i, slot] = x[d + i, slot] + J[i] * force
+    for i in range(r.joint_length[k, slot]):
+        at = k * g.joint_width + i
+        d = r.joint_chain[at, slot]
+        x[d, slot] = x[d, slot] + r.joint_J[at, slot] * force
 
 
 @wp.func
-def add_joint_row(r: Rows, slot: int, source: int, dof: int, J: vec3):
-    """Returns which row it is."""
+def add_loss_row(g: Shapes, r: Rows, loss: int, slot: int):
+    """A row for a friction loss. Returns its number."""
     k = r.joint_rows[0, slot]
     r.joint_rows[0, slot] = k + 1
-    r.joint_source[k, slot] = source
-    r.joint_dof[k, slot] = dof
-    r.joint_J[k, slot] = J
+    r.joint_source[k, slot] = -1 - loss
+    r.joint_length[k, slot] = 1
+    r.joint_chain[k * g.joint_width, slot] = g.loss_dof[loss]
+    r.joint_J[k * g.joint_width, slot] = real(1.0)
     return k
+
+
+@wp.func
+def add_limit_row(m: Tree, g: Shapes, r: Rows, limit: int, side: int, J: vec3, slot: int):
+    """A row for one side of a limit, J being the gradient of its distance. Returns its number."""
+    joint = g.limit_joint[limit]
+    k = r.joint_rows[0, slot]
+    r.joint_rows[0, slot] = k + 1
+    r.joint_source[k, slot] = 2 * limit + side
+    length = dofs(m.joint_type[joint])
+    r.joint_length[k, slot] = length
+    for i in range(length):
+        r.joint_chain[k * g.joint_width + i, slot] = m.joint_v[joint] + length - 1 - i
+        r.joint_J[k * g.joint_width + i, slot] = J[length - 1 - i]
+    return k
+
+
+@wp.func
+def limit_gradient(g: Shapes, r: Rows, k: int, slot: int):
+    """J of row k, a limit, as ``limit_distance`` gave it."""
+    J = vec3()
+    length = r.joint_length[k, slot]
+    for i in range(length):
+        J[length - 1 - i] = r.joint_J[k * g.joint_width + i, slot]
+    return J
 
 
 @wp.func
@@ -439,8 +461,8 @@ def limit_adjoint(
     """Adds the cotangent x_bar of a limit's distance to those of the coordinates and of the limit."""
     source = r.joint_source[k, slot]
     joint = g.limit_joint[source / 2]
-    d = r.joint_dof[k, slot]
-    J = r.joint_J[k, slot]
+    d = m.joint_v[joint]
+    J = limit_gradient(g, r, k, slot)
     is_ball = m.joint_type[joint] == BALL
     if is_ball:
         phi = quat_log(read_quat(s, m.joint_q[joint], slot))
@@ -463,9 +485,9 @@ def limit_adjoint(
 def ball_axis_adjoint(m: Tree, g: Shapes, s: Workspace, r: Rows, J_bar: vec3, k: int, slot: int):
     """Adds the cotangent of J = -phi / |phi| of a ball joint's limit to that of the coordinates."""
     joint = g.limit_joint[r.joint_source[k, slot] / 2]
-    J = r.joint_J[k, slot]
+    J = limit_gradient(g, r, k, slot)
     phi = quat_log(read_quat(s, m.joint_q[joint], slot))
     angle = wp.sqrt(wp.dot(phi, phi))
     if angle > NO_ANGLE:
         phi_bar = -(J_bar - J * wp.dot(J, J_bar)) / angle
-        add_vec3(s.q_bar, r.joint_dof[k, slot], slot, log_jacobian_transposed(phi, phi_bar))
+        add_vec3(s.q_bar, m.joint_v[joint], slot, log_jacobian_transposed(phi, phi_bar))
