@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
+from pullback.contact.scene import Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.params import Parameter, not_negative, positive, up_to_one
+
+# How far the weight of everything sinks into a surface [m], and its moment at a metre turns a limit [rad], by default.
+SINKS_IN, TURNS = 1e-3, 1e-2
+STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +35,10 @@ class Contact(ABC):
 
         More rows than a model has are refused before, by ``contact.checks``.
         """
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        """Every parameter that this model reads, by name."""
+        return shared_parameters(scene)
 
     def __post_init__(self):
         count = self.max_contacts
@@ -48,6 +60,25 @@ class ContactConvex(Contact):
 
     def kernels(self, rows: int) -> str:
         return f"convex{rows}"
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        m, table = scene.model.mujoco, super().parameters(scene)
+        ref, imp = "s, 1 or 1/s², 1/s", "1, 1, m, 1, 1"
+        own_ref, pair_ref = materials(scene, "solref", 2)
+        own_imp, pair_imp = materials(scene, "solimp", 5)
+        if len(scene.geoms):
+            axes, signs = ("geom", "entry"), partial(of_one_sign, scene.geoms[scene.own_materials])
+            table["solref"] = Parameter(ref, axes, m.geom_solref, signs, **own_ref)
+            table["solimp"] = Parameter(imp, axes, m.geom_solimp, **own_imp)
+        if len(scene.explicit):
+            axes, signs = ("pair", "entry"), partial(of_one_sign, np.arange(len(scene.explicit)))
+            table["pair_solref"] = Parameter(ref, axes, m.pair_solref[scene.explicit], signs, **pair_ref)
+            table["pair_solimp"] = Parameter(imp, axes, m.pair_solimp[scene.explicit], **pair_imp)
+        if len(scene.limited):
+            axes, signs = ("joint", "entry"), partial(of_one_sign, scene.limited)
+            table["limit_solref"] = Parameter(ref, axes, m.jnt_solref, signs, of=scene.limited)
+            table["limit_solimp"] = Parameter("1, 1, rad or m, 1, 1", axes, m.jnt_solimp, of=scene.limited)
+        return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +127,34 @@ class ContactCompliant(Contact):
     def kernels(self, rows: int) -> str:
         return "compliant"
 
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        m, table = scene.model.mujoco, super().parameters(scene)
+        weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
+
+        def springs(axis: str, unit: str, value: float, check, field: str, number: int) -> Parameter:
+            count, items = {"geom": (m.ngeom, scene.geoms), "joint": (m.njnt, scene.limited)}[axis]
+            return Parameter(unit, (axis,), np.full(count, value), check, **column(field, number, items))
+
+        def law(unit: str, value: float, number: int) -> Parameter:
+            return Parameter(unit, (), np.asarray(value), positive, **constant("compliance", number))
+
+        if len(scene.geoms):
+            stiffness = self.contact_stiffness or 2 * weight / SINKS_IN  # two surfaces act in series
+            dissipation = self.contact_dissipation
+            table["contact_stiffness"] = springs("geom", "N/m", stiffness, positive, "surface", 0)
+            table["contact_dissipation"] = springs("geom", "s/m", dissipation, not_negative, "surface", 1)
+            table["smoothing"] = law("m", self.smoothing, 0)
+            table["slip_speed"] = law("m/s", self.slip_speed, 1)
+        if len(scene.limited):
+            stiffness, dissipation = self.limit_stiffness or weight / TURNS, self.limit_dissipation
+            unit = "s/rad or s/m"
+            table["limit_stiffness"] = springs("joint", "N·m/rad or N/m", stiffness, positive, "limit_spring", 0)
+            table["limit_dissipation"] = springs("joint", unit, dissipation, not_negative, "limit_spring", 1)
+            table["limit_smoothing"] = law("rad or m", self.limit_smoothing, 2)
+        if len(scene.lossy):
+            table["joint_slip_speed"] = law("rad/s or m/s", self.joint_slip_speed, 3)
+        return table
+
 
 @dataclass(frozen=True, kw_only=True)
 class ContactImpulse(Contact):
@@ -133,6 +192,17 @@ class ContactImpulse(Contact):
 
     def kernels(self, rows: int) -> str:
         return "impulse"
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        table = super().parameters(scene)
+        if len(scene.geoms):
+            value = np.full(scene.model.mujoco.ngeom, self.restitution)
+            table["restitution"] = Parameter("1", ("geom",), value, up_to_one, of=scene.geoms)
+        table["erp"] = Parameter("1", (), np.asarray(self.erp), up_to_one, **constant("impulse", 0))
+        if len(scene.geoms):
+            table["slop"] = Parameter("m", (), np.asarray(self.slop), not_negative, **constant("impulse", 2))
+        table["cfm"] = Parameter("1/kg or 1/(kg·m²)", (), np.asarray(self.cfm), positive, **constant("impulse", 1))
+        return table
 
 
 # What a contact model may be called, in Python and on the command line: each as it is without arguments.

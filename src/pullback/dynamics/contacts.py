@@ -78,6 +78,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
 
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
     shapes.sweeps = contact.sweeps if isinstance(contact, ContactImpulse) else 0
+    shapes.rest_speed = contact.rest_speed if isinstance(contact, ContactImpulse) else 0.0
     shapes.root_mass = reals(np.where(m.dof_parentid < 0, m.body_subtreemass[m.dof_bodyid], 0.0))
     shapes.elliptic = int(m.opt.cone == 1)
     shapes.impratio = m.opt.impratio

@@ -62,7 +62,7 @@ def accelerate(
     if HAS_CONTACT:
         more = real(0.0)
         if COMPLIANT:
-            more = p.law[world, 0][0]  # its forces begin a little before surfaces touch
+            more = p.compliance[world, 0][0]  # its forces begin a little before surfaces touch
         detect(g, p, s, c, more, world, slot)
         if c.count[0, slot] > c.pair.shape[0]:
             status = TOO_MANY_CONTACTS
