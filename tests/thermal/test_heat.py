@@ -376,7 +376,7 @@ def test_bad_states_controls_and_parameters_are_named():
     controls[2, 1] = (100.0, -1.0, 1e-3)
     with pytest.raises(pb.PullbackError, match="speed of the laser must not be negative"):
         pb.rollout(heat, start, controls)
-    with pytest.raises(pb.PullbackError, match="'conductivity' must be above zero, but is -3 at entry 2"):
+    with pytest.raises(pb.PullbackError, match="'conductivity' at entry 2 must be positive, but is -3"):
         heat.params["conductivity"] = [1, 2, -3, 4, 5, 6, 7, 8]
     with pytest.raises(pb.PullbackError, match="no parameter 'mass'"):
         heat.step(start, params={"mass": 1.0})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pullback.contact.params import SOLREF, mixed_sign
 from pullback.contact.scene import Scene, contact_complaints
 from pullback.core.errors import PullbackError
 from pullback.model.constraints import left_over
@@ -14,8 +15,6 @@ from pullback.model.unsupported import Complaint, describe, ignoring, label, pai
 
 if TYPE_CHECKING:
     from pullback.contact.models import Contact
-
-SOLREF = "must be two positive numbers (time constant, damping ratio) or two negative ones (-k, -b)"
 
 
 def refuse_unsupported(contact: Contact, scene: Scene) -> None:
@@ -29,11 +28,6 @@ def refuse_unsupported(contact: Contact, scene: Scene) -> None:
             f"not supported: {describe(complaints)}. Change the model{without}, or pass contact=None to switch off all "
             "contacts, limits and friction loss"
         )
-
-
-def mixed_sign(solref: np.ndarray) -> np.ndarray:
-    """Where one of the two numbers is positive and the other is not, (...): MuJoCo would replace both by defaults."""
-    return (solref[..., 0] > 0) != (solref[..., 1] > 0)
 
 
 def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
+from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
 from pullback.contact.scene import Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.params import Parameter, not_negative, positive, up_to_one
 from pullback.kernels import Flavour
 from pullback.model.unsupported import Complaint
 
 # Neighbours per two degrees of freedom of a chain, from which sweeps of ContactImpulse are faster by velocity. [1]
 CROWD = 3
+# How far the weight of everything sinks into a surface [m], and its moment at a metre turns a limit [rad], by default.
+SINKS_IN, TURNS = 1e-3, 1e-2
+STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +41,12 @@ class Contact:
     impulses: ClassVar[bool] = False
     # Rows per contact at most: 3, or 6 with torsional and rolling friction.
     most_rows: ClassVar[int] = 3
-    # Sweeps of a solver that has any.
-    sweeps: ClassVar[int] = 0
+    # Fields of the kernels' Shapes that are its own settings, under the same names.
+    settings: ClassVar[tuple[str, ...]] = ()
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        """Every parameter that this model reads, by name."""
+        return shared_parameters(scene)
 
     def __post_init__(self):
         count = self.max_contacts
@@ -80,6 +90,25 @@ class ContactConvex(Contact):
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         return mixed_solrefs(scene)
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        m, table = scene.model.mujoco, super().parameters(scene)
+        ref, imp = "s, 1 or 1/s², 1/s", "1, 1, m, 1, 1"
+        own_ref, pair_ref = materials(scene, "solref", 2)
+        own_imp, pair_imp = materials(scene, "solimp", 5)
+        if len(scene.geoms):
+            axes, signs = ("geom", "entry"), partial(of_one_sign, scene.geoms[scene.own_materials])
+            table["solref"] = Parameter(ref, axes, m.geom_solref, signs, **own_ref)
+            table["solimp"] = Parameter(imp, axes, m.geom_solimp, **own_imp)
+        if len(scene.explicit):
+            axes, signs = ("pair", "entry"), partial(of_one_sign, np.arange(len(scene.explicit)))
+            table["pair_solref"] = Parameter(ref, axes, m.pair_solref[scene.explicit], signs, **pair_ref)
+            table["pair_solimp"] = Parameter(imp, axes, m.pair_solimp[scene.explicit], **pair_imp)
+        if len(scene.limited):
+            axes, signs = ("joint", "entry"), partial(of_one_sign, scene.limited)
+            table["limit_solref"] = Parameter(ref, axes, m.jnt_solref, signs, of=scene.limited)
+            table["limit_solimp"] = Parameter("1, 1, rad or m, 1, 1", axes, m.jnt_solimp, of=scene.limited)
+        return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +156,34 @@ class ContactCompliant(Contact):
         for name in ("contact_dissipation", "limit_dissipation"):
             _require(self, name, lambda x: x >= 0, "at least zero")
 
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        m, table = scene.model.mujoco, super().parameters(scene)
+        weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
+
+        def springs(axis: str, unit: str, value: float, check, field: str, number: int) -> Parameter:
+            count, items = {"geom": (m.ngeom, scene.geoms), "joint": (m.njnt, scene.limited)}[axis]
+            return Parameter(unit, (axis,), np.full(count, value), check, **column(field, number, items))
+
+        def law(unit: str, value: float, number: int) -> Parameter:
+            return Parameter(unit, (), np.asarray(value), positive, **constant("compliance", number))
+
+        if len(scene.geoms):
+            stiffness = self.contact_stiffness or 2 * weight / SINKS_IN  # two surfaces act in series
+            dissipation = self.contact_dissipation
+            table["contact_stiffness"] = springs("geom", "N/m", stiffness, positive, "surface", 0)
+            table["contact_dissipation"] = springs("geom", "s/m", dissipation, not_negative, "surface", 1)
+            table["smoothing"] = law("m", self.smoothing, 0)
+            table["slip_speed"] = law("m/s", self.slip_speed, 1)
+        if len(scene.limited):
+            stiffness, dissipation = self.limit_stiffness or weight / TURNS, self.limit_dissipation
+            unit = "s/rad or s/m"
+            table["limit_stiffness"] = springs("joint", "N·m/rad or N/m", stiffness, positive, "limit_spring", 0)
+            table["limit_dissipation"] = springs("joint", unit, dissipation, not_negative, "limit_spring", 1)
+            table["limit_smoothing"] = law("rad or m", self.limit_smoothing, 2)
+        if len(scene.lossy):
+            table["joint_slip_speed"] = law("rad/s or m/s", self.joint_slip_speed, 3)
+        return table
+
 
 @dataclass(frozen=True, kw_only=True)
 class ContactImpulse(Contact):
@@ -148,6 +205,7 @@ class ContactImpulse(Contact):
 
     kernels: ClassVar[str] = "impulse_model"
     impulses: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = ("sweeps", "rest_speed")
 
     sweeps: int = 50
     erp: float = 0.2
@@ -182,6 +240,17 @@ class ContactImpulse(Contact):
         neighbours = min(blocks, CROWD * scene.longest_chain // 2) if blocks < 2**16 else 0
         lines = {"neighbour": neighbours, "side": 2, "sweep": self.sweeps, "line": self.sweeps + 1}
         return super().workspace(scene, blocks, nv) | {name: (size, blocks) for name, size in lines.items()}
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        table = super().parameters(scene)
+        if len(scene.geoms):
+            value = np.full(scene.model.mujoco.ngeom, self.restitution)
+            table["restitution"] = Parameter("1", ("geom",), value, up_to_one, of=scene.geoms)
+        table["erp"] = Parameter("1", (), np.asarray(self.erp), up_to_one, **constant("impulse", 0))
+        if len(scene.geoms):
+            table["slop"] = Parameter("m", (), np.asarray(self.slop), not_negative, **constant("impulse", 2))
+        table["cfm"] = Parameter("1/kg or 1/(kg·m²)", (), np.asarray(self.cfm), positive, **constant("impulse", 1))
+        return table
 
 
 # What a contact model may be called, in Python and on the command line: each as it is without arguments.

@@ -176,10 +176,13 @@ def as_reals(array: wp.array, steps: int, worlds: int, precision: str) -> wp.arr
 
 
 def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, device: str) -> wp.array:
-    """[world, item] of a Warp type from (1 or worlds, items, ...).
+    """[world, item] of a Warp type from (1 or worlds, items, ...), with zeros after items that are shorter than that.
 
     What all worlds share is stored once and has a stride of zero along worlds.
     """
+    if wp.types.type_is_vector(dtype):
+        array = array if array.ndim == 3 else array[..., None]
+        array = np.pad(array, ((0, 0), (0, 0), (0, dtype._length_ - array.shape[2])))
     base = wp.array(np.ascontiguousarray(array, dtype=precision), dtype=dtype, device=device, ndim=2)
     if len(array) == worlds:
         return base

@@ -1,38 +1,129 @@
-"""Named, differentiable parameters of a System: shapes, units, checks."""
+"""Named, differentiable parameters of a System: shapes, units, bounds, and how they enter the kernels.
+
+One :class:`Parameter` says everything about a parameter. A System lists its records in a table, by name; what is here
+reads values in, checks them, makes the kernels' fields of them, and gives cotangents back, for any table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import EllipsisType
 
 import numpy as np
 
 from pullback.core.arrays import checked, to_numbers
-from pullback.core.errors import UnknownName
+from pullback.core.errors import PullbackError, UnknownName
+
+# --- bounds: where a value is impossible, (..., item) or of its own shape, and why; {} stands for the number there ---
+
+
+def anything(value: np.ndarray) -> tuple[np.ndarray, str]:
+    return np.zeros((), bool), ""
+
+
+def positive(value: np.ndarray) -> tuple[np.ndarray, str]:
+    return value <= 0, "must be positive, but is {:g}"
+
+
+def not_negative(value: np.ndarray) -> tuple[np.ndarray, str]:
+    return value < 0, "must not be negative, but is {:g}"
+
+
+def up_to_one(value: np.ndarray) -> tuple[np.ndarray, str]:
+    return (value < 0) | (value > 1), "must be between 0 and 1, but is {:g}"
+
+
+def has_direction(value: np.ndarray) -> tuple[np.ndarray, str]:
+    return np.linalg.norm(value, axis=-1) < 1e-12, "has no direction: it is of zero length"
+
+
+# --- forms: numbers of a parameter to those of a field; a value and the cotangent of its field to that of the value --
+
+
+def unchanged(value: np.ndarray) -> np.ndarray:
+    return value
+
+
+def unchanged_adjoint(value: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    """Vectors of kernels may be longer than what stands in them."""
+    return bar[..., : value.shape[-1]]
+
+
+def linear(table: np.ndarray) -> tuple[Callable, Callable]:
+    """The form field = table · value, summed over all axes of the value; the table has those of the field first."""
+    return partial(_product, table), partial(_product_adjoint, table)
+
+
+def _product(table: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """By einsum, whose sums have the same bits however many worlds there are."""
+    world, axes = table.ndim, list(range(table.ndim))
+    field = axes[: table.ndim - value.ndim + 1]
+    return np.einsum(value, [world, *axes[len(field) :]], table, axes, [world, *field])
+
+
+def _product_adjoint(table: np.ndarray, value: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    world, axes = table.ndim, list(range(table.ndim))
+    field = axes[: table.ndim - value.ndim + 1]
+    bar = bar[..., : table.shape[len(field) - 1]]
+    return np.einsum(bar, [world, *field], table, axes, [world, *axes[len(field) :]])
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One named array. Its value has this shape, or (worlds, *shape)."""
+    """One named array: all that there is to know about it. Its value has this shape, or (worlds, *shape).
+
+    unit:   of its numbers
+    axes:   what its axes count, e.g. ("body", "axis")
+    value:  where it starts
+    check:  its bounds
+    field:  the array of the kernels that it enters; of the same name if empty. One that several enter is their sum.
+    of:     which items of the value enter, as an index without repeats; all by default
+    form:   what becomes of their numbers on the way, and of cotangents on the way back
+    blank:  the field (items, ...) before they enter it; without one, they are the field
+    at:     where in it they are put, as an index
+    """
 
     unit: str
     axes: tuple[str, ...]
     value: np.ndarray
+    check: Callable[[np.ndarray], tuple[np.ndarray, str]] = anything
+    field: str = ""
+    of: np.ndarray | EllipsisType = ...
+    form: tuple[Callable, Callable] = (unchanged, unchanged_adjoint)
+    blank: np.ndarray | None = None
+    at: tuple = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.value.shape
+        return np.shape(self.value)
+
+    def enter(self, value: np.ndarray) -> np.ndarray:
+        """What a value (1 or worlds, *shape) puts into its field (1 or worlds, items, ...)."""
+        numbers = self.form[0](value[:, self.of])
+        if self.blank is None:
+            return numbers
+        field = np.repeat(self.blank[None], len(value), axis=0)
+        field[:, *self.at] = numbers
+        return field
+
+    def leave(self, value: np.ndarray, field_bar: np.ndarray) -> np.ndarray:
+        """The cotangent of a value from that of its field, both with a leading axis of 1 or worlds."""
+        bar = np.zeros(value.shape, field_bar.dtype)
+        bar[:, self.of] = self.form[1](value[:, self.of], field_bar[:, *self.at])
+        return bar
 
 
 class NamedParams(Mapping):
     """``system.params``: read an array by name, or set one: ``system.params["mass"] = new_mass``.
 
     Arrays are read-only; set a changed copy, or one number for all entries. An array with a leading axis of size
-    ``worlds`` gives each world its own. A System derives its own, with ``check_value``.
+    ``worlds`` gives each world its own. ``names`` has those of the items that an axis counts, for messages.
     """
 
-    def __init__(self, table: dict[str, Parameter], worlds: int):
-        self._table, self._worlds = table, worlds
+    def __init__(self, table: dict[str, Parameter], worlds: int, names: Mapping = {}):
+        self._table, self._worlds, self._names = table, worlds, names
         self._values = {name: frozen(np.array(entry.value, dtype=np.float64)) for name, entry in table.items()}
         self.version = 0  # counts changes, so that derived arrays know when they are stale
 
@@ -68,6 +159,11 @@ class NamedParams(Mapping):
         rows = (f"  {n}: {self._values[n].shape} [{e.unit}]" for n, e in self._table.items())
         return "Params(\n" + "\n".join(rows) + "\n)"
 
+    @property
+    def table(self) -> dict[str, Parameter]:
+        """The records, by name."""
+        return self._table
+
     def unit(self, name: str) -> str:
         return self._table[self._known(name)].unit
 
@@ -92,11 +188,56 @@ class NamedParams(Mapping):
         if self.is_per_world(name, value):
             shape, axes = (self._worlds, *shape), ("worlds", *axes)
         array = checked(value, shape, "float64", f"parameter {name!r}", axes).copy()
-        self.check_value(name, array)
+        wrong, why = entry.check(array)
+        if np.any(wrong):
+            self._refuse(name, array, wrong, why)
         return frozen(array)
 
-    def check_value(self, name: str, array: np.ndarray) -> None:
-        """Raises a PullbackError for a value that the System cannot have."""
+    def _refuse(self, name: str, array: np.ndarray, wrong: np.ndarray, why: str) -> None:
+        """An error that names the first place where ``wrong`` is true."""
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        axes, index = self.axes(name), first
+        world = where = ""
+        if array.ndim > len(axes):
+            world, index = f" in world {index[0]}", index[1:]
+        if axes:
+            names = self._names.get(axes[0], ())
+            where = f" of {names[index[0]]!r}" if len(names) else f" at {axes[0]} {index[0]}"
+        raise PullbackError(f"parameter {name!r}{where}{world} {why.format(array[first])}")
+
+
+class FieldValues:
+    """Values of all parameters of a table, shared by all worlds or one per world, and the kernels' fields of them."""
+
+    def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int):
+        self.table, self.values, self.worlds = table, dict(values), worlds
+        self.per_world = {name: np.ndim(value) > len(table[name].shape) for name, value in self.values.items()}
+
+    def _batched(self, name: str) -> np.ndarray:
+        """The value with a leading axis of 1 or worlds."""
+        value = np.asarray(self.values[name], dtype=np.float64)
+        return value if self.per_world[name] else value[None]
+
+    def entering(self, field: str) -> list[str]:
+        """The parameters that enter a field."""
+        return [name for name, entry in self.table.items() if (entry.field or name) == field]
+
+    def field(self, name: str) -> np.ndarray:
+        """A field (1 or worlds, items, ...); one that no parameter enters is a single zero."""
+        parts = [self.table[n].enter(self._batched(n)) for n in self.entering(name)]
+        return sum(parts[1:], start=parts[0]) if parts else np.zeros((1, 1))
+
+    def bars(self, field_bar: Callable[[str, bool], np.ndarray], precision: str) -> dict[str, np.ndarray]:
+        """Cotangents in the shapes of the values.
+
+        field_bar(field, per_world): those of a field, (worlds, items, ...) or summed over worlds (1, items, ...)
+        """
+        found = {}
+        for name, entry in self.table.items():
+            per_world = self.per_world[name]
+            bar = entry.leave(self._batched(name), field_bar(entry.field or name, per_world))
+            found[name] = np.asarray(bar if per_world else bar[0], dtype=precision)
+        return found
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

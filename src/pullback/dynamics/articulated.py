@@ -26,13 +26,14 @@ from pullback.core.arrays import (
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
-from pullback.dynamics.params import KernelParams, Params
+from pullback.dynamics.params import KernelParams, item_names, parameters
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
@@ -92,13 +93,14 @@ class Articulated(System):
             row, self.dtype, self.device, f"a state of {worlds} worlds", "use fewer worlds, or dtype='float32'"
         )
         self._scene = self._make_scene()
-        self.params = Params(model, self.worlds, self._scene, contact)
+        self._layout = Layout(model)
+        table = parameters(model, self._layout, self._scene, contact)
+        self.params = NamedParams(table, self.worlds, item_names(model))
         self._quaternions = [
             (int(q) + 3 * (kind == FREE), name)
             for q, kind, name in zip(model.joint_q, model.joint_type, model.joint_names, strict=True)
             if kind in (FREE, BALL)
         ]
-        self._layout = Layout(model)
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, with_columns=contact is not None)
@@ -251,9 +253,7 @@ class Articulated(System):
         return self._kernel_params[1]
 
     def _kernel_params_of(self, values: Mapping) -> KernelParams:
-        return KernelParams(
-            self.model, self._layout, values, self.worlds, self.dtype, self.device, self._scene, self.contact
-        )
+        return KernelParams(self.params.table, values, self.worlds, self.dtype, self.device)
 
     # --- the contract ------------------------------------------------------------------------------
 

@@ -64,7 +64,8 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
-    shapes.sweeps = contact.sweeps
+    for name in contact.settings:
+        setattr(shapes, name, getattr(contact, name))
     shapes.root_mass = reals(np.where(m.dof_parentid < 0, m.body_subtreemass[m.dof_bodyid], 0.0))
     shapes.elliptic = int(m.opt.cone == 1)
     shapes.impratio = m.opt.impratio

@@ -54,7 +54,8 @@ class Layout:
 def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, with_columns: bool):
     """The kernels' Tree of a model; with the columns of its mass matrix if that is going to be factorised."""
     real = PRECISIONS[precision]
-    tree = specialise(precision, "tree.structs").Tree()
+    kernels = specialise(precision, "tree.structs")
+    tree = kernels.Tree()
     ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
     reals = lambda x: wp.array(np.asarray(x, dtype=precision), dtype=real, device=device)  # noqa: E731
 
@@ -99,6 +100,7 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, wi
         low[model.joint_v[j]], high[model.joint_v[j]] = model.joint_force_range[j]
     tree.dof_force_low, tree.dof_force_high = reals(low), reals(high)
 
+    tree.fluid_quat = wp.array(model.fluid_quat.astype(precision), dtype=kernels.vec4, device=device)
     tree.nq, tree.nv = model.nq, model.nv
     tree.timestep = model.timestep
     tree.integrator = INTEGRATORS[model.integrator]

@@ -14,6 +14,7 @@ from pullback.spatial.rotations import (
     quat_mul,
     tangent_of_quat_bar,
     unit,
+    unit_adjoint,
     unit_quat_matrix,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "quat_mul",
     "tangent_of_quat_bar",
     "unit",
+    "unit_adjoint",
     "unit_quat_matrix",
 ]

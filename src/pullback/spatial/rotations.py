@@ -68,6 +68,13 @@ def unit(x: np.ndarray) -> np.ndarray:
     return np.where(abs(length - 1.0) <= UNIT_LENGTH, x, x / length)
 
 
+def unit_adjoint(x: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    """Cotangent (..., n) of x of any length from that of unit(x)."""
+    length = np.linalg.norm(x, axis=-1, keepdims=True)
+    along = x / length
+    return (bar - along * np.sum(along * bar, axis=-1, keepdims=True)) / length
+
+
 def quat_matrix(q: np.ndarray) -> np.ndarray:
     """Rotation matrix (..., 3, 3) of q (..., 4) of any length."""
     return unit_quat_matrix(np.asarray(q) / np.linalg.norm(q, axis=-1, keepdims=True))
@@ -85,8 +92,11 @@ def unit_quat_matrix(q: np.ndarray) -> np.ndarray:
 
 
 def quat_bar_of_tangent(q: np.ndarray, turn_bar: np.ndarray) -> np.ndarray:
-    """Cotangent (..., 4) of a quaternion of any length from that of a rotation (..., 3) in its frame."""
-    turn = np.concatenate([np.zeros_like(turn_bar[..., :1]), turn_bar], axis=-1)
+    """Cotangent (..., 4) of a quaternion of any length from that of a rotation (..., 3) in its frame.
+
+    More numbers behind those three, where kernels have them in the place of a quaternion, are not looked at.
+    """
+    turn = np.concatenate([np.zeros_like(turn_bar[..., :1]), turn_bar[..., :3]], axis=-1)
     return 2.0 / np.sum(q * q, axis=-1, keepdims=True) * quat_mul(q, turn)
 
 

@@ -24,6 +24,7 @@ from pullback.core.arrays import (
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, System, refuse_overflow
 from pullback.kernels import specialise
@@ -33,7 +34,7 @@ from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
-from pullback.thermal.params import HeatParams, KernelLaw, parameters
+from pullback.thermal.params import KernelLaw, parameters
 from pullback.thermal.toolpath import Toolpath
 
 CONTROLS = ("power", "speed", "radius")
@@ -111,7 +112,7 @@ class Heat(System):
         self.toolpath = toolpath.check_over(mesh, born=self.born)
         self.geometry = Geometry.of(mesh, self.born)
         self.pieces = Pieces.of(material.temperatures, material.solidus, material.liquidus)
-        self.params = HeatParams(parameters(material, convection, ambient), self.worlds)
+        self.params = NamedParams(parameters(material, self.pieces, convection, ambient), self.worlds)
         self._threads = threads
         self._prepare()
 
@@ -287,8 +288,7 @@ class Heat(System):
         return self._law[1]
 
     def _law_of(self, values: Mapping) -> KernelLaw:
-        per_world = {name: self.params.is_per_world(name, value) for name, value in values.items()}
-        law = KernelLaw(self.pieces, values, per_world, self.worlds, self.dtype, self.device)
+        law = KernelLaw(self.params.table, values, self.worlds, self.pieces, self.dtype, self.device)
         if self.method == "explicit":
             limit = law.explicit_limit(self.geometry.fastest, self.geometry.widest)
             if not self.dt <= limit:
@@ -340,8 +340,7 @@ class Heat(System):
         other.worlds = check_whole(worlds, "worlds")
         other.dtype = check_precision(self.dtype if dtype is None else dtype)
         other._threads = self._threads
-        table = parameters(self.material, self.params._table["convection"].value, self.params._table["ambient"].value)
-        other.params = HeatParams(table, other.worlds)
+        other.params = NamedParams(self.params.table, other.worlds)
         for name, value in self.params.items() if self.params.version else ():
             if not self.params.is_per_world(name, value):
                 other.params[name] = value
@@ -350,7 +349,7 @@ class Heat(System):
 
     def __reduce__(self):
         """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
-        settings = {name: float(self.params._table[name].value) for name in ("convection", "ambient")}
+        settings = {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
         settings |= {"born": self.born, "threads": self._threads}
         settings |= {k: getattr(self, k) for k in ("dt", "method", "spot_radius", "power", "worlds", "dtype", "device")}
         return _rebuild, (self.mesh, self.material, self.toolpath, settings, dict(self.params))

@@ -8,76 +8,54 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import to_device, upload_per_world
-from pullback.core.errors import PullbackError
-from pullback.core.params import NamedParams, Parameter
+from pullback.core.params import FieldValues, Parameter, linear, not_negative, positive
 from pullback.core.system import Named
 from pullback.kernels import specialise
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 
 STEFAN_BOLTZMANN = 5.670374419e-8  # [W/m²/K⁴]
-# Places of the parameters in the kernels' ``scalars``; those of the offset follow.
-SCALARS = ("density", "convection", "emissivity", "absorptivity", "ambient")
-POSITIVE = ("conductivity", "capacity", "density", "ambient")
 # Where the ratio of conductivity to capacity is looked at, on each piece of the temperature axis.
 SAMPLES = np.linspace(0.0, 1.0, 9)
 
 
-def parameters(material: Material, convection: float, ambient: float) -> dict[str, Parameter]:
+def parameters(material: Material, pieces: Pieces, convection: float, ambient: float) -> dict[str, Parameter]:
     """All differentiable parameters, at the values they start with."""
+
+    def scalar(unit: str, value: float, check, place: int) -> Parameter:
+        """One number, and its place in the kernels' ``scalars``."""
+        return Parameter(unit, (), np.asarray(value), check, field="scalars", blank=np.zeros(8), at=(place,))
+
+    entries = ("entry",)
     return {
-        "conductivity": Parameter("W/m/K", ("entry",), material.conductivity),
-        "capacity": Parameter("J/kg/K", ("entry",), material.capacity),
-        "latent_heat": Parameter("J/kg", (), np.asarray(material.latent_heat)),
-        "density": Parameter("kg/m³", (), np.asarray(material.density)),
-        "absorptivity": Parameter("1", (), np.asarray(material.absorptivity)),
-        "emissivity": Parameter("1", (), np.asarray(material.emissivity)),
-        "convection": Parameter("W/m²/K", (), np.asarray(convection)),
-        "ambient": Parameter("K", (), np.asarray(ambient)),
-        "offset": Parameter("m", ("axis",), np.zeros(3)),
+        "conductivity": Parameter("W/m/K", entries, material.conductivity, positive, form=linear(pieces.potential)),
+        "capacity": Parameter("J/kg/K", entries, material.capacity, positive, form=linear(pieces.table)),
+        "latent_heat": Parameter(
+            "J/kg", (), np.asarray(material.latent_heat), not_negative, field="capacity", form=linear(pieces.latent)
+        ),
+        "density": scalar("kg/m³", material.density, positive, 0),
+        "absorptivity": scalar("1", material.absorptivity, not_negative, 3),
+        "emissivity": scalar("1", material.emissivity, not_negative, 2),
+        "convection": scalar("W/m²/K", convection, not_negative, 1),
+        "ambient": scalar("K", ambient, positive, 4),
+        "offset": Parameter("m", ("axis",), np.zeros(3), field="scalars", blank=np.zeros(8), at=(slice(5, 8),)),
     }
 
 
-class HeatParams(NamedParams):
-    """``heat.params``: read an array by name, or set one: ``heat.params["convection"] = 20.0``."""
+class KernelLaw(FieldValues):
+    """Values of all parameters as the kernels read them, and the backward pass of cotangents."""
 
-    def check_value(self, name: str, array: np.ndarray) -> None:
-        if name == "offset":
-            return
-        wrong = array <= 0 if name in POSITIVE else array < 0
-        if np.any(wrong):
-            where = np.argwhere(wrong)[0] if np.ndim(wrong) else ()
-            value = array[tuple(where)]
-            axes = ("world", *self.axes(name))[-len(where) :] if len(where) else ()
-            place = "".join(f" at {axis} {int(i)}" for axis, i in zip(axes, where, strict=True))
-            least = "above zero" if name in POSITIVE else "not negative"
-            raise PullbackError(f"parameter {name!r} must be {least}, but is {value:g}{place}")
-
-
-class KernelLaw:
-    """Values of all parameters as the kernels read them, and the way back for cotangents."""
-
-    def __init__(self, pieces: Pieces, values: Mapping, per_world: Mapping, worlds: int, precision: str, device: str):
-        self.pieces, self.worlds, self.precision, self.device = pieces, worlds, precision, device
-        self.values, self.per_world = dict(values), dict(per_world)
-        self.capacity = np.einsum("pkm,wm->wpk", pieces.table, self._batched("capacity")) + np.einsum(
-            "pk,w->wpk", pieces.latent, self._batched("latent_heat")
-        )
-        self.potential = np.einsum("pkm,wm->wpk", pieces.potential, self._batched("conductivity"))
-        self.scalars = np.zeros((max(len(self._batched(n)) for n in (*SCALARS, "offset")), len(SCALARS) + 3))
-        for k, name in enumerate(SCALARS):
-            self.scalars[:, k] = self._batched(name)
-        self.scalars[:, len(SCALARS) :] = self._batched("offset")
+    def __init__(
+        self, table: Mapping[str, Parameter], values: Mapping, worlds: int, pieces: Pieces, precision: str, device: str
+    ):
+        super().__init__(table, values, worlds)
+        self.pieces, self.precision, self.device = pieces, precision, device
+        self.capacity, self.potential, self.scalars = map(self.field, ("capacity", "conductivity", "scalars"))
         self.struct = self._upload()
 
     def __reduce__(self):
         """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
-        return KernelLaw, (self.pieces, self.values, self.per_world, self.worlds, self.precision, self.device)
-
-    def _batched(self, name: str) -> np.ndarray:
-        """The user's array with a leading axis of 1 or worlds."""
-        value = np.asarray(self.values[name], dtype=np.float64)
-        return value if self.per_world[name] else value[None]
+        return KernelLaw, (self.table, self.values, self.worlds, self.pieces, self.precision, self.device)
 
     def _upload(self):
         module, pieces = specialise(self.precision, "heat.elements"), self.pieces
@@ -95,7 +73,7 @@ class KernelLaw:
         return law
 
     def zero_bars(self, lanes: int):
-        """Cotangents, one set a lane and world."""
+        """Cotangents, one set per lane and world."""
         module = specialise(self.precision, "heat.elements")
         bar = module.LawBar()
         rows, count = lanes * self.worlds, len(self.pieces.anchor)
@@ -106,23 +84,15 @@ class KernelLaw:
 
     def user_bars(self, bar, path_bar: wp.array) -> Named:
         """Cotangents in the shapes of the user's arrays; path_bar (worlds, scalars) are those from along the path."""
-        capacity, potential, scalars = (
-            x.numpy().reshape(-1, self.worlds, *x.numpy().shape[1:]).sum(axis=0)
-            for x in (bar.capacity, bar.conductivity, bar.scalars)
-        )
-        scalars = scalars + path_bar.numpy()
-        found = {
-            "conductivity": np.einsum("pkm,wpk->wm", self.pieces.potential, potential),
-            "capacity": np.einsum("pkm,wpk->wm", self.pieces.table, capacity[..., :3]),
-            "latent_heat": np.einsum("pk,wpk->w", self.pieces.latent, capacity[..., :3]),
-            "offset": scalars[:, len(SCALARS) :],
-            **{name: scalars[:, k] for k, name in enumerate(SCALARS)},
-        }
-        result = Named()
-        for name in self.values:
-            bar = found[name] if self.per_world[name] else found[name].sum(axis=0)
-            result[name] = np.asarray(bar, dtype=self.precision)
-        return result
+        names = ("capacity", "conductivity", "scalars")
+        arrays = {name: getattr(bar, name).numpy() for name in names}
+        found = {name: x.reshape(-1, self.worlds, *x.shape[1:]).sum(axis=0) for name, x in arrays.items()}
+        found["scalars"] += path_bar.numpy()
+
+        def field_bar(name: str, per_world: bool) -> np.ndarray:
+            return found[name] if per_world else found[name].sum(axis=0, keepdims=True)
+
+        return Named(self.bars(field_bar, self.precision))
 
     def explicit_limit(self, fastest: float, widest: float) -> float:
         """The longest stable explicit step [s], whatever temperatures of the table occur.

@@ -131,6 +131,7 @@ class Shapes:
     loss_solimp: wp.array(dtype=vec6)
 
     sweeps: int  # of the impulse solver
+    rest_speed: real  # bodies that meet slower than this do not bounce
     root_mass: wp.array(dtype=real)  # of degrees of freedom at the root of a tree: its mass in the file; others zero
     elliptic: int  # 1: elliptic friction cones, 0: pyramids
     impratio: real

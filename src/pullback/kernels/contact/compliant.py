@@ -18,7 +18,7 @@ Limits of joints are springs of the same kind, friction loss is regularised like
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.scalar import real, vec3
+from ..spatial.scalar import real, vec3, vec4
 from ..status import HEALTHY
 from ..tree.structs import RK4, Params, Tree, Workspace
 from .flavour import matr, vecr
@@ -91,8 +91,8 @@ def implicit_time(m: Tree):
 @wp.func
 def surface(p: Params, g: Shapes, pair: int, world: int):
     """Stiffness of both surfaces in series, and the dissipation of both, each by its share of the depth."""
-    b1 = p.bounce[world, g.pair_first[pair]]
-    b2 = p.bounce[world, g.pair_second[pair]]
+    b1 = p.surface[world, g.pair_first[pair]]
+    b2 = p.surface[world, g.pair_second[pair]]
     share = b2[0] / (b1[0] + b2[0])
     return share * b1[0], share * b1[1] + (real(1.0) - share) * b2[1]
 
@@ -101,16 +101,16 @@ def surface(p: Params, g: Shapes, pair: int, world: int):
 def surface_adjoint(p: Params, p_bar: Params, g: Shapes, pair: int, k_bar: real, d_bar: real, world: int):
     i = g.pair_first[pair]
     j = g.pair_second[pair]
-    b1 = p.bounce[world, i]
-    b2 = p.bounce[world, j]
+    b1 = p.surface[world, i]
+    b2 = p.surface[world, j]
     total = b1[0] + b2[0]
     share = b2[0] / total
     rest = real(1.0) - share
     share_bar = k_bar * b1[0] + d_bar * (b1[1] - b2[1])
     bar1 = vec3(k_bar * share - share_bar * share / total, d_bar * share, real(0.0))
     bar2 = vec3(share_bar * rest / total, d_bar * rest, real(0.0))
-    p_bar.bounce[world, i] = p_bar.bounce[world, i] + bar1
-    p_bar.bounce[world, j] = p_bar.bounce[world, j] + bar2
+    p_bar.surface[world, i] = p_bar.surface[world, i] + bar1
+    p_bar.surface[world, j] = p_bar.surface[world, j] + bar2
 
 
 @wp.func
@@ -154,8 +154,7 @@ def drag(coefficient: real, speed2: real, slip_speed: real):
 @wp.func
 def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     h = implicit_time(m)
-    law = p.law[world, 0]
-    joint_law = p.law[world, 1]
+    law = p.compliance[world, 0]
     r.coupled[0, slot] = 0
     for k in range(contact_count(c, slot)):
         contact_jacobian(m, g, s, c, r, k, slot)
@@ -181,7 +180,7 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
     for k in range(g.loss_dof.shape[0]):
         dof = g.loss_dof[k]
         v_dof = s.v[dof, slot]
-        c_loss = drag(p.loss[world, k], v_dof * v_dof, joint_law[1])
+        c_loss = drag(p.loss[world, k], v_dof * v_dof, law[3])
         row = add_loss_row(g, r, k, slot)
         r.joint_free_force[row, slot] = -c_loss * v_dof
         r.joint_softening[row, slot] = h * c_loss
@@ -190,10 +189,10 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
         for side in range(sides(m, joint)):
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
             depth_limit = g.limit_margin[k] - distance
-            if depth_limit > -joint_law[0]:
-                spring = p.limit_solref[world, k]
+            if depth_limit > -law[2]:
+                spring = p.limit_spring[world, k]
                 F_l, C_l, _now = spring_force(
-                    depth_limit, row_velocity(m, s, joint, J, slot), spring[0], spring[1], joint_law[0], h
+                    depth_limit, row_velocity(m, s, joint, J, slot), spring[0], spring[1], law[2], h
                 )
                 row_l = add_limit_row(m, g, r, k, side, J, slot)
                 r.joint_free_force[row_l, slot] = F_l
@@ -211,7 +210,7 @@ def diagonal(x: vecr):
 @wp.func
 def margin(p: Params, world: int):
     """How far beyond the margins of a file there are forces [m]: they begin a little before surfaces touch."""
-    return p.law[world, 0][0]
+    return p.compliance[world, 0][0]
 
 
 @wp.func
@@ -281,7 +280,7 @@ def contact_law_adjoint(
 ):
     """Cotangents of J v and of the distance in u · force, and of the parameters."""
     h = implicit_time(m)
-    law = p.law[world, 0]
+    law = p.compliance[world, 0]
     pair = c.pair[k, slot]
     stiffness, dissipation = surface(p, g, pair, world)
     depth = g.pair_margin[pair] - c.dist[k, slot]
@@ -309,7 +308,8 @@ def contact_law_adjoint(
     v_bar[0] = speed_bar
     if wants_params == 1:
         surface_adjoint(p, p_bar, g, pair, k_bar, d_bar, world)
-        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(smoothing_bar, slip_bar, real(0.0))
+        bar = vec4(smoothing_bar, slip_bar, real(0.0), real(0.0))
+        p_bar.compliance[world, 0] = p_bar.compliance[world, 0] + bar
     return v_bar, -depth_bar
 
 
@@ -331,30 +331,32 @@ def joint_law_adjoint(
 ):
     """The same for a row of a joint; the distance of friction loss does not matter."""
     h = implicit_time(m)
-    joint_law = p.law[world, 1]
+    law = p.compliance[world, 0]
     source = r.joint_source[k, slot]
     v_bar = real(0.0)
     x_bar = real(0.0)
     if source < 0:
         loss = -1 - source
-        speed2 = Jv * Jv + joint_law[1] * joint_law[1]
-        a_unit = drag(real(1.0), Jv * Jv, joint_law[1])
+        speed2 = Jv * Jv + law[3] * law[3]
+        a_unit = drag(real(1.0), Jv * Jv, law[3])
         c_loss = a_unit * p.loss[world, loss]
         c_bar = -u * (Jv + h * Ja)
         v_bar = -c_loss * u - c_bar * c_loss * Jv / speed2
         if wants_params == 1:
             p_bar.loss[world, loss] = p_bar.loss[world, loss] + c_bar * a_unit
-            slip_bar = -c_bar * c_loss * joint_law[1] / speed2
-            p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(real(0.0), slip_bar, real(0.0))
+            slip_bar = -c_bar * c_loss * law[3] / speed2
+            bar = vec4(real(0.0), real(0.0), real(0.0), slip_bar)
+            p_bar.compliance[world, 0] = p_bar.compliance[world, 0] + bar
     else:
         limit = source / 2
-        spring = p.limit_solref[world, limit]
+        spring = p.limit_spring[world, limit]
         depth_bar, speed_bar, k_bar, d_bar, smoothing_bar = spring_force_adjoint(
-            g.limit_margin[limit] - distance, Jv, spring[0], spring[1], joint_law[0], h, u, Ja, real(0.0)
+            g.limit_margin[limit] - distance, Jv, spring[0], spring[1], law[2], h, u, Ja, real(0.0)
         )
         v_bar = speed_bar
         x_bar = -depth_bar
         if wants_params == 1:
-            p_bar.limit_solref[world, limit] = p_bar.limit_solref[world, limit] + vec3(k_bar, d_bar, real(0.0))
-            p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(smoothing_bar, real(0.0), real(0.0))
+            p_bar.limit_spring[world, limit] = p_bar.limit_spring[world, limit] + vec3(k_bar, d_bar, real(0.0))
+            bar = vec4(real(0.0), real(0.0), smoothing_bar, real(0.0))
+            p_bar.compliance[world, 0] = p_bar.compliance[world, 0] + bar
     return v_bar, x_bar

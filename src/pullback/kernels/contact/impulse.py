@@ -34,7 +34,7 @@ derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (W�
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.scalar import real, vec3
+from ..spatial.scalar import real
 from ..tree.structs import Params, Tree, Workspace
 from .flavour import vecr
 from .impulse_sweeps import (
@@ -191,36 +191,37 @@ def after_touching(moment: real, speed: real, free: real):
 
 
 @wp.func
-def parting_rebound(speed: real, restitution: real, law: vec3):
+def parting_rebound(speed: real, restitution: real, rest_speed: real):
     """What restitution adds to the aim of a contact that parts already, faster than what bounces.
 
     If another one pushes it back it may come back at this velocity (Moreau). To be stopped instead would add energy: an
     impulse λ adds λ (v + v') / 2, which would be positive.
     """
-    return wp.where(speed > law[2], -restitution * speed, real(0.0))
+    return wp.where(speed > rest_speed, -restitution * speed, real(0.0))
 
 
 @wp.func
-def bounces(x: real, speed: real, free: real, restitution: real, law: vec3, slop: real, h: real):
+def bounces(x: real, speed: real, free: real, restitution: real, rest_speed: real, slop: real, erp: real, h: real):
     """Whether surfaces meet within the step, fast enough to part again."""
     result = bool(False)
-    if restitution > real(0.0) and speed < -law[2] and free < real(0.0) and x + h * free < real(0.0):
+    if restitution > real(0.0) and speed < -rest_speed and free < real(0.0) and x + h * free < real(0.0):
         after = after_touching(touching(x, speed, free, h), speed, free)
-        result = after - restitution * (free - after) > rest_aim(x, slop, law[0], h)
+        result = after - restitution * (free - after) > rest_aim(x, slop, erp, h)
     return result
 
 
 @wp.func
 def restitution(p: Params, g: Shapes, pair: int, world: int):
     """The larger of both shapes'."""
-    return wp.max(p.bounce[world, g.pair_first[pair]][0], p.bounce[world, g.pair_second[pair]][0])
+    return wp.max(p.restitution[world, g.pair_first[pair]], p.restitution[world, g.pair_second[pair]])
 
 
 @wp.func
 def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """Jacobians and b of everything that may exert an impulse. s.a are the accelerations without."""
-    law = p.law[world, 0]
-    slop = p.law[world, 1][0]
+    law = p.impulse[world, 0]
+    erp = law[0]
+    slop = law[2]
     h = m.timestep
     r.coupled[0, slot] = 0
     for k in range(contact_count(c, slot)):
@@ -230,10 +231,10 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         b = v + h * contact_motion(m, r, s.a, k, slot)
         x = c.dist[k, slot]
         e = restitution(p, g, pair, world)
-        target = rest_aim(x, slop, law[0], h)
-        rebound = parting_rebound(v[0], e, law)
+        target = rest_aim(x, slop, erp, h)
+        rebound = parting_rebound(v[0], e, g.rest_speed)
         r.bounced[k, slot] = 0
-        if bounces(x, v[0], b[0], e, law, slop, h):
+        if bounces(x, v[0], b[0], e, g.rest_speed, slop, erp, h):
             r.bounced[k, slot] = 1
             r.moment[k, slot] = touching(x, v[0], b[0], h)
             target = after_touching(r.moment[k, slot], v[0], b[0])
@@ -263,7 +264,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
             if distance < g.limit_margin[k]:
                 add_limit_row(m, g, r, k, side, J, slot)
-                aim = rest_aim(distance, real(0.0), law[0], h)
+                aim = rest_aim(distance, real(0.0), erp, h)
                 k_block = joint_block(m, g, s, c, r, aim, g.limit_weight[k], slot)
                 r.low[k_block, slot] = real(0.0)
                 r.aim[k_block, slot] = wp.max(aim, real(0.0))
@@ -451,7 +452,7 @@ def impulses(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
         r.held[d, slot] = real(1.0)
     impulse_rows(m, g, p, s, c, r, world, slot)
     if has_rows(c, r, slot):
-        softness = p.law[world, 0][1]
+        softness = p.impulse[world, 0][1]
         count = block_count(c, r, slot)
         composite_bodies(m, p, s, r, world, slot)
         for k in range(count):

@@ -18,7 +18,7 @@ r.speed_bar, of rebounds in r.rebound_bar.
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.scalar import real, vec3
+from ..spatial.scalar import real, vec4
 from ..tree.structs import Params, Tree, Workspace
 from .flavour import matr, vecr
 from .impulse import (
@@ -89,16 +89,21 @@ def bounce_adjoint(
 def restitution_adjoint(p: Params, p_bar: Params, g: Shapes, pair: int, bar: real, world: int):
     i = g.pair_first[pair]
     j = g.pair_second[pair]
-    e1 = p.bounce[world, i][0]
-    e2 = p.bounce[world, j][0]
+    e1 = p.restitution[world, i]
+    e2 = p.restitution[world, j]
     share1 = wp.where(e1 > e2, real(1.0), real(0.0))
     share2 = wp.where(e2 > e1, real(1.0), real(0.0))
     if e1 == e2:
         # the mean of both sides; at zero there is only the upper one
         share1 = wp.where(e1 > real(0.0), real(0.5), real(1.0))
         share2 = share1
-    p_bar.bounce[world, i] = p_bar.bounce[world, i] + vec3(share1 * bar, real(0.0), real(0.0))
-    p_bar.bounce[world, j] = p_bar.bounce[world, j] + vec3(share2 * bar, real(0.0), real(0.0))
+    p_bar.restitution[world, i] = p_bar.restitution[world, i] + share1 * bar
+    p_bar.restitution[world, j] = p_bar.restitution[world, j] + share2 * bar
+
+
+@wp.func
+def add_softness_bar(p_bar: Params, bar: real, world: int):
+    p_bar.impulse[world, 0] = p_bar.impulse[world, 0] + vec4(real(0.0), bar, real(0.0), real(0.0))
 
 
 @wp.func
@@ -287,8 +292,7 @@ def aims_adjoint(
     wants_params: int,
 ):
     """From b_bar, that of J v* - target, to those of J v*, in its place, of J v, of the distance and of parameters."""
-    law = p.law[world, 0]
-    slop = p.law[world, 1][0]
+    law = p.impulse[world, 0]
     h = m.timestep
     for k in range(contact_count(c, slot)):
         r.rebound_bar[k, slot] = r.aim_bar[k, slot] - r.b_bar[k, slot][0]
@@ -315,16 +319,15 @@ def aims_adjoint(
             if wants_params == 1:
                 restitution_adjoint(p, p_bar, g, pair, e_bar, world)
         else:
-            x_rest_bar, slop_bar, erp_bar = rest_aim_adjoint(x, slop, law[0], h, bar)
+            x_rest_bar, slop_bar, erp_bar = rest_aim_adjoint(x, law[2], law[0], h, bar)
             r.dist_bar[k, slot] = x_rest_bar
             parting = contact_motion(m, r, s.v, k, slot)[0]
-            if parting > law[2]:
+            if parting > g.rest_speed:
                 r.speed_bar[k, slot] = -restitution(p, g, pair, world) * rebound_bar
                 if wants_params == 1:
                     restitution_adjoint(p, p_bar, g, pair, -parting * rebound_bar, world)
             if wants_params == 1:
-                p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
-                p_bar.law[world, 1] = p_bar.law[world, 1] + vec3(slop_bar, real(0.0), real(0.0))
+                p_bar.impulse[world, 0] = p_bar.impulse[world, 0] + vec4(erp_bar, real(0.0), slop_bar, real(0.0))
 
 
 @wp.func
@@ -368,7 +371,7 @@ def scale_start_adjoint(
     r.swept is y of the scaled impulses.
     """
     scale = r.start_scale[0, slot]
-    softness = p.law[world, 0][1]
+    softness = p.impulse[world, 0][1]
     inside = scale > real(0.0) and scale < real(1.0)
     count = block_count(c, r, slot)
     scale_bar = real(0.0)
@@ -393,8 +396,7 @@ def scale_start_adjoint(
             r.b_bar[k, slot] = r.b_bar[k, slot] + linear_bar * first
             add_outer(m, r, r.swept, square_bar * first, k, slot)
         if wants_params == 1:
-            softness_bar = real(0.5) * square_bar * norm
-            p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+            add_softness_bar(p_bar, real(0.5) * square_bar * norm, world)
 
 
 @wp.func
@@ -510,7 +512,7 @@ def sweeps_adjoint(
     """From s.a_bar back to B_bar and b_bar; what b depends on joins s.a_bar."""
     contacts = contact_count(c, slot)
     count = block_count(c, r, slot)
-    softness = p.law[world, 0][1]
+    softness = p.impulse[world, 0][1]
     end_adjoint(m, g, s, c, r, slot)
     softness_bar = real(0.0)
     if r.crowded[0, slot] == 1:
@@ -533,7 +535,7 @@ def sweeps_adjoint(
         for k in range(count):
             r.force_bar[k, slot] = r.force_bar[k, slot] + gather(r, r.seen_bar, 0, True, k, slot)
     if wants_params == 1:
-        p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(real(0.0), softness_bar, real(0.0))
+        add_softness_bar(p_bar, softness_bar, world)
     products_adjoint(m, g, c, r, slot)
     scale_start_adjoint(m, p, p_bar, c, r, world, slot, wants_params)
     bounds_adjoint(m, g, p, p_bar, c, r, world, slot, wants_params)

@@ -8,7 +8,7 @@ import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
-from ..spatial.scalar import real, vec3, vec6
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint
 from .composites import composite_bodies_adjoint
@@ -245,9 +245,10 @@ def approach_adjoint(
                 ball_axis_adjoint(
                     m, g, s, r, row_bar * (read_vec3(s.v, d, slot) + h * read_vec3(s.a, d, slot)), k, slot
                 )
-            erp = p.law[world, 0][0]
+            erp = p.impulse[world, 0][0]
             distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
             x_bar, _slop_bar, erp_bar = rest_aim_adjoint(distance, real(0.0), erp, h, aim_bar - row_bar)
             limit_adjoint(m, g, p, p_bar, s, r, k, x_bar, world, slot, wants_params)
             if wants_params == 1:
-                p_bar.law[world, 0] = p_bar.law[world, 0] + vec3(erp_bar, real(0.0), real(0.0))
+                bar = vec4(erp_bar, real(0.0), real(0.0), real(0.0))
+                p_bar.impulse[world, 0] = p_bar.impulse[world, 0] + bar

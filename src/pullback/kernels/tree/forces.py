@@ -390,7 +390,7 @@ def fluid_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     wind = pack(vec3(), p.fluid[world, 1])
     for i in range(1, m.body_parent.shape[0]):
         R = s.R[i, slot]
-        B = quat_matrix(quat_mul(s.quat[i, slot], p.fluid_quat[world, i]))
+        B = quat_matrix(quat_mul(s.quat[i, slot], m.fluid_quat[i]))
         c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
         V = s.V[i, slot] - wind
         Bt = wp.transpose(B)
@@ -407,7 +407,7 @@ def fluid_forces_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world:
     wind = pack(vec3(), p.fluid[world, 1])
     for i in range(1, m.body_parent.shape[0]):
         R = s.R[i, slot]
-        B = quat_matrix(quat_mul(s.quat[i, slot], p.fluid_quat[world, i]))
+        B = quat_matrix(quat_mul(s.quat[i, slot], m.fluid_quat[i]))
         c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
         V = s.V[i, slot] - wind
         X = s.X[i, slot]

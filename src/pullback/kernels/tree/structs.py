@@ -67,6 +67,7 @@ class Tree:
     integrator: int
     implicit_damping: int  # 1: joint damping joins the mass matrix
     has_fluid: int
+    fluid_quat: wp.array(dtype=vec4)  # of the box that stands for a body in the fluid, in its frame
 
 
 @wp.struct
@@ -80,7 +81,6 @@ class Params:
     body_pos: wp.array2d(dtype=vec3)
     body_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
     fluid_box: wp.array2d(dtype=vec3)
-    fluid_quat: wp.array2d(dtype=vec4)
     joint_pos: wp.array2d(dtype=vec3)  # a joint
     joint_axis: wp.array2d(dtype=vec3)  # unit
     stiffness: wp.array2d(dtype=real)
@@ -93,19 +93,28 @@ class Params:
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
-    # what a contact model reads
+    # contacts, joint limits and friction loss, in any model
     shape_pos: wp.array2d(dtype=vec3)  # a shape, in its body's frame
     shape_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
     shape_size: wp.array2d(dtype=vec3)
     friction: wp.array2d(dtype=vec6)  # a material: two tangents, torsion, two rolling directions, 0
-    solref: wp.array2d(dtype=vec3)  # the last number is not used
-    solimp: wp.array2d(dtype=vec6)  # the last number is not used
-    bounce: wp.array2d(dtype=vec3)  # restitution; or stiffness, damping of a compliant surface
-    limit: wp.array2d(dtype=vec3)  # a limited joint: low, high
-    limit_solref: wp.array2d(dtype=vec3)
-    limit_solimp: wp.array2d(dtype=vec6)
+    limit: wp.array2d(dtype=vec3)  # a limited joint: low, high, 0
     loss: wp.array2d(dtype=real)  # friction loss of a degree of freedom that has any
-    law: wp.array2d(dtype=vec3)  # (worlds, 1): constants of the contact model
+
+    # those of MuJoCo's contact
+    solref: wp.array2d(dtype=vec3)  # a material; the last number is not used
+    solimp: wp.array2d(dtype=vec6)  # the last number is not used
+    limit_solref: wp.array2d(dtype=vec3)  # a limited joint; likewise
+    limit_solimp: wp.array2d(dtype=vec6)
+
+    # those of compliant contact
+    surface: wp.array2d(dtype=vec3)  # a shape: stiffness, dissipation, 0
+    limit_spring: wp.array2d(dtype=vec3)  # a limited joint: stiffness, dissipation, 0
+    compliance: wp.array2d(dtype=vec4)  # (worlds, 1): smoothing, slip speed; those of joints
+
+    # those of impulses
+    restitution: wp.array2d(dtype=real)  # a shape
+    impulse: wp.array2d(dtype=vec4)  # (worlds, 1): erp, cfm, slop, 0
 
 
 @wp.struct
