@@ -8,6 +8,8 @@ PY := $(VENV)/bin/python
 # Test workers: one a core up to four, since the System under test has threads of its own.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, len(os.sched_getaffinity(0))))' 2>/dev/null || echo 1)
 PYTEST_ARGS ?=
+# A skipped test is a failure (tests/conftest.py has the exceptions); STRICT= lets tests skip, for example without a browser.
+STRICT ?= --fail-on-skip
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test docs bench lint kernels browser clean
@@ -44,8 +46,8 @@ $(VENV)/.ready-demo: pyproject.toml constraints.txt
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt
 	@$(MAKE_VENV)
-	@echo "Installing pullback[view,torch,jax,test,docs] into $(VENV) ..."
-	@$(INSTALL) --editable '.[view,torch,jax,test,docs]'
+	@echo "Installing pullback[test] into $(VENV) ..."
+	@$(INSTALL) --editable '.[test]'
 	@touch $(VENV)/.ready-demo $@
 
 $(VENV)/.ready-bench: pyproject.toml constraints.txt
@@ -66,8 +68,7 @@ kernels: $(VENV)/.ready-test
 	@echo "Compiling kernels (cached from the second time on) ..."
 	@$(PY) tests/compile_kernels.py
 
-# Tests of the viewer look at it in a real browser, and are skipped where there is none. Where that is allowed it is
-# installed; where it is not, nothing fails.
+# Tests of the viewer look at it in a real browser. Where that is allowed it is installed.
 browser:
 	@for name in chromium chromium-browser google-chrome; do \
 		command -v $$name >/dev/null 2>&1 && exit 0; \
@@ -76,15 +77,15 @@ browser:
 		echo "Installing chromium, for tests of the viewer ..."; \
 		quick="-o Acquire::Retries=0 -o Acquire::http::Timeout=20"; \
 		(apt-get $$quick update && DEBIAN_FRONTEND=noninteractive apt-get $$quick install -y chromium) \
-			>/dev/null 2>&1 || echo "chromium cannot be installed here: tests that need a browser are skipped"; \
+			>/dev/null 2>&1 || echo "chromium cannot be installed here: tests that need a browser fail; make test STRICT= skips them"; \
 	else \
-		echo "there is no chromium here: tests that need a browser are skipped"; \
+		echo "there is no chromium here: tests that need a browser fail; make test STRICT= skips them"; \
 	fi
 
 test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(PYTEST_ARGS)
+	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) $(PYTEST_ARGS)
 
 # Strict: a broken link or a page that no menu leads to ends it. The variable keeps a note about MkDocs out of the log.
 docs: $(VENV)/.ready-test

@@ -80,10 +80,8 @@ def test_precisions_that_are_not_supported(dtype):
         pb.Articulated(pb.load(ROBOT), contact=None, dtype=dtype)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:7", "tpu", "cpu:1", 3])
+@pytest.mark.parametrize("device", [*([] if wp.is_cuda_available() else ["cuda"]), "cuda:77", "tpu", "cpu:1", 3])
 def test_devices_that_are_not_there(device):
-    if str(device).startswith("cuda") and wp.is_cuda_available():
-        pytest.skip("there is one")
     with refused("device .*cpu"):
         pb.Articulated(pb.load(ROBOT), contact=None, device=device)
 

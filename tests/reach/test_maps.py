@@ -111,7 +111,8 @@ def test_far_away_nothing_blows_up():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_support_vectors_are_those_of_scikit_learn(name):
-    svm = pytest.importorskip("sklearn.svm")
+    from sklearn import svm
+
     s, poses, queries = space(name), poses_of(name, 400), poses_of(name, 50, seed=1)
     labels = labels_of(name, poses)
     ours = ReachabilityMap(name, gamma=2.0, nu=0.1, reduce=False).fit(poses, labels)
@@ -128,7 +129,6 @@ def test_support_vectors_are_those_of_scikit_learn(name):
 
 @pytest.mark.parametrize("kind", ("svm", "network"))
 def test_what_is_learnt_holds_elsewhere(kind):
-    pytest.importorskip({"svm": "sklearn", "network": "torch"}[kind])
     poses, queries = poses_of("SE2", 3000), poses_of("SE2", 3000, seed=1)
     labels, truth = (np.linalg.norm(x[:, :2], axis=1) < 0.6 + 0.2 * np.cos(x[:, 2]) for x in (poses, queries))
     rmap = ReachabilityMap("SE2", kind, steps=400).fit(poses, labels)
@@ -138,7 +138,6 @@ def test_what_is_learnt_holds_elsewhere(kind):
 
 
 def test_reducing_support_vectors_costs_little():
-    pytest.importorskip("sklearn")
     poses, queries = poses_of("R3", 4000), poses_of("R3", 4000, seed=1)
     labels, truth = (np.linalg.norm(x, axis=1) < 0.8 for x in (poses, queries))
     whole = ReachabilityMap("R3", nu=0.1, reduce=False).fit(poses, labels)
@@ -149,14 +148,12 @@ def test_reducing_support_vectors_costs_little():
 
 def test_infinity_is_out_of_reach():
     """Also where most samples are reachable, and the offset of an SVM would say otherwise."""
-    pytest.importorskip("sklearn")
     poses = poses_of("R2", 1000)
     rmap = ReachabilityMap("R2").fit(poses, np.linalg.norm(poses, axis=1) > 0.5)
     assert rmap.decision_function([[50.0, 0.0]])[0] < -1 and rmap.decision_function([[0.8, 0.8]])[0] > 0
 
 
 def test_labels_may_be_written_as_in_scikit_learn():
-    pytest.importorskip("sklearn")
     poses = poses_of("R2", 300)
     labels = labels_of("R2", poses)
     a, b = (ReachabilityMap("R2").fit(poses, x) for x in (labels, np.where(labels, 1, -1)))
