@@ -101,4 +101,4 @@ lint: $(VENV)/.ready-test
 
 clean:
 	rm -rf build dist out site .pytest_cache .ruff_cache .hypothesis src/*.egg-info
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,16 +1,11 @@
-"""What all tests share: where helper modules are, how hypothesis runs, and which tests may be skipped."""
+"""What all tests share: how hypothesis runs, and which tests may be skipped."""
 
 import signal
-import sys
-from pathlib import Path
 
 import mujoco
 import pytest
 import warp as wp
 from hypothesis import HealthCheck, settings
-
-# benchmarks/peers.py builds Pinocchio's model of a robot; it is an oracle here.
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # else what is started in the background never hears ctrl-C
 wp.config.log_level = wp.LOG_WARNING  # no notes of compilations in what tests read

@@ -4,7 +4,9 @@ import gradients as at
 import mujoco
 import numpy as np
 import pytest
-from scenes import ARMS, BOXES, gymnasium_robot, limits, lived_states, precise, scene
+from oracles import precise
+from scenes import ARMS, BOXES, gymnasium_robot, limits, scene
+from trees import lived_states
 
 import pullback as pb
 from pullback.rollout.check import AGREES, KINK
