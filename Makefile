@@ -1,5 +1,5 @@
-# make demo | test | docs | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be installed first
-# but Python with venv. PYTHON=python3.12 chooses another interpreter for .venv.
+# make demo | test | test-gpu | docs | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be
+# installed first but Python with venv. PYTHON=python3.12 chooses another interpreter for .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,20 +8,21 @@ PY := $(VENV)/bin/python
 # Test workers: one a core up to four, since the System under test has threads of its own.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, len(os.sched_getaffinity(0))))' 2>/dev/null || echo 1)
 PYTEST_ARGS ?=
-# A skipped test is a failure (tests/conftest.py has the exceptions); STRICT= lets tests skip, for example without a browser.
+# A skipped test is a failure (exceptions: tests/conftest.py); STRICT= lets tests skip, for example without a browser.
 STRICT ?= --fail-on-skip
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs bench lint kernels browser clean
+.PHONY: help setup demo test test-gpu docs bench lint kernels browser clean
 
 help:
-	@echo "make demo    throw a ball at a target by gradients; writes out/throw/"
-	@echo "make test    ruff and all tests"
-	@echo "make docs    the documentation as a site, into site/"
-	@echo "make bench   benchmarks/dynamics.py, against the peers it names"
-	@echo "make lint    ruff check and ruff format --check"
-	@echo "make setup   the virtual environment of make test, without running anything"
-	@echo "make clean   remove build products, caches and out/ (but not .venv)"
+	@echo "make demo      throw a ball at a target by gradients; writes out/throw/"
+	@echo "make test      ruff and all tests"
+	@echo "make test-gpu  the GPU against the CPU, number by number; ONLY=maps,heat chooses cases"
+	@echo "make docs      the documentation as a site, into site/"
+	@echo "make bench     benchmarks/dynamics.py, against the peers it names"
+	@echo "make lint      ruff check and ruff format --check"
+	@echo "make setup     the virtual environment of make test, without running anything"
+	@echo "make clean     remove build products, caches and out/ (but not .venv)"
 
 # ---- set-up: one stamp for each set of extras, redone when the requirements change ----
 
@@ -86,6 +87,11 @@ test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) $(PYTEST_ARGS)
+
+# A GPU compiles the gradient of one contact model for minutes; ONLY=heat,maps chooses cases by their names.
+test-gpu: $(VENV)/.ready-test
+	$(PY) tests/gpu/parity.py $(if $(ONLY),--only "$(ONLY)")
+	$(PY) -m pytest -k cuda tests/dynamics/test_sharing.py tests/bindings/test_torch_functions.py
 
 # Strict: a broken link or a page that no menu leads to ends it. The variable keeps a note about MkDocs out of the log.
 docs: $(VENV)/.ready-test

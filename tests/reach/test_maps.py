@@ -5,40 +5,18 @@ import sys
 
 import numpy as np
 import pytest
+from random_maps import poses_of, random_map
 
 import pullback as pb
 from pullback.reach import ReachabilityMap, space
-from pullback.reach.network import Network
-from pullback.reach.svm import SupportVectors
 
 NAMES = ("R2", "SO2", "SE2", "R3", "SO3", "SE3")
-
-
-def poses_of(name, n, seed=0):
-    s = space(name)
-    box = np.stack([-np.ones(s.dimensions), np.ones(s.dimensions)])
-    return s.random(n, box, np.random.default_rng(seed))
 
 
 def labels_of(name, poses):
     """Half a space of features, bent: smooth, and both classes occur."""
     features = space(name).features(poses)
     return features[:, 0] + 0.5 * features[:, 1] ** 2 < 0.2
-
-
-def random_map(name, kind, dtype="float64"):
-    """A map that nobody fitted, of sizes that do not fit the kernels' fours."""
-    rng = np.random.default_rng(3)
-    size = space(name).feature_size
-    if kind == "svm":
-        held = SupportVectors(rng.normal(size=(7, size)), rng.normal(size=7), 0.3, 0.1)
-    else:
-        sizes = (size, 5, 9, 1)
-        weights = tuple(rng.normal(size=(b, a)) / np.sqrt(a) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
-        held = Network(weights, tuple(rng.normal(size=b) for b in sizes[1:]))
-    rmap = ReachabilityMap(name, kind, dtype=dtype)
-    rmap._hold(held)
-    return rmap
 
 
 def by_numpy(rmap, poses):
