@@ -1,5 +1,5 @@
-# make demo | test | docs | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be installed first
-# but Python with venv. PYTHON=python3.12 chooses another interpreter for .venv.
+# make demo | test | test-gpu | docs | bench | lint | setup | clean. Each target sets up what it needs; nothing has to be
+# installed first but Python with venv. PYTHON=python3.12 chooses another interpreter for .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,18 +8,21 @@ PY := $(VENV)/bin/python
 # Test workers: one a core up to four, since the System under test has threads of its own.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, len(os.sched_getaffinity(0))))' 2>/dev/null || echo 1)
 PYTEST_ARGS ?=
+# A skipped test is a failure (exceptions: tests/conftest.py); STRICT= lets tests skip, for example without a browser.
+STRICT ?= --fail-on-skip
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs bench lint kernels browser clean
+.PHONY: help setup demo test test-gpu docs bench lint kernels browser clean
 
 help:
-	@echo "make demo    throw a ball at a target by gradients; writes out/throw/"
-	@echo "make test    ruff and all tests"
-	@echo "make docs    the documentation as a site, into site/"
-	@echo "make bench   benchmarks/dynamics.py, against the peers it names"
-	@echo "make lint    ruff check and ruff format --check"
-	@echo "make setup   the virtual environment of make test, without running anything"
-	@echo "make clean   remove build products, caches and out/ (but not .venv)"
+	@echo "make demo      throw a ball at a target by gradients; writes out/throw/"
+	@echo "make test      ruff and all tests"
+	@echo "make test-gpu  the GPU against the CPU, number by number; ONLY=maps,heat chooses cases"
+	@echo "make docs      the documentation as a site, into site/"
+	@echo "make bench     benchmarks/dynamics.py, against the peers it names"
+	@echo "make lint      ruff check and ruff format --check"
+	@echo "make setup     the virtual environment of make test, without running anything"
+	@echo "make clean     remove build products, caches and out/ (but not .venv)"
 
 # ---- set-up: one stamp for each set of extras, redone when the requirements change ----
 
@@ -44,8 +47,8 @@ $(VENV)/.ready-demo: pyproject.toml constraints.txt
 
 $(VENV)/.ready-test: pyproject.toml constraints.txt
 	@$(MAKE_VENV)
-	@echo "Installing pullback[view,torch,jax,test,docs] into $(VENV) ..."
-	@$(INSTALL) --editable '.[view,torch,jax,test,docs]'
+	@echo "Installing pullback[test] into $(VENV) ..."
+	@$(INSTALL) --editable '.[test]'
 	@touch $(VENV)/.ready-demo $@
 
 $(VENV)/.ready-bench: pyproject.toml constraints.txt
@@ -66,8 +69,7 @@ kernels: $(VENV)/.ready-test
 	@echo "Compiling kernels (cached from the second time on) ..."
 	@$(PY) tests/compile_kernels.py
 
-# Tests of the viewer look at it in a real browser, and are skipped where there is none. Where that is allowed it is
-# installed; where it is not, nothing fails.
+# Tests of the viewer look at it in a real browser. Where that is allowed it is installed.
 browser:
 	@for name in chromium chromium-browser google-chrome; do \
 		command -v $$name >/dev/null 2>&1 && exit 0; \
@@ -76,15 +78,20 @@ browser:
 		echo "Installing chromium, for tests of the viewer ..."; \
 		quick="-o Acquire::Retries=0 -o Acquire::http::Timeout=20"; \
 		(apt-get $$quick update && DEBIAN_FRONTEND=noninteractive apt-get $$quick install -y chromium) \
-			>/dev/null 2>&1 || echo "chromium cannot be installed here: tests that need a browser are skipped"; \
+			>/dev/null 2>&1 || echo "chromium cannot be installed here: tests that need a browser fail; make test STRICT= skips them"; \
 	else \
-		echo "there is no chromium here: tests that need a browser are skipped"; \
+		echo "there is no chromium here: tests that need a browser fail; make test STRICT= skips them"; \
 	fi
 
 test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(PYTEST_ARGS)
+	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) $(PYTEST_ARGS)
+
+# A GPU compiles the gradient of one contact model for minutes; ONLY=heat,maps chooses cases by their names.
+test-gpu: $(VENV)/.ready-test
+	$(PY) tests/gpu/parity.py $(if $(ONLY),--only "$(ONLY)")
+	$(PY) -m pytest -k cuda tests/dynamics/test_sharing.py tests/bindings/test_torch_functions.py
 
 # Strict: a broken link or a page that no menu leads to ends it. The variable keeps a note about MkDocs out of the log.
 docs: $(VENV)/.ready-test
@@ -100,4 +107,4 @@ lint: $(VENV)/.ready-test
 
 clean:
 	rm -rf build dist out site .pytest_cache .ruff_cache .hypothesis src/*.egg-info
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -11,19 +11,16 @@ import itertools
 import multiprocessing
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import mujoco
 import numpy as np
 from common import Figure, main
 from contact_scenes import MODELS
+from trees import touching_robot
+from wrong_pullback import Altered
 
 import pullback as pb
-from pullback.core.system import Bars, Named
 from pullback.rollout.check import AGREES, KINK, WRONG, WrongGradient
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from trees import touching_robot  # noqa: E402
 
 ROLLOUT_STEPS = (1, 3, 1, 5)
 # Of errors that are planted, against the entry. [1]
@@ -99,23 +96,13 @@ def wrong_rows(found: dict[int, dict], name: str) -> list[str]:
     ]
 
 
-class Planted(pb.System):
-    """Another System, one entry of whose pullback is off."""
+def with_error(inner: pb.Articulated, field: str, index: tuple[int, ...]) -> Altered:
+    """The System, with one entry of one field of its pullback off."""
 
-    def __init__(self, inner: pb.Articulated, field: str, index: tuple[int, ...]):
-        self.inner, self.field, self.index = inner, field, index
-        self.model, self.params, self.state, self.in_worlds = inner.model, inner.params, inner.state, inner.in_worlds
-        self.worlds, self.nu, self.dtype, self.device = inner.worlds, inner.nu, inner.dtype, inner.device
+    def alter(bars: pb.Bars) -> None:
+        {**bars.state._asdict(), **bars.params}[field][index] *= 1 + ERROR
 
-    def step(self, state, control, params=None):
-        return self.inner.step(state, control, params)
-
-    def pullback(self, state, control, next_bar, params=None):
-        bars = self.inner.pullback(state, control, next_bar, params)
-        state_bar = {name: bar.copy() for name, bar in bars.state._asdict().items()}
-        named = Named({name: np.array(bar) for name, bar in bars.params.items()})
-        {**state_bar, **named}[self.field][self.index] *= 1 + ERROR
-        return Bars(type(state)(**state_bar), bars.control, named)
+    return Altered(inner, alter)
 
 
 def planted(quick: bool):
@@ -135,7 +122,7 @@ def planted(quick: bool):
             continue
         field = list(shares)[rng.integers(len(shares))]
         index = tuple(shares[field][rng.integers(len(shares[field]))])
-        row = report_of(Planted(inner, field, index), q, v, control, seed=seed, names=(field,))[field]
+        row = report_of(with_error(inner, field, index), q, v, control, seed=seed, names=(field,))[field]
         tried, found = tried + 1, found + (row.status == WRONG and row.index == index)
         fields.add(field)
         if row.status != WRONG or row.index != index:

@@ -33,6 +33,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+# Random robots, oracles and wrong Systems, which the tests use too. Import this module before those.
+sys.path.insert(0, str(Path(__file__).parents[1] / "testing"))
+
 # One repeat must last this long [s]: far above the timer's resolution and one scheduler tick, short enough that
 # ours and the peer's repeats see the same noise.
 REPEAT_SECONDS = 0.02

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import mujoco
 import numpy as np
 from common import Figure
-from contact_scenes import FLOOR, MODELS, MUJOCO, attempt, precise, scene
+from contact_scenes import FLOOR, MODELS, MUJOCO, attempt, scene
+from oracles import precise
 
 import pullback as pb
 

@@ -5,7 +5,8 @@ import dataclasses
 import mujoco
 import numpy as np
 from common import Figure
-from contact_scenes import FLOOR, MODELS, MUJOCO, contact_states, free_body, gymnasium_model, precise, scene
+from contact_scenes import FLOOR, MODELS, MUJOCO, contact_states, free_body, gymnasium_model, scene
+from oracles import precise
 
 import pullback as pb
 from pullback.rollout.check import WrongGradient

@@ -6,7 +6,8 @@ Drift is the largest distance that the origin of a body moves once things have s
 import mujoco
 import numpy as np
 from common import Figure
-from contact_scenes import FLOOR, MODELS, MUJOCO, attempt, free_body, precise, quadruped, scene, stance
+from contact_scenes import FLOOR, MODELS, MUJOCO, attempt, free_body, quadruped, scene, stance
+from oracles import precise
 
 import pullback as pb
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 from common import Figure
+from trees import shaken
 
 import pullback as pb
 
@@ -136,45 +137,15 @@ def stance(model: pb.Model) -> np.ndarray:
 # --- MuJoCo as the oracle -----------------------------------------------------------------------------------------
 
 
-def precise(m: mujoco.MjModel, *, euler: bool = False) -> mujoco.MjModel:
-    """A copy whose solver goes on until rounding stops it, and which steps by Euler, damping explicit, if wanted."""
-    m = copy.copy(m)
-    m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    m.opt.iterations, m.opt.tolerance = 200, 0.0
-    m.opt.ls_iterations, m.opt.ls_tolerance = 100, 1e-6
-    m.opt.ccd_iterations, m.opt.ccd_tolerance = 200, 1e-12
-    if euler:
-        m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
-        m.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
-    return m
-
-
 def contact_states(m: mujoco.MjModel, rng: np.random.Generator, count: int, *, least: int = 2, kick: float = 0.5):
     """q (count, nq), v (count, nv), controls (count, nu) of a motion under random controls, and contacts of each.
 
-    It starts again every two seconds from a pose moved at random, falls, and lies and struggles on the floor, strongly
-    or weakly; every other state is taken just after a kick [m/s or rad/s], which makes bodies slide and lift off. Only
-    states with at least so many contacts that push are kept.
+    Strong and weak controls, started again every two seconds. Only states with at least so many contacts that push are
+    kept.
     """
-    data = mujoco.MjData(m)
     found, contacts = [], []
-    limited = m.actuator_ctrllimited.astype(bool)
-    low, high = np.where(limited[:, None], m.actuator_ctrlrange, (-1.0, 1.0)).T
     every = max(1, round(0.02 / m.opt.timestep))
-    strength = 0.0
-    for attempt in range(500 * count):
-        if attempt % 100 == 0:
-            mujoco.mj_resetData(m, data)
-            mujoco.mj_integratePos(m, data.qpos, 0.2 * rng.normal(size=m.nv), 1.0)
-            strength = rng.uniform()
-        data.ctrl[:] = strength * rng.uniform(low, high)
-        mujoco.mj_step(m, data, every)
-        if any(warning.number for warning in data.warning):
-            mujoco.mj_resetData(m, data)
-            continue
-        if attempt % 2:
-            data.qvel += kick * rng.normal(size=m.nv)
-        mujoco.mj_forward(m, data)
+    for data in shaken(m, rng, 500 * count, every=every, restart=100, kick=kick, weaker=True):
         pushing = sum(bool(np.any(contact_force(m, data, i))) for i in range(data.ncon))
         if pushing >= least:
             found.append((data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()))

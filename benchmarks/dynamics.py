@@ -18,14 +18,13 @@ one_core()  # before NumPy and JAX start their threads
 import mujoco  # noqa: E402
 import numpy as np  # noqa: E402
 import warp as wp  # noqa: E402
-from peers import Absent, mjx_gradient, mujoco_steps, newton_gradient, pinocchio_model, unconstrained  # noqa: E402
+from oracles import relative_error, unconstrained  # noqa: E402
+from peers import Absent, mjx_gradient, mujoco_steps, newton_gradient, pinocchio_model  # noqa: E402
+from trees import random_states, random_tree  # noqa: E402
 
 import pullback as pb  # noqa: E402
 from pullback.dynamics import forward_dynamics  # noqa: E402
 from pullback.model import robots  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from trees import random_states, random_tree, relative_error  # noqa: E402
 
 MUJOCO = f"MuJoCo {mujoco.__version__}"
 INTEGRATORS = {"euler": 0, "rk4": 1, "implicitfast": 3}  # as MuJoCo numbers them

@@ -9,8 +9,9 @@ import mujoco
 import numpy as np
 import warp as wp
 from common import Figure, main
-from contact_scenes import MUJOCO, ant, attempt, gymnasium_model, precise, quadruped, stance
+from contact_scenes import MUJOCO, ant, attempt, gymnasium_model, quadruped, stance
 from gpu import seconds
+from oracles import precise
 
 import pullback as pb
 

@@ -30,7 +30,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 from common import Figure, main, version
-from contact_scenes import MUJOCO, precise
+from contact_scenes import MUJOCO
+from oracles import precise
 
 import pullback as pb
 

@@ -21,9 +21,6 @@ COMMANDS = [page for page in PAGES if page.startswith("docs/tutorials/")]
 
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_run_as_printed(page, tmp_path):
-    pytest.importorskip("torch")
-    pytest.importorskip("jax")
-    pytest.importorskip("viser")
     text = (ROOT / page).read_text(encoding="utf-8")
     # Blank lines in between keep the page's line numbers, so that an error shows where it stands.
     program = ""

@@ -34,8 +34,6 @@ def run(name: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("name", sorted(SAYS))
 def test_example(name, tmp_path):
-    if name in WRITES:
-        pytest.importorskip("matplotlib")
     text = run(name, tmp_path)
     assert re.search(SAYS[name], text), text
     for path in WRITES.get(name, ()):

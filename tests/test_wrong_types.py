@@ -138,7 +138,6 @@ def test_wrong_types(run, racecar, tmp_path, monkeypatch):
 
 
 def test_a_viewer(run):
-    pytest.importorskip("viser")
     with Viewer(run.system.model, port=8190) as viewer:
         for wrong in (x for i, x in enumerate(WRONG) if i != 0):
             for call in (viewer.show, viewer.play, lambda x: viewer.show(run.q[0], x), viewer.add_sliders):

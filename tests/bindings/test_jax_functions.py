@@ -5,16 +5,14 @@ import subprocess
 import sys
 import textwrap
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 
-jax = pytest.importorskip("jax")
-
-import jax.numpy as jnp  # noqa: E402
-from jax.test_util import check_grads  # noqa: E402
-
-import pullback as pb  # noqa: E402
-import pullback.jax as pbj  # noqa: E402
+import pullback as pb
+import pullback.jax as pbj
 
 STEPS, WORLDS = 3, 2
 

@@ -5,11 +5,10 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import pullback as pb  # noqa: E402
-import pullback.torch as pbt  # noqa: E402
+import pullback as pb
+import pullback.torch as pbt
 
 STEPS, WORLDS = 3, 2
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import pullback as pb  # noqa: E402
-import pullback.torch as pbt  # noqa: E402
+import pullback as pb
+import pullback.torch as pbt
 
 
 def make_system(**options) -> pb.Articulated:

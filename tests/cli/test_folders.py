@@ -35,7 +35,6 @@ def folder(tmp_path, monkeypatch):
 
 def test_three_at_once(folder, capsys):
     """One works. The others say at once, in one line, which process has the folder, and leave it alone."""
-    pytest.importorskip("matplotlib")
     options = ["optimize", str(MY_TASK), "--method", "adam", "--all", "--out", "here", "--iterations"]
     command = [sys.executable, "-m", "pullback.cli", *options, "1000000"]  # longer than anybody waits
     workers = [subprocess.Popen(command, stdout=-1, stderr=-1, text=True) for _ in range(3)]
@@ -90,7 +89,7 @@ def test_a_folder_in_use(folder, capsys, command):
 
 def test_where_files_cannot_be_locked(folder, monkeypatch):
     """Some network file systems know no locks: the work is done all the same."""
-    fcntl = pytest.importorskip("fcntl")
+    import fcntl
 
     def refuse(*_):
         raise OSError(95, "Operation not supported")

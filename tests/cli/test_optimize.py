@@ -17,7 +17,6 @@ from pullback.tasks import TASKS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MY_TASK, IDENTIFY = EXAMPLES / "05_my_task.py", EXAMPLES / "06_identify.py"
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture
@@ -49,8 +48,6 @@ def test_a_task_of_ones_own(folder, capsys):
 @pytest.mark.parametrize("method", ["adam", "sgd", "cma", "lbfgs"])
 def test_methods(folder, capsys, method):
     """Two iterations are not enough for any: exit code 1, and the result is written all the same."""
-    if method == "cma":
-        pytest.importorskip("cma")
     assert main(["optimize", str(MY_TASK), "--method", method, "--iterations", "2", "--json"]) == 1
     summary = json.loads(capsys.readouterr().out)
     assert summary["iterations"] == 2 and not summary["solved"] and summary["method"].lower().startswith(method)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pullback.cli import main
 from pullback.model.robots import cartpole
 from pullback.view import load_motion
 
 MY_TASK = Path(__file__).parents[2] / "examples" / "05_my_task.py"
-Image = pytest.importorskip("PIL.Image")
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,6 @@ def test_a_robot_can_be_looked_at(robot, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["strip.png", "film.gif", "film.mp4", "page.html"])
 def test_exports(motion, tmp_path, capsys, name):
-    if name.endswith("mp4"):
-        pytest.importorskip("imageio_ffmpeg")
     out = tmp_path / name
     command = ["view", str(motion), "--export", str(out), "--size", "64x48", "--frames", "3", "--layers", "none"]
     assert main(command) == 0
@@ -118,16 +116,13 @@ def page_of(command: list[str], folder: Path) -> tuple[int, str]:
 
 
 def test_it_serves_until_ctrl_c(motion, tmp_path):
-    pytest.importorskip("viser")
     assert page_of(["view", str(motion), "--no-browser", "--port", "8160"], tmp_path) == (0, "")
 
 
 def test_a_robot_is_served_too(tmp_path):
-    pytest.importorskip("viser")
     assert page_of(["view", "arm", "--no-browser", "--port", "8165"], tmp_path) == (0, "")
 
 
 def test_optimize_can_be_watched(tmp_path):
-    pytest.importorskip("viser")
     status, said = page_of(["optimize", str(MY_TASK), "--view", "--port", "8170"], tmp_path)
     assert status == 0 and "solved" in said

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import mujoco
 import numpy as np
-from scenes import ARMS, BOXES, limits, lived_states, scene
+from scenes import ARMS, BOXES, limits, scene
+from trees import lived_states
 
 import pullback as pb
 from pullback.rollout.check import AGREES

@@ -6,15 +6,12 @@ as they do in use; MuJoCo's next state is found with a solver that goes on until
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import gymnasium
 import mujoco
 import numpy as np
-from trees import lived_states
-
-__all__ = ["lived_states"]  # whose place is with random robots, which tests of contact use as well
+from oracles import precise
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 
@@ -83,16 +80,6 @@ def gymnasium_robot(name: str) -> Path:
 
 
 # MuJoCo
-
-
-def precise(m: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy whose solver goes on until rounding stops it."""
-    m = copy.copy(m)
-    m.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    m.opt.iterations, m.opt.tolerance = 200, 0.0
-    m.opt.ls_iterations, m.opt.ls_tolerance = 100, 1e-6
-    m.opt.ccd_iterations, m.opt.ccd_tolerance = 200, 1e-12
-    return m
 
 
 def next_states(m: mujoco.MjModel, q: np.ndarray, v: np.ndarray, controls: np.ndarray):

@@ -125,14 +125,11 @@ BAD_MESHES = {
 }
 
 
-@each_model
 @pytest.mark.parametrize("kind", BAD_MESHES)
-def test_degenerate_meshes(model, kind):
-    """MuJoCo's compiler refuses most of them. What it takes is simulated, or refused by name."""
-    try:
-        simulate(model, mesh(BAD_MESHES[kind]), [0, 0, 0.001, 1, 0, 0, 0])
-    except pb.PullbackError as error:
-        assert any(word in str(error) for word in ("mesh", "thing", "Element name")), error
+def test_degenerate_meshes(kind):
+    """MuJoCo's compiler refuses them."""
+    with pytest.raises(pb.PullbackError, match="mesh 'm'|Element name '(m|b)'"):
+        pb.load(mesh(BAD_MESHES[kind]))
 
 
 CUBE = "0 0 0  1 0 0  0 1 0  1 1 0  0 0 1  1 0 1  0 1 1  1 1 1"
@@ -150,13 +147,10 @@ ODD_MESHES = {
 @each_model
 @pytest.mark.parametrize("kind", ODD_MESHES)
 def test_odd_meshes(model, kind):
-    """What counts is the convex hull: it is simulated, or the mesh is refused by name."""
+    """What counts is the convex hull: it is simulated."""
     vertex, face = ODD_MESHES[kind]
     for inertia in ("", 'inertia="convex"', 'inertia="shell"'):
-        try:
-            simulate(model, mesh(vertex, face, inertia), [0, 0, 0.1, 0.9, 0.1, 0.3, 0.2], [0, 0, -1, 1, 2, 3])
-        except pb.PullbackError as error:
-            assert any(word in str(error) for word in ("mesh", "thing", "Element name")), error
+        simulate(model, mesh(vertex, face, inertia), [0, 0, 0.1, 0.9, 0.1, 0.3, 0.2], [0, 0, -1, 1, 2, 3])
 
 
 HFIELD = """<mujoco><asset><hfield name="hills" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
@@ -390,13 +384,13 @@ def stack(light: float, heavy: float) -> tuple[str, list]:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("masses", [(1e-6, 1e6), (1e6, 1e-6), (1e-6, 1e-6), (1e6, 1e6)])
 def test_extreme_masses(model, masses, dtype):
-    """Solved, or refused: never an answer that is not finite."""
+    """Solved, or, by stiff springs in float32, refused: never an answer that is not finite."""
     xml, q = stack(*masses)
     try:
         simulate(model, xml, q, dtype=dtype)
     except pb.PullbackError as error:
         assert "world 0 at step" in str(error), error
-        assert dtype == "float32" or model == "convex", error
+        assert dtype == "float32" and model == "compliant", error
 
 
 @each_model
@@ -410,8 +404,4 @@ def test_extreme_stiffness(model):
         <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" mass="1e3"/></body></body>"""
     )
     m = pb.load(scene(world))
-    q = m.q0 + 0.1
-    try:
-        simulate(model, scene(world), q, 10 * np.ones(5))
-    except pb.PullbackError as error:
-        assert "world 0 at step" in str(error), error
+    simulate(model, scene(world), m.q0 + 0.1, 10 * np.ones(5))

@@ -8,12 +8,12 @@ from scenes import (
     BOXES,
     gymnasium_robot,
     limits,
-    lived_states,
     next_states,
     objects,
     scene,
     worst_world,
 )
+from trees import lived_states
 
 import pullback as pb
 

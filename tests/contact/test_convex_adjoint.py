@@ -4,7 +4,9 @@ import gradients as at
 import mujoco
 import numpy as np
 import pytest
-from scenes import ARMS, BOXES, gymnasium_robot, limits, lived_states, precise, scene
+from oracles import precise
+from scenes import ARMS, BOXES, gymnasium_robot, limits, scene
+from trees import lived_states
 
 import pullback as pb
 from pullback.rollout.check import AGREES, KINK
@@ -367,7 +369,8 @@ def test_linearize_is_the_pullback_of_unit_cotangents():
 
 
 def test_torch_checks_the_gradient_itself():
-    torch = pytest.importorskip("torch")
+    import torch
+
     import pullback.torch as pbt
 
     system = pushed("elliptic")

@@ -80,45 +80,60 @@ def assert_finite_or_refused(model: str, xml: str, q, v, rng, steps: int = 2) ->
     return True
 
 
-@each_model
-@given(
-    kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS[1:])),
-    sizes=st.tuples(exponents, exponents),
-    masses=st.tuples(weights, weights),
-    placement=st.sampled_from(PLACEMENTS),
-    speed=st.floats(-3, 3),
-    seed=seeds,
-)
-@settings(max_examples=120)
-def test_two_shapes(model, kinds, sizes, masses, placement, speed, seed):
-    sizes, masses = (tuple(10.0 ** np.array(x)) for x in (sizes, masses))
-    xml, q, v, rng = case(kinds, sizes, masses, placement, 10.0**speed, seed)
-    assert_finite_or_refused(model, xml, q, v, rng)
+def simulated_share(model: str, examples: int, make, steps: int = 2, **strategies) -> float:
+    """Of random cases ``make(**drawn)``, those that were not refused."""
+    simulated = []
+
+    @given(**strategies)
+    @settings(max_examples=examples)
+    def simulate(**drawn):
+        simulated.append(assert_finite_or_refused(model, *make(**drawn), steps=steps))
+
+    simulate()
+    assert len(simulated) >= examples
+    return float(np.mean(simulated))
+
+
+def any_two(kinds, sizes, masses, placement, speed, seed):
+    """Sizes and masses are given as powers of ten."""
+    return case(kinds, 10.0 ** np.array(sizes), 10.0 ** np.array(masses), placement, 10.0**speed, seed)
 
 
 @each_model
-@given(
-    kinds=st.lists(st.sampled_from(KINDS[1:]), min_size=3, max_size=5),
-    placement=st.sampled_from(PLACEMENTS),
-    seed=seeds,
-)
-@settings(max_examples=25)
-def test_several_shapes_of_ordinary_size(model, kinds, placement, seed):
+def test_two_shapes(model):
+    share = simulated_share(
+        model,
+        120,
+        any_two,
+        kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS[1:])),
+        sizes=st.tuples(exponents, exponents),
+        masses=st.tuples(weights, weights),
+        placement=st.sampled_from(PLACEMENTS),
+        speed=st.floats(-3, 3),
+        seed=seeds,
+    )
+    assert share >= 0.9
+
+
+def ordinary(kinds, placement: str, seed: int):
+    """Nothing about it is extreme, so that it must be simulated."""
     rng = np.random.default_rng(seed)
     sizes = rng.uniform(0.05, 0.2, len(kinds))
     xml, q, v, rng = case(kinds, sizes, rng.uniform(0.1, 10, len(kinds)), placement, 1.0, seed)
-    xml = xml.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1"/>')
-    assert_finite_or_refused(model, xml, q, v, rng, steps=3)
-
-
-JOINTS = ("hinge", "slide", "ball", "free")
+    return xml.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1"/>'), q, v, rng
 
 
 @each_model
-@given(joints=st.lists(st.sampled_from(JOINTS[:3]), min_size=1, max_size=3), seed=seeds)
-@settings(max_examples=30)
-def test_robots_with_limits_and_losses(model, joints, seed):
-    """Chains that lie on the floor, beyond their limits, with friction loss."""
+def test_several_shapes_of_ordinary_size(model):
+    kinds = st.lists(st.sampled_from(KINDS[1:]), min_size=3, max_size=5)
+    placement = st.sampled_from(PLACEMENTS)
+    assert (
+        simulated_share(model, 25, ordinary, 3, kinds=kinds, placement=placement, seed=seeds) >= 0.8
+    )  # piles may outgrow the workspace
+
+
+def robot(joints, seed: int):
+    """A chain that lies on the floor, beyond its limits, with friction loss."""
     rng = np.random.default_rng(seed)
     world = '<geom type="plane" size="1 1 1"/>'
     for i, kind in enumerate(joints):
@@ -131,18 +146,16 @@ def test_robots_with_limits_and_losses(model, joints, seed):
     xml = scene(world + "</body>" * len(joints))
     m = pb.load(xml)
     q = m.q0 + rng.normal(size=m.nq)
-    assert_finite_or_refused(model, xml, q, 10 * rng.normal(size=m.nv), rng)
+    return xml, q, 10 * rng.normal(size=m.nv), rng
+
+
+@each_model
+def test_robots_with_limits_and_losses(model):
+    joints = st.lists(st.sampled_from(("hinge", "slide", "ball")), min_size=1, max_size=3)
+    assert simulated_share(model, 30, robot, joints=joints, seed=seeds) >= 0.9
 
 
 # --- what was found, kept --------------------------------------------------------------------------------
-
-
-def ordinary(kinds, placement: str, seed: int):
-    """As above: nothing about it is extreme, so that it must be simulated."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.uniform(0.05, 0.2, len(kinds))
-    xml, q, v, rng = case(kinds, sizes, rng.uniform(0.1, 10, len(kinds)), placement, 1.0, seed)
-    return xml.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1"/>'), q, v, rng
 
 
 # Was wrong: of a body that falls freely, forces sideways are rounding, and their balance against each other was asked

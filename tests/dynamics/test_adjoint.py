@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numeric import STATE, Problem, best_errors, errors, interior
-from trees import mujoco_run, random_states, random_tree, relative_error
+from oracles import mujoco_run, relative_error
+from trees import random_states, random_tree
 
 import pullback as pb
 

@@ -3,7 +3,8 @@
 import mujoco
 import numpy as np
 import pytest
-from trees import random_states, random_tree, relative_error, unconstrained
+from oracles import relative_error, unconstrained
+from trees import random_states, random_tree
 
 import pullback as pb
 from pullback import dynamics

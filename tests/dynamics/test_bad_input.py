@@ -80,10 +80,8 @@ def test_precisions_that_are_not_supported(dtype):
         pb.Articulated(pb.load(ROBOT), contact=None, dtype=dtype)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:7", "tpu", "cpu:1", 3])
+@pytest.mark.parametrize("device", [*([] if wp.is_cuda_available() else ["cuda"]), "cuda:77", "tpu", "cpu:1", 3])
 def test_devices_that_are_not_there(device):
-    if str(device).startswith("cuda") and wp.is_cuda_available():
-        pytest.skip("there is one")
     with refused("device .*cpu"):
         pb.Articulated(pb.load(ROBOT), contact=None, device=device)
 
@@ -409,12 +407,9 @@ def test_passing_through_gimbal_lock_far_enough_away():
 
 
 def test_a_model_without_joints():
-    """It has no state and no controls: every operation is empty, or one clear error says so."""
+    """It has no state and no controls: every operation is empty."""
     model = pb.load('<mujoco><worldbody><body><geom size="0.1"/></body></worldbody></mujoco>')
-    try:
-        system = pb.Articulated(model, contact=None, worlds=2)
-    except pb.PullbackError:
-        return
+    system = pb.Articulated(model, contact=None, worlds=2)
     run = pb.rollout(system, system.state(), steps=3)
     assert run.q.shape == (4, 2, 0)
     bars = run.pullback(q_bar=np.zeros((2, 0)), v_bar=np.zeros((2, 0)))

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import pinocchio_model
-from trees import random_states, random_tree, relative_error, unconstrained
+from oracles import relative_error, unconstrained
+from pinocchio_trees import pinocchio_model
+from trees import random_states, random_tree
 
 import pullback as pb
 

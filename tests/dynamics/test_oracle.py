@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
-from trees import NoOracle, mujoco_run, random_states, random_tree, relative_error, unconstrained
+from oracles import NoOracle, mujoco_run, relative_error, unconstrained
+from trees import random_states, random_tree
 
 import pullback as pb
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import warp as wp
-from trees import mujoco_run, relative_error
+from oracles import mujoco_run, relative_error
 
 import pullback as pb
 

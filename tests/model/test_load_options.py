@@ -3,7 +3,7 @@
 import mujoco
 import numpy as np
 import pytest
-from trees import mujoco_run, relative_error
+from oracles import mujoco_run, relative_error
 
 import pullback as pb
 

@@ -82,7 +82,8 @@ def test_terms_of_any_system():
         StateGoal(x={"elbow": 1.0})(run)
     with pytest.raises(pb.PullbackError, match="Position is of a robot, not of Coupled"):
         Position("tip", (0, 0, 0))(run)
-    torch = pytest.importorskip("torch")
+    import torch
+
     of_y = TorchLoss(lambda y: 0.25 * ((y - 0.3) ** 2).sum((0, 2)))
     goal = torch.tensor([0.5, -0.2], dtype=torch.float64)
     of_x = TorchLoss(lambda x: ((x - goal) ** 2 * torch.tensor([0.5, 1.0])).sum((0, 2)))

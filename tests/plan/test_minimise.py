@@ -13,7 +13,6 @@ import pullback as pb
 from pullback.plan import CMA, LBFGS, REACHED, SGD, SPENT, STALLED, Adam, Found, minimise
 
 GRADIENT_METHODS = {"sgd": SGD(rate=1e-3, momentum=0.9), "adam": Adam(rate=0.05, decay=3000), "lbfgs": LBFGS()}
-pytest.importorskip("cma", reason="the package cma is not installed")
 
 
 def rosenbrock(points, wants_gradients):

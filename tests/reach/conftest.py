@@ -13,8 +13,6 @@ def robot():
 @pytest.fixture(scope="session")
 def few_samples(tmp_path_factory):
     """A cache of its own, and maps of it that take seconds."""
-    pytest.importorskip("sklearn")
-    pytest.importorskip("proxsuite")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(humanoid, "STANCES", 1200)

@@ -5,40 +5,18 @@ import sys
 
 import numpy as np
 import pytest
+from random_maps import poses_of, random_map
 
 import pullback as pb
 from pullback.reach import ReachabilityMap, space
-from pullback.reach.network import Network
-from pullback.reach.svm import SupportVectors
 
 NAMES = ("R2", "SO2", "SE2", "R3", "SO3", "SE3")
-
-
-def poses_of(name, n, seed=0):
-    s = space(name)
-    box = np.stack([-np.ones(s.dimensions), np.ones(s.dimensions)])
-    return s.random(n, box, np.random.default_rng(seed))
 
 
 def labels_of(name, poses):
     """Half a space of features, bent: smooth, and both classes occur."""
     features = space(name).features(poses)
     return features[:, 0] + 0.5 * features[:, 1] ** 2 < 0.2
-
-
-def random_map(name, kind, dtype="float64"):
-    """A map that nobody fitted, of sizes that do not fit the kernels' fours."""
-    rng = np.random.default_rng(3)
-    size = space(name).feature_size
-    if kind == "svm":
-        held = SupportVectors(rng.normal(size=(7, size)), rng.normal(size=7), 0.3, 0.1)
-    else:
-        sizes = (size, 5, 9, 1)
-        weights = tuple(rng.normal(size=(b, a)) / np.sqrt(a) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
-        held = Network(weights, tuple(rng.normal(size=b) for b in sizes[1:]))
-    rmap = ReachabilityMap(name, kind, dtype=dtype)
-    rmap._hold(held)
-    return rmap
 
 
 def by_numpy(rmap, poses):
@@ -111,7 +89,8 @@ def test_far_away_nothing_blows_up():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_support_vectors_are_those_of_scikit_learn(name):
-    svm = pytest.importorskip("sklearn.svm")
+    from sklearn import svm
+
     s, poses, queries = space(name), poses_of(name, 400), poses_of(name, 50, seed=1)
     labels = labels_of(name, poses)
     ours = ReachabilityMap(name, gamma=2.0, nu=0.1, reduce=False).fit(poses, labels)
@@ -128,7 +107,6 @@ def test_support_vectors_are_those_of_scikit_learn(name):
 
 @pytest.mark.parametrize("kind", ("svm", "network"))
 def test_what_is_learnt_holds_elsewhere(kind):
-    pytest.importorskip({"svm": "sklearn", "network": "torch"}[kind])
     poses, queries = poses_of("SE2", 3000), poses_of("SE2", 3000, seed=1)
     labels, truth = (np.linalg.norm(x[:, :2], axis=1) < 0.6 + 0.2 * np.cos(x[:, 2]) for x in (poses, queries))
     rmap = ReachabilityMap("SE2", kind, steps=400).fit(poses, labels)
@@ -138,7 +116,6 @@ def test_what_is_learnt_holds_elsewhere(kind):
 
 
 def test_reducing_support_vectors_costs_little():
-    pytest.importorskip("sklearn")
     poses, queries = poses_of("R3", 4000), poses_of("R3", 4000, seed=1)
     labels, truth = (np.linalg.norm(x, axis=1) < 0.8 for x in (poses, queries))
     whole = ReachabilityMap("R3", nu=0.1, reduce=False).fit(poses, labels)
@@ -149,14 +126,12 @@ def test_reducing_support_vectors_costs_little():
 
 def test_infinity_is_out_of_reach():
     """Also where most samples are reachable, and the offset of an SVM would say otherwise."""
-    pytest.importorskip("sklearn")
     poses = poses_of("R2", 1000)
     rmap = ReachabilityMap("R2").fit(poses, np.linalg.norm(poses, axis=1) > 0.5)
     assert rmap.decision_function([[50.0, 0.0]])[0] < -1 and rmap.decision_function([[0.8, 0.8]])[0] > 0
 
 
 def test_labels_may_be_written_as_in_scikit_learn():
-    pytest.importorskip("sklearn")
     poses = poses_of("R2", 300)
     labels = labels_of("R2", poses)
     a, b = (ReachabilityMap("R2").fit(poses, x) for x in (labels, np.where(labels, 1, -1)))

@@ -8,8 +8,6 @@ from pullback import PullbackError
 from pullback.reach import Block, Disc, Placement
 from pullback.reach.sqp import FIXED, Layout
 
-pytest.importorskip("proxsuite")
-
 
 class Reach(Ellipsoid):
     """In SE3 the orientation counts too: the tip's x axis must point about as the base's does."""

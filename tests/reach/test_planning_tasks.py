@@ -15,7 +15,6 @@ from pullback.tasks.multicontact import random_multicontact
 from pullback.tasks.placement import random_placement
 from pullback.view import load_motion
 
-pytest.importorskip("matplotlib")
 CONTACTS = {"footsteps": 2 * 17, "multicontact": 2 + 3 * 12, "locomanip": 3 * 18, "placement": 10}
 
 
@@ -63,7 +62,6 @@ def test_options_that_mean_nothing(option, tmp_path, monkeypatch, capsys):
 
 
 def test_a_target_that_is_reached_through_the_arm_itself_is_not_reached(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("proxsuite")
 
     def colliding(*given):
         found = check_place(*given)

@@ -7,8 +7,6 @@ from pullback import PullbackError
 from pullback.reach import space
 from pullback.reach.sqp import FIXED, Demand, Linearised, Options, Problem, Rows, minimise
 
-pytest.importorskip("proxsuite")
-
 
 def towards(goal):
     """A residual that pulls a point in R2 to a goal."""

@@ -12,7 +12,6 @@ from pullback.reach.obstacles import Block, Disc, Wall
 from pullback.reach.sqp import FIXED, Layout, Options, minimise
 from pullback.reach.walking import Stance, middle
 
-pytest.importorskip("proxsuite")
 GOAL = (2.0, 0.4, 0.5)
 SQUEEZED = (Wall((1, 0), 0.6), Wall((-1, 0), 0))  # there is no place between these two
 AROUND = (Disc(0.9, 0.1, 0.15), Block(1.5, -0.6, 0.2, 0.3, 0.4))

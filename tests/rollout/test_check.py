@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from altered import Altered
+from wrong_pullback import Altered
 
 import pullback as pb
 from pullback.core.system import Bars, Named

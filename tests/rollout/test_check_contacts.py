@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from altered import Altered
 from trees import touching_robot
+from wrong_pullback import Altered
 
 import pullback as pb
 from pullback.rollout.check import AGREES, KINK, NO_INFLUENCE, WRONG, WrongGradient

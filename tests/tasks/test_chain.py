@@ -50,7 +50,6 @@ def test_what_easier_tasks_find_is_where_the_task_begins():
 
 
 def test_a_method_of_another_kind_starts_with_the_task_itself():
-    pytest.importorskip("cma")
     task = chained()
     assert len(solve(task, LBFGS(), iterations=2)) == len(solve(task, CMA(), iterations=2)) == 1
     assert len(solve(task, ILQR(damping=0.1), iterations=1)) == 3

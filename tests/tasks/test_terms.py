@@ -265,7 +265,7 @@ def by_hand(run) -> Loss:
 
 
 def torch_loss() -> TorchLoss:
-    torch = pytest.importorskip("torch")
+    import torch
 
     @TorchLoss
     def loss(q, v, controls):
@@ -276,7 +276,8 @@ def torch_loss() -> TorchLoss:
 
 
 def jax_loss() -> JaxLoss:
-    jax = pytest.importorskip("jax")
+    import jax
+
     jnp = jax.numpy
 
     @JaxLoss
@@ -292,7 +293,8 @@ def jax_loss() -> JaxLoss:
 
 @pytest.fixture
 def x64():
-    jax = pytest.importorskip("jax")
+    import jax
+
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
     yield
@@ -312,7 +314,8 @@ def test_torch_and_jax_give_what_is_written_by_hand(make, x64):
 
 
 def test_losses_in_other_precision_of_other_arguments_and_of_other_systems():
-    torch = pytest.importorskip("torch")
+    import torch
+
     run = made(WORLDS, dtype="float32")
     single = Run(run.system, pb.State(*(x.astype("float32") for x in run.states)), run.controls, 1, run.params)
     found = TorchLoss(lambda v: (v[-1] ** 2).sum(-1))(single)
@@ -328,8 +331,8 @@ def test_losses_in_other_precision_of_other_arguments_and_of_other_systems():
 
 
 def test_losses_that_cannot_be_differentiated(x64):
-    jax = pytest.importorskip("jax")
-    pytest.importorskip("torch")
+    import jax
+
     run = made(WORLDS)
     for loss, message in (
         (TorchLoss(lambda speed: speed), "needs of q, v, controls, and 'speed' is none"),

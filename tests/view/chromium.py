@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from websockets.sync import client
 
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium, chromium-browser or google-chrome")
@@ -30,7 +32,6 @@ class Browser:
         self.size = size
 
     def __enter__(self) -> Browser:
-        client = pytest.importorskip("websockets.sync.client", reason="talking to a browser takes websockets")
         self.process = subprocess.Popen(
             [
                 *[CHROMIUM, "--headless=new", "--no-sandbox", *SOFTWARE_WEBGL, *QUIET, "--disable-sync"],
@@ -91,9 +92,8 @@ class Browser:
 
     def picture(self) -> np.ndarray:
         """What is seen, (height, width, 3) from 0 to 1."""
-        image = pytest.importorskip("PIL.Image", reason="reading a screenshot takes pillow")
         data = base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"])
-        return np.asarray(image.open(io.BytesIO(data)).convert("RGB")) / 255.0
+        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) / 255.0
 
     def until(self, ready, what: str, part=slice(None)) -> np.ndarray:
         """A part of what is seen, as soon as it is what was waited for."""

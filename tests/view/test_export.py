@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 from test_render import red, scene
 
 from pullback.core.errors import PullbackError
 from pullback.view import export
 from pullback.view.export import _strip_frames, _strip_layout
 
-Image = pytest.importorskip("PIL.Image")
 SMALL = (96, 72)
 
 
@@ -71,7 +71,8 @@ def test_a_gif(drawing, tmp_path):
 
 
 def test_an_mp4(drawing, tmp_path):
-    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    import imageio_ffmpeg as ffmpeg
+
     path = export(drawing, tmp_path / "film.mp4", size=(95, 72), fps=20, speed=0.5)
     frames = ffmpeg.read_frames(str(path))
     about = next(frames)

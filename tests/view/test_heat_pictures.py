@@ -127,7 +127,6 @@ def test_a_browser_shows_the_part_grow(drawing, tmp_path):
 
 
 def test_the_viewer_shows_it(drawing):
-    pytest.importorskip("viser")
     with Viewer(drawing) as viewer:
         viewer.go(False, at=1.0)
         assert viewer.url.startswith("http")

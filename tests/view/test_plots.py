@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib import image
 
 from pullback.core.errors import PullbackError
 from pullback.view import plot_curve, plot_front, plot_intervals, plot_lines
@@ -14,7 +15,6 @@ WORDS = {"title": "Loss of $robot_{", "xlabel": "iteration", "ylabel": "loss"}
 
 
 def test_a_curve_is_drawn_without_global_state(tmp_path):
-    image = pytest.importorskip("matplotlib.image")
     pyplot_before = "matplotlib.pyplot" in sys.modules
     path = plot_curve(tmp_path / "curve.png", np.geomspace(1.0, 1e-4, 50), **WORDS)
     assert path == tmp_path / "curve.png"
@@ -26,7 +26,6 @@ def test_a_curve_is_drawn_without_global_state(tmp_path):
 
 @pytest.mark.parametrize("values", [[0.0, -1.0, 2.0], [3.0], range(100)])
 def test_values_that_have_no_logarithm_are_drawn_too(tmp_path, values):
-    pytest.importorskip("matplotlib")
     assert plot_curve(tmp_path / "curve.png", values, **WORDS).read_bytes().startswith(b"\x89PNG")
 
 
@@ -41,7 +40,6 @@ def test_bad_values(tmp_path, values, message):
 
 
 def test_a_path_that_cannot_be_written(tmp_path):
-    pytest.importorskip("matplotlib")
     with pytest.raises(PullbackError, match="cannot write"):
         plot_curve(tmp_path / "missing" / "curve.png", [1.0], **WORDS)
 
@@ -54,7 +52,6 @@ def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
 
 
 def test_intervals_are_drawn_with_the_truth_beside_them(tmp_path):
-    image = pytest.importorskip("matplotlib.image")
     values = np.array([1.0, 0.8, 1.2])
     ends = (values - [0.1, 0.2, np.inf], values + [0.1, 0.2, np.inf])  # the last is not known
     pictures = []
@@ -73,7 +70,6 @@ def test_intervals_of_different_lengths(tmp_path):
 
 
 def test_lines_are_compared(tmp_path):
-    image = pytest.importorskip("matplotlib.image")
     x = np.linspace(0, 1, 50)
     picture = image.imread(plot_lines(tmp_path / "lines.png", x, {"before": x, "found": x**2}, **WORDS))
     blue = (picture[..., 2] > 0.7) & (picture[..., 0] < 0.4)
@@ -86,7 +82,6 @@ def test_lines_are_compared(tmp_path):
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_front(tmp_path, count):
-    pytest.importorskip("matplotlib")
     values, best = np.random.default_rng(0).uniform(size=(9, count)), np.arange(9) < 6
     labels = ("a", "b", "c")[:count]
     assert plot_front(tmp_path / "front.png", values, best, labels=labels, title="front").stat().st_size > 1000
@@ -98,7 +93,6 @@ def test_a_front(tmp_path, count):
 
 @pytest.mark.parametrize("words", [9, 400])
 def test_long_words_stay_inside_the_picture(tmp_path, words):
-    image = pytest.importorskip("matplotlib.image")
     long = " ".join(["$some_body's_robot$:", *["WWW throws"] * words])
     texts, x = {"title": long, "xlabel": long, "ylabel": long}, np.linspace(0, 1, 9)
     ends = {"low": x - 0.1, "high": x + 0.1, "truth": x + 0.05}

@@ -13,8 +13,6 @@ from chromium import Browser, centre, needs_chromium, share, wait_for
 import pullback as pb
 from pullback.view import Viewer, draw, draw_run
 
-pytest.importorskip("viser")
-
 # A green slider on a blue rail, and an orange ball that lies on the floor.
 SCENE = """
 <mujoco model="slider">

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib import image
 
 import pullback as pb
 from pullback.reach import ReachabilityMap
@@ -17,7 +18,6 @@ def bump(name: str, centre) -> ReachabilityMap:
 
 
 def test_a_slice_shows_inside_and_outside_and_the_truth(tmp_path):
-    image = pytest.importorskip("matplotlib.image")
     rmap = bump("R3", [0.5, 0.0, 0.2])
     options = {"at": [0, 0, 0.2], "ranges": [(-1, 1), (-1, 1)]}
     path = plot_slice(tmp_path / "slice.png", rmap, **options)
@@ -36,7 +36,6 @@ def test_a_slice_shows_inside_and_outside_and_the_truth(tmp_path):
 
 @pytest.mark.parametrize(("name", "at", "axes"), [("SE2", [0, 0, 0], (0, 2)), ("SO3", [1, 0, 0, 0], (0, 1))])
 def test_turns_are_axes_too(tmp_path, name, at, axes):
-    pytest.importorskip("matplotlib")
     path = plot_slice(tmp_path / "slice.png", bump(name, at), at=at, axes=axes, ranges=[(-1, 1), (-2, 2)], title="$")
     assert path.read_bytes().startswith(b"\x89PNG")
 

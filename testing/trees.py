@@ -1,4 +1,4 @@
-"""Random robots as MJCF, random states of them, and MuJoCo as the oracle of their motion.
+"""Random robots as MJCF, and random states of them.
 
 Everything a Model can hold turns up: every joint type, several joints on a body, welded and massless bodies, trees on
 static bodies, off-centre anchors, refs, springs, dampers, armature, gravity compensation, every kind of actuator with
@@ -7,6 +7,7 @@ ranges of control and force, and a fluid. `random_tree(seed)` is the same for th
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 
 KINDS = ("free", "ball", "hinge", "slide")
@@ -230,8 +231,6 @@ def quaternion_starts(m) -> list[int]:
 
 def random_states(m, rng: np.random.Generator, count: int, *, speed: float = 1.0, unit: bool = True):
     """q (count, nq) around the pose of the file and v (count, nv); quaternions of any length if not ``unit``."""
-    import mujoco
-
     q = np.tile(m.qpos0, (count, 1))
     for row in q:
         mujoco.mj_integratePos(m, row, rng.normal(size=m.nv), 0.7)
@@ -240,28 +239,35 @@ def random_states(m, rng: np.random.Generator, count: int, *, speed: float = 1.0
     return q, speed * rng.normal(size=(count, m.nv))
 
 
-def lived_states(m, rng: np.random.Generator, count: int, *, every: int = 8, kick: float = 0.5):
-    """q (count, nq), v (count, nv) and controls (count, nu) where contacts, limits or losses push.
+def shaken(m, rng: np.random.Generator, moments: int, *, every: int, restart: int, kick: float, weaker: bool = False):
+    """MuJoCo's data at moments of a trajectory under random controls, ``every`` steps apart.
 
-    Every other one just after a kick, [m/s or rad/s], which is what makes bodies slide and lift off.
+    It starts again after ``restart`` moments from a pose moved at random; every other moment is just after a kick
+    [m/s or rad/s], which makes bodies slide and lift off. Controls are of all of their range, or ``weaker`` by chance.
     """
-    import mujoco
-
     data = mujoco.MjData(m)
-    found: list[tuple] = []
-    for attempt in range(200 * count):
-        if attempt % 40 == 0:
+    low, high = np.where(m.actuator_ctrllimited.astype(bool)[:, None], m.actuator_ctrlrange, (-1.0, 1.0)).T
+    strength = 1.0
+    for moment in range(moments):
+        if moment % restart == 0:
             mujoco.mj_resetData(m, data)
             mujoco.mj_integratePos(m, data.qpos, 0.2 * rng.normal(size=m.nv), 1.0)
-        low, high = np.where(m.actuator_ctrllimited[:, None], m.actuator_ctrlrange, (-1.0, 1.0)).T
-        data.ctrl[:] = rng.uniform(low, high)
+            strength = rng.uniform() if weaker else 1.0
+        data.ctrl[:] = strength * rng.uniform(low, high)
         mujoco.mj_step(m, data, every)
         if any(warning.number for warning in data.warning):
             mujoco.mj_resetData(m, data)
             continue
-        if attempt % 2:
+        if moment % 2:
             data.qvel += kick * rng.normal(size=m.nv)
         mujoco.mj_forward(m, data)
+        yield data
+
+
+def lived_states(m, rng: np.random.Generator, count: int, *, every: int = 8, kick: float = 0.5):
+    """q (count, nq), v (count, nv) and controls (count, nu) where contacts, limits or losses push."""
+    found: list[tuple] = []
+    for data in shaken(m, rng, 200 * count, every=every, restart=40, kick=kick):
         if np.abs(data.qfrc_constraint).max() > 1e-3 * np.abs(data.qfrc_smooth).max():
             found.append((data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()))
         if len(found) == count:
@@ -274,56 +280,8 @@ def touching_robot(seed: int):
 
     An AssertionError where nothing ever does. Of every two, one is left alone, and may have come to rest.
     """
-    import mujoco
-
     rng = np.random.default_rng(seed)
     text = random_tree(seed, bodies=int(rng.integers(1, 4)), touching=True, timestep=0.004)
     m = mujoco.MjModel.from_xml_string(text)
     states = lived_states(m, rng, 1 + seed % 4, kick=0.5 * (seed % 2))
     return text, *(column[-1] for column in states)
-
-
-# MuJoCo as the oracle
-
-
-class NoOracle(Exception):
-    """A motion that MuJoCo itself warns about: out of bounds, or with a mass matrix that is not positive definite."""
-
-
-def unconstrained(m):
-    """A copy of MuJoCo's model with every constraint switched off."""
-    import copy
-
-    import mujoco
-
-    free = copy.copy(m)
-    free.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT
-    return free
-
-
-def mujoco_run(m, q, v, controls) -> tuple[np.ndarray, np.ndarray]:
-    """(steps + 1, worlds, nq) and (steps + 1, worlds, nv) by ``mj_step`` without constraints, from (worlds, nq), ..."""
-    import mujoco
-
-    m = unconstrained(m)
-    data = mujoco.MjData(m)
-    steps, worlds = len(controls), len(q)
-    qs, vs = np.empty((steps + 1, worlds, m.nq)), np.empty((steps + 1, worlds, m.nv))
-    qs[0], vs[0] = q, v
-    for world in range(worlds):
-        mujoco.mj_resetData(m, data)
-        data.qpos[:], data.qvel[:] = q[world], v[world]
-        for t in range(steps):
-            data.ctrl[:] = controls[t, world]
-            mujoco.mj_step(m, data)
-            qs[t + 1, world], vs[t + 1, world] = data.qpos, data.qvel
-        if any(warning.number for warning in data.warning):
-            raise NoOracle(f"MuJoCo warns about world {world}: it may have gone on from another state")
-    return qs, vs
-
-
-def relative_error(a, b) -> float:
-    """Largest difference over the largest entry of the reference b, or over 1 where that is smaller."""
-    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    assert a.shape == b.shape, (a.shape, b.shape)
-    return float(np.max(np.abs(a - b), initial=0.0) / max(1.0, np.max(np.abs(b), initial=0.0)))

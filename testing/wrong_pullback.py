@@ -1,22 +1,16 @@
-"""A System whose pullback a test changes, to see that check_system finds it."""
+"""A System whose pullback is changed, to see that check_system finds it."""
 
 import pullback as pb
 from pullback.core.system import Bars, Named
 
 
 class Altered(pb.System):
-    """Another System, with a pullback that is deliberately wrong."""
+    """Another System; ``alter`` changes a copy of each of its cotangents in place."""
 
     def __init__(self, inner, alter):
         self.inner, self.alter = inner, alter
-        self.model, self.params = inner.model, inner.params
+        self.model, self.params, self.state, self.in_worlds = inner.model, inner.params, inner.state, inner.in_worlds
         self.worlds, self.nu, self.dtype, self.device = inner.worlds, inner.nu, inner.dtype, inner.device
-
-    def state(self):
-        return self.inner.state()
-
-    def in_worlds(self, worlds):
-        return self.inner.in_worlds(worlds)
 
     def step(self, state, control, params=None):
         return self.inner.step(state, control, params)

@@ -1,0 +1,38 @@
+"""With --fail-on-skip, a skipped test is a failure unless its reason is accepted."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = """
+import pytest
+
+def test_left_out():
+    pytest.skip("no time")
+
+@pytest.mark.skipif(True, reason="no package")
+def test_marked():
+    pass
+
+def test_accepted():
+    pytest.skip("needs a CUDA device")
+
+@pytest.mark.xfail
+def test_expected_failure():
+    assert False
+"""
+
+
+def outcome(folder: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", folder, "-q", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout.splitlines()[-1]
+
+
+def test_skips_are_failures_where_that_is_asked_for(tmp_path):
+    shutil.copy(Path(__file__).parent / "conftest.py", tmp_path)
+    (tmp_path / "test_some.py").write_text(TESTS, encoding="utf-8")
+    assert outcome(tmp_path).startswith("3 skipped, 1 xfailed")
+    assert outcome(tmp_path, "--fail-on-skip").startswith("1 failed, 1 skipped, 1 xfailed, 1 error")
+    (tmp_path / "test_some.py").write_text("import pytest\npytest.skip('none', allow_module_level=True)\n")
+    assert outcome(tmp_path, "--fail-on-skip").startswith("1 error")
