@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import runpy
 import time
 from pathlib import Path
@@ -24,28 +25,17 @@ from pullback.cli.common import (
 from pullback.cli.view import ROBOT_FILES, add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.trees import leaf_names, leaves
 from pullback.model.robots import ROBOTS
 from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
 from pullback.plan import Progress as Minimised
+from pullback.rollout import rollout
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
 from pullback.tasks.chain import easier_for
-from pullback.thermal import Heat
-from pullback.view import (
-    Drawing,
-    Viewer,
-    draw,
-    draw_heat,
-    draw_heat_run,
-    draw_run,
-    plot_curve,
-    plot_intervals,
-    plot_lines,
-    save_motion,
-    write_page,
-)
+from pullback.view import Drawing, Viewer, draw_run, plot_curve, plot_intervals, plot_lines, save_motion, write_page
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
-STATES_OF_HEAT = 300  # that are written at most
+LARGE_STATE, FEW_STATES = 1000, 300  # numbers of a state from which on only some states are written, and how many
 REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "gauss-newton": GaussNewton, "cma": CMA}
 
@@ -54,9 +44,9 @@ Solves a task and writes DIR/result.npz (the solution and its motion), DIR/resul
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
 intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
-becomes a picture. Of heat, result.npz has 300 states at most. A task that plans on reachability maps, such as
-'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed chooses one of many
-problems.
+becomes a picture. Of states with 1000 numbers or more, result.npz has 300 at most. A task that plans on reachability
+maps, such as 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed
+chooses one of many problems.
 
 Run the same command again to resume an interrupted optimisation. One command at a time writes to DIR. Exit code 0:
 solved. 1: not solved within the iterations. 2: bad input. With --view it stays until Ctrl-C.
@@ -185,15 +175,8 @@ def choose(task: Task, args) -> tuple[Method, int]:
 
 def start_viewer(task: Task, args) -> Viewer:
     """Of the start of the motion, until there is one."""
-    if isinstance(task.system, Heat):
-        heat = task.system
-        first = draw_heat(heat.mesh, [0.0], to_numpy(task.start.T)[:1], born=heat.born, path=heat.toolpath)
-    elif getattr(task.system, "model", None) is None:
-        raise PullbackError(f"--view: {type(task.system).__name__} has no bodies to look at")
-    else:
-        model = task.system.model
-        first = draw(model, to_numpy(task.start.q)[None], dt=model.timestep, title=task.name, ghost=task.ghost)
-    viewer = Viewer(first, host=args.host, port=args.port)
+    start = rollout(task.in_worlds(task.motions), task.start, steps=0)
+    viewer = Viewer(draw_run(start, title=task.name, ghost=task.ghost), host=args.host, port=args.port)
     announce(viewer, browser=True)
     return viewer
 
@@ -227,14 +210,12 @@ def watched(task: Task, method: Method, iterations: int, state: Path, args, view
 
 
 def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:
-    """The motion that was found, with contacts, gradients of the loss and the target; None if nothing has shapes."""
+    """The motion that was found, with contacts, gradients of the loss and the target; None if it has no looks."""
+    if task.system.drawing is None:
+        return None
     losses = history(solved, "losses")
     losses = losses if np.all(np.isfinite(losses)) else None
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
-    if isinstance(task.system, Heat):
-        return draw_heat_run(run, title=task.name, losses=losses, camera=camera)
-    if getattr(task.system, "model", None) is None:
-        return None
     return draw_run(run, title=task.name, ghost=task.ghost, losses=losses, camera=camera, bars=task.bars(run))
 
 
@@ -254,13 +235,13 @@ def write_result(
 ) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     losses, figures = (history(solved, name) for name in ("losses", "figures"))
-    states = written_states(task, run)
     arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
-    model = getattr(task.system, "model", None)
-    dt = getattr(task.system, "dt", None) if model is None else model.timestep
-    dt = {} if dt is None else {"dt": np.array(dt)}
-    estimates = {} if known is None else _estimate_arrays(known, task.truth)
-    save_motion(folder / "result.npz", drawing, **states, **arrays, **dt, **estimates)
+    if hasattr(task.system, "dt"):
+        arrays["dt"] = np.array(task.system.dt)
+    if known is not None:
+        arrays |= _estimate_arrays(known, task.truth)
+    states = {f"state.{name}" if name in arrays else name: x for name, x in written_states(run).items()}
+    save_motion(folder / "result.npz", drawing, **states, **arrays)
     if known is not None:
         summary |= _estimate_summary(known, task.truth)
         picture = folder / "intervals.png"
@@ -283,12 +264,12 @@ def write_result(
     write_json(folder / "result.json", summary)
 
 
-def written_states(task: Task, run) -> dict[str, np.ndarray]:
-    """All states of a robot. Those of a part are large: some of them, and at which steps they are."""
-    states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
-    if not isinstance(task.system, Heat):
-        return states
-    rows = np.unique(np.linspace(0, len(run.kept) - 1, STATES_OF_HEAT).round().astype(int))
+def written_states(run) -> dict[str, np.ndarray]:
+    """States by the names of their arrays: all, or where they are large some, and at which steps they are."""
+    states = dict(zip(leaf_names(run.states), map(to_numpy, leaves(run.states)), strict=True))
+    numbers = sum(math.prod(x.shape[2:]) for x in states.values())
+    count = len(run.kept) if numbers < LARGE_STATE else FEW_STATES
+    rows = np.unique(np.linspace(0, len(run.kept) - 1, count).round().astype(int))
     return {name: value[rows] for name, value in states.items()} | {"steps": run.kept[rows]}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +27,14 @@ from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.system import State
 from pullback.dynamics import Articulated, energy
 from pullback.model import Keyframe, Model
-from pullback.rollout import rollout
-from pullback.view import Drawing, draw, save_motion, write_page
-from pullback.view.drawing import MAX_POSE_BYTES, frame_rows, pose_bytes
-from pullback.view.pushes import record_contacts
+from pullback.rollout import Run, rollout
+from pullback.view import draw_run, save_motion, write_page
 
 # A random control is held this long: white noise averages out before a robot moves. [s]
 RANDOM_FOR = 0.1
 # Steps between two looks at the clock take about this long. [s]
 CHUNK_SECONDS = 0.25
 FIRST_CHUNK = 20  # steps
-# Drawn on top of each other, more copies of a robot are a blur. [worlds]
-DRAWN_WORLDS = 16
 REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 # A motion that blew up is drawn until something moves as fast as no robot does: the rest is out of every picture.
 WILD = 1e3  # [m/s or rad/s]
@@ -106,7 +101,8 @@ def simulated(system: Articulated, start: State, controls: np.ndarray, args, fol
         "replay": str(folder / "motion.html"),
     }
     tame = motion if problem is None else until_wild(motion)
-    drawing = draw_motion(system, tame, controls[: len(tame.q) - 1], title=Path(args.robot).stem)
+    shown = Run(system, tame, controls[: len(tame.q) - 1], 1, system.hold_params())
+    drawing = draw_run(shown, title=Path(args.robot).stem)
     save_motion(folder / "motion.npz", drawing, q=motion.q, v=motion.v, controls=controls, dt=model.timestep)
     write_page(folder / "motion.html", drawing.thinned(REPLAY_FPS))
     if problem is not None:
@@ -185,17 +181,6 @@ def _progress(steps: int) -> Progress:
 def _energy(system: Articulated, state: State) -> float:
     """Potential and kinetic energy of the first world [J]."""
     return float(np.sum(to_numpy(energy(system, state.q, state.v).value)[0]))
-
-
-def draw_motion(system: Articulated, motion: State, controls: np.ndarray, *, title: str) -> Drawing:
-    """Of some worlds, with the contacts of the first."""
-    model, dt = system.model, system.model.timestep
-    rows = frame_rows(len(motion.q), dt)
-    room = MAX_POSE_BYTES // pose_bytes(model, rows)  # for so many worlds
-    drawing = draw(model, motion.q[:, : max(1, min(room, DRAWN_WORLDS))], dt=dt, title=title)
-    first = system if system.worlds == 1 else system.in_worlds(1)
-    states = State(motion.q[:, :1], motion.v[:, :1])
-    return replace(drawing, **record_contacts(first, states, controls[:, :1], rows))
 
 
 def _show(s: dict) -> None:

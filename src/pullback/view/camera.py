@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.view.drawing import CORNERS, Drawing
+from pullback.drawing.drawing import CORNERS, Drawing
 
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]

@@ -17,8 +17,8 @@ from pullback.core.checks import check_kind, check_number, check_path, check_who
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.core.launch import cores_to_use
+from pullback.drawing.drawing import LAYERS, Drawing
 from pullback.view.camera import natural_aspect
-from pullback.view.drawing import LAYERS, Drawing
 from pullback.view.replay import write_page
 
 PAGE_FPS = 60  # of a page, which interpolates [1/s]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
-from pullback.view.drawing import real_array
 
 # One accent, quiet greys: the curve is what should be seen first.
 CURVE_COLOUR, TEXT_COLOUR, GRID_COLOUR, TRUTH_COLOUR = "#2f6fde", "#2b313b", "#e3e6eb", "#e8711f"
@@ -25,7 +25,7 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
 
     ``log`` asks for a logarithmic vertical axis; values that are not all positive get a linear one.
     """
-    curve = real_array("values", values)
+    curve = _reals(values, "values")
     if curve.ndim != 1 or curve.size == 0:
         raise PullbackError(f"values must have shape (n,) with n >= 1, not {curve.shape}")
     if not np.isfinite(curve).all():
@@ -47,9 +47,9 @@ def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path
 
     The last one is what should be seen first.
     """
-    x = real_array("x", x)
+    x = _reals(x, "x")
     check_kind(values, Mapping, "values", '{"depth": depth}')
-    lines = {str(label): real_array(str(label), y) for label, y in values.items()}
+    lines = {str(label): _reals(y, str(label)) for label, y in values.items()}
     if not lines or x.ndim != 1 or not x.size or any(y.shape != x.shape for y in lines.values()):
         shapes = ", ".join(f"{label} {y.shape}" for label, y in lines.items())
         raise PullbackError(f"x and all lines must have the same length, at least 1, not {x.shape} and {shapes}")
@@ -70,7 +70,7 @@ def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Pa
 
     best: (m,) bool, which of them no other surpasses in all. The third value is the colour.
     """
-    values, best, labels = real_array("values", values), np.asarray(best, dtype=bool), _labels(labels)
+    values, best, labels = _reals(values, "values"), np.asarray(best, dtype=bool), _labels(labels)
     if values.ndim != 2 or values.shape[1] not in (2, 3) or best.shape != (len(values),) or not len(values):
         raise PullbackError(f"values must have shape (m, 2) or (m, 3) and best (m,), not {values.shape}, {best.shape}")
     if len(labels) != values.shape[1]:
@@ -93,12 +93,12 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
     With true values (n,) a second column shows what the intervals are next to them, in per cent. An interval that is
     not finite is left out.
     """
-    values, low, high = real_array("values", values), real_array("low", low), real_array("high", high)
+    values, low, high = _reals(values, "values"), _reals(low, "low"), _reals(high, "high")
     labels = _labels(labels)
     if not values.ndim == low.ndim == high.ndim == 1 or not len(labels) == values.size == low.size == high.size > 0:
         shapes = f"{len(labels)} labels, {values.shape}, {low.shape} and {high.shape}"
         raise PullbackError(f"labels, values, low and high must have the same length, at least 1, not {shapes}")
-    truth = None if truth is None else real_array("truth", truth)
+    truth = None if truth is None else _reals(truth, "truth")
     if truth is not None and truth.shape != values.shape:
         raise PullbackError(f"truth has shape {truth.shape}, but {values.shape} is needed: one a value")
     rows = np.arange(values.size)
@@ -122,6 +122,10 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
         columns[1].set_yticks(rows, [])
         columns[1].set_ylim(columns[0].get_ylim())
     return _write(figure, path)
+
+
+def _reals(values, name: str) -> np.ndarray:
+    return to_numbers(values, name).astype(float)
 
 
 def _labels(labels) -> list[str]:

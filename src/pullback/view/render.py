@@ -8,17 +8,17 @@ import numpy as np
 import warp as wp
 
 from pullback.core.launch import load
-from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
-from pullback.view.drawing import (
+from pullback.drawing.drawing import (
     FORCE_COLOUR,
     GHOST_COLOUR,
     GRADIENT_COLOUR,
     OTHER_WORLD_ALPHA,
     Arrows,
     Drawing,
-    matrices,
 )
-from pullback.view.meshes import Surface, simple_surface
+from pullback.drawing.surfaces import Surface, simple_surface
+from pullback.spatial import unit_quat_matrix
+from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
 from pullback.view.raster import NOTHING, Eye, Faces, Floor, Layer, Light, rasterise, shade
 
 SAMPLES = 3  # rays a pixel, each way: smooths edges
@@ -104,7 +104,7 @@ class Renderer:
         arrow = simple_surface("arrow", (1.0, 1.0, 1.0))
         return [
             _placed(arrow, at, turn, scale, colour)
-            for at, turn, scale in zip(arrows.pos, matrices(arrows.quat), arrows.scale, strict=True)
+            for at, turn, scale in zip(arrows.pos, unit_quat_matrix(arrows.quat), arrows.scale, strict=True)
         ]
 
     # --- light and eye ------------------------------------------------------------------------------------------------

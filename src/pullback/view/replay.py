@@ -19,8 +19,9 @@ import numpy as np
 
 from pullback.core.checks import check_kind
 from pullback.core.files import write_text
-from pullback.view.drawing import PALETTE, Arrows, Drawing, draw
-from pullback.view.meshes import Surface, simple_surface
+from pullback.drawing.drawing import PALETTE, Arrows, Drawing
+from pullback.drawing.robot import draw
+from pullback.drawing.surfaces import Surface, simple_surface
 
 MAX_LOSS_POINTS = 1000  # the loss is drawn about 200 pixels wide
 

@@ -17,19 +17,18 @@ from pullback.contact import ContactPoints
 from pullback.core.arrays import checked, to_numbers
 from pullback.core.checks import check_kind, check_number, check_whole
 from pullback.core.errors import PullbackError
-from pullback.model import Model
-from pullback.view.camera import HALF_VIEW, fitted_view, way_along
-from pullback.view.drawing import (
+from pullback.drawing.drawing import (
     FORCE_COLOUR,
     GHOST_COLOUR,
     GRADIENT_COLOUR,
     OTHER_WORLD_ALPHA,
     Arrows,
     Drawing,
-    body_poses,
-    draw,
 )
-from pullback.view.meshes import simple_surface
+from pullback.drawing.robot import body_poses, draw
+from pullback.drawing.surfaces import simple_surface
+from pullback.model import Model
+from pullback.view.camera import HALF_VIEW, fitted_view, way_along
 
 PICTURES = 50  # that are sent a second [1/s]
 SPEEDS = {"1/20": 0.05, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
