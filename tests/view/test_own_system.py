@@ -20,6 +20,8 @@ COLOURS = np.array([(0.9, 0.1, 0.1, 1), (0.1, 0.7, 0.2, 1), (0.1, 0.2, 0.9, 1), 
 
 
 class SeenSwarm(Swarm):
+    dt = Swarm.h
+
     def drawing(self, run, *, ghost=None, bars=None):
         return draw_points(self.h * run.kept, run.points.x, radius=[0.1, 0.1, 0.2, 0.1], colours=COLOURS)
 
@@ -89,6 +91,39 @@ def test_commands_draw_it(tmp_path, monkeypatch, capsys):
         np.testing.assert_allclose(drawing.poses[:, :, 1:, :3], held["points.x"], rtol=1e-6)
         assert held["steps"].tolist() == list(range(11)) and held["x"].shape == (30,)
     assert main(["view", "out/gather", "--export", "gather.gif", "--size", "64x48", "--frames", "2"]) == 0
+
+
+def test_it_is_simulated(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("swarm_file.py").write_text(TASK + "\ndef system(worlds):\n    return SeenSwarm(worlds)\n", encoding="utf-8")
+    command = ["simulate", "swarm_file.py", "--seconds", "3", "--worlds", "2"]
+    assert main([*command, "--control", "random", "--seed", "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("swarm_file.py: 3 s in 30 steps of 100 ms, 2 worlds") and "energy" not in said
+    with np.load("out/swarm_file/motion.npz", allow_pickle=False) as held:
+        assert np.ptp(held["controls"]) > 1 and held["dt"] == 0.1 and held["count"][-1, 0].tolist() == [30, 15]
+        start = SeenSwarm(2).state()
+        run = pb.rollout(SeenSwarm(2), start, held["controls"])
+        np.testing.assert_array_equal(held["points.x"], run.points.x)
+    assert load_motion("out/swarm_file").frames == 31 and Path("out/swarm_file/motion.html").exists()
+    assert main([*command, "--keyframe", "home"]) == 2
+    assert "--keyframe is for robots" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("system = 3", "needs a function system() that gives a pullback.System"),
+        ("def system(): return 1 / 0", "ZeroDivisionError"),
+        (TASK + "\ndef system(): return Swarm(1)", "Swarm of mine.py has no dt"),
+    ],
+)
+def test_files_that_hold_no_system(tmp_path, monkeypatch, capsys, text, words):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(text, encoding="utf-8")
+    assert main(["simulate", "mine.py"]) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
 
 
 def test_a_system_without_looks(tmp_path, monkeypatch, capsys):

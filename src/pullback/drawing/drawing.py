@@ -119,6 +119,16 @@ class Drawing:
         return np.flatnonzero(self.shape_kind != "plane")
 
     @cached_property
+    def moving(self) -> np.ndarray:
+        """Solids on bodies that move."""
+        return self.solids[self.body_moves[self.shape_body[self.solids]]]
+
+    @cached_property
+    def fixed(self) -> np.ndarray:
+        """Solids on bodies that do not move."""
+        return np.setdiff1d(self.solids, self.moving)
+
+    @cached_property
     def planes(self) -> np.ndarray:
         return np.flatnonzero(self.shape_kind == "plane")
 
@@ -138,7 +148,7 @@ class Drawing:
 
     def painted(self, shape: int) -> bool:
         """Whether the colours of a shape are those of ``paint``."""
-        return len(self.paint) > 0 and self.shape_kind[shape] == "mesh"
+        return len(self.paint) > 0 and bool(self.shape_kind[shape] == "mesh")
 
     def paint_at(self, frame: int, shape: int) -> np.ndarray:
         """Colours (n, 3) from 0 to 1 of the vertices of a painted shape's surface."""
@@ -168,22 +178,30 @@ class Drawing:
         at = body[:, :3] + np.einsum("nij,nj->ni", turn, self.shape_pos[shapes])
         return at, turn @ unit_quat_matrix(self.shape_quat[shapes])
 
-    def place(self, frame: int, copy: int, shape: int) -> tuple[np.ndarray, np.ndarray]:
-        """Position (3,) and quaternion (4,) of a shape in the world."""
-        body = self.poses[frame, copy, self.shape_body[shape]].astype(float)
-        at, _ = self.shape_poses(frame, copy, np.array([shape]))
-        return at[0], quat_mul(body[3:], self.shape_quat[shape])
+    def place(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) and quaternion (4,) of a shape: on its body if that moves, else in the world."""
+        pos, quat, body = self.shape_pos[shape], self.shape_quat[shape], self.shape_body[shape]
+        if self.body_moves[body]:
+            return pos, quat
+        (at,), _ = self.shape_poses(0, 0, np.array([shape]))
+        return at, quat_mul(self.poses[0, 0, body, 3:].astype(float), quat)
+
+    def colour(self, shape: int, copy: int) -> np.ndarray:
+        """RGBA (4,) from 0 to 1 of a shape of a copy: ghosts have one colour, and other worlds than the first are
+        translucent."""
+        if copy >= self.worlds:
+            return np.array(GHOST_COLOUR)
+        return self.shape_colours[shape, 0] * (1.0, 1.0, 1.0, OTHER_WORLD_ALPHA if copy else 1.0)
 
     # --- how large it is ----------------------------------------------------------------------------------------------
 
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
         """Corners (frames, n, 3) of the boxes around all shapes that move [m]."""
-        moving = np.array([s for s in self.solids if self.body_moves[self.shape_body[s]]], dtype=int)
-        boxes = [self.half_box(shape) for shape in moving]
+        boxes = [self.half_box(shape) for shape in self.moving]
         local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
         rows = []
         for frame in frames:
-            poses = [self.shape_poses(frame, copy, moving) for copy in range(copies or self.copies)]
+            poses = [self.shape_poses(frame, copy, self.moving) for copy in range(copies or self.copies)]
             rows.append([at[:, None] + np.einsum("nij,nkj->nki", turn, local) for at, turn in poses])
         return np.array(rows).reshape(len(rows), -1, 3)
 

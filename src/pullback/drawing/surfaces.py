@@ -67,6 +67,15 @@ def crease_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
 # --- simple shapes ----------------------------------------------------------------------------------------------------
 
 
+_POLAR = np.linspace(0.0, np.pi, ROUND // 2 + 1)
+# Of size one: (r, z) from top to bottom, turned about z.
+OUTLINES = {
+    "sphere": (np.sin(_POLAR), np.cos(_POLAR)),
+    "cylinder": (np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, -1.0, -1.0])),
+    "arrow": (np.array([0.0, HEAD, SHAFT, SHAFT, 0.0]), np.array([1.0, NECK, NECK, 0.0, 0.0])),
+}
+
+
 @cache
 def simple_surface(kind: str, size: tuple[float, float, float]) -> Surface:
     """The surface of a "sphere", "box", "cylinder", "capsule" or "arrow".
@@ -76,20 +85,15 @@ def simple_surface(kind: str, size: tuple[float, float, float]) -> Surface:
     its length.
     """
     radius, _, length = size
-    up = np.linspace(0.0, np.pi / 2, ROUND // 4 + 1)
     if kind == "box":
         vertices, faces = _box()
-    elif kind == "sphere":
-        polar = np.linspace(0.0, np.pi, ROUND // 2 + 1)
-        vertices, faces = _turned(np.sin(polar), np.cos(polar))
-    elif kind == "cylinder":
-        vertices, faces = _turned(np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, -1.0, -1.0]))
-    elif kind == "arrow":
-        vertices, faces = _turned(np.array([0.0, HEAD, SHAFT, SHAFT, 0.0]), np.array([1.0, NECK, NECK, 0.0, 0.0]))
-    else:
+    elif kind == "capsule":  # scaled as a whole its ends would not be round
+        up = np.linspace(0.0, np.pi / 2, ROUND // 4 + 1)
         r = radius * np.concatenate([np.sin(up), np.cos(up)])
         z = np.concatenate([length + radius * np.cos(up), -length - radius * np.sin(up)])
         return surface(*_turned(r, z))
+    else:
+        vertices, faces = _turned(*OUTLINES[kind])
     return surface(vertices * size, faces)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.drawing import Drawing
 from pullback.drawing.drawing import FORCE_COLOUR, MOST_FRAMES
@@ -49,8 +50,7 @@ def draw_heat(
         )
     if not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
         raise PullbackError("times must be finite and rise")
-    if not 1 <= frames <= MOST_FRAMES:
-        raise PullbackError(f"frames must be from 1 to {MOST_FRAMES}, not {frames!r}")
+    check_whole(frames, "frames", most=MOST_FRAMES)
     stride = -(-len(times) // frames)
     rows = np.unique(np.append(np.arange(0, len(times) - 1, stride), len(times) - 1))
     clock = times if clock is None else to_numbers(clock, "clock").astype(float)

@@ -13,10 +13,8 @@ HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical fiel
 MARGIN = 0.92  # share of the picture that is filled [1]
 ASPECTS = (1.0, 4.0)  # of pictures: upright and wide ones [1]
 TRAVELS = 4.0  # times its own size: from here on a robot is followed [1]
-LARGE, AROUND = (
-    0.5,
-    0.1,
-)  # times the motion: from here on a fixed part is seen in part, and how much beside the motion [1]
+LARGE = 0.5  # times the motion: from here on a fixed part is seen in part [1]
+AROUND = 0.1  # times the motion: how much of a large fixed part is seen beside it [1]
 LOOKED_AT = 40  # frames that are enough to know where a motion goes
 PITCH = math.radians(16.0)  # from above
 
@@ -40,7 +38,7 @@ def fitted_view(drawing: Drawing, aspect: float) -> View:
     axes = axes_towards(back)
     target, distance = (points.min(axis=0) + points.max(axis=0)) / 2, 1.0
     for _ in range(6):  # fit the distance, then centre what is seen from there, and again
-        x, y, z = (points - target) @ axes.T[:, 0], (points - target) @ axes.T[:, 1], (points - target) @ axes.T[:, 2]
+        x, y, z = axes @ (points - target).T
         sides = np.maximum(np.abs(x) / aspect, np.abs(y)) / (MARGIN * HALF_VIEW)
         distance = max(float(np.max(sides + z)), 1e-6)
         depth = np.maximum(distance - z, 1e-3 * distance)
@@ -96,8 +94,7 @@ def motion_points(drawing: Drawing) -> np.ndarray:
         return moving
     low, high = moving.min(axis=0), moving.max(axis=0)
     middle, reach = (low + high) / 2, np.linalg.norm(high - low)
-    fixed = np.array([s for s in drawing.solids if not drawing.body_moves[drawing.shape_body[s]]], dtype=int)
-    for shape, at, turn in zip(fixed, *drawing.shape_poses(0, 0, fixed), strict=True):
+    for shape, at, turn in zip(drawing.fixed, *drawing.shape_poses(0, 0, drawing.fixed), strict=True):
         centre, half = drawing.half_box(shape)
         corners = at + (centre + half * CORNERS) @ turn.T
         if np.all(np.linalg.norm(corners - middle, axis=1) < 1.5 * reach):

@@ -67,7 +67,7 @@ def export(
     speed = check_number(speed, "speed")
     if fps is not None:
         fps = check_number(fps, "fps")
-    if not isinstance(layers, Collection) or not all(isinstance(layer, str) and layer in LAYERS for layer in layers):
+    if not isinstance(layers, Collection) or not set(map(str, layers)) <= set(LAYERS):
         raise PullbackError(f"layers must be some of {', '.join(LAYERS)}, not {layers!r}")
     kind = path.suffix.lower()
     if kind not in FORMATS:
@@ -77,12 +77,7 @@ def export(
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
     moves = drawing.frames > 1
-    if size is None:
-        width, height = _natural_size(drawing, AREAS[kind] if moves else STILL_AREA)
-    else:
-        width, height = _checked_size(size)
-    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
-        raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
+    width, height = _natural_size(drawing, AREAS[kind] if moves else STILL_AREA) if size is None else _checked(size)
     if kind == ".mp4":
         width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
     if frames is not None and not check_whole(frames, "frames") <= (MOST_STRIP if kind == ".png" else MOST_FILM):
@@ -103,10 +98,13 @@ def export(
     return path
 
 
-def _checked_size(size) -> tuple[int, int]:
-    if not isinstance(size, tuple | list) or len(size) != 2:
+def _checked(size) -> tuple[int, int]:
+    if np.shape(size) != (2,):
         raise PullbackError(f"size must be a width and a height, such as (640, 480), not {size!r}")
-    return check_whole(size[0], "the width"), check_whole(size[1], "the height")
+    width, height = (check_whole(edge, "an edge of a picture") for edge in size)
+    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
+        raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
+    return width, height
 
 
 def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ MuJoCo. The rest is for people and programs: the states, the controls, dt. docs/
 from __future__ import annotations
 
 import zipfile
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +24,6 @@ from pullback.rollout import Run
 
 FORMAT = "pullback motion 1"
 PREFIX = "draw_"
-# What files of earlier versions lack: nothing is painted then.
-UNPAINTED = {
-    "paint": np.zeros((0, 0), np.uint8), "paint_range": np.zeros(0), "paint_unit": np.array(""),
-    "face_times": np.zeros((0, 2)),
-}  # fmt: skip
 
 
 def draw_run(run: Run, *, title: str = "", ghost=None, losses=None, camera=None, bars=None) -> Drawing:
@@ -77,32 +72,25 @@ def load_motion(path) -> Drawing:
         if not held:
             raise PullbackError(f"the folder {str(path)!r} holds neither result.npz nor motion.npz")
         path = path / held[0]
+    writers = "'pullback simulate ROBOT' and 'pullback optimize TASK' write"
+    if not path.exists():
+        raise PullbackError(f"there is no file {str(path)!r}; {writers} motion files")
     if path.is_file() and not zipfile.is_zipfile(path):
-        raise PullbackError(
-            f"{str(path)!r} is no motion file: those are the .npz that 'pullback simulate ROBOT' and "
-            "'pullback optimize TASK' write"
-        )
+        raise PullbackError(f"{str(path)!r} is no motion file: those are the .npz that {writers}")
     try:
         drawn = read_arrays(path, lambda name: name.startswith(PREFIX))
-        if not drawn:
-            raise PullbackError(
-                f"{str(path)!r} holds nothing to draw: write it with 'pullback simulate' or 'pullback optimize'"
-            )
-        wanted = [
-            field.name for field in fields(Drawing) if PREFIX + field.name in drawn or field.name not in UNPAINTED
-        ]
-        held = UNPAINTED | {name: drawn[PREFIX + name] for name in wanted}
-    except PullbackError:
-        raise
-    except FileNotFoundError:
-        raise PullbackError(
-            f"there is no file {str(path)!r}; 'pullback simulate ROBOT' and 'pullback optimize TASK' write motion files"
-        ) from None
-    except KeyError as error:
-        raise PullbackError(f"{str(path)!r} is not a whole motion file: it has no {error.args[0]}") from None
     except Exception as error:  # there is no end to what can be wrong with an archive
         raise PullbackError(f"{str(path)!r} cannot be read as a motion file: {error}") from None
-    if wrong := problem(held, PREFIX):
+    if not drawn:
+        raise PullbackError(f"{str(path)!r} holds nothing to draw: those that do are what {writers}")
+    held = {field.name: drawn[PREFIX + field.name] for field in fields(Drawing) if PREFIX + field.name in drawn}
+    try:
+        drawing = Drawing(**held)
+    except TypeError:
+        needed = [field.name for field in fields(Drawing) if field.default is field.default_factory]
+        missing = next(name for name in needed if name not in held)
+        raise PullbackError(f"{str(path)!r} is not a whole motion file: it has no {PREFIX}{missing}") from None
+    if wrong := problem(_arrays(drawing), PREFIX):
         raise PullbackError(f"{str(path)!r} is not a sound motion file: {wrong}")
-    texts = {name: str(held[name]) for name in ("title", "paint_unit")}
-    return Drawing(**{**held, **texts, "worlds": int(held["worlds"])})
+    texts = {name: str(getattr(drawing, name)) for name in ("title", "paint_unit")}
+    return replace(drawing, worlds=int(drawing.worlds), **texts)

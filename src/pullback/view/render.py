@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import warp as wp
 
 from pullback.core.launch import load
-from pullback.drawing.drawing import (
-    FORCE_COLOUR,
-    GHOST_COLOUR,
-    GRADIENT_COLOUR,
-    OTHER_WORLD_ALPHA,
-    Arrows,
-    Drawing,
-)
+from pullback.drawing.drawing import FORCE_COLOUR, GRADIENT_COLOUR, Arrows, Drawing
 from pullback.drawing.surfaces import Surface, simple_surface
 from pullback.spatial import unit_quat_matrix
 from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
@@ -27,8 +20,7 @@ SHADOW_SIZE = 1024  # texels of the light's picture, each way
 FAINT = ((0.80, 0.83, 0.87, 1.0), (0.75, 0.785, 0.83, 1.0))
 
 
-@dataclass(frozen=True)
-class _Triangles:
+class _Triangles(NamedTuple):
     at: np.ndarray  # (faces, 3, 3) [m]
     normal: np.ndarray  # (faces, 3, 3)
     colour: np.ndarray  # (faces, 4)
@@ -53,7 +45,6 @@ class Renderer:
         self.reach = float(np.linalg.norm(np.ptp(points, axis=0))) / 2
         self.light_axes = axes_towards(_light_from(self.view))
         self.way = way_along(drawing)
-        self.fixed = np.array([not drawing.body_moves[b] for b in drawing.shape_body], dtype=bool)
 
     def frame(self, frame: int, since: int | None = None) -> np.ndarray:
         """One picture. since: the frame of the picture before, as for :meth:`Drawing.contacts`."""
@@ -82,11 +73,9 @@ class Renderer:
             ghost = copy >= drawing.worlds
             if ghost and "ghost" not in self.layers:
                 continue
-            shapes = drawing.solids if copy == 0 else drawing.solids[~self.fixed[drawing.solids]]
+            shapes = drawing.solids if copy == 0 else drawing.moving
             for shape, at, turn in zip(shapes, *drawing.shape_poses(frame, copy, shapes), strict=True):
-                colour = np.array(GHOST_COLOUR) if ghost else drawing.shape_colours[shape, 0].astype(float)
-                if copy and not ghost:
-                    colour = colour * (1, 1, 1, OTHER_WORLD_ALPHA)
+                colour = drawing.colour(shape, copy)
                 part = _placed(drawing.surface(shape), at, turn, np.ones(3), colour)
                 if drawing.painted(shape) and not ghost:
                     part = _painted(part, drawing, frame, shape)
@@ -182,8 +171,7 @@ def _painted(part: _Triangles, drawing: Drawing, frame: int, shape: int) -> _Tri
 def _joined(parts: list[_Triangles], way: np.ndarray) -> _Triangles:
     """All parts, moved back by ``way``."""
     nothing = _Triangles(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)), np.zeros((0, 4)))
-    every = [nothing, *parts]
-    at, normal, colour = (np.concatenate([getattr(p, name) for p in every]) for name in ("at", "normal", "colour"))
+    at, normal, colour = (np.concatenate(field) for field in zip(nothing, *parts, strict=True))
     return _Triangles(at - way, normal, colour)
 
 

@@ -107,9 +107,7 @@ def _geom(drawing: Drawing, shape: int, bodies: np.ndarray) -> dict:
     kind, size, body = str(drawing.shape_kind[shape]), drawing.shape_size[shape], drawing.shape_body[shape]
     round_ends = kind == "capsule"
     middle, half = drawing.half_box(shape)
-    pos, quat = drawing.shape_pos[shape], drawing.shape_quat[shape]
-    if not drawing.body_moves[body]:  # its pose in the world, once
-        pos, quat = drawing.place(0, 0, shape)
+    pos, quat = drawing.place(shape)
     entry = {
         "shape": f"mesh {drawing.shape_mesh[shape]}" if kind == "mesh" else kind,
         "scale": [size[0]] * 3 if round_ends else size,
