@@ -30,8 +30,8 @@ BLOWN_UP = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC")  # after these
 ABOUT = """\
 Times a robot's motion on this machine: forward, with its gradient by the start and the controls (forward and
 backward), and with the gradient by all parameters too; one world and many, in both precisions. MuJoCo's mj_step makes
-the same motion in the same process, on one thread for one world and on all cores for many, and Pullback likewise. Results
-are medians of interleaved repeats.
+the same motion in the same process, on one thread for one world and on all cores for many, and Pullback likewise.
+Results are medians of interleaved repeats.
 
 The motion starts at a keyframe with a small random push and is driven by the keyframe's control. MuJoCo simulates the
 file as it is: with the file's own solver, and with elements that --ignore drops here. --contact none switches its

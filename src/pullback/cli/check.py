@@ -11,6 +11,7 @@ import numpy as np
 from pullback.cli import common
 from pullback.core.arrays import to_numpy
 from pullback.core.system import State
+from pullback.core.trees import row
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model
 from pullback.rollout import Report, WrongGradient, check_system, rollout
@@ -45,7 +46,7 @@ def add(verbs) -> None:
     common.add_robot(parser, dtype="float64")
     common.add_common(parser, out="also write the report as DIR/check.json")
     common.add_length(parser, "the short rollout", steps=10)
-    common.option(parser, "--settle S", "seconds to move before the check", common.not_negative, 0.3)
+    common.option(parser, "--settle S", "seconds to move before the check", common.number(float, 0), 0.3)
     usual = f"(default {TOLERANCE['float64']:g} in float64, {TOLERANCE['float32']:g} in float32)"
     about = f"largest error, relative to the largest entry of the gradient {usual}"
     common.option(parser, "--tolerance X", about, common.positive)
@@ -97,7 +98,7 @@ def settled(system: Articulated, keyframe: Keyframe, args) -> State:
         state = motion.final
         if system.max_contacts and not count_contacts(system, state):
             last = (t for t in range(steps - 1, max(-1, steps - 1 - LOOK_BACK), -1) if len(motion.contacts(t)[0]))
-            state = State(*(x[next(last, steps)] for x in motion.states))
+            state = row(motion.states, next(last, steps))
     return system.state(to_numpy(state.q)[0], to_numpy(state.v)[0] + push())
 
 
@@ -145,16 +146,16 @@ def _told(args, reports: dict[int, Report]) -> Iterator[str]:
     yield ""
     for count, report in reports.items():
         what = "one step" if count == 1 else f"{count} steps"
-        row = report.worst
+        worst = report.worst
         if not report.passed:
             yield f"{what}: WRONG: {WrongGradient(report)}"
-        elif row is not None:
+        elif worst is not None:
             statuses = [other.status for other in report.rows]
             idle, kinks, skipped = (statuses.count(status) for status in (NO_INFLUENCE, KINK, SKIPPED))
             compared = len(statuses) - idle - skipped
             yield (
-                f"{what}: all {compared} gradients agree; the worst is {row.field!r} at {row.worst}, "
-                f"error {row.error:.1e}, slope {row.slope_text}"
+                f"{what}: all {compared} gradients agree; the worst is {worst.field!r} at {worst.worst}, "
+                f"error {worst.error:.1e}, slope {worst.slope_text}"
                 + (f"; {kinks} at a kink, where the slopes of the two sides differ" if kinks else "")
                 + (f"; {idle} without influence here" if idle else "")
                 + (f"; {skipped} skipped: no difference can be formed" if skipped else "")
@@ -175,7 +176,7 @@ def _contact_line(model: Model, system: Articulated, contacts: int) -> str:
 
 
 def _plain(report: Report) -> dict:
-    rows = [dataclasses.asdict(row) for row in report.rows]
-    for row in rows:
-        row["slope"] = None if math.isnan(row["slope"]) else row["slope"]
+    rows = [dataclasses.asdict(entry) for entry in report.rows]
+    for entry in rows:
+        entry["slope"] = None if math.isnan(entry["slope"]) else entry["slope"]
     return {"rollout_steps": report.rollout_steps, "tolerance": report.tolerance, "rows": rows}

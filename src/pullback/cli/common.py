@@ -110,37 +110,34 @@ class Parser(argparse.ArgumentParser):
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def positive(text: str) -> float:
-    """An argument that is a positive number."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text} is not positive and finite")
-    return value
+def number(kind: type, least: float, most: float = math.inf):
+    """The type of an argument that is a finite number, float or int, of at least ``least`` and at most ``most``."""
 
-
-def not_negative(text: str) -> float:
-    """An argument that is a number of at least zero."""
-    return 0.0 if text.strip() in ("0", "0.0") else positive(text)
-
-
-def whole(least: int, most: float = math.inf):
-    """The type of an argument that is a whole number of at least ``least`` and at most ``most``."""
-
-    def parse(text: str) -> int:
+    def parse(text: str):
         try:
-            value = int(text)
+            value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-        if value > most:
-            raise argparse.ArgumentTypeError(f"{text} is more than {most}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' * (kind is int)}number") from None
+        if not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f"{text} is not finite")
+        if not least <= value <= most:
+            limit = f"less than {least}" if value < least else f"more than {most}"
+            raise argparse.ArgumentTypeError(f"{text} is {limit}")
         return value
 
     return parse
+
+
+def positive(text: str) -> float:
+    """An argument that is a positive number."""
+    value = number(float, -math.inf)(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def whole(least: int, most: float = math.inf):
+    return number(int, least, most)
 
 
 def option(parser, usage: str, about: str, kind=None, default=None, **more) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.drawing.surfaces import Surface, simple_surface, surface
+from pullback.drawing.surfaces import CORNERS, Surface, simple_surface, surface
 from pullback.spatial import quat_mul, unit_quat_matrix
 
 LAYERS = ("forces", "gradients", "ghost")  # what can be shown besides the robot
@@ -34,7 +34,6 @@ STRONG = 75  # per cent of all arrows are shorter than a strong one
 # A force this small against the strongest is a surface that is near, and does not touch. [1]
 TOUCHING = 1e-4
 HARDEST_WITHIN = 0.05  # so much earlier may be what is shown of contacts [s]
-CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])  # of a box
 # Colours (256, 3) from cold to hot, from 0 to 1: steel, violet, red, orange, nearly white.
 PALETTE = np.stack(
     [
@@ -164,7 +163,7 @@ class Drawing:
         return (since <= self.times[frame]) & (self.times[frame] < until)
 
     def half_box(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
-        """The middle and the half edges of the box around a shape, in the shape's frame [m]."""
+        """Centre and half extents of the bounding box of a shape, in the shape's frame [m]."""
         if self.shape_kind[shape] == "mesh":
             low, high = (f(self.surface(shape).vertices, axis=0) for f in (np.min, np.max))
             return (low + high) / 2, (high - low) / 2
@@ -196,7 +195,7 @@ class Drawing:
     # --- how large it is ----------------------------------------------------------------------------------------------
 
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
-        """Corners (frames, n, 3) of the boxes around all shapes that move [m]."""
+        """Corners (frames, n, 3) of the bounding boxes of all shapes that move [m]."""
         boxes = [self.half_box(shape) for shape in self.moving]
         local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
         rows = []
@@ -207,7 +206,7 @@ class Drawing:
 
     @cached_property
     def robot_size(self) -> float:
-        """Half of the diagonal of the box around all that moves, at the first frame [m]."""
+        """Half of the diagonal of the bounding box of all that moves, at the first frame [m]."""
         corners = self.outline([0], copies=1)[0]
         return float(np.linalg.norm(np.ptp(corners, axis=0)) / 2) if len(corners) else 1.0
 
@@ -239,9 +238,9 @@ class Drawing:
         return self._arrows(pos, force, self._strong_force)
 
     def gradient_arrows(self, frame: int) -> Arrows:
-        """Downhill: pushing a body along its arrow makes the loss smaller, the more the longer the arrow.
+        """Downhill: a push on a body along its arrow reduces the loss, and the more the longer the arrow is.
 
-        The push is on the centre of mass; its arrow starts where its line leaves the body, where it can be seen.
+        The push is on the centre of mass; the arrow starts where its line leaves the body, so that it can be seen.
         """
         if not len(self.body_gradients):
             return self._arrows(np.zeros((0, 3)), np.zeros((0, 3)), 1.0)
@@ -249,7 +248,7 @@ class Drawing:
         body, downhill = self.poses[frame, 0, shown].astype(float), -self.body_gradients[frame, shown]
         turn = unit_quat_matrix(body[:, 3:])
         inside = np.einsum("nji,nj->ni", turn, downhill)  # in the bodies' own axes
-        start = self.body_com[shown] + [self._way_out(b, way) for b, way in zip(shown, inside, strict=True)]
+        start = self.body_com[shown] + [self._to_surface(b, x) for b, x in zip(shown, inside, strict=True)]
         at = body[:, :3] + np.einsum("nij,nj->ni", turn, start)
         return self._arrows(at, downhill, self._strong_gradient)
 
@@ -258,20 +257,20 @@ class Drawing:
         """Bodies that move and have shapes (bodies,) bool."""
         return self.body_moves & np.isin(np.arange(len(self.body_moves)), self.shape_body[self.solids])
 
-    def _way_out(self, body: int, way: np.ndarray) -> np.ndarray:
-        """From a body's centre of mass along ``way`` to where it leaves the boxes around its shapes (3,) [m]."""
-        length, furthest = np.linalg.norm(way), 0.0
+    def _to_surface(self, body: int, direction: np.ndarray) -> np.ndarray:
+        """From a body's centre of mass to where a ray leaves the boxes around its shapes (3,) [m]."""
+        length, furthest = np.linalg.norm(direction), 0.0
         if not length:
             return np.zeros(3)
         for pos, turn, half in self._boxes[body]:
-            start, along = (self.body_com[body] - pos) @ turn, way @ turn / length
+            start, along = (self.body_com[body] - pos) @ turn, direction @ turn / length
             if np.all(np.abs(start) < half):
                 furthest = max(furthest, np.min((half - np.sign(along) * start) / np.maximum(np.abs(along), 1e-12)))
-        return furthest * way / length
+        return furthest * direction / length
 
     @cached_property
     def _boxes(self) -> dict[int, list]:
-        """The middle, the axes and the half edges of the box around each shape, by the body they are fixed to."""
+        """Centre, axes and half extents of the bounding box of each shape, by the body that it is fixed to."""
         found = {body: [] for body in range(len(self.body_moves))}
         for shape in self.solids:
             (middle, half), turn = self.half_box(shape), unit_quat_matrix(self.shape_quat[shape])
@@ -325,7 +324,7 @@ class Drawing:
         return replace(self, **given)
 
     def thinned(self, fps: float) -> Drawing:
-        """About ``fps`` frames a second, and the last one; contacts of the hardest moment around each. [1/s]"""
+        """About ``fps`` frames per second, and the last one; contacts of the hardest moment around each. [1/s]"""
         if self.frames < 3:
             return self
         stride = max(1, round(1.0 / (fps * float(self.times[1] - self.times[0]))))
@@ -386,10 +385,11 @@ def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
     return np.append(np.arange(0, rows - 1, stride), rows - 1)
 
 
-def turns_from_z(way: np.ndarray) -> np.ndarray:
+def turns_from_z(directions: np.ndarray) -> np.ndarray:
     """Quaternions (n, 4) that turn the z axis into unit vectors (n, 3)."""
-    half = np.stack([1 + way[:, 2], -way[:, 1], way[:, 0], np.zeros(len(way))], axis=1)
-    half[way[:, 2] < -1 + 1e-9] = (0, 1, 0, 0)  # straight down: half a turn about x
+    x, y, z = directions.T
+    half = np.stack([1 + z, -y, x, np.zeros(len(z))], axis=1)
+    half[z < -1 + 1e-9] = (0, 1, 0, 0)  # straight down: half a turn about x
     return half / np.linalg.norm(half, axis=1, keepdims=True)
 
 

@@ -35,7 +35,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
     model:   a :class:`pullback.Model`
     q:       (rows, nq) or (rows, worlds, nq)
     dt:      time between two rows [s]
-    fps:     about how many rows a second to keep [1/s]; all of them if None, but no more than 3000
+    fps:     about how many rows per second to keep [1/s]; all of them if None, but no more than 3000
     title:   the model's name if empty
     ghost:   (nq,), (rows, nq) or (rows, worlds, nq) to compare with. The shorter of the two holds its last pose.
     losses:  (n,) of an optimiser, over its iterations

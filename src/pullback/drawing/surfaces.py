@@ -11,6 +11,7 @@ import numpy as np
 # Faces of a mesh that meet at a smaller angle are shaded as one smooth surface; a sharper edge stays visible.
 CREASE_ANGLE = math.radians(35.0)
 ROUND = 32  # sides of what is round
+CORNERS = np.array([(x, y, z) for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])  # of a box
 # An arrow of length one: the shaft's radius, the head's, and where the head begins. [1]
 SHAFT, HEAD, NECK = 0.45, 1.0, 0.7
 
@@ -112,6 +113,5 @@ def _turned(r: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _box() -> tuple[np.ndarray, np.ndarray]:
-    vertices = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-    return vertices, np.array([face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))])
+    return CORNERS, np.array([face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))])

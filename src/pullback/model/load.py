@@ -399,7 +399,7 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
 
 
 def _actuators(m: mujoco.MjModel) -> dict:
-    """One row a control. What gives no force keeps its row, with zero gear, gain and bias."""
+    """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
     joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))

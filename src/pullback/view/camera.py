@@ -1,4 +1,4 @@
-"""From where a motion is seen whole, and as large as that allows."""
+"""Cameras that show a whole motion, as large as possible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.drawing.drawing import CORNERS, Drawing
+from pullback.drawing.drawing import Drawing
+from pullback.drawing.surfaces import CORNERS
 
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]
@@ -29,9 +30,9 @@ class View:
 
 
 def fitted_view(drawing: Drawing, aspect: float) -> View:
-    """A view of the whole motion from where the drawing's camera is, or where it suits. aspect: width / height.
+    """A view of the whole motion, from the direction of the drawing's camera if it has one. aspect: width / height.
 
-    Where :func:`way_along` is not zero, the camera has to go that way.
+    Where :func:`camera_travel` is not zero, the camera has to move by it.
     """
     points = motion_points(drawing)
     back = _direction(drawing, points)
@@ -54,10 +55,10 @@ def natural_aspect(drawing: Drawing) -> float:
     return float(np.clip(x / max(y, 1e-9), *ASPECTS))
 
 
-def way_along(drawing: Drawing) -> np.ndarray:
-    """How far the camera has gone with the robot at each frame, (frames, 3) [m].
+def camera_travel(drawing: Drawing) -> np.ndarray:
+    """How far the camera has moved with the robot at each frame, (frames, 3) [m].
 
-    Zero, unless the robot travels so far that it would be small in a picture of the whole way.
+    Zero, unless the robot travels so far that it would be small in a picture of its whole path.
     """
     nowhere = np.zeros((drawing.frames, 3))
     frames = _some_frames(drawing)
@@ -80,17 +81,17 @@ def _some_frames(drawing: Drawing) -> np.ndarray:
 
 
 def motion_points(drawing: Drawing) -> np.ndarray:
-    """Points (n, 3) around which the motion lies, as seen by a camera that goes along [m].
+    """Points (n, 3) around which the motion lies, as seen by a camera that follows [m].
 
     With fixed parts that are near: small ones whole, such as a target, large ones as far as the motion goes, such as a
     platform under a foot. Scenery, far larger than the motion or far away from it, does not count.
     """
-    frames, way = _some_frames(drawing), way_along(drawing)
-    moving = (drawing.outline(frames) - way[frames, None]).reshape(-1, 3)
+    frames, travel = _some_frames(drawing), camera_travel(drawing)
+    moving = (drawing.outline(frames) - travel[frames, None]).reshape(-1, 3)
     if not len(moving):
         moving = CORNERS / 2 + (0.0, 0.0, 0.5)
     points = [moving]
-    if way.any():
+    if travel.any():
         return moving
     low, high = moving.min(axis=0), moving.max(axis=0)
     middle, reach = (low + high) / 2, np.linalg.norm(high - low)

@@ -23,7 +23,7 @@ from pullback.view.replay import write_page
 
 PAGE_FPS = 60  # of a page, which interpolates [1/s]
 FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
-FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
+FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays per pixel along each axis: films need not be as smooth
 STILL_AREA = 640 * 480  # of what does not move [pixels]
 AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 400 * 300}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
@@ -57,7 +57,7 @@ def export(
 
     frames:  pictures of a strip (6), closer to each other where things move fast; or of a film (as many as fps says)
     size:    width and height of one picture [pixels]; as the motion is wide if None
-    fps:     pictures a second of a film [1/s]; rows a second of a page
+    fps:     pictures per second of a film; rows per second of a page [1/s]
     speed:   of a film: 0.5 is half as fast as the motion
     layers:  what to show besides the robot: some of "forces", "gradients" and "ghost"; a page has all, with switches
     watch:   called after each picture with how many are done, and how many there will be
@@ -103,7 +103,7 @@ def _checked(size) -> tuple[int, int]:
         raise PullbackError(f"size must be a width and a height, such as (640, 480), not {size!r}")
     width, height = (check_whole(edge, "an edge of a picture") for edge in size)
     if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
-        raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
+        raise PullbackError(f"a picture has 16 to {LARGEST} pixels along each edge, not {width} x {height}")
     return width, height
 
 
@@ -115,8 +115,8 @@ def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
 def _strip_frames(drawing: Drawing, count: int) -> np.ndarray:
     """Frames that become pictures of a strip, from the first to the last.
 
-    They are evenly spaced in the mean of time and of the way that has been gone, each as a share of all. By time alone
-    a jump, a throw or a blow falls between two pictures; by the way alone nobody sees how long a robot stands.
+    They are evenly spaced in the mean of time and of the distance covered, each relative to its total. By time alone a
+    jump, a throw or an impact falls between two pictures; by distance alone nobody sees how long a robot stands.
     """
     frames = np.unique(np.linspace(0, drawing.frames - 1, MEASURED).round().astype(int))
     steps = np.linalg.norm(np.diff(drawing.outline(frames, copies=1), axis=0), axis=-1)  # (frames - 1, corners) [m]

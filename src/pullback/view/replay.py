@@ -32,18 +32,11 @@ PAGE_SCRIPTS = ("replay_scene.js", "replay_draw.js", "replay_page.js")
 def write_replay(path, model, q, *, dt: float, fps: float = 60, title: str = "", ghost=None, loss=None) -> Path:
     """Write a self-contained HTML file that replays a motion in 3D, and return its path.
 
-    Args:
-        path: where to write; its folder must exist.
-        model: a :class:`pullback.Model`.
-        q: (T+1, nq) or (T+1, worlds, nq) coordinates. Worlds are drawn together, all but the first translucent.
-        dt: time between two rows of ``q`` [s].
-        fps: about how many rows a second to keep [1/s]. Kept rows are exact; the page interpolates between them.
-        title: shown on the page; the model's name if empty.
-        ghost: (nq,), (rows, nq) or (rows, worlds, nq) coordinates to compare with, such as a target or the motion
-            before optimising, drawn translucent in one colour. The shorter of motion and ghost holds its last pose.
-        loss: (n,) an optimiser's loss over its iterations, drawn as a small curve.
+    path:  where to write; its folder must exist
+    loss:  (n,) an optimiser's loss over its iterations, drawn as a small curve
 
-    Open the page with ``#t=1.5`` after its address to start paused at 1.5 s.
+    The others are those of :func:`draw`. Worlds are drawn together, all but the first translucent. Kept rows are exact;
+    the page interpolates between them. Open it with ``#t=1.5`` after its address to start paused at 1.5 s.
     """
     return write_page(path, draw(model, q, dt=dt, fps=fps, title=title, ghost=ghost, losses=loss))
 

@@ -21,9 +21,9 @@ from pullback.drawing.drawing import FORCE_COLOUR, GRADIENT_COLOUR, Arrows, Draw
 from pullback.drawing.robot import body_poses, draw
 from pullback.drawing.surfaces import simple_surface
 from pullback.model import Model
-from pullback.view.camera import HALF_VIEW, fitted_view, way_along
+from pullback.view.camera import HALF_VIEW, camera_travel, fitted_view
 
-PICTURES = 50  # that are sent a second [1/s]
+PICTURES = 50  # sent per second [1/s]
 SPEEDS = {"1/20": 0.05, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 ASPECT = 1.2  # of the part of the page that no panel covers, about
 STEP_BACK = 1.25  # from where the motion would fill that part [1]
@@ -95,8 +95,8 @@ class Viewer:
         check_kind(drawing, Drawing, "drawing", "draw_run(run)")
         with self._lock:
             before, self._drawing = self._drawing, drawing
-            self._way = way_along(drawing)
-            self._follow.visible = bool(self._way.any())
+            self._travel = camera_travel(drawing)
+            self._follow.visible = bool(self._travel.any())
             with self._server.atomic():
                 if before is None or not _same_shapes(before, drawing):
                     self._make_scene()
@@ -334,7 +334,7 @@ class Viewer:
         self._set("forces", forces)
         self._set("gradients", drawing.gradient_arrows(frame))
         # A robot that travels is followed by moving everything back, which leaves the camera to the user.
-        self._world.position = -self._way[frame] if self._follow.value else np.zeros(3)
+        self._world.position = -self._travel[frame] if self._follow.value else np.zeros(3)
         for name, shape in self._painted:
             self._add_painted(name, shape, frame)
         self._shown = frame
