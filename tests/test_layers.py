@@ -17,7 +17,7 @@ import pytest
 SOURCES = Path(__file__).parents[1] / "src" / "pullback"
 LINES = [
     ("core", "spatial", "kernels"),
-    ("model",),
+    ("model", "drawing"),
     ("contact",),
     ("dynamics", "thermal", "soft"),
     ("rollout",),

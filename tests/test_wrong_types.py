@@ -143,8 +143,5 @@ def test_a_viewer(run):
             for call in (viewer.show, viewer.play, lambda x: viewer.show(run.q[0], x), viewer.add_sliders):
                 with pytest.raises(pb.PullbackError):
                     call(wrong)
-    for wrong in ("x", 2.5, [], -1):
-        with pytest.raises(pb.PullbackError):
-            Viewer(run.system.model, port=wrong)
-        with pytest.raises(pb.PullbackError):
-            Viewer(run.system.model, host=wrong, port=8191)
+    with pytest.raises(pb.PullbackError):
+        Viewer(run.system.model, port=-1)

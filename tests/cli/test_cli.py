@@ -1,5 +1,6 @@
 """The command line: results where they should be, and one clear line for bad input."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.cli import main
+from pullback.cli import check, main
 from pullback.view import load_motion
 
 SPRING = """
@@ -175,6 +176,20 @@ def test_check_touches_the_ground(spring, capsys, contact):
     assert status["friction"] == ("does not matter here" if contact == "impulse" else "agrees"), status
 
 
+def test_what_hops_is_checked_where_it_last_touched(monkeypatch):
+    """Position and velocity are those of one state, the last with a contact."""
+    monkeypatch.setattr(check, "PUSH", 0.0)
+    model = pb.load(BALL.replace("<worldbody>", '<default><geom solref="-1e4 0"/></default><worldbody>'))
+    system = pb.Articulated(model)
+    motion = pb.rollout(system, system.state(), steps=400)
+    touching = np.array([len(motion.contacts(t)[0]) > 0 for t in range(400)])
+    leaves_at = int(np.flatnonzero(touching[:-1] & ~touching[1:])[0])
+    settle = (leaves_at + 10) * model.timestep
+    state = check.settled(system, model.home, argparse.Namespace(seed=0, settle=settle))
+    np.testing.assert_array_equal(state.q, motion.q[leaves_at])
+    np.testing.assert_array_equal(state.v, motion.v[leaves_at])
+
+
 def test_check_says_when_nothing_touches(spring, capsys):
     (spring / "ball.xml").write_text(BALL, encoding="utf-8")
     fast = ["check", "ball.xml", "--steps", "2"]
@@ -185,7 +200,7 @@ def test_check_says_when_nothing_touches(spring, capsys):
     assert main([*fast, "--contact", "none"]) == 0
     assert "contacts: switched off" in capsys.readouterr().out
     assert "there are high, other" in refused(capsys, *fast, "--keyframe", "up")
-    assert "--settle: -1 is not" in refused(capsys, *fast, "--settle", "-1")
+    assert "--settle: -1 is less than 0" in refused(capsys, *fast, "--settle", "-1")
 
 
 def test_simulate_with_a_contact_model(spring, capsys):

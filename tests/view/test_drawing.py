@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.drawing.drawing import HARDEST_WITHIN, turns_from_z
+from pullback.drawing.surfaces import simple_surface
+from pullback.spatial import unit_quat_matrix
 from pullback.view import draw
 from pullback.view.camera import HALF_VIEW, fitted_view, motion_points
-from pullback.view.drawing import HARDEST_WITHIN, matrices, turns_from_z
-from pullback.view.meshes import simple_surface
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +74,13 @@ def test_surfaces_are_closed_and_point_outwards(kind, size, volume):
 def test_arrows_point_and_are_as_long_as_what_they_stand_for(drawing):
     arrows = drawing.force_arrows(0)
     np.testing.assert_allclose(arrows.pos, [[0, 1, 2], [3, 4, 5]])
-    np.testing.assert_allclose(matrices(arrows.quat)[:, :, 2], [[0, 0, 1], [0, 0, -1]], atol=1e-9)
+    np.testing.assert_allclose(unit_quat_matrix(arrows.quat)[:, :, 2], [[0, 0, 1], [0, 0, -1]], atol=1e-9)
     assert arrows.scale[0, 2] == pytest.approx(2 * arrows.scale[1, 2])
     assert not len(drawing.force_arrows(200).pos)  # near, but does not touch
     assert not len(drawing.contacts(200)[0]) and not len(drawing.contacts(50)[0])
 
     downhill = drawing.gradient_arrows(0)
-    np.testing.assert_allclose(matrices(downhill.quat)[0, :, 2], [0, -1, 0], atol=1e-9)
+    np.testing.assert_allclose(unit_quat_matrix(downhill.quat)[0, :, 2], [0, -1, 0], atol=1e-9)
     assert drawing.gradient_arrows(100).scale[0, 2] == pytest.approx(downhill.scale[0, 2] / 4)
 
 
@@ -96,7 +97,7 @@ def test_arrows_of_gradients_start_on_the_line_through_the_centre_of_mass_where_
 def test_turns_from_z():
     ways = np.random.default_rng(0).normal(size=(50, 3))
     ways = np.concatenate([ways / np.linalg.norm(ways, axis=1, keepdims=True), [[0, 0, 1], [0, 0, -1]]])
-    np.testing.assert_allclose(matrices(turns_from_z(ways))[:, :, 2], ways, atol=1e-9)
+    np.testing.assert_allclose(unit_quat_matrix(turns_from_z(ways))[:, :, 2], ways, atol=1e-9)
 
 
 def test_an_impact_between_two_pictures_is_seen(drawing):

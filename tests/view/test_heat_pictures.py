@@ -140,7 +140,7 @@ def test_the_viewer_shows_it(drawing):
         ({"times": np.full(81, np.nan)}, "times must be finite and rise"),
         ({"times": ["a"]}, "times cannot be read"),
         ({"clock": np.full(81, np.nan)}, "clock must have"),
-        ({"born": [1.0, 2.0]}, "born must be .* one an element"),
+        ({"born": [1.0, 2.0]}, "born must be .* one per element"),
         ({"limits": (500.0, 300.0)}, "limits must be two temperatures that rise"),
         ({"frames": 0}, "frames must be"),
     ],

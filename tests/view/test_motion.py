@@ -11,8 +11,8 @@ import pytest
 import pullback as pb
 from pullback.cli import main
 from pullback.core.errors import GradientOverflow
+from pullback.drawing.drawing import MOST_FRAMES, Drawing
 from pullback.view import draw, draw_run, load_motion, save_motion
-from pullback.view.drawing import MOST_FRAMES, Drawing
 
 TETRAHEDRON = """
 v 0 0 0
@@ -88,7 +88,7 @@ def test_gradients_that_overflow_do_not_hide_the_motion(run, monkeypatch):
     def overflow(*_, **__):
         raise GradientOverflow("too large")
 
-    monkeypatch.setattr("pullback.view.motion.body_gradients", overflow)
+    monkeypatch.setattr("pullback.dynamics.drawing.body_gradients", overflow)
     assert not len(draw_run(run, bars={"q_bar": np.ones_like(run.q[-1])}).body_gradients)
 
 

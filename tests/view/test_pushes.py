@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.dynamics.drawing import record_contacts
 from pullback.view import body_gradients
-from pullback.view.pushes import record_contacts
 
 # A pendulum of two links hits a ball on the floor; a welded part and a slide see to it that bodies are not all alike.
 SCENE = """
@@ -90,7 +90,7 @@ def test_the_last_state_has_the_loss_to_itself(run):
 def test_many_steps_are_as_each_alone(run, monkeypatch):
     steps = np.arange(0, 60, 7)
     together = body_gradients(run, steps, **bars_of(run.q))
-    monkeypatch.setattr("pullback.view.pushes.TOGETHER", 4)
+    monkeypatch.setattr("pullback.dynamics.drawing.TOGETHER", 4)
     np.testing.assert_array_equal(body_gradients(run, steps, **bars_of(run.q)), together)
 
 
@@ -110,9 +110,9 @@ def test_parameters_of_the_run_count(run):
 
 def test_contacts_are_forces_on_what_moves(run):
     steps = np.arange(run.steps + 1)
-    found = record_contacts(run.system, run.states, run.controls, steps)
+    found = record_contacts(run, steps)
     assert np.all(np.diff(found["contact_frame"]) >= 0) and found["contact_frame"][-1] <= run.steps
     floor = found["contact_pos"][:, 2] < 0.02
     assert floor.any() and np.all(found["contact_force"][floor, 2] >= 0)  # the floor holds the ball up
     bare = pb.Articulated(run.system.model, contact=None)
-    assert record_contacts(bare, run.states, run.controls, steps) == {}
+    assert record_contacts(pb.rollout(bare, pb.State(run.q[0], run.v[0]), steps=2), steps[:3]) == {}

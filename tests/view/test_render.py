@@ -103,14 +103,14 @@ def test_a_robot_that_travels_is_followed():
     q = np.stack([np.linspace(0, 20, 81), np.linspace(0.5, 20.5, 81)], axis=1)
     floor = '<geom type="plane" size="0 0 1" rgba="0.8 0.8 0.8 1"/>'
     renderer = Renderer(scene(q, floor=floor), (160, 120))
-    assert renderer.way[-1, 0] == pytest.approx(20.0, abs=0.5)
+    assert renderer.travel[-1, 0] == pytest.approx(20.0, abs=0.5)
     pictures = [renderer.frame(frame) for frame in (0, 13, 80)]
     assert min(share(red(picture)) for picture in pictures) > 0.03
     places = np.array([centre(red(picture)) for picture in pictures])
     np.testing.assert_allclose(places, np.tile(places[0], (3, 1)), atol=0.05)
     changed = np.abs(pictures[0].astype(int) - pictures[1].astype(int)).max(axis=-1) > 8
     assert share(changed[80:]) > 0.02  # while the floor goes by
-    assert not Renderer(scene(q[:8], floor=floor), (160, 120)).way.any()
+    assert not Renderer(scene(q[:8], floor=floor), (160, 120)).travel.any()
 
 
 def test_a_long_platform_does_not_push_the_robot_away():

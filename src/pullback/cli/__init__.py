@@ -62,17 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns 0, 1 where a check found something wrong, or 2 after bad input, with one line why."""
     try:
         return run(argv)
-    except PullbackError as error:
-        print(f"pullback: {one_line(error)}", file=sys.stderr)
-        return 2
-    except (OSError, OverflowError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader, such as head, has seen enough
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it at exit)
-            return 0
-        print(f"pullback: {one_line(error)}", file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        print(f"pullback: not enough memory: {one_line(error)}", file=sys.stderr)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (Python flushes it at exit)
+        return 0
+    except (PullbackError, OSError, OverflowError, MemoryError) as error:
+        memory = "not enough memory: " if isinstance(error, MemoryError) else ""
+        print(f"pullback: {memory}{one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("pullback: stopped", file=sys.stderr)

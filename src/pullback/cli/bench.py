@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import math
 import statistics
 import time
@@ -13,21 +12,8 @@ from collections.abc import Callable
 import mujoco
 import mujoco.rollout
 import numpy as np
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pullback.cli.common import (
-    add_common,
-    add_length,
-    add_robot,
-    make_system,
-    progress_options,
-    read_keyframe,
-    read_length,
-    read_robot,
-    whole,
-    writable_folder,
-    write_json,
-)
+from pullback.cli import common
 from pullback.core.arrays import from_device, to_device
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
@@ -44,8 +30,8 @@ BLOWN_UP = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC")  # after these
 ABOUT = """\
 Times a robot's motion on this machine: forward, with its gradient by the start and the controls (forward and
 backward), and with the gradient by all parameters too; one world and many, in both precisions. MuJoCo's mj_step makes
-the same motion in the same process, on one thread for one world and on all cores for many, and Pullback likewise. The
-figures are medians of interleaved repeats.
+the same motion in the same process, on one thread for one world and on all cores for many, and Pullback likewise.
+Results are medians of interleaved repeats.
 
 The motion starts at a keyframe with a small random push and is driven by the keyframe's control. MuJoCo simulates the
 file as it is: with the file's own solver, and with elements that --ignore drops here. --contact none switches its
@@ -55,21 +41,21 @@ constraints off too.
 
 def add(verbs) -> None:
     parser = verbs.add_parser("bench", help="time a robot beside MuJoCo's mj_step", description=ABOUT)
-    add_robot(parser, default="quadruped", dtype=None)
-    add_common(parser, out="also write the figures as DIR/bench.json")
-    add_length(parser, "the motion", steps=200)
-    most = f"how many are many (default {WORLDS['cpu']}, or {WORLDS['cuda']} on CUDA)"
-    parser.add_argument("--worlds", type=whole(2), metavar="N", help=most)
+    common.add_robot(parser, nargs="?", default="quadruped")
+    common.add_common(parser, out="also write the results as DIR/bench.json")
+    common.add_length(parser, "the motion", steps=200)
+    most = f"worlds of the batch (default {WORLDS['cpu']}, or {WORLDS['cuda']} on CUDA)"
+    common.option(parser, "--worlds N", most, common.whole(2))
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
-    model = read_robot(args)
-    folder = None if args.out is None else writable_folder(args.out)
-    keyframe = read_keyframe(model, args)
+    model = common.read_robot(args)
+    folder = common.out_folder(args)
+    keyframe = common.read_keyframe(model, args)
     dtypes = ("float64", "float32") if args.dtype is None else (args.dtype,)
     many = args.worlds or WORLDS["cpu" if args.device == "cpu" else "cuda"]
-    args.steps = read_length(model, args, many)
+    args.steps = common.read_length(model.timestep, model.nq + model.nv + model.nu, args, many)
     functions = {}
     for worlds in (1, many):
         functions["mj_step", "float64", worlds, "forward"] = mujoco_motion(model, keyframe, args, worlds)
@@ -96,12 +82,7 @@ def run(args) -> int:
         "mujoco": mujoco.__version__,
         "rows": rows,
     }
-    if folder is not None:
-        write_json(folder / "bench.json", result)
-    if args.json:
-        print(json.dumps(result, indent=1))
-    else:
-        _show(result)
+    common.report(args, result, _told(result), folder and folder / "bench.json")
     return 0
 
 
@@ -115,7 +96,7 @@ def start_of(model: Model, keyframe: Keyframe, args, worlds: int) -> tuple[np.nd
 
 
 def pullback_motions(model: Model, keyframe: Keyframe, args, worlds: int) -> dict[str, Callable]:
-    system = make_system(model, args, worlds=worlds)
+    system = common.make_system(model, args, worlds=worlds)
     start = system.state(*start_of(model, keyframe, args, worlds))
     # on the device beforehand, as states are: copies are not what is timed
     controls, v_bar = (
@@ -190,11 +171,10 @@ def interleaved(functions: dict) -> dict:
     """Seconds a call of each, the median of repeats in turn. The garbage collector is off meanwhile."""
     calls = {key: calls_a_repeat(function) for key, function in functions.items()}
     taken = {key: [] for key in functions}
-    columns = (TextColumn("timing"), BarColumn(), TimeElapsedColumn())
     gc.collect()
     gc.disable()
     try:
-        with Progress(*columns, **progress_options()) as progress:
+        with common.progress("timing") as progress:
             for _ in progress.track(range(REPEATS)):
                 for key, function in functions.items():
                     taken[key].append(timed(function, calls[key]) / calls[key])
@@ -203,13 +183,16 @@ def interleaved(functions: dict) -> dict:
     return {key: statistics.median(values) for key, values in taken.items()}
 
 
-def _show(s: dict) -> None:
-    print(f"{s['robot']}: {s['steps']} steps of {1e3 * s['timestep']:g} ms, contact: {s['contact']}", end=", ")
-    print(f"{s['device']}, {s['cores']} cores. World-steps per second, and as a multiple of mj_step's:\n")
-    lines: dict[tuple, dict] = {}
+def _told(s: dict) -> str:
+    lines = [
+        f"{s['robot']}: {s['steps']} steps of {1e3 * s['timestep']:g} ms, contact: {s['contact']}, {s['device']}, "
+        f"{s['cores']} cores. World-steps per second, and as a multiple of mj_step's:\n",
+        f"{'':<18}{'worlds':>8}" + "".join(f"{work:>22}" for work in WORK),
+    ]
+    by_engine: dict[tuple, list] = {}
     for row in s["rows"]:
-        lines.setdefault((row["engine"], row["dtype"], row["worlds"]), {})[row["work"]] = row
-    print(f"{'':<18}{'worlds':>8}" + "".join(f"{work:>22}" for work in WORK))
-    for (engine, dtype, worlds), found in lines.items():
-        cells = (f"{row['steps_per_second']:>14,.0f}{row['against_mj_step']:>7.2f}×" for row in found.values())
-        print(f"{engine:<9}{dtype:<9}{worlds:>8}" + "".join(cells))
+        cell = f"{row['steps_per_second']:>14,.0f}{row['against_mj_step']:>7.2f}×"
+        by_engine.setdefault((row["engine"], row["dtype"], row["worlds"]), []).append(cell)
+    for (engine, dtype, worlds), cells in by_engine.items():
+        lines.append(f"{engine:<9}{dtype:<9}{worlds:>8}" + "".join(cells))
+    return "\n".join(lines)

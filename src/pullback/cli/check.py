@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
+from collections.abc import Iterator
 
 import numpy as np
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pullback.cli.common import (
-    add_common,
-    add_length,
-    add_robot,
-    make_system,
-    not_negative,
-    positive,
-    progress_options,
-    read_keyframe,
-    read_length,
-    read_robot,
-    refuse_large,
-    writable_folder,
-    write_json,
-)
+from pullback.cli import common
 from pullback.core.arrays import to_numpy
 from pullback.core.system import State
+from pullback.core.trees import row
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model
 from pullback.rollout import Report, WrongGradient, check_system, rollout
@@ -57,29 +43,24 @@ Exit code 0: all agree. 1: a gradient is wrong. 2: bad input.
 
 def add(verbs) -> None:
     parser = verbs.add_parser("check", help="compare a robot's gradients with finite differences", description=ABOUT)
-    add_robot(parser)
-    add_common(parser, out="also write the report as DIR/check.json")
-    add_length(parser, "the short rollout", steps=10)
-    parser.add_argument(
-        "--settle", type=not_negative, default=0.3, metavar="S", help="seconds to move before the check (default 0.3)"
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=positive,
-        metavar="X",
-        help="of the error, against the largest entry of a gradient "
-        f"(default {TOLERANCE['float64']:g} in float64, {TOLERANCE['float32']:g} in float32)",
-    )
+    common.add_robot(parser, dtype="float64")
+    common.add_common(parser, out="also write the report as DIR/check.json")
+    common.add_length(parser, "the short rollout", steps=10)
+    common.option(parser, "--settle S", "seconds to move before the check", common.number(float, 0), 0.3)
+    usual = f"(default {TOLERANCE['float64']:g} in float64, {TOLERANCE['float32']:g} in float32)"
+    about = f"largest error, relative to the largest entry of the gradient {usual}"
+    common.option(parser, "--tolerance X", about, common.positive)
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
-    model = read_robot(args)
-    refuse_large(model, args.settle / model.timestep)
-    steps = read_length(model, args)
-    folder = None if args.out is None else writable_folder(args.out)
-    keyframe = read_keyframe(model, args)
-    system = make_system(model, args)
+    model = common.read_robot(args)
+    numbers = model.nq + model.nv + model.nu
+    common.refuse_large(args.settle / model.timestep, numbers)
+    steps = common.read_length(model.timestep, numbers, args)
+    folder = common.out_folder(args)
+    keyframe = common.read_keyframe(model, args)
+    system = common.make_system(model, args)
     state = settled(system, keyframe, args)
     contacts = count_contacts(system, state)
     reports = {
@@ -94,15 +75,9 @@ def run(args) -> int:
         "passed": passed,
         "reports": [_plain(report) for report in reports.values()],
     }
-    if folder is not None:
-        write_json(folder / "check.json", result)
-    if args.json:
-        print(json.dumps(result, indent=1))
-    else:
-        _show(args, reports)
-        print(_contact_line(model, system, contacts))
-        if contacts and not passed:
-            print(NEAR_KINKS)
+    lines = [*_told(args, reports), _contact_line(model, system, contacts)]
+    lines += [NEAR_KINKS] if contacts and not passed else []
+    common.report(args, result, "\n".join(lines), folder and folder / "check.json")
     return 0 if passed else 1
 
 
@@ -123,7 +98,7 @@ def settled(system: Articulated, keyframe: Keyframe, args) -> State:
         state = motion.final
         if system.max_contacts and not count_contacts(system, state):
             last = (t for t in range(steps - 1, max(-1, steps - 1 - LOOK_BACK), -1) if len(motion.contacts(t)[0]))
-            state = State(*(x[next(last, steps)] for x in motion.states))
+            state = row(motion.states, next(last, steps))
     return system.state(to_numpy(state.q)[0], to_numpy(state.v)[0] + push())
 
 
@@ -132,7 +107,7 @@ def controls_near(model: Model, keyframe: Keyframe, args, count: int) -> np.ndar
 
     Others, at random in their whole range, would throw a robot into the air.
     """
-    low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
+    low, high = common.control_limits(model).T
     half, middle = (high - low) / 2, (high + low) / 2
     noise = np.random.default_rng(args.seed).uniform(-1, 1, (count, 1, model.nu))
     controls = keyframe.control + NOISE * half * noise
@@ -149,22 +124,14 @@ def check_each(system: Articulated, state: State, controls: np.ndarray, args) ->
     count = len(controls)
     names = ["q", "v", *(["control"] if system.nu else []), *system.params]
     rows = []
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, **progress_options()) as progress:
+    with common.progress("{task.description}") as progress:
         task = progress.add_task("", total=len(names))
         for name in names:
             what = "a step" if count == 1 else f"{count} steps"
             progress.update(task, description=f"{what}: {name}")
             try:
-                report = check_system(
-                    system,
-                    state,
-                    controls,
-                    seed=args.seed,
-                    rollout_steps=count,
-                    tolerance=args.tolerance,
-                    names=(name,),
-                )
+                options = {"seed": args.seed, "rollout_steps": count, "tolerance": args.tolerance, "names": (name,)}
+                report = check_system(system, state, controls, **options)
             except WrongGradient as wrong:
                 report = wrong.report
             rows.extend(report.rows)
@@ -172,22 +139,23 @@ def check_each(system: Articulated, state: State, controls: np.ndarray, args) ->
     return Report(tuple(rows), report.tolerance, count)
 
 
-def _show(args, reports: dict[int, Report]) -> None:
+def _told(args, reports: dict[int, Report]) -> Iterator[str]:
+    """The tables, and what is worst in each."""
     for count, report in reports.items():
-        print(f"\n{args.robot}, {'one step' if count == 1 else f'a rollout of {count} steps'}:\n\n{report}")
-    print()
+        yield f"\n{args.robot}, {'one step' if count == 1 else f'a rollout of {count} steps'}:\n\n{report}"
+    yield ""
     for count, report in reports.items():
         what = "one step" if count == 1 else f"{count} steps"
-        row = report.worst
+        worst = report.worst
         if not report.passed:
-            print(f"{what}: WRONG: {WrongGradient(report)}")
-        elif row is not None:
+            yield f"{what}: WRONG: {WrongGradient(report)}"
+        elif worst is not None:
             statuses = [other.status for other in report.rows]
             idle, kinks, skipped = (statuses.count(status) for status in (NO_INFLUENCE, KINK, SKIPPED))
             compared = len(statuses) - idle - skipped
-            print(
-                f"{what}: all {compared} gradients agree; the worst is {row.field!r} at {row.worst}, "
-                f"error {row.error:.1e}, slope {row.slope_text}"
+            yield (
+                f"{what}: all {compared} gradients agree; the worst is {worst.field!r} at {worst.worst}, "
+                f"error {worst.error:.1e}, slope {worst.slope_text}"
                 + (f"; {kinks} at a kink, where the slopes of the two sides differ" if kinks else "")
                 + (f"; {idle} without influence here" if idle else "")
                 + (f"; {skipped} skipped: no difference can be formed" if skipped else "")
@@ -208,7 +176,7 @@ def _contact_line(model: Model, system: Articulated, contacts: int) -> str:
 
 
 def _plain(report: Report) -> dict:
-    rows = [dataclasses.asdict(row) for row in report.rows]
-    for row in rows:
-        row["slope"] = None if math.isnan(row["slope"]) else row["slope"]
+    rows = [dataclasses.asdict(entry) for entry in report.rows]
+    for entry in rows:
+        entry["slope"] = None if math.isnan(entry["slope"]) else entry["slope"]
     return {"rollout_steps": report.rollout_steps, "tolerance": report.tolerance, "rows": rows}

@@ -6,14 +6,18 @@ import argparse
 import contextlib
 import difflib
 import errno
+import inspect
 import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+import runpy
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 from pullback.contact import CONTACT_NAMES
 from pullback.core.errors import PullbackError
@@ -106,113 +110,106 @@ class Parser(argparse.ArgumentParser):
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def positive(text: str) -> float:
-    """An argument that is a positive number."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text} is not positive and finite")
-    return value
+def number(kind: type, least: float, most: float = math.inf):
+    """The type of an argument that is a finite number, float or int, of at least ``least`` and at most ``most``."""
 
-
-def not_negative(text: str) -> float:
-    """An argument that is a number of at least zero."""
-    return 0.0 if text.strip() in ("0", "0.0") else positive(text)
-
-
-def whole(least: int, most: float = math.inf):
-    """The type of an argument that is a whole number of at least ``least`` and at most ``most``."""
-
-    def parse(text: str) -> int:
+    def parse(text: str):
         try:
-            value = int(text)
+            value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-        if value > most:
-            raise argparse.ArgumentTypeError(f"{text} is more than {most}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' * (kind is int)}number") from None
+        if not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f"{text} is not finite")
+        if not least <= value <= most:
+            limit = f"less than {least}" if value < least else f"more than {most}"
+            raise argparse.ArgumentTypeError(f"{text} is {limit}")
         return value
 
     return parse
 
 
+def positive(text: str) -> float:
+    """An argument that is a positive number."""
+    value = number(float, -math.inf)(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def whole(least: int, most: float = math.inf):
+    return number(int, least, most)
+
+
+def option(parser, usage: str, about: str, kind=None, default=None, **more) -> None:
+    """An option such as "--settle S", or a switch such as "--json"; the help says what it is by default."""
+    name, *metavar = usage.split()
+    if metavar:
+        more["metavar"] = metavar[0]
+    if metavar or "choices" in more:
+        more |= {"type": kind, "default": default}
+    else:
+        more["action"] = "store_true"
+    shown = f"{default:g}" if isinstance(default, float) else default
+    parser.add_argument(name, help=about + (f" (default {shown})" if default else ""), **more)
+
+
 def add_common(parser: argparse.ArgumentParser, *, out: str) -> None:
-    """The options every command has."""
+    """The options that nearly every command has."""
+    option(parser, "--seed N", "seed of all random numbers (default 0)", whole(0, LARGEST_SEED), 0)
+    add_device(parser)
+    option(parser, "--out DIR", out, Path)
+    option(parser, "--json", "print the result as JSON")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    option(parser, "--device DEVICE", "cpu, cuda, cuda:1, ...", str, "cpu")
+
+
+def add_robot(parser: argparse.ArgumentParser, *, nargs: str | None = None, default=None, dtype=None) -> None:
+    """A robot, as many of them as ``nargs`` says, and how they are read. ``dtype`` None stands for both."""
     parser.add_argument(
-        "--seed", type=whole(0, LARGEST_SEED), default=0, metavar="N", help="of all that is random (default 0)"
-    )
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help=out)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
-def add_robot(
-    parser: argparse.ArgumentParser,
-    *,
-    default: str | None = None,
-    several: bool = False,
-    dtype: str | None = "float64",
-) -> None:
-    """A robot, which may be left out if there is a default, or several, and how they are read.
-
-    ``dtype`` None stands for both.
-    """
-    optional = {} if default is None else {"nargs": "?", "default": default}
-    parser.add_argument(
-        "robots" if several else "robot",
+        "robots" if nargs == "*" else "robot",
         metavar="ROBOT",
-        **({"nargs": "*"} if several else optional),
+        nargs=nargs,
+        default=default,
         help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
         + (f" (default {default})" if default else ""),
     )
-    parser.add_argument(
-        "--dtype", choices=("float64", "float32"), default=dtype, help=f"precision (default {dtype or 'both'})"
-    )
-    parser.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="KIND",
-        choices=sorted(KINDS),
-        help=f"drop elements that are not supported; may be repeated. KIND is one of {', '.join(sorted(KINDS))}",
-    )
-    parser.add_argument(
-        "--contact",
-        choices=CONTACTS,
-        default="model",
-        help="contacts, limits and friction loss as in the file (default), none at all, or by this contact model",
-    )
-    if not several:
+    both = "" if dtype else " (default both)"
+    option(parser, "--dtype", f"precision{both}", str, dtype, choices=("float64", "float32"))
+    kinds = f"may be repeated. KIND is one of {', '.join(sorted(KINDS))}"
+    dropped = f"drop elements that are not supported; {kinds}"
+    option(parser, "--ignore KIND", dropped, str, [], action="append", choices=sorted(KINDS))
+    what = "contacts, limits and friction loss as in the file (model), none at all, or by this contact model"
+    option(parser, "--contact", what, str, "model", choices=CONTACTS)
+    if nargs != "*":
         add_keyframe(parser)
     add_anywhere(parser)
 
 
 def add_keyframe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keyframe", metavar="NAME", help="where to start (default: 'home' if there is one)")
+    option(parser, "--keyframe NAME", "initial state (default: 'home' if there is one)")
 
 
 def add_anywhere(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--anywhere", action="store_true", help="let the file read from outside its own folder")
+    option(parser, "--anywhere", "let the file read from outside its own folder")
 
 
 def add_length(parser: argparse.ArgumentParser, of: str, *, steps: int | None = None, seconds: float | None = None):
-    """How long a motion is, in steps or in seconds; one of them is what it is unless told."""
+    """How long a motion is, in steps or in seconds; one of them has a default."""
     length = parser.add_mutually_exclusive_group()
-    told = f" (default {steps})" if steps else ""
-    length.add_argument("--steps", type=whole(1), metavar="N", help=f"length of {of} in steps{told}")
-    told = f" (default {seconds:g})" if seconds else ""
-    length.add_argument("--seconds", type=positive, metavar="S", help=f"length of {of} in seconds{told}")
+    usual = f" (default {steps})" if steps else ""
+    option(length, "--steps N", f"length of {of} in steps{usual}", whole(1))
+    usual = f" (default {seconds:g})" if seconds else ""
+    option(length, "--seconds S", f"length of {of} in seconds{usual}", positive)
     parser.set_defaults(usual_length=(steps, seconds))
 
 
-def read_length(model: Model, args, worlds: int = 1) -> int:
-    """The steps of a motion of so many worlds; an error if it does not fit into memory."""
+def read_length(dt: float, numbers: int, args, worlds: int = 1) -> int:
+    """The steps of a motion of so many worlds; an error if it does not fit into memory. numbers: of a row of a world"""
     steps, seconds = (args.steps, args.seconds) if args.steps or args.seconds else args.usual_length
-    refuse_large(model, steps or seconds / model.timestep, worlds)
-    return steps or max(1, round(seconds / model.timestep))
+    refuse_large(steps or seconds / dt, numbers, worlds)
+    return steps or max(1, round(seconds / dt))
 
 
 def read_robot(args) -> Model:
@@ -244,18 +241,45 @@ def read_keyframe(model: Model, args) -> Keyframe:
     return model.keyframes[name]
 
 
-def refuse_large(model: Model, steps: float, worlds: int = 1) -> None:
+def refuse_large(steps: float, numbers: int, worlds: int = 1) -> None:
     """An error now, rather than when memory has run out."""
-    size = 8 * (steps + 1) * worlds * max(1, model.nq + model.nv + model.nu)
+    size = 8 * (steps + 1) * worlds * max(1, numbers)
     if size > LARGEST_MOTION:
         raise PullbackError(
             f"a motion of {steps:.6g} steps and {worlds} worlds takes {size / 2**30:.3g} GiB: ask for less"
         )
 
 
+def control_limits(model: Model) -> np.ndarray:
+    """Between which controls may lie, (nu, 2); -1 and 1 where the file does not say."""
+    return np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0))
+
+
 def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
     contact = None if args.contact == "none" else args.contact
     return Articulated(model, contact, worlds=worlds, dtype=args.dtype, device=args.device)
+
+
+def from_file(path: str, name: str, options: dict, kinds: tuple[type, ...], what: str):
+    """What the function ``name`` of a user's Python file gives, called with those of the options that it takes."""
+    if not Path(path).is_file():
+        raise PullbackError(f"there is no file {path!r}")
+    try:
+        made = runpy.run_path(path).get(name)
+        made = call(made, options) if callable(made) else made
+    except PullbackError:
+        raise
+    except Exception as error:  # the user's own code
+        raise PullbackError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+    if not isinstance(made, kinds):
+        raise PullbackError(f"{path} needs a function {name}() that gives {what}")
+    return made
+
+
+def call(make: Callable, options: dict):
+    """``make`` with those of the options that it takes."""
+    taken = inspect.signature(make).parameters
+    return make(**{name: value for name, value in options.items() if name in taken})
 
 
 def writable_folder(path: Path) -> Path:
@@ -306,6 +330,11 @@ def _locks(file: int) -> bool:
     return True
 
 
+def out_folder(args) -> Path | None:
+    """The folder of --out, if there is one."""
+    return None if args.out is None else writable_folder(args.out)
+
+
 def write_json(path: Path, result) -> None:
     write_text(path, json.dumps(result, indent=1) + "\n")
 
@@ -318,7 +347,15 @@ def console() -> Console:
     return Console(stderr=True)
 
 
-def progress_options() -> dict:
-    """Of a rich.progress.Progress: gone when done, and not in log files at all."""
+def report(args, result, text: str, file: Path | None = None) -> None:
+    """Prints a result as text, or as JSON if asked for, and writes it to a file if there is one."""
+    if file is not None:
+        write_json(file, result)
+    print(json.dumps(result, indent=1) if args.json else text)
+
+
+def progress(text: str, *columns: ProgressColumn) -> Progress:
+    """A bar that is gone when it is done, and not in log files at all."""
     place = console()
-    return {"console": place, "transient": True, "disable": not place.is_terminal}
+    columns = (TextColumn(text), BarColumn(), *columns, TimeElapsedColumn())
+    return Progress(*columns, console=place, transient=True, disable=not place.is_terminal)

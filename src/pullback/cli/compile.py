@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import signal
 import time
@@ -10,9 +9,9 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import warp as wp
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn
 
-from pullback.cli.common import add_robot, load_robot, make_system, progress_options, whole
+from pullback.cli import common
 from pullback.contact import CONTACT_NAMES
 from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
@@ -52,10 +51,10 @@ class Kernels(NamedTuple):
 
 def add(commands) -> None:
     parser = commands.add_parser("compile", help="compile kernels ahead of time", description=ABOUT)
-    add_robot(parser, several=True, dtype=None)
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default cpu)")
-    parser.add_argument("--jobs", type=whole(1), metavar="N", help="processes at a time (default: one per core)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    common.add_robot(parser, nargs="*")
+    common.add_device(parser)
+    common.option(parser, "--jobs N", "processes at a time (default: one per core)", common.whole(1))
+    common.option(parser, "--json", "print the result as JSON")
     parser.set_defaults(run=run)
 
 
@@ -64,9 +63,9 @@ def run(args) -> int:
     args.device = check_device(args.device)
     found: dict[Kernels, None] = {}  # in order, each once
     for robot in args.robots:
-        model = load_robot(robot, ignore=args.ignore, anywhere=args.anywhere)
+        model = common.load_robot(robot, ignore=args.ignore, anywhere=args.anywhere)
         for args.dtype in dtypes:
-            found |= dict.fromkeys(kernels_of(make_system(model, args)))
+            found |= dict.fromkeys(kernels_of(common.make_system(model, args)))
     if not args.robots:
         if args.contact != "model":
             raise PullbackError("--contact is for robots: name some, or leave it out to compile everything")
@@ -80,12 +79,11 @@ def run(args) -> int:
         "seconds": time.perf_counter() - began,
         "cache": wp.config.kernel_cache_dir,
     }
-    if args.json:
-        print(json.dumps(result, indent=1))
-    else:
-        print(f"compiled: {len(result['compiled'])} modules of kernels in {result['seconds']:.0f} s", end=", ")
-        print(f"{len(result['cached'])} were there already")
-        print(f"cache:    {result['cache']}")
+    text = (
+        f"compiled: {len(result['compiled'])} modules of kernels in {result['seconds']:.0f} s, "
+        f"{len(result['cached'])} were there already\ncache:    {result['cache']}"
+    )
+    common.report(args, result, text)
     return 0
 
 
@@ -111,15 +109,15 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
 def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | None = None) -> dict[Kernels, bool]:
     """Compiles in as many processes as told, with a progress bar, and says of each whether it was not there before."""
     wanted = [kernels for kernels in wanted if device == "cpu" or kernels.name not in CPU_ONLY]
-    columns = (TextColumn("compiling {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     done = {}
     start = multiprocessing.get_context("spawn")  # a fork would not survive Warp's threads
+    bar = common.progress("compiling {task.description}", MofNCompleteColumn())
     processes = min(jobs or cores_to_use(None), len(wanted))
-    with start.Pool(processes, _start) as pool, Progress(*columns, **progress_options()) as progress:
-        bar = progress.add_task("", total=len(wanted))
+    with start.Pool(processes, _start) as pool, bar as progress:
+        task = progress.add_task("", total=len(wanted))
         for kernels, was_compiled in pool.imap_unordered(_compiled, [(kernels, device) for kernels in wanted]):
             done[kernels] = was_compiled
-            progress.update(bar, advance=1, description=str(kernels))
+            progress.update(task, advance=1, description=str(kernels))
     return done
 
 

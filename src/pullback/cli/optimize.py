@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-import runpy
+import math
 import time
 from pathlib import Path
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn, TextColumn
 
-from pullback.cli import planning
-from pullback.cli.common import (
-    add_common,
-    console,
-    held_folder,
-    progress_options,
-    unknown,
-    whole,
-    write_json,
-)
+from pullback.cli import common, planning
 from pullback.cli.view import ROBOT_FILES, add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.trees import leaf_names, leaves
 from pullback.model.robots import ROBOTS
 from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
 from pullback.plan import Progress as Minimised
+from pullback.rollout import rollout
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
 from pullback.tasks.chain import easier_for
-from pullback.thermal import Heat
-from pullback.view import (
-    Drawing,
-    Viewer,
-    draw,
-    draw_heat,
-    draw_heat_run,
-    draw_run,
-    plot_curve,
-    plot_intervals,
-    plot_lines,
-    save_motion,
-    write_page,
-)
+from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_intervals, plot_lines, save_motion
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
-STATES_OF_HEAT = 300  # that are written at most
-REPLAY_FPS = 60  # of the page: it interpolates [1/s]
+LARGE_STATE, FEW_STATES = 1000, 300  # numbers of a state from which on only some states are written, and how many
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "gauss-newton": GaussNewton, "cma": CMA}
 
 ABOUT = """\
@@ -54,9 +31,9 @@ Solves a task and writes DIR/result.npz (the solution and its motion), DIR/resul
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
 intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
-becomes a picture. Of heat, result.npz has 300 states at most. A task that plans on reachability maps, such as
-'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed chooses one of many
-problems.
+becomes a picture. Of states with 1000 numbers or more, result.npz has 300 at most. A task that plans on reachability
+maps, such as 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed
+chooses one of many problems.
 
 Run the same command again to resume an interrupted optimisation. One command at a time writes to DIR. Exit code 0:
 solved. 1: not solved within the iterations. 2: bad input. With --view it stays until Ctrl-C.
@@ -66,12 +43,13 @@ solved. 1: not solved within the iterations. 2: bad input. With --view it stays 
 def add(verbs) -> None:
     parser = verbs.add_parser("optimize", help="solve a task by gradients", description=ABOUT)
     parser.add_argument("task", metavar="TASK", help=f"a Python file, or one of {', '.join(TASKS)}")
-    add_common(parser, out="where to write (default out/TASK, or out/TASK-METHOD-SEED)")
-    parser.add_argument("--method", choices=sorted(METHODS), help="default: the task's own; cma needs no gradients")
-    parser.add_argument("--iterations", type=whole(1), metavar="N", help="at most (default: the task's own)")
-    parser.add_argument("--all", action="store_true", help="do all iterations, even after the target is reached")
-    parser.add_argument("--fresh", action="store_true", help="start over, whatever DIR holds")
-    parser.add_argument("--view", action="store_true", help="show the best motion so far in the browser")
+    common.add_common(parser, out="where to write (default out/TASK, or out/TASK-METHOD-SEED)")
+    about = "optimiser (default: the task's own); cma needs no gradients"
+    common.option(parser, "--method", about, str, choices=sorted(METHODS))
+    common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
+    common.option(parser, "--all", "do all iterations, even after the target is reached")
+    common.option(parser, "--fresh", "start over, whatever DIR holds")
+    common.option(parser, "--view", "show the best motion so far in the browser")
     add_server(parser)
     parser.set_defaults(run=run)
 
@@ -82,7 +60,7 @@ def run(args) -> int:
         return planning.run(task, args)
     method, iterations = choose(task, args)
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
-    with held_folder(args.out or Path("out") / default) as folder:
+    with common.held_folder(args.out or Path("out") / default) as folder:
         state = folder / "state.npz"
         if args.fresh:
             for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
@@ -90,18 +68,14 @@ def run(args) -> int:
         x, _, _ = task.begin()
         task(x[None], method.wants_gradients)  # compiles: that is not what is timed
         if state.exists():
-            console().print(f"resuming from {state} (--fresh starts over)", style="dim")
+            common.console().print(f"resuming from {state} (--fresh starts over)", style="dim")
         viewer = start_viewer(task, args) if args.view else None
         solved = watched(task, method, iterations, state, args, viewer)
         summary, drawing, known = written(folder, task, method, args.seed, solved)
     if viewer is not None:
         viewer.play(drawing)
-    if args.json:
-        print(json.dumps(summary, indent=1))
-    else:
-        if known is not None:
-            print(known.table(task.truth))
-        _show(summary)
+    table = "" if known is None else f"{known.table(task.truth)}\n"
+    common.report(args, summary, table + _told(summary))
     if viewer is not None:
         viewer.wait()
     return 0 if summary["solved"] else 1
@@ -146,29 +120,13 @@ def written(
 def read_task(name: str, options: dict) -> Task | Planning:
     """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
     if name in TASKS:
-        return _made(TASKS[name], options)
+        return common.call(TASKS[name], options)
     path = Path(name)
     if name in ROBOTS or path.suffix in ROBOT_FILES:
         raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
-        raise PullbackError(f"{unknown('task', name, TASKS)} (or give a Python file)")
-    if not path.is_file():
-        raise PullbackError(f"there is no file {name!r}")
-    try:
-        made = runpy.run_path(str(path)).get("task")
-        task = _made(made, options) if callable(made) else made
-    except PullbackError:
-        raise
-    except Exception as error:  # the user's own code
-        raise PullbackError(f"{name} cannot be run: {type(error).__name__}: {error}") from error
-    if not isinstance(task, Task | Planning):
-        raise PullbackError(f"{name} needs a function task() that gives a pullback.tasks.Task")
-    return task
-
-
-def _made(make, options: dict) -> Task | Planning:
-    taken = inspect.signature(make).parameters
-    return make(**{name: value for name, value in options.items() if name in taken})
+        raise PullbackError(f"{common.unknown('task', name, TASKS)} (or give a Python file)")
+    return common.from_file(name, "task", options, (Task, Planning), "a pullback.tasks.Task")
 
 
 def choose(task: Task, args) -> tuple[Method, int]:
@@ -185,15 +143,8 @@ def choose(task: Task, args) -> tuple[Method, int]:
 
 def start_viewer(task: Task, args) -> Viewer:
     """Of the start of the motion, until there is one."""
-    if isinstance(task.system, Heat):
-        heat = task.system
-        first = draw_heat(heat.mesh, [0.0], to_numpy(task.start.T)[:1], born=heat.born, path=heat.toolpath)
-    elif getattr(task.system, "model", None) is None:
-        raise PullbackError(f"--view: {type(task.system).__name__} has no bodies to look at")
-    else:
-        model = task.system.model
-        first = draw(model, to_numpy(task.start.q)[None], dt=model.timestep, title=task.name, ghost=task.ghost)
-    viewer = Viewer(first, host=args.host, port=args.port)
+    start = rollout(task.in_worlds(task.motions), task.start, steps=0)
+    viewer = Viewer(draw_run(start, title=task.name, ghost=task.ghost), host=args.host, port=args.port)
     announce(viewer, browser=True)
     return viewer
 
@@ -201,14 +152,8 @@ def start_viewer(task: Task, args) -> Viewer:
 def watched(task: Task, method: Method, iterations: int, state: Path, args, viewer: Viewer | None) -> list[Minimised]:
     """solve, with a bar, and the best motion so far in the viewer."""
     shown = [None, -np.inf]  # what is shown, and since when
-    columns = (
-        TextColumn(task.name),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(f"{{task.fields[figure]:.4g}} {task.unit}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, **progress_options()) as progress:
+    figure = TextColumn(f"{{task.fields[figure]:.4g}} {task.unit}")
+    with common.progress(task.name, MofNCompleteColumn(), figure) as progress:
         total = iterations + sum(easier.iterations for easier in easier_for(task, method))
         bar = progress.add_task("", total=total, figure=float("nan"))
 
@@ -227,14 +172,12 @@ def watched(task: Task, method: Method, iterations: int, state: Path, args, view
 
 
 def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:
-    """The motion that was found, with contacts, gradients of the loss and the target; None if nothing has shapes."""
+    """The motion that was found, with contacts, gradients of the loss and the target; None if it has no looks."""
+    if task.system.drawing is None:
+        return None
     losses = history(solved, "losses")
     losses = losses if np.all(np.isfinite(losses)) else None
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
-    if isinstance(task.system, Heat):
-        return draw_heat_run(run, title=task.name, losses=losses, camera=camera)
-    if getattr(task.system, "model", None) is None:
-        return None
     return draw_run(run, title=task.name, ghost=task.ghost, losses=losses, camera=camera, bars=task.bars(run))
 
 
@@ -254,41 +197,37 @@ def write_result(
 ) -> None:
     """Everything there is to keep; no pickle needed to read it."""
     losses, figures = (history(solved, name) for name in ("losses", "figures"))
-    states = written_states(task, run)
     arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
-    model = getattr(task.system, "model", None)
-    dt = getattr(task.system, "dt", None) if model is None else model.timestep
-    dt = {} if dt is None else {"dt": np.array(dt)}
-    estimates = {} if known is None else _estimate_arrays(known, task.truth)
-    save_motion(folder / "result.npz", drawing, **states, **arrays, **dt, **estimates)
+    if hasattr(task.system, "dt"):
+        arrays["dt"] = np.array(task.system.dt)
+    if known is not None:
+        arrays |= _estimate_arrays(known, task.truth)
+    states = {f"state.{name}" if name in arrays else name: x for name, x in written_states(run).items()}
+    save_motion(folder / "result.npz", drawing, **states, **arrays)
     if known is not None:
         summary |= _estimate_summary(known, task.truth)
-        picture = folder / "intervals.png"
-        plot_intervals(
-            picture, known.labels, known.values, known.low, known.high, truth=task.truth, title=task.name,
-            xlabel=f"estimate and {known.confidence:.0%} interval",
-        )  # fmt: skip
-        summary["intervals"] = str(picture)
+        picture, labels = folder / "intervals.png", {"xlabel": f"estimate and {known.confidence:.0%} interval"}
+        estimates = (known.labels, known.values, known.low, known.high)
+        summary["intervals"] = str(plot_intervals(picture, *estimates, truth=task.truth, title=task.name, **labels))
     if np.all(np.isfinite(losses)):
-        title = f"{task.name}: {task.about}"
-        plot_curve(folder / "loss.png", losses, title=title, xlabel="iteration", ylabel="loss")
-        summary["curve"] = str(folder / "loss.png")
+        labels = {"title": f"{task.name}: {task.about}", "xlabel": "iteration", "ylabel": "loss"}
+        summary["curve"] = str(plot_curve(folder / "loss.png", losses, **labels))
     for curves in task.curves(run) if task.curves is not None else ():
         picture = folder / f"{curves.name}.png"
         labels = {"xlabel": curves.xlabel, "ylabel": curves.ylabel}
         plot_lines(picture, curves.x, curves.values, title=f"{task.name}: {curves.name}", **labels)
         summary.setdefault("pictures", []).append(str(picture))
     if drawing is not None:
-        summary["replay"] = str(write_page(folder / "replay.html", drawing.thinned(REPLAY_FPS)))
-    write_json(folder / "result.json", summary)
+        summary["replay"] = str(export(drawing, folder / "replay.html"))
+    common.write_json(folder / "result.json", summary)
 
 
-def written_states(task: Task, run) -> dict[str, np.ndarray]:
-    """All states of a robot. Those of a part are large: some of them, and at which steps they are."""
-    states = {name: to_numpy(getattr(run, name)) for name in run.states._fields}
-    if not isinstance(task.system, Heat):
-        return states
-    rows = np.unique(np.linspace(0, len(run.kept) - 1, STATES_OF_HEAT).round().astype(int))
+def written_states(run) -> dict[str, np.ndarray]:
+    """States by the names of their arrays: all, or where they are large some, and at which steps they are."""
+    states = dict(zip(leaf_names(run.states), map(to_numpy, leaves(run.states)), strict=True))
+    numbers = sum(math.prod(x.shape[2:]) for x in states.values())
+    count = len(run.kept) if numbers < LARGE_STATE else FEW_STATES
+    rows = np.unique(np.linspace(0, len(run.kept) - 1, count).round().astype(int))
     return {name: value[rows] for name, value in states.items()} | {"steps": run.kept[rows]}
 
 
@@ -312,20 +251,19 @@ def _estimate_summary(known: Estimate, truth: np.ndarray | None) -> dict:
     return told
 
 
-def _show(s: dict) -> None:
-    print(f"{s['task']}: {s['about']}")
+def _told(s: dict) -> str:
     verdict = "solved" if s["solved"] else "not solved"
-    print(f"{verdict}: {s['figure']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})")
-    print(f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s")
-    for label, pair in s.get("found", {}).items():
-        print(f"{label}: {pair['found']:.4g}, in truth {pair['truth']:.4g}")
+    lines = [
+        f"{s['task']}: {s['about']}",
+        f"{verdict}: {s['figure']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})",
+        f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s",
+        *(f"{label}: {x['found']:.4g}, true value {x['truth']:.4g}" for label, x in s.get("found", {}).items()),
+    ]
     if "inside" in s:
-        print(f"inside: {s['inside']} of {len(s['estimates'])} true values in intervals of their own, ", end="")
-        print(f"{'all' if s['all_inside_jointly'] else 'not all'} in the joint ones")
-    for name in ("result", "curve", "intervals", "replay"):
-        if name in s:
-            print(f"{name + ':':<11}{s[name]}")
-    for picture in s.get("pictures", ()):
-        print(f"picture:   {picture}")
-    if "replay" in s:
-        print(f"look:      pullback view {s['result']}")
+        jointly = "all" if s["all_inside_jointly"] else "not all"
+        inside = f"{s['inside']} of {len(s['estimates'])} true values in intervals of their own"
+        lines.append(f"inside: {inside}, {jointly} in the joint ones")
+    lines += [f"{name + ':':<11}{s[name]}" for name in ("result", "curve", "intervals", "replay") if name in s]
+    lines += [f"picture:   {picture}" for picture in s.get("pictures", ())]
+    lines += [f"look:      pullback view {s['result']}"] if "replay" in s else []
+    return "\n".join(lines)

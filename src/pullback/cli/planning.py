@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
-from pullback.cli.common import held_folder, write_json
+from pullback.cli import common
 from pullback.cli.view import announce
 from pullback.core.errors import PullbackError
 from pullback.reach.sqp import Options
@@ -21,9 +20,10 @@ def run(task: Planning, args) -> int:
     for option, given in (("--device", args.device != "cpu"), ("--all", args.all), ("--fresh", args.fresh)):
         if given:
             raise PullbackError(f"{task.name} is planned anew and on the CPU each time: leave out {option}")
-    with held_folder(args.out or Path("out") / (f"{task.name}-{args.seed}" if args.seed else task.name)) as folder:
+    name = f"{task.name}-{args.seed}" if args.seed else task.name
+    with common.held_folder(args.out or Path("out") / name) as folder:
         summary, drawing = solved(task, args, folder)
-    print(json.dumps(summary, indent=1) if args.json else _told(summary))
+    common.report(args, summary, _told(summary))
     if args.view:
         with Viewer(drawing, host=args.host, port=args.port) as viewer:
             announce(viewer, browser=True)
@@ -53,7 +53,7 @@ def solved(task: Planning, args, folder: Path) -> tuple[dict, Drawing]:
         "result": str(folder / "result.npz"),
         "replay": str(write_page(folder / "replay.html", drawing)),
     }
-    write_json(folder / "result.json", summary)
+    common.write_json(folder / "result.json", summary)
     return summary, drawing
 
 

@@ -1,210 +1,203 @@
-"""``pullback simulate``: move a robot and look at it."""
+"""``pullback simulate``: move a robot, or a System of one's own, and look at it."""
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress, TimeRemainingColumn
 
-from pullback.cli.common import (
-    PROGRESS_AFTER,
-    add_common,
-    add_length,
-    add_robot,
-    held_folder,
-    make_system,
-    progress_options,
-    read_keyframe,
-    read_length,
-    read_robot,
-    whole,
-)
+from pullback.cli import common
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError, SimulationError
-from pullback.core.system import State
-from pullback.dynamics import Articulated, energy
-from pullback.model import Keyframe, Model
-from pullback.rollout import rollout
-from pullback.view import Drawing, draw, save_motion, write_page
-from pullback.view.drawing import MAX_POSE_BYTES, frame_rows, pose_bytes
-from pullback.view.pushes import record_contacts
+from pullback.core.system import System
+from pullback.core.trees import leaf_names, leaves, numbers, row, tree_map
+from pullback.dynamics import energy
+from pullback.rollout import Run, rollout
+from pullback.view import draw_run, export, save_motion
 
 # A random control is held this long: white noise averages out before a robot moves. [s]
 RANDOM_FOR = 0.1
 # Steps between two looks at the clock take about this long. [s]
 CHUNK_SECONDS = 0.25
 FIRST_CHUNK = 20  # steps
-# Drawn on top of each other, more copies of a robot are a blur. [worlds]
-DRAWN_WORLDS = 16
-REPLAY_FPS = 60  # of the page: it interpolates [1/s]
 # A motion that blew up is drawn until something moves as fast as no robot does: the rest is out of every picture.
 WILD = 1e3  # [m/s or rad/s]
 
 ABOUT = """\
 Simulates a robot and writes DIR/motion.npz (q, v, controls, dt, and what 'pullback view' draws) and DIR/motion.html, a
 replay for any browser.
+
+ROBOT may also be a Python file with a function system() that gives a pullback.System: one with a method state(), for
+where it starts, an attribute dt, its timestep in seconds, and a method drawing(run), if it can be looked at.
 """
+
+
+class Setup(NamedTuple):
+    """What is simulated."""
+
+    system: System
+    start: Any
+    control: np.ndarray  # (nu,) that of --control hold
+    limits: np.ndarray  # (nu, 2) between which random controls lie
+    energy: Callable[[Any], float] | None = None  # potential and kinetic, of the first world of a state [J]
 
 
 def add(verbs) -> None:
     parser = verbs.add_parser("simulate", help="simulate a robot and write a replay", description=ABOUT)
-    add_robot(parser)
-    add_common(parser, out="where to write (default out/ROBOT)")
-    add_length(parser, "the motion", seconds=2.0)
-    parser.add_argument(
-        "--control",
-        choices=("zero", "random", "hold"),
-        default="zero",
-        help="zero (default); random inside the controls' ranges; hold: that of the keyframe",
-    )
-    parser.add_argument("--worlds", type=whole(1), default=1, metavar="N", help="copies of the robot (default 1)")
+    common.add_robot(parser, dtype="float64")
+    common.add_common(parser, out="where to write (default out/ROBOT)")
+    common.add_length(parser, "the motion", seconds=2.0)
+    about = "zero; random inside the controls' ranges; hold: that of the keyframe"
+    common.option(parser, "--control", about, str, "zero", choices=("zero", "random", "hold"))
+    common.option(parser, "--worlds N", "copies of the robot", common.whole(1), 1)
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
-    model = read_robot(args)
-    keyframe = read_keyframe(model, args)
-    steps = read_length(model, args, args.worlds)
-    system = make_system(model, args, worlds=args.worlds)
-    controls = make_controls(model, keyframe, args, steps)
-    start = system.state(keyframe.q, keyframe.v)
-    with held_folder(args.out or Path("out") / Path(args.robot).stem) as folder:
-        summary = simulated(system, start, controls, args, folder)
-    if args.json:
-        print(json.dumps(summary, indent=1))
-    else:
-        _show(summary)
+    setup = own_system(args) if args.robot.endswith(".py") else robot(args)
+    controls = make_controls(setup, args, common.read_length(setup.system.dt, _numbers(setup), args, args.worlds))
+    with common.held_folder(args.out or Path("out") / Path(args.robot).stem) as folder:
+        summary = simulated(setup, controls, args, folder)
+    common.report(args, summary, _told(summary))
     return 0
 
 
-def simulated(system: Articulated, start: State, controls: np.ndarray, args, folder: Path) -> dict:
-    """Simulates, writes what came of it, and sums it up."""
-    model = system.model
-    system.step(start, controls[0])  # compiles: that is not what is timed
-    before = _energy(system, start)
-    motion, seconds, problem = simulate(system, start, controls)
-    steps, controls = len(motion.q) - 1, controls[: len(motion.q) - 1]
-    after = _energy(system, State(motion.q[-1], motion.v[-1]))
+def robot(args) -> Setup:
+    model = common.read_robot(args)
+    keyframe = common.read_keyframe(model, args)
+    common.read_length(model.timestep, model.nq + model.nv + model.nu, args, args.worlds)  # before all is allocated
+    system = common.make_system(model, args, worlds=args.worlds)
+    total = lambda state: float(np.sum(to_numpy(energy(system, state.q, state.v).value)[0]))  # noqa: E731
+    return Setup(system, system.state(keyframe.q, keyframe.v), keyframe.control, common.control_limits(model), total)
 
+
+def own_system(args) -> Setup:
+    for name in ("keyframe", "ignore", "anywhere"):
+        if getattr(args, name):
+            raise PullbackError(f"--{name} is for robots, and {args.robot} is a Python file: leave it out")
+    options = {"worlds": args.worlds, "dtype": args.dtype, "device": args.device, "seed": args.seed}
+    system = common.from_file(args.robot, "system", options, (System,), "a pullback.System")
+    for name in ("state", "dt"):
+        if not hasattr(system, name):
+            raise PullbackError(f"{type(system).__name__} of {args.robot} has no {name}, which simulate needs")
+    system = system if system.worlds == args.worlds else system.in_worlds(args.worlds)
+    return Setup(system, system.state(), np.zeros(system.nu), np.tile([-1.0, 1.0], (system.nu, 1)))
+
+
+def _numbers(setup: Setup) -> int:
+    """Of a state and a control in one world."""
+    return numbers(setup.start).shape[-1] + setup.system.nu
+
+
+def simulated(setup: Setup, controls: np.ndarray, args, folder: Path) -> dict:
+    """Simulates, writes what came of it, and sums it up."""
+    system, title = setup.system, Path(args.robot).stem
+    system.step(setup.start, controls[0])  # compiles: that is not what is timed
+    states, seconds, problem = simulate(system, setup.start, controls)
+    arrays = dict(zip(leaf_names(states), leaves(states), strict=True))
+    steps = len(leaves(states)[0]) - 1
     summary = {
         "robot": args.robot,
         "steps": steps,
-        "timestep": model.timestep,
+        "timestep": system.dt,
         "worlds": args.worlds,
         "dtype": system.dtype,
         "device": system.device,
-        "final_time": steps * model.timestep,
+        "final_time": steps * system.dt,
         "wall_seconds": seconds,
         "steps_per_second": steps * args.worlds / seconds,
-        "energy_start": before,
-        "energy_end": after,
         "motion": str(folder / "motion.npz"),
-        "replay": str(folder / "motion.html"),
     }
-    tame = motion if problem is None else until_wild(motion)
-    drawing = draw_motion(system, tame, controls[: len(tame.q) - 1], title=Path(args.robot).stem)
-    save_motion(folder / "motion.npz", drawing, q=motion.q, v=motion.v, controls=controls, dt=model.timestep)
-    write_page(folder / "motion.html", drawing.thinned(REPLAY_FPS))
+    if setup.energy is not None:
+        summary |= {f"energy_{name}": setup.energy(row(states, t)) for name, t in {"start": 0, "end": -1}.items()}
+    shown = states if problem is None else until_wild(states)
+    motion = Run(system, shown, controls[: len(leaves(shown)[0]) - 1], 1, system.hold_params())
+    drawing = None if system.drawing is None else draw_run(motion, title=title)
+    save_motion(folder / "motion.npz", drawing, **arrays, controls=controls[:steps], dt=system.dt)
+    if drawing is not None:
+        summary["replay"] = str(export(drawing, folder / "motion.html"))
     if problem is not None:
         raise PullbackError(f"{problem}; the {steps} steps before are in {summary['motion']}")
     return summary
 
 
-def make_controls(model: Model, keyframe: Keyframe, args, steps: int) -> np.ndarray:
+def make_controls(setup: Setup, args, steps: int) -> np.ndarray:
     """(steps, worlds, nu)"""
-    shape = (steps, args.worlds, model.nu)
-    if args.control == "zero":
-        return np.zeros(shape, dtype=args.dtype)
-    if args.control == "hold":
-        return np.broadcast_to(keyframe.control, shape).astype(args.dtype)
-    hold = max(1, round(RANDOM_FOR / model.timestep))
-    low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
-    draws = np.random.default_rng(args.seed).uniform(low, high, (-(-steps // hold), *shape[1:]))
-    return np.repeat(draws, hold, axis=0)[:steps].astype(args.dtype)
+    shape = (steps, args.worlds, setup.system.nu)
+    if args.control != "random":
+        held = setup.control if args.control == "hold" else 0.0
+        return np.broadcast_to(held, shape).astype(setup.system.dtype)
+    hold = max(1, round(RANDOM_FOR / setup.system.dt))
+    draws = np.random.default_rng(args.seed).uniform(*setup.limits.T, (-(-steps // hold), *shape[1:]))
+    return np.repeat(draws, hold, axis=0)[:steps].astype(setup.system.dtype)
 
 
-def simulate(system: Articulated, state: State, controls: np.ndarray) -> tuple[State, float, SimulationError | None]:
+def simulate(system: System, start, controls: np.ndarray) -> tuple[Any, float, SimulationError | None]:
     """All states (steps + 1, worlds, ...) and the seconds it took, with a progress bar where that is long.
 
     Where a step cannot be done, those before it, and why.
     """
     steps, done, chunk, seconds = len(controls), 0, FIRST_CHUNK, 0.0
-    now, pieces = state, [State(*(to_numpy(x)[None] for x in state))]
-    progress = None
+    pieces, progress = [tree_map(lambda x: to_numpy(x)[None], start)], None
     try:
         while done < steps:
             began = time.perf_counter()
-            piece = rollout(system, now, controls[done : done + chunk]).states
+            piece = rollout(system, row(pieces[-1], -1), controls[done : done + chunk])
             took = time.perf_counter() - began
-            pieces.append(State(*(to_numpy(field)[1:] for field in piece)))
-            now = State(*(field[-1] for field in pieces[-1]))
-            count, seconds = len(piece.q) - 1, seconds + took
-            done += count
-            chunk = max(1, min(4 * chunk, int(CHUNK_SECONDS * count / max(took, 1e-9))))
-            if progress is None and seconds * (steps - done) / done > PROGRESS_AFTER:
+            pieces.append(tree_map(lambda x: to_numpy(x)[1:], piece.states))
+            done, seconds = done + piece.steps, seconds + took
+            chunk = max(1, min(4 * chunk, int(CHUNK_SECONDS * piece.steps / max(took, 1e-9))))
+            if progress is None and seconds * (steps - done) / done > common.PROGRESS_AFTER:
                 progress = _progress(steps)
             if progress is not None:
                 progress.update(progress.task_ids[0], completed=done)
     except SimulationError as error:  # of a piece: that of the whole motion has all states, and speaks of the start
-        problem = _whole(system, state, controls[: done + error.step + 1])
-        return State(*(to_numpy(x) for x in problem.states)), max(seconds, 1e-9), problem
+        problem = _whole(system, start, controls[: done + error.step + 1])
+        return tree_map(to_numpy, problem.states), max(seconds, 1e-9), problem
     finally:
         if progress is not None:
             progress.stop()
-    return State(*(np.concatenate(field) for field in zip(*pieces, strict=True))), seconds, None
+    return tree_map(lambda *parts: np.concatenate(parts), *pieces), seconds, None
 
 
-def _whole(system: Articulated, state: State, controls: np.ndarray) -> SimulationError:
+def _whole(system: System, start, controls: np.ndarray) -> SimulationError:
     """What ends a motion whose last step cannot be done."""
     try:
-        rollout(system, state, controls)
+        rollout(system, start, controls)
     except SimulationError as error:
         return error
     raise PullbackError("the motion ended, and did not when it was simulated again: report this, with the robot's file")
 
 
-def until_wild(motion: State) -> State:
-    """The states before one that is wild; at least the first."""
-    fastest = np.abs(motion.v).max(axis=(1, 2), initial=0.0)
-    rows = max(1, int(np.argmax(np.append(fastest, np.inf) > WILD)))
-    return State(motion.q[:rows], motion.v[:rows])
+def until_wild(states):
+    """The states before one whose velocities ``v`` are wild; at least the first."""
+    v = getattr(states, "v", np.zeros((1, 1)))
+    fastest = np.abs(v).max(axis=tuple(range(1, v.ndim)), initial=0.0)
+    return row(states, slice(max(1, int(np.argmax(np.append(fastest, np.inf) > WILD)))))
 
 
 def _progress(steps: int) -> Progress:
-    columns = (TextColumn("simulating"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, **progress_options())
+    progress = common.progress("simulating", TimeRemainingColumn())
     progress.add_task("", total=steps)
     progress.start()
     return progress
 
 
-def _energy(system: Articulated, state: State) -> float:
-    """Potential and kinetic energy of the first world [J]."""
-    return float(np.sum(to_numpy(energy(system, state.q, state.v).value)[0]))
-
-
-def draw_motion(system: Articulated, motion: State, controls: np.ndarray, *, title: str) -> Drawing:
-    """Of some worlds, with the contacts of the first."""
-    model, dt = system.model, system.model.timestep
-    rows = frame_rows(len(motion.q), dt)
-    room = MAX_POSE_BYTES // pose_bytes(model, rows)  # for so many worlds
-    drawing = draw(model, motion.q[:, : max(1, min(room, DRAWN_WORLDS))], dt=dt, title=title)
-    first = system if system.worlds == 1 else system.in_worlds(1)
-    states = State(motion.q[:, :1], motion.v[:, :1])
-    return replace(drawing, **record_contacts(first, states, controls[:, :1], rows))
-
-
-def _show(s: dict) -> None:
+def _told(s: dict) -> str:
     worlds = "1 world" if s["worlds"] == 1 else f"{s['worlds']} worlds"
     of = "" if s["worlds"] == 1 else " (first world)"
     steps = f"{s['steps']} steps of {1e3 * s['timestep']:g} ms"
-    print(f"{s['robot']}: {s['final_time']:g} s in {steps}, {worlds}, {s['dtype']}")
-    print(f"speed:  {s['steps_per_second']:,.0f} steps/s on {s['device']} ({s['wall_seconds']:.2g} s)")
-    print(f"energy: {s['energy_start']:.6g} J at the start, {s['energy_end']:.6g} J at the end{of}")
-    print(f"motion: {s['motion']}")
-    print(f"replay: {s['replay']}")
-    print(f"look:   pullback view {s['motion']}")
+    lines = [
+        f"{s['robot']}: {s['final_time']:g} s in {steps}, {worlds}, {s['dtype']}",
+        f"speed:  {s['steps_per_second']:,.0f} steps/s on {s['device']} ({s['wall_seconds']:.2g} s)",
+    ]
+    if "energy_start" in s:
+        lines.append(f"energy: {s['energy_start']:.6g} J at the start, {s['energy_end']:.6g} J at the end{of}")
+    lines.append(f"motion: {s['motion']}")
+    if "replay" in s:
+        lines += [f"replay: {s['replay']}", f"look:   pullback view {s['motion']}"]
+    return "\n".join(lines)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from pullback.cli.common import add_common, writable_folder, write_json
+from pullback.cli import common
 from pullback.cli.optimize import read_task
 from pullback.tasks import TASKS
 
@@ -13,20 +11,15 @@ ABOUT = "Lists the problems that 'pullback optimize' knows by name, one line eac
 
 def add(verbs) -> None:
     parser = verbs.add_parser("tasks", help="list the problems that come with Pullback", description=ABOUT)
-    add_common(parser, out="also write the list as DIR/tasks.json")
+    common.add_common(parser, out="also write the list as DIR/tasks.json")
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
-    folder = None if args.out is None else writable_folder(args.out)
+    folder = common.out_folder(args)
     tasks = [read_task(name, {"device": args.device}) for name in TASKS]
     listed = [{"name": t.name, "about": t.about, "target": t.target, "unit": t.unit} for t in tasks]
-    if folder is not None:
-        write_json(folder / "tasks.json", listed)
-    if args.json:
-        print(json.dumps(listed, indent=1))
-        return 0
     width = max(len(task.name) for task in tasks)
-    for task in tasks:
-        print(f"{task.name:<{width}}  {task.about} (to {task.target:g} {task.unit})")
+    lines = [f"{task.name:<{width}}  {task.about} (to {task.target:g} {task.unit})" for task in tasks]
+    common.report(args, listed, "\n".join(lines), folder and folder / "tasks.json")
     return 0

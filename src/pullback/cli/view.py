@@ -9,18 +9,9 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn
 
-from pullback.cli.common import (
-    add_anywhere,
-    add_keyframe,
-    load_robot,
-    positive,
-    progress_options,
-    read_keyframe,
-    unknown,
-    whole,
-)
+from pullback.cli import common
 from pullback.core.errors import PullbackError
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
@@ -43,37 +34,24 @@ matter here.
 def add(verbs) -> None:
     parser = verbs.add_parser("view", help="look at a motion or a robot, or make a film of it", description=ABOUT)
     parser.add_argument("file", metavar="FILE", help=f"a motion file (.npz), or a robot: a file or {', '.join(ROBOTS)}")
-    add_keyframe(parser)
-    add_anywhere(parser)
+    common.add_keyframe(parser)
+    common.add_anywhere(parser)
     add_server(parser)
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
-    parser.add_argument(
-        "--export", type=Path, metavar="OUT", help="write OUT.html, OUT.gif, OUT.mp4 or OUT.png instead"
-    )
-    parser.add_argument(
-        "--frames", type=whole(1), metavar="N", help="how many pictures a strip (default 6) or a film has"
-    )
-    parser.add_argument("--size", type=size, metavar="WxH", help="of one picture [pixels]")
-    parser.add_argument(
-        "--fps", type=positive, metavar="N", help="frames per second of a film (default 25 for .gif, 30 for .mp4)"
-    )
-    parser.add_argument("--speed", type=positive, default=1.0, metavar="X", help="of a film: 0.5 is slow motion")
-    parser.add_argument(
-        "--layers",
-        type=layers,
-        default=("forces", "ghost"),
-        metavar="LIST",
-        help="what to draw besides the robot: some of forces,gradients,ghost (default forces,ghost), or none",
-    )
+    common.option(parser, "--no-browser", "print the address, and open no browser")
+    common.option(parser, "--export OUT", "write OUT.html, OUT.gif, OUT.mp4 or OUT.png instead", Path)
+    common.option(parser, "--frames N", "how many pictures a strip (default 6) or a film has", common.whole(1))
+    common.option(parser, "--size WxH", "size of one picture [pixels]", size)
+    common.option(parser, "--fps N", "frames per second of a film (default 25 for .gif, 30 for .mp4)", common.positive)
+    common.option(parser, "--speed X", "playback speed of a film: 0.5 is slow motion", common.positive, 1.0)
+    shown = "what to draw besides the robot: some of forces,gradients,ghost, or none"
+    common.option(parser, "--layers LIST", shown, layers, "forces,ghost")
     parser.set_defaults(run=run)
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
     """Where the viewer is found."""
-    parser.add_argument("--port", type=whole(1), metavar="N", help="of the viewer (default 8080, or the next free one)")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="0.0.0.0 lets other machines look (default 127.0.0.1, this one alone)"
-    )
+    common.option(parser, "--port N", "port of the viewer (default 8080, or the next free one)", common.whole(1))
+    common.option(parser, "--host HOST", "address to serve on; 0.0.0.0 lets other machines connect", str, "127.0.0.1")
 
 
 def size(text: str) -> tuple[int, int]:
@@ -88,15 +66,15 @@ def layers(text: str) -> tuple[str, ...]:
     asked = () if text == "none" else tuple(text.split(","))
     wrong = set(asked) - set(LAYERS)
     if wrong:
-        raise argparse.ArgumentTypeError(unknown("layer", wrong.pop(), LAYERS))
+        raise argparse.ArgumentTypeError(common.unknown("layer", wrong.pop(), LAYERS))
     return asked
 
 
 def run(args) -> int:
     model = drawing = None
     if is_robot(args.file):
-        model = load_robot(args.file, ignore=KINDS, anywhere=args.anywhere)
-        q = read_keyframe(model, args).q
+        model = common.load_robot(args.file, ignore=KINDS, anywhere=args.anywhere)
+        q = common.read_keyframe(model, args).q
     elif args.keyframe is not None or args.anywhere:
         raise PullbackError(f"--keyframe and --anywhere are for robots, and {args.file!r} is a motion: leave them out")
     else:
@@ -127,16 +105,8 @@ def announce(viewer: Viewer, *, browser: bool) -> None:
 
 
 def _exported(drawing: Drawing, args) -> Path:
-    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, **progress_options()) as progress:
+    with common.progress("drawing", MofNCompleteColumn()) as progress:
         bar = progress.add_task("", total=None)
-        return export(
-            drawing,
-            args.export,
-            frames=args.frames,
-            size=args.size,
-            fps=args.fps,
-            speed=args.speed,
-            layers=args.layers,
-            watch=lambda done, count: progress.update(bar, completed=done, total=count),
-        )
+        watch = lambda done, count: progress.update(bar, completed=done, total=count)  # noqa: E731
+        options = {name: getattr(args, name) for name in ("frames", "size", "fps", "speed", "layers")}
+        return export(drawing, args.export, watch=watch, **options)

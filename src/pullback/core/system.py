@@ -167,6 +167,10 @@ class System(ABC):
 
     States move in a tangent space of n numbers. Here it is all real numbers of the state in a row; a System whose
     coordinates are not free to move, such as quaternions, overrides ``difference`` and what follows it.
+
+    A System that can be looked at has a method ``drawing(run, *, ghost=None, bars=None)``. It returns what the states
+    of a run look like, as a :class:`pullback.view.Drawing`; ``pullback.view`` and the commands show it. ``ghost`` is
+    what to compare with, and ``bars`` the cotangents of a loss by the states, by name, for a System that draws them.
     """
 
     worlds: int
@@ -177,6 +181,7 @@ class System(ABC):
     # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
     # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
     has_jacobians = False
+    drawing = None
     # What may act on the System besides the control: names, and shapes in one world. Given to rollouts as ``inputs``.
     inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 

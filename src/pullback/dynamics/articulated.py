@@ -29,6 +29,7 @@ from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
+from pullback.drawing import Drawing
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
@@ -139,6 +140,11 @@ class Articulated(System):
         most = self.max_contacts
         contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
         return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *contacts)
+
+    @property
+    def dt(self) -> float:
+        """Timestep [s]."""
+        return self.model.timestep
 
     @property
     def max_contacts(self) -> int:
@@ -340,6 +346,12 @@ class Articulated(System):
         controls = self._take_controls(self._one_control(control))
         applied = self._take_inputs(self._one_input(inputs))
         return read_contacts(self, q, v, controls, applied, self._take_params(params))
+
+    def drawing(self, run, *, ghost=None, bars: Mapping | None = None) -> Drawing:
+        """The robots of a run, with contact forces; see :func:`pullback.view.draw_run`."""
+        from pullback.dynamics.drawing import draw_robots  # which draws with algorithms that need this module
+
+        return draw_robots(run, ghost=ghost, bars=bars)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
         """A new System of the same model with another number of worlds, and maybe another precision.

@@ -32,7 +32,7 @@ from pullback.model.unsupported import (
     refuse_unsupported,
     require_known_kinds,
 )
-from pullback.spatial import unit_quat_matrix
+from pullback.spatial import unit, unit_quat_matrix
 
 # Every number that reaches the motion, by the element a message should name.
 FINITE_FIELDS = {
@@ -41,6 +41,7 @@ FINITE_FIELDS = {
     "dof": ("dof_armature", "dof_damping"),
     "coordinate": ("qpos0", "qpos_spring"),
     "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
+    "output": ("actuator_gear",),
     "geom": ("geom_pos", "geom_quat"),
     "site": ("site_pos", "site_quat"),
     "camera": ("cam_pos", "cam_quat"),
@@ -109,10 +110,8 @@ def load(
     through an MjSpec). ``<mujoco><compiler .../></mujoco>`` inside the file changes that.
     """
     require_known_kinds(ignore)
-    if not isinstance(anywhere, bool):
+    if not isinstance(anywhere, bool):  # a string such as "no" would be taken for trust
         raise PullbackError(f"anywhere must be True or False, not {anywhere!r}")
-    if folder is not None and not isinstance(folder, str | os.PathLike):
-        raise PullbackError(f"folder must be a path, not {type(folder).__name__}")
     m = compile_source(source, anywhere=anywhere, folder=folder)
     _set_option(m, integrator, timestep)
     check_numbers(m)
@@ -182,6 +181,9 @@ def _owner(m: mujoco.MjModel, what: str, index: int) -> str:
         return label(m, "joint", m.dof_jntid[index])
     if what == "coordinate":
         return label(m, "joint", np.searchsorted(m.jnt_qposadr, index, side="right") - 1)
+    if what in ("control", "output"):
+        count = m.actuator_ctrlnum if what == "control" else m.actuator_outnum
+        return label(m, "actuator", np.repeat(np.arange(m.nactuator), count)[index])
     return label(m, what, index)
 
 
@@ -256,30 +258,20 @@ def _quaternion_slices(m: mujoco.MjModel) -> list[tuple[int, slice]]:
 
 
 def _check_actuators(m: mujoco.MjModel) -> None:
-    control_low, control_high = m.actuator_ctrlrange.T
-    for i in range(m.nactuator):
-        controls = slice(int(m.actuator_ctrladr[i]), int(m.actuator_ctrladr[i] + m.actuator_ctrlnum[i]))
-        outputs = slice(int(m.actuator_outadr[i]), int(m.actuator_outadr[i] + m.actuator_outnum[i]))
-        element = label(m, "actuator", i)
-        if not np.isfinite(m.actuator_gear[outputs]).all():
-            raise PullbackError(f"{element} has a gear that is not finite")
-        limited = m.actuator_ctrllimited[controls]
-        if np.any(limited & ~(control_low[controls] <= control_high[controls])):
-            raise PullbackError(f"{element} has a control range that is empty")
-        low, high = m.actuator_forcerange[i]
-        if m.actuator_forcelimited[i] and not low <= high:
-            raise PullbackError(f"{element} has a force range that is empty ({low}, {high})")
+    for what, name in {"control": "ctrl", "actuator": "force"}.items():
+        limited, ranges = getattr(m, f"actuator_{name}limited"), getattr(m, f"actuator_{name}range")
+        empty = limited.astype(bool) & ~(ranges[:, 0] <= ranges[:, 1])
+        _refuse(m, what, empty, ranges, f"a {'control' if name == 'ctrl' else name} range that is empty")
 
 
 def _check_option(m: mujoco.MjModel) -> None:
     if not (np.isfinite(m.opt.timestep) and m.opt.timestep > 0):
         raise PullbackError(f"option timestep is {m.opt.timestep}; it must be positive")
-    for name in ("gravity", "wind"):
-        if not np.isfinite(getattr(m.opt, name)).all():
-            raise PullbackError(f"option {name} is {getattr(m.opt, name)}; it must be finite")
-    for name in ("density", "viscosity"):
-        if not (np.isfinite(getattr(m.opt, name)) and getattr(m.opt, name) >= 0):
-            raise PullbackError(f"option {name} is {getattr(m.opt, name)}; it must be zero or positive")
+    for name in ("gravity", "wind", "density", "viscosity"):
+        value = np.asarray(getattr(m.opt, name))
+        if not np.isfinite(value).all() or (value.ndim == 0 and value < 0):
+            wanted = "zero or positive" if value.ndim == 0 else "finite"
+            raise PullbackError(f"option {name} is {value}; it must be {wanted}")
 
 
 def check_mass_matrix(m: mujoco.MjModel, armature: np.ndarray) -> None:
@@ -321,16 +313,10 @@ def _frozen(values, dtype=np.float64) -> np.ndarray:
     return array
 
 
-def _unit(quaternions: np.ndarray) -> np.ndarray:
-    """Unit quaternions; those that are so already, as the compiler makes them, stay as they are to the last bit."""
-    norms = np.linalg.norm(quaternions, axis=-1, keepdims=True)
-    return np.where(abs(norms - 1) > 1e-12, quaternions / norms, quaternions)
-
-
 def _unit_coordinates(m: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
     q = np.array(q, dtype=np.float64)
     for _, part in _quaternion_slices(m):
-        q[part] = _unit(q[part])
+        q[part] = unit(q[part])
     return q
 
 
@@ -364,7 +350,7 @@ def inertial_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
 
 def _bodies(m: mujoco.MjModel) -> dict:
     com, iquat = inertial_frames(m)
-    iquat = _unit(iquat)
+    iquat = unit(iquat)
     rotation = unit_quat_matrix(iquat)
     inertia = np.einsum("bik,bk,bjk->bij", rotation, m.body_inertia, rotation)
     # Twice the half-extents of a uniform box with this mass and these moments, clamped as MuJoCo clamps it.
@@ -375,7 +361,7 @@ def _bodies(m: mujoco.MjModel) -> dict:
     return {
         "body_parent": _frozen(m.body_parentid, np.int32),
         "body_pos": _frozen(m.body_pos),
-        "body_quat": _frozen(_unit(m.body_quat)),
+        "body_quat": _frozen(unit(m.body_quat)),
         "body_mass": _frozen(m.body_mass),
         "body_com": _frozen(com),
         "body_inertia": _frozen(inertia[:, (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]),
@@ -413,7 +399,7 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
 
 
 def _actuators(m: mujoco.MjModel) -> dict:
-    """One row a control. What gives no force keeps its row, with zero gear, gain and bias."""
+    """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
     joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
@@ -456,7 +442,7 @@ def _world(m: mujoco.MjModel, ignore: Collection[str]) -> dict:
 
 def _frames(m: mujoco.MjModel, what: str, count: int, body, pos, quat) -> Frames:
     names = tuple(name_of(m, what, i) for i in range(count))
-    return Frames(names, _frozen(body, np.int32), _frozen(pos), _frozen(_unit(quat)))
+    return Frames(names, _frozen(body, np.int32), _frozen(pos), _frozen(unit(quat)))
 
 
 def _keyframes(m: mujoco.MjModel) -> dict[str, Keyframe]:

@@ -43,7 +43,7 @@ class Model:
     # sizes and names
     nq: int  # stored coordinates
     nv: int  # degrees of freedom
-    nu: int  # controls, one an actuator
+    nu: int  # controls, one per actuator
     body_names: tuple[str, ...]  # (nbody,); unnamed elements are called e.g. "body 3"
     joint_names: tuple[str, ...]  # (njoint,)
     actuator_names: tuple[str, ...]  # (nu,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import mujoco
 import numpy as np
@@ -10,20 +10,11 @@ import numpy as np
 from pullback.core.errors import PullbackError
 from pullback.model.model import BALL, FREE
 
-# What ``load(..., ignore=...)`` may drop, and what is left then.
-KINDS = {
-    "equality": "equality constraints are left out",
-    "tendon": "springs, dampers, armature, limits and friction loss of tendons are left out",
-    "actuator": "actuators that are not gain·control + bias on one joint keep their control but give no force",
-    "plugin": "plugins that give forces to bodies or drive actuators are left out (the control stays)",
-    "flex": "elasticity, edge constraints and contacts of flexes are left out, their point masses stay",
-    "fluid": "density and viscosity of the medium are taken as zero",
-    "spring-poly": "joint springs keep their linear stiffness only",
-    "spring-yield": "plastic joint springs are taken as elastic",
-    "damping-poly": "joint damping keeps its linear coefficient only",
-    "actuatorgravcomp": "gravity compensation acts on every joint directly, outside force limits",
-    "sleep": "nothing is put to sleep",
-}
+# What ``load(..., ignore=...)`` may drop; its docstring says what is left then.
+KINDS = (
+    *("equality", "tendon", "actuator", "plugin", "flex", "fluid"),
+    *("spring-poly", "spring-yield", "damping-poly", "actuatorgravcomp", "sleep"),
+)
 
 # MuJoCo's enumerations do not compare equal to numpy's integers, so they are taken as plain integers throughout.
 EULER = int(mujoco.mjtIntegrator.mjINT_EULER)
@@ -35,38 +26,27 @@ JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
-FLEX_EQUALITIES = tuple(
-    int(kind) for kind in (mujoco.mjtEq.mjEQ_FLEX, mujoco.mjtEq.mjEQ_FLEXVERT, mujoco.mjtEq.mjEQ_FLEXSTRAIN)
-)
+FLEX_EQUALITIES = tuple(int(getattr(mujoco.mjtEq, f"mjEQ_{kind}")) for kind in ("FLEX", "FLEXVERT", "FLEXSTRAIN"))
 Disable = mujoco.mjtDisableBit
 Enable = mujoco.mjtEnableBit
 KNOWN_DISABLE_BITS = (1 << 20) - 1  # those of MuJoCo 4.0, each of which has been considered
 KNOWN_ENABLE_BITS = (1 << 8) - 1
-OBJECTS = {
-    "body": mujoco.mjtObj.mjOBJ_BODY,
-    "joint": mujoco.mjtObj.mjOBJ_JOINT,
-    "geom": mujoco.mjtObj.mjOBJ_GEOM,
-    "site": mujoco.mjtObj.mjOBJ_SITE,
-    "camera": mujoco.mjtObj.mjOBJ_CAMERA,
-    "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
-    "tendon": mujoco.mjtObj.mjOBJ_TENDON,
-    "equality": mujoco.mjtObj.mjOBJ_EQUALITY,
-    "flex": mujoco.mjtObj.mjOBJ_FLEX,
-    "key": mujoco.mjtObj.mjOBJ_KEY,
-    "pair": mujoco.mjtObj.mjOBJ_PAIR,
-}
 Complaint = tuple[str, str, str]  # kind for ``ignore``, or "" if it cannot be; element; what is wrong with it
 MOST_NAMED = 20  # elements of which the same is true: more are counted
 
 
+def _name(m: mujoco.MjModel, what: str, index: int) -> str | None:
+    return mujoco.mj_id2name(m, getattr(mujoco.mjtObj, f"mjOBJ_{what.upper()}"), int(index))
+
+
 def name_of(m: mujoco.MjModel, what: str, index: int) -> str:
     """The element's name, or e.g. "body 3" where it has none."""
-    return mujoco.mj_id2name(m, OBJECTS[what], int(index)) or f"{what} {index}"
+    return _name(m, what, index) or f"{what} {index}"
 
 
 def label(m: mujoco.MjModel, what: str, index: int) -> str:
     """How a message speaks of an element: "body 'torso'" or "body 3"."""
-    name = mujoco.mj_id2name(m, OBJECTS[what], int(index))
+    name = _name(m, what, index)
     return f"{what} '{name}'" if name else f"{what} {index}"
 
 
@@ -103,9 +83,7 @@ def fluid_acts(m: mujoco.MjModel) -> bool:
 def require_known_kinds(ignore: Collection[str]) -> None:
     if isinstance(ignore, str):
         raise PullbackError(f'ignore must be a tuple of kinds, as in ignore=("{ignore}",)')
-    if not isinstance(ignore, Collection):
-        raise PullbackError(f"ignore must be a tuple of kinds, not {ignore!r}")
-    unknown = [kind for kind in ignore if not isinstance(kind, str) or kind not in KINDS]
+    unknown = [kind for kind in ignore if kind not in KINDS]
     if unknown:
         known = ", ".join(KINDS)
         raise PullbackError(f"ignore has unknown kinds {', '.join(map(repr, unknown))}; the known ones are {known}")
@@ -153,53 +131,55 @@ def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
 
 def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
     yield from _option(m)
-    yield from _flexes(m)
-    yield from _equalities(m)
-    yield from _tendons(m)
-    yield from _plugins(m)
-    yield from _actuators(m)
-    yield from _joints(m)
-    yield from _world(m)
-
-
-def _flexes(m: mujoco.MjModel) -> Iterator[Complaint]:
-    for i in range(m.nflex):
-        if not m.flex_rigid[i]:
-            yield "flex", label(m, "flex", i), "is deformable"
-
-
-def _equalities(m: mujoco.MjModel) -> Iterator[Complaint]:
-    if disabled(m, Disable.mjDSBL_EQUALITY) or disabled(m, Disable.mjDSBL_CONSTRAINT):
-        return
-    for i in range(m.neq):
-        if m.eq_active0[i] and m.eq_type[i] not in FLEX_EQUALITIES:
-            kind = spell(mujoco.mjtEq, m.eq_type[i])
-            yield "equality", label(m, "equality", i), f"is an active constraint ({kind})"
-
-
-def _tendons(m: mujoco.MjModel) -> Iterator[Complaint]:
-    springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
-    for i in range(m.ntendon):
-        has = {
-            "stiffness": springs and (m.tendon_stiffness[i] != 0 or np.any(m.tendon_stiffnesspoly[i])),
-            "damping": dampers and (m.tendon_damping[i] != 0 or np.any(m.tendon_dampingpoly[i])),
-            "armature": m.tendon_armature[i] != 0,
-        }
-        if any(has.values()):
-            yield "tendon", label(m, "tendon", i), f"has {' and '.join(name for name, there in has.items() if there)}"
-
-
-def _plugins(m: mujoco.MjModel) -> Iterator[Complaint]:
-    for i in range(m.nbody):
-        if m.body_plugin[i] >= 0:
-            yield "plugin", label(m, "body", i), "gets its passive forces from a plugin"
-
-
-def _actuators(m: mujoco.MjModel) -> Iterator[Complaint]:
+    for kind, what, rows, reason in _table(m):
+        for i in np.flatnonzero(rows):
+            yield kind, label(m, what, i), reason if isinstance(reason, str) else reason(i)
     for i in range(m.nactuator):
         if not gives_no_force(m, i) and (complaint := actuator_complaint(m, i)):
             kind, reason = complaint
             yield kind, label(m, "actuator", i), reason
+    if m.opt.enableflags & int(Enable.mjENBL_SLEEP):
+        yield "sleep", "option", "puts bodies at rest to sleep"
+    if fluid_acts(m) and m.opt.integrator == IMPLICITFAST:
+        yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'
+
+
+def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Callable[[int], str]]]:
+    """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
+    springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
+    yield "flex", "flex", ~m.flex_rigid.astype(bool), "is deformable"
+
+    equalities = not disabled(m, Disable.mjDSBL_EQUALITY) and not disabled(m, Disable.mjDSBL_CONSTRAINT)
+    active = m.eq_active0.astype(bool) & ~np.isin(m.eq_type, FLEX_EQUALITIES)
+    constraint = lambda i: f"is an active constraint ({spell(mujoco.mjtEq, m.eq_type[i])})"  # noqa: E731
+    yield "equality", "equality", equalities & active, constraint
+
+    has = {
+        "stiffness": springs & ((m.tendon_stiffness != 0) | np.any(m.tendon_stiffnesspoly, axis=1)),
+        "damping": dampers & ((m.tendon_damping != 0) | np.any(m.tendon_dampingpoly, axis=1)),
+        "armature": m.tendon_armature != 0,
+    }
+    forces = lambda i: f"has {' and '.join(name for name, there in has.items() if there[i])}"  # noqa: E731
+    yield "tendon", "tendon", np.any(list(has.values()), axis=0), forces
+    yield "plugin", "body", m.body_plugin >= 0, "gets its passive forces from a plugin"
+
+    curved = np.any(m.jnt_stiffnesspoly, axis=1)
+    yield "spring-poly", "joint", springs & curved, "has a spring with quadratic or cubic stiffness"
+    yields = (m.jnt_plasticadr >= 0) & ((m.jnt_stiffness != 0) | curved)
+    yield "spring-yield", "joint", springs & yields, "has a spring that yields"
+    damped = np.zeros(m.njnt, dtype=bool)
+    damped[m.dof_jntid[np.any(m.dof_dampingpoly, axis=1)]] = True
+    for j in range(m.njnt):
+        damped[j] |= np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, j)])
+    yield "damping-poly", "joint", dampers & damped, "has quadratic or cubic damping"
+
+    # MuJoCo adds the compensation to the actuators' force, which may then be clamped, or be switched off with them.
+    held_up = np.any(m.body_gravcomp) and np.any(m.opt.gravity) and not disabled(m, Disable.mjDSBL_GRAVITY)
+    clamped = m.jnt_actfrclimited.astype(bool) | disabled(m, Disable.mjDSBL_ACTUATION) | (m.nu == 0)
+    counted = m.jnt_actgravcomp.astype(bool) & (held_up and not passive_forces_off(m))
+    reason = "has gravity compensation that counts as actuator force"
+    yield "actuatorgravcomp", "joint", counted & clamped, reason
+    yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
 
 
 def in_disabled_group(m: mujoco.MjModel, i: int) -> bool:
@@ -218,23 +198,27 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     """Why an actuator cannot be written as (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on one joint, if so."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
-    if m.actuator_trntype[i] not in JOINT_TRANSMISSIONS:
-        transmission = spell(mujoco.mjtTrn, m.actuator_trntype[i])
-        return "actuator", f"acts through a {transmission} transmission; only joint and jointinparent are supported"
-    if m.actuator_dyntype[i] != STATELESS or m.actuator_actnum[i] > 0:
-        dynamics = spell(mujoco.mjtDyn, m.actuator_dyntype[i])
-        return "actuator", f"has activation dynamics ({dynamics}); only stateless actuators are supported"
-    if m.actuator_delay[i] > 0:
-        return "actuator", "delays its control"
-    if m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE):
-        name = spell(mujoco.mjtGain, m.actuator_gaintype[i])
-        return "actuator", f"has a gain of type {name}; only fixed and affine are supported"
-    if m.actuator_biastype[i] not in (BIAS_NONE, BIAS_AFFINE):
-        name = spell(mujoco.mjtBias, m.actuator_biastype[i])
-        return "actuator", f"has a bias of type {name}; only none and affine are supported"
-    if m.actuator_ctrlnum[i] != 1 or m.actuator_outnum[i] != 1:
-        return "actuator", f"has {m.actuator_ctrlnum[i]} controls and {m.actuator_outnum[i]} outputs, not one of each"
-    return _complaint_on_rotations(m, i)
+    transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
+    dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
+    controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
+    reasons = {
+        f"acts through a {transmission} transmission; only joint and jointinparent are supported": (
+            m.actuator_trntype[i] not in JOINT_TRANSMISSIONS
+        ),
+        f"has activation dynamics ({dynamics}); only stateless actuators are supported": (
+            m.actuator_dyntype[i] != STATELESS or m.actuator_actnum[i] > 0
+        ),
+        "delays its control": m.actuator_delay[i] > 0,
+        f"has a gain of type {gain}; only fixed and affine are supported": (
+            m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE)
+        ),
+        f"has a bias of type {bias}; only none and affine are supported": (
+            m.actuator_biastype[i] not in (BIAS_NONE, BIAS_AFFINE)
+        ),
+        f"has {controls} controls and {outputs} outputs, not one of each": controls != 1 or outputs != 1,
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    return ("actuator", reason) if reason else _complaint_on_rotations(m, i)
 
 
 def _complaint_on_rotations(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
@@ -267,34 +251,3 @@ def reflecting_actuators(m: mujoco.MjModel, joint: int) -> list[int]:
         return [int(which)]
     acting = np.isin(m.actuator_trntype, JOINT_TRANSMISSIONS) & (m.actuator_trnid[:, 0] == joint)
     return [] if which == -1 else [int(i) for i in np.flatnonzero(acting)]
-
-
-def _joints(m: mujoco.MjModel) -> Iterator[Complaint]:
-    springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
-    compensated = np.any(m.body_gravcomp) and np.any(m.opt.gravity) and not disabled(m, Disable.mjDSBL_GRAVITY)
-    actuation_off = disabled(m, Disable.mjDSBL_ACTUATION) or m.nu == 0
-    for j in range(m.njnt):
-        element = label(m, "joint", j)
-        if springs and np.any(m.jnt_stiffnesspoly[j]):
-            yield "spring-poly", element, "has a spring with quadratic or cubic stiffness"
-        if springs and m.jnt_plasticadr[j] >= 0 and (m.jnt_stiffness[j] != 0 or np.any(m.jnt_stiffnesspoly[j])):
-            yield "spring-yield", element, "has a spring that yields"
-        reflected = [m.actuator_dampingpoly[i] for i in reflecting_actuators(m, j)]
-        if dampers and (np.any(m.dof_dampingpoly[m.dof_jntid == j]) or np.any(reflected)):
-            yield "damping-poly", element, "has quadratic or cubic damping"
-        # MuJoCo adds the compensation to the actuators' force, which may then be clamped, or be switched off with them.
-        if m.jnt_actgravcomp[j] and compensated and not passive_forces_off(m):
-            if m.jnt_actfrclimited[j] or actuation_off:
-                yield "actuatorgravcomp", element, "has gravity compensation that counts as actuator force"
-
-
-def _world(m: mujoco.MjModel) -> Iterator[Complaint]:
-    if m.opt.enableflags & int(Enable.mjENBL_SLEEP):
-        yield "sleep", "option", "puts bodies at rest to sleep"
-    if not fluid_acts(m):
-        return
-    for i in range(m.ngeom):
-        if m.geom_fluid[i, 0] > 0:
-            yield "fluid", label(m, "geom", i), "uses the ellipsoid model of the fluid"
-    if m.opt.integrator == IMPLICITFAST:
-        yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'

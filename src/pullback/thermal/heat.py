@@ -27,7 +27,9 @@ from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, System, refuse_overflow
+from pullback.drawing import Drawing
 from pullback.kernels import specialise
+from pullback.thermal.drawing import draw_heating
 from pullback.thermal.explicit import Explicit
 from pullback.thermal.geometry import Geometry, birth_times, upload
 from pullback.thermal.implicit import Implicit
@@ -150,6 +152,10 @@ class Heat(System):
             number = float if kind is wp.float64 else self.dtype
             setattr(path, name, wp.array(array.astype(number), dtype=kind, ndim=1, device=self.device))
         return path
+
+    def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
+        """The part of the first world, coloured by its temperature, and the laser. Ghost and bars are not drawn."""
+        return draw_heating(run)
 
     # --- states, controls, parameters ---------------------------------------------------------------
 

@@ -1,14 +1,16 @@
 """Looking at results: a motion in the browser, as a page, a film or a picture; a curve as a picture."""
 
-from pullback.view.drawing import LAYERS, Drawing, draw
+from pullback.drawing import LAYERS, Drawing, draw, draw_points
+from pullback.dynamics.drawing import body_gradients
+from pullback.thermal.drawing import draw_heat
 from pullback.view.export import export
-from pullback.view.heat import draw_heat, draw_heat_run
 from pullback.view.motion import draw_run, load_motion, save_motion
 from pullback.view.plots import plot_curve, plot_front, plot_intervals, plot_lines
-from pullback.view.pushes import body_gradients
 from pullback.view.replay import write_page, write_replay
 from pullback.view.server import Viewer
 from pullback.view.slices import plot_slice
+
+draw_heat_run = draw_run  # its earlier name for heat
 
 __all__ = [
     "LAYERS",
@@ -18,6 +20,7 @@ __all__ = [
     "draw",
     "draw_heat",
     "draw_heat_run",
+    "draw_points",
     "draw_run",
     "export",
     "load_motion",

@@ -1,4 +1,4 @@
-"""From where a motion is seen whole, and as large as that allows."""
+"""Cameras that show a whole motion, as large as possible."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.view.drawing import CORNERS, Drawing
+from pullback.drawing.drawing import Drawing
+from pullback.drawing.surfaces import CORNERS
 
 HALF_VIEW = math.tan(math.radians(17.0))  # tangent of half of the vertical field of view [1]
 MARGIN = 0.92  # share of the picture that is filled [1]
 ASPECTS = (1.0, 4.0)  # of pictures: upright and wide ones [1]
 TRAVELS = 4.0  # times its own size: from here on a robot is followed [1]
-LARGE, AROUND = (
-    0.5,
-    0.1,
-)  # times the motion: from here on a fixed part is seen in part, and how much beside the motion [1]
+LARGE = 0.5  # times the motion: from here on a fixed part is seen in part [1]
+AROUND = 0.1  # times the motion: how much of a large fixed part is seen beside it [1]
 LOOKED_AT = 40  # frames that are enough to know where a motion goes
 PITCH = math.radians(16.0)  # from above
 
@@ -31,16 +30,16 @@ class View:
 
 
 def fitted_view(drawing: Drawing, aspect: float) -> View:
-    """A view of the whole motion from where the drawing's camera is, or where it suits. aspect: width / height.
+    """A view of the whole motion, from the direction of the drawing's camera if it has one. aspect: width / height.
 
-    Where :func:`way_along` is not zero, the camera has to go that way.
+    Where :func:`camera_travel` is not zero, the camera has to move by it.
     """
     points = motion_points(drawing)
     back = _direction(drawing, points)
     axes = axes_towards(back)
     target, distance = (points.min(axis=0) + points.max(axis=0)) / 2, 1.0
     for _ in range(6):  # fit the distance, then centre what is seen from there, and again
-        x, y, z = (points - target) @ axes.T[:, 0], (points - target) @ axes.T[:, 1], (points - target) @ axes.T[:, 2]
+        x, y, z = axes @ (points - target).T
         sides = np.maximum(np.abs(x) / aspect, np.abs(y)) / (MARGIN * HALF_VIEW)
         distance = max(float(np.max(sides + z)), 1e-6)
         depth = np.maximum(distance - z, 1e-3 * distance)
@@ -56,10 +55,10 @@ def natural_aspect(drawing: Drawing) -> float:
     return float(np.clip(x / max(y, 1e-9), *ASPECTS))
 
 
-def way_along(drawing: Drawing) -> np.ndarray:
-    """How far the camera has gone with the robot at each frame, (frames, 3) [m].
+def camera_travel(drawing: Drawing) -> np.ndarray:
+    """How far the camera has moved with the robot at each frame, (frames, 3) [m].
 
-    Zero, unless the robot travels so far that it would be small in a picture of the whole way.
+    Zero, unless the robot travels so far that it would be small in a picture of its whole path.
     """
     nowhere = np.zeros((drawing.frames, 3))
     frames = _some_frames(drawing)
@@ -82,22 +81,21 @@ def _some_frames(drawing: Drawing) -> np.ndarray:
 
 
 def motion_points(drawing: Drawing) -> np.ndarray:
-    """Points (n, 3) around which the motion lies, as seen by a camera that goes along [m].
+    """Points (n, 3) around which the motion lies, as seen by a camera that follows [m].
 
     With fixed parts that are near: small ones whole, such as a target, large ones as far as the motion goes, such as a
     platform under a foot. Scenery, far larger than the motion or far away from it, does not count.
     """
-    frames, way = _some_frames(drawing), way_along(drawing)
-    moving = (drawing.outline(frames) - way[frames, None]).reshape(-1, 3)
+    frames, travel = _some_frames(drawing), camera_travel(drawing)
+    moving = (drawing.outline(frames) - travel[frames, None]).reshape(-1, 3)
     if not len(moving):
         moving = CORNERS / 2 + (0.0, 0.0, 0.5)
     points = [moving]
-    if way.any():
+    if travel.any():
         return moving
     low, high = moving.min(axis=0), moving.max(axis=0)
     middle, reach = (low + high) / 2, np.linalg.norm(high - low)
-    fixed = np.array([s for s in drawing.solids if not drawing.body_moves[drawing.shape_body[s]]], dtype=int)
-    for shape, at, turn in zip(fixed, *drawing.shape_poses(0, 0, fixed), strict=True):
+    for shape, at, turn in zip(drawing.fixed, *drawing.shape_poses(0, 0, drawing.fixed), strict=True):
         centre, half = drawing.half_box(shape)
         corners = at + (centre + half * CORNERS) @ turn.T
         if np.all(np.linalg.norm(corners - middle, axis=1) < 1.5 * reach):

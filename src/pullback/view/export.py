@@ -17,13 +17,13 @@ from pullback.core.checks import check_kind, check_number, check_path, check_who
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.core.launch import cores_to_use
+from pullback.drawing.drawing import LAYERS, Drawing
 from pullback.view.camera import natural_aspect
-from pullback.view.drawing import LAYERS, Drawing
 from pullback.view.replay import write_page
 
 PAGE_FPS = 60  # of a page, which interpolates [1/s]
 FILM_FPS = {".gif": 25, ".mp4": 30}  # GIF counts time in hundredths of a second
-FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays a pixel, each way: what moves need not be as smooth
+FILM_SAMPLES, STILL_SAMPLES = 2, 3  # rays per pixel along each axis: films need not be as smooth
 STILL_AREA = 640 * 480  # of what does not move [pixels]
 AREAS = {".gif": 480 * 360, ".mp4": 640 * 480, ".png": 400 * 300}  # of one picture, as wide as the motion [pixels]
 LARGEST = 4096  # edge of a frame [pixels]
@@ -57,7 +57,7 @@ def export(
 
     frames:  pictures of a strip (6), closer to each other where things move fast; or of a film (as many as fps says)
     size:    width and height of one picture [pixels]; as the motion is wide if None
-    fps:     pictures a second of a film [1/s]; rows a second of a page
+    fps:     pictures per second of a film; rows per second of a page [1/s]
     speed:   of a film: 0.5 is half as fast as the motion
     layers:  what to show besides the robot: some of "forces", "gradients" and "ghost"; a page has all, with switches
     watch:   called after each picture with how many are done, and how many there will be
@@ -67,7 +67,7 @@ def export(
     speed = check_number(speed, "speed")
     if fps is not None:
         fps = check_number(fps, "fps")
-    if not isinstance(layers, Collection) or not all(isinstance(layer, str) and layer in LAYERS for layer in layers):
+    if not isinstance(layers, Collection) or not set(map(str, layers)) <= set(LAYERS):
         raise PullbackError(f"layers must be some of {', '.join(LAYERS)}, not {layers!r}")
     kind = path.suffix.lower()
     if kind not in FORMATS:
@@ -77,12 +77,7 @@ def export(
     if kind == ".html":
         return write_page(path, drawing.thinned(fps or PAGE_FPS))
     moves = drawing.frames > 1
-    if size is None:
-        width, height = _natural_size(drawing, AREAS[kind] if moves else STILL_AREA)
-    else:
-        width, height = _checked_size(size)
-    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
-        raise PullbackError(f"a picture has 16 to {LARGEST} pixels each way, not {width} x {height}")
+    width, height = _natural_size(drawing, AREAS[kind] if moves else STILL_AREA) if size is None else _checked(size)
     if kind == ".mp4":
         width, height = width + width % 2, height + height % 2  # the codec halves the size of colours
     if frames is not None and not check_whole(frames, "frames") <= (MOST_STRIP if kind == ".png" else MOST_FILM):
@@ -103,10 +98,13 @@ def export(
     return path
 
 
-def _checked_size(size) -> tuple[int, int]:
-    if not isinstance(size, tuple | list) or len(size) != 2:
+def _checked(size) -> tuple[int, int]:
+    if np.shape(size) != (2,):
         raise PullbackError(f"size must be a width and a height, such as (640, 480), not {size!r}")
-    return check_whole(size[0], "the width"), check_whole(size[1], "the height")
+    width, height = (check_whole(edge, "an edge of a picture") for edge in size)
+    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
+        raise PullbackError(f"a picture has 16 to {LARGEST} pixels along each edge, not {width} x {height}")
+    return width, height
 
 
 def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
@@ -117,8 +115,8 @@ def _natural_size(drawing: Drawing, area: int) -> tuple[int, int]:
 def _strip_frames(drawing: Drawing, count: int) -> np.ndarray:
     """Frames that become pictures of a strip, from the first to the last.
 
-    They are evenly spaced in the mean of time and of the way that has been gone, each as a share of all. By time alone
-    a jump, a throw or a blow falls between two pictures; by the way alone nobody sees how long a robot stands.
+    They are evenly spaced in the mean of time and of the distance covered, each relative to its total. By time alone a
+    jump, a throw or an impact falls between two pictures; by distance alone nobody sees how long a robot stands.
     """
     frames = np.unique(np.linspace(0, drawing.frames - 1, MEASURED).round().astype(int))
     steps = np.linalg.norm(np.diff(drawing.outline(frames, copies=1), axis=0), axis=-1)  # (frames - 1, corners) [m]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
-from pullback.view.drawing import real_array
 
 # One accent, quiet greys: the curve is what should be seen first.
 CURVE_COLOUR, TEXT_COLOUR, GRID_COLOUR, TRUTH_COLOUR = "#2f6fde", "#2b313b", "#e3e6eb", "#e8711f"
@@ -25,21 +25,19 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
 
     ``log`` asks for a logarithmic vertical axis; values that are not all positive get a linear one.
     """
-    curve = real_array("values", values)
+    curve = _reals(values, "values")
     if curve.ndim != 1 or curve.size == 0:
         raise PullbackError(f"values must have shape (n,) with n >= 1, not {curve.shape}")
     if not np.isfinite(curve).all():
         raise PullbackError(f"values[{int(np.argmin(np.isfinite(curve)))}] is not finite")
 
-    figure, (axes,) = _figure((7.0, 4.2), 1)
+    axes = _axes()
     marker = "o" if curve.size <= MARKED_UP_TO else ""
     axes.plot(np.arange(curve.size), curve, color=CURVE_COLOUR, linewidth=1.8, marker=marker, markersize=3.5)
     axes.xaxis.get_major_locator().set_params(integer=True)
     if log and (curve > 0.0).all():
         axes.set_yscale("log")
-    _label(axes, xlabel, ylabel)
-    _title(axes, title)
-    return _write(figure, path)
+    return _write(axes, path, title, xlabel, ylabel)
 
 
 def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path:
@@ -47,22 +45,20 @@ def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path
 
     The last one is what should be seen first.
     """
-    x = real_array("x", x)
+    x = _reals(x, "x")
     check_kind(values, Mapping, "values", '{"depth": depth}')
-    lines = {str(label): real_array(str(label), y) for label, y in values.items()}
+    lines = {str(label): _reals(y, str(label)) for label, y in values.items()}
     if not lines or x.ndim != 1 or not x.size or any(y.shape != x.shape for y in lines.values()):
         shapes = ", ".join(f"{label} {y.shape}" for label, y in lines.items())
         raise PullbackError(f"x and all lines must have the same length, at least 1, not {x.shape} and {shapes}")
-    figure, (axes,) = _figure((7.0, 4.2), 1)
+    axes = _axes()
     # Two lines are a comparison; of more, all count alike.
     colours = [TRUTH_COLOUR, CURVE_COLOUR][-len(lines) :] if len(lines) < 3 else [None] * len(lines)
     for (label, y), colour in zip(lines.items(), colours, strict=True):
         axes.plot(x, y, color=colour, linewidth=1.8 if len(lines) < 3 else 1.2, label=label)
     if len(lines) > 1:
         _legend(axes)
-    _label(axes, xlabel, ylabel)
-    _title(axes, title)
-    return _write(figure, path)
+    return _write(axes, path, title, xlabel, ylabel)
 
 
 def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Path:
@@ -70,21 +66,19 @@ def plot_front(path, values, best, *, labels: tuple[str, ...], title: str) -> Pa
 
     best: (m,) bool, which of them no other surpasses in all. The third value is the colour.
     """
-    values, best, labels = real_array("values", values), np.asarray(best, dtype=bool), _labels(labels)
+    values, best, labels = _reals(values, "values"), np.asarray(best, dtype=bool), _labels(labels)
     if values.ndim != 2 or values.shape[1] not in (2, 3) or best.shape != (len(values),) or not len(values):
         raise PullbackError(f"values must have shape (m, 2) or (m, 3) and best (m,), not {values.shape}, {best.shape}")
     if len(labels) != values.shape[1]:
         raise PullbackError(f"there must be {values.shape[1]} labels, not {len(labels)}")
-    figure, (axes,) = _figure((7.0, 4.2), 1)
+    axes = _axes()
     axes.plot(*values[~best, :2].T, "x", color=TEXT_COLOUR, markersize=5, alpha=0.5)
     colour = {"c": values[best, 2], "cmap": "viridis"} if values.shape[1] == 3 else {"color": CURVE_COLOUR}
     points = axes.scatter(*values[best, :2].T, s=40, **colour)
     if values.shape[1] == 3:
         beside = _fitted(labels[2], _height(axes), LABEL_SIZE)
-        figure.colorbar(points, ax=axes).set_label(beside, color=TEXT_COLOUR, parse_math=False)
-    _label(axes, *labels[:2])
-    _title(axes, title)
-    return _write(figure, path)
+        axes.figure.colorbar(points, ax=axes).set_label(beside, color=TEXT_COLOUR, parse_math=False)
+    return _write(axes, path, title, *labels[:2])
 
 
 def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, truth=None) -> Path:
@@ -93,24 +87,22 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
     With true values (n,) a second column shows what the intervals are next to them, in per cent. An interval that is
     not finite is left out.
     """
-    values, low, high = real_array("values", values), real_array("low", low), real_array("high", high)
+    values, low, high = _reals(values, "values"), _reals(low, "low"), _reals(high, "high")
     labels = _labels(labels)
     if not values.ndim == low.ndim == high.ndim == 1 or not len(labels) == values.size == low.size == high.size > 0:
         shapes = f"{len(labels)} labels, {values.shape}, {low.shape} and {high.shape}"
         raise PullbackError(f"labels, values, low and high must have the same length, at least 1, not {shapes}")
-    truth = None if truth is None else real_array("truth", truth)
+    truth = None if truth is None else _reals(truth, "truth")
     if truth is not None and truth.shape != values.shape:
-        raise PullbackError(f"truth has shape {truth.shape}, but {values.shape} is needed: one a value")
+        raise PullbackError(f"truth has shape {truth.shape}, but {values.shape} is needed: one per value")
     rows = np.arange(values.size)
     known = np.isfinite(low) & np.isfinite(high)
-    figure, columns = _figure((8.0, 1.2 + 0.17 * values.size), 1 if truth is None else 2)
+    columns = _columns((8.0, 1.2 + 0.17 * values.size), 1 if truth is None else 2)
     columns[0].hlines(rows[known], low[known], high[known], color=CURVE_COLOUR, linewidth=1.6)
     columns[0].plot(values[known], rows[known], "o", color=CURVE_COLOUR, markersize=4, label="estimate")
-    _label(columns[0], xlabel)
     names = [_fitted(label, 0.4 * _width(columns[0]), TICK_SIZE, lines=1) for label in labels]
     columns[0].set_yticks(rows, names, fontsize=TICK_SIZE, parse_math=False)
     columns[0].set_ylim(values.size - 0.4, -0.6)
-    _title(columns[0], title)
     if truth is not None:
         columns[0].plot(truth, rows, "|", color=TRUTH_COLOUR, markersize=8, markeredgewidth=1.8, label="truth")
         _legend(columns[0])
@@ -121,7 +113,11 @@ def plot_intervals(path, labels, values, low, high, *, title: str, xlabel: str, 
         _label(columns[1], "from the truth [%]")
         columns[1].set_yticks(rows, [])
         columns[1].set_ylim(columns[0].get_ylim())
-    return _write(figure, path)
+    return _write(columns[0], path, title, xlabel)
+
+
+def _reals(values, name: str) -> np.ndarray:
+    return to_numbers(values, name).astype(float)
 
 
 def _labels(labels) -> list[str]:
@@ -129,8 +125,13 @@ def _labels(labels) -> list[str]:
     return [str(label) for label in labels]
 
 
-def _figure(size: tuple[float, float], columns: int):
-    """An empty figure and its axes, in our style."""
+def _axes(size: tuple[float, float] = (7.0, 4.2)):
+    """Empty axes in our style, of a picture of this size [inches]."""
+    return _columns(size, 1)[0]
+
+
+def _columns(size: tuple[float, float], columns: int):
+    """The same beside each other."""
     try:
         # pyplot is avoided on purpose: it picks a backend and keeps figures for the whole process.
         from matplotlib.figure import Figure
@@ -145,7 +146,7 @@ def _figure(size: tuple[float, float], columns: int):
         for side, spine in axes.spines.items():
             spine.set_visible(side in ("left", "bottom"))
             spine.set_color(GRID_COLOUR)
-    return figure, all_axes
+    return all_axes
 
 
 def _title(axes, title: str) -> None:
@@ -206,9 +207,12 @@ def _fitted(text: str, inches: float, size: float, *, weight: str = "normal", li
     return "\n".join(done)
 
 
-def _write(figure, path) -> Path:
+def _write(axes, path, title: str, xlabel: str, ylabel: str = "") -> Path:
+    """Labels the axes, and writes their picture."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    _label(axes, xlabel, ylabel)
+    _title(axes, title)
     with whole_file(path) as partial, open(partial, "wb") as picture:
-        FigureCanvasAgg(figure).print_png(picture)
+        FigureCanvasAgg(axes.figure).print_png(picture)
     return Path(path)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import warp as wp
 
 from pullback.core.launch import load
-from pullback.view.camera import HALF_VIEW, View, axes_towards, fitted_view, motion_points, way_along
-from pullback.view.drawing import (
-    FORCE_COLOUR,
-    GHOST_COLOUR,
-    GRADIENT_COLOUR,
-    OTHER_WORLD_ALPHA,
-    Arrows,
-    Drawing,
-    matrices,
-)
-from pullback.view.meshes import Surface, simple_surface
+from pullback.drawing.drawing import FORCE_COLOUR, GRADIENT_COLOUR, Arrows, Drawing
+from pullback.drawing.surfaces import Surface, simple_surface
+from pullback.spatial import unit_quat_matrix
+from pullback.view.camera import HALF_VIEW, View, axes_towards, camera_travel, fitted_view, motion_points
 from pullback.view.raster import NOTHING, Eye, Faces, Floor, Layer, Light, rasterise, shade
 
-SAMPLES = 3  # rays a pixel, each way: smooths edges
-SHADOW_SIZE = 1024  # texels of the light's picture, each way
+SAMPLES = 3  # rays per pixel along each axis: smooths edges
+SHADOW_SIZE = 1024  # texels of the shadow map along each axis
 # Without a floor in the file, one that is hardly there shows which way is down and catches the shadow.
 FAINT = ((0.80, 0.83, 0.87, 1.0), (0.75, 0.785, 0.83, 1.0))
 
 
-@dataclass(frozen=True)
-class _Triangles:
+class _Triangles(NamedTuple):
     at: np.ndarray  # (faces, 3, 3) [m]
     normal: np.ndarray  # (faces, 3, 3)
     colour: np.ndarray  # (faces, 4)
@@ -37,7 +29,7 @@ class _Triangles:
 class Renderer:
     """Draws frames of a drawing as (height, width, 3) uint8, from one view of the whole motion.
 
-    A robot that travels far is followed: everything is moved back by the way it has gone, and the view stays.
+    A robot that travels far is followed: everything is moved back by its travel, and the view stays.
 
     size:   width and height [pixels]
     layers: what to show besides the robot: some of "forces", "gradients", "ghost"
@@ -52,8 +44,7 @@ class Renderer:
         self.middle, self.low = (points.min(axis=0) + points.max(axis=0)) / 2, float(points[:, 2].min())
         self.reach = float(np.linalg.norm(np.ptp(points, axis=0))) / 2
         self.light_axes = axes_towards(_light_from(self.view))
-        self.way = way_along(drawing)
-        self.fixed = np.array([not drawing.body_moves[b] for b in drawing.shape_body], dtype=bool)
+        self.travel = camera_travel(drawing)
 
     def frame(self, frame: int, since: int | None = None) -> np.ndarray:
         """One picture. since: the frame of the picture before, as for :meth:`Drawing.contacts`."""
@@ -82,11 +73,9 @@ class Renderer:
             ghost = copy >= drawing.worlds
             if ghost and "ghost" not in self.layers:
                 continue
-            shapes = drawing.solids if copy == 0 else drawing.solids[~self.fixed[drawing.solids]]
+            shapes = drawing.solids if copy == 0 else drawing.moving
             for shape, at, turn in zip(shapes, *drawing.shape_poses(frame, copy, shapes), strict=True):
-                colour = np.array(GHOST_COLOUR) if ghost else drawing.shape_colours[shape, 0].astype(float)
-                if copy and not ghost:
-                    colour = colour * (1, 1, 1, OTHER_WORLD_ALPHA)
+                colour = drawing.colour(shape, copy)
                 part = _placed(drawing.surface(shape), at, turn, np.ones(3), colour)
                 if drawing.painted(shape) and not ghost:
                     part = _painted(part, drawing, frame, shape)
@@ -98,13 +87,13 @@ class Renderer:
             solid += [_placed(ball, at, np.eye(3), np.ones(3), FORCE_COLOUR) for at in points]
         if "gradients" in self.layers:
             solid += self._arrows(drawing.gradient_arrows(frame), GRADIENT_COLOUR)
-        return _joined(solid, self.way[frame]), _joined(clear, self.way[frame])
+        return _joined(solid, self.travel[frame]), _joined(clear, self.travel[frame])
 
     def _arrows(self, arrows: Arrows, colour) -> list[_Triangles]:
         arrow = simple_surface("arrow", (1.0, 1.0, 1.0))
         return [
             _placed(arrow, at, turn, scale, colour)
-            for at, turn, scale in zip(arrows.pos, matrices(arrows.quat), arrows.scale, strict=True)
+            for at, turn, scale in zip(arrows.pos, unit_quat_matrix(arrows.quat), arrows.scale, strict=True)
         ]
 
     # --- light and eye ------------------------------------------------------------------------------------------------
@@ -146,7 +135,7 @@ class Renderer:
         planes = list(zip(drawing.planes, *drawing.shape_poses(0, 0, drawing.planes), strict=True))
         faint = [(None, np.array([*self.middle[:2], self.low - 0.02 * self.reach]), np.eye(3))]
         for plane, at, turn in planes or faint:
-            at, floor = at - self.way[frame], Floor()
+            at, floor = at - self.travel[frame], Floor()
             below = self.middle - (self.middle - at) @ turn[:, 2] * turn[:, 2]
             floor.at, floor.centre = wp.vec3(*at), wp.vec3(*below)
             floor.x, floor.y, floor.normal = (wp.vec3(*turn[:, k]) for k in range(3))
@@ -179,12 +168,11 @@ def _painted(part: _Triangles, drawing: Drawing, frame: int, shape: int) -> _Tri
     return _Triangles(part.at[seen], part.normal[seen], colours)
 
 
-def _joined(parts: list[_Triangles], way: np.ndarray) -> _Triangles:
-    """All parts, moved back by ``way``."""
+def _joined(parts: list[_Triangles], travel: np.ndarray) -> _Triangles:
+    """All parts, moved back by ``travel``."""
     nothing = _Triangles(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)), np.zeros((0, 4)))
-    every = [nothing, *parts]
-    at, normal, colour = (np.concatenate([getattr(p, name) for p in every]) for name in ("at", "normal", "colour"))
-    return _Triangles(at - way, normal, colour)
+    at, normal, colour = (np.concatenate(field) for field in zip(nothing, *parts, strict=True))
+    return _Triangles(at - travel, normal, colour)
 
 
 def _linear(colours: np.ndarray) -> np.ndarray:

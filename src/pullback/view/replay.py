@@ -19,8 +19,9 @@ import numpy as np
 
 from pullback.core.checks import check_kind
 from pullback.core.files import write_text
-from pullback.view.drawing import PALETTE, Arrows, Drawing, draw
-from pullback.view.meshes import Surface, simple_surface
+from pullback.drawing.drawing import PALETTE, Arrows, Drawing
+from pullback.drawing.robot import draw
+from pullback.drawing.surfaces import Surface, simple_surface
 
 MAX_LOSS_POINTS = 1000  # the loss is drawn about 200 pixels wide
 
@@ -31,18 +32,11 @@ PAGE_SCRIPTS = ("replay_scene.js", "replay_draw.js", "replay_page.js")
 def write_replay(path, model, q, *, dt: float, fps: float = 60, title: str = "", ghost=None, loss=None) -> Path:
     """Write a self-contained HTML file that replays a motion in 3D, and return its path.
 
-    Args:
-        path: where to write; its folder must exist.
-        model: a :class:`pullback.Model`.
-        q: (T+1, nq) or (T+1, worlds, nq) coordinates. Worlds are drawn together, all but the first translucent.
-        dt: time between two rows of ``q`` [s].
-        fps: about how many rows a second to keep [1/s]. Kept rows are exact; the page interpolates between them.
-        title: shown on the page; the model's name if empty.
-        ghost: (nq,), (rows, nq) or (rows, worlds, nq) coordinates to compare with, such as a target or the motion
-            before optimising, drawn translucent in one colour. The shorter of motion and ghost holds its last pose.
-        loss: (n,) an optimiser's loss over its iterations, drawn as a small curve.
+    path:  where to write; its folder must exist
+    loss:  (n,) an optimiser's loss over its iterations, drawn as a small curve
 
-    Open the page with ``#t=1.5`` after its address to start paused at 1.5 s.
+    The others are those of :func:`draw`. Worlds are drawn together, all but the first translucent. Kept rows are exact;
+    the page interpolates between them. Open it with ``#t=1.5`` after its address to start paused at 1.5 s.
     """
     return write_page(path, draw(model, q, dt=dt, fps=fps, title=title, ghost=ghost, losses=loss))
 
@@ -106,9 +100,7 @@ def _geom(drawing: Drawing, shape: int, bodies: np.ndarray) -> dict:
     kind, size, body = str(drawing.shape_kind[shape]), drawing.shape_size[shape], drawing.shape_body[shape]
     round_ends = kind == "capsule"
     middle, half = drawing.half_box(shape)
-    pos, quat = drawing.shape_pos[shape], drawing.shape_quat[shape]
-    if not drawing.body_moves[body]:  # its pose in the world, once
-        pos, quat = drawing.place(0, 0, shape)
+    pos, quat = drawing.place(shape)
     entry = {
         "shape": f"mesh {drawing.shape_mesh[shape]}" if kind == "mesh" else kind,
         "scale": [size[0]] * 3 if round_ends else size,

@@ -15,23 +15,15 @@ import numpy as np
 
 from pullback.contact import ContactPoints
 from pullback.core.arrays import checked, to_numbers
-from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
+from pullback.drawing.drawing import FORCE_COLOUR, GRADIENT_COLOUR, Arrows, Drawing
+from pullback.drawing.robot import body_poses, draw
+from pullback.drawing.surfaces import simple_surface
 from pullback.model import Model
-from pullback.view.camera import HALF_VIEW, fitted_view, way_along
-from pullback.view.drawing import (
-    FORCE_COLOUR,
-    GHOST_COLOUR,
-    GRADIENT_COLOUR,
-    OTHER_WORLD_ALPHA,
-    Arrows,
-    Drawing,
-    body_poses,
-    draw,
-)
-from pullback.view.meshes import simple_surface
+from pullback.view.camera import HALF_VIEW, camera_travel, fitted_view
 
-PICTURES = 50  # that are sent a second [1/s]
+PICTURES = 50  # sent per second [1/s]
 SPEEDS = {"1/20": 0.05, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 ASPECT = 1.2  # of the part of the page that no panel covers, about
 STEP_BACK = 1.25  # from where the motion would fill that part [1]
@@ -74,9 +66,6 @@ class Viewer:
             import viser
         except ImportError:
             raise PullbackError('the viewer needs viser: pip install "pullback[view]"') from None
-        check_kind(host, str, "host", "'127.0.0.1'")
-        if port is not None:
-            check_whole(port, "port")
         self._model = what if isinstance(what, Model) else None
         drawing = draw(what, what.home.q[None], dt=what.timestep) if self._model else what
         if not isinstance(drawing, Drawing):
@@ -106,8 +95,8 @@ class Viewer:
         check_kind(drawing, Drawing, "drawing", "draw_run(run)")
         with self._lock:
             before, self._drawing = self._drawing, drawing
-            self._way = way_along(drawing)
-            self._follow.visible = bool(self._way.any())
+            self._travel = camera_travel(drawing)
+            self._follow.visible = bool(self._travel.any())
             with self._server.atomic():
                 if before is None or not _same_shapes(before, drawing):
                     self._make_scene()
@@ -168,8 +157,6 @@ class Viewer:
 
     def go(self, going: bool = True, *, at: float | None = None) -> None:
         """Plays or stands still, from a time on [s]."""
-        if at is not None and at != 0:
-            at = check_number(at, "at")
         with self._lock:
             self._going = going
             self._play.label, self._play.icon = ("Pause", "player-pause") if going else ("Play", "player-play")
@@ -208,12 +195,11 @@ class Viewer:
         self._time = gui.add_slider("Time [s]", min=0.0, max=1.0, step=0.001, initial_value=0.0)
         self._speed = gui.add_dropdown("Speed", tuple(SPEEDS), initial_value="1")
         self._follow = gui.add_checkbox("Follow", True)
+        pushes = "pushing a body this way makes the loss smaller"
         self._switches = {
             "contacts": gui.add_checkbox("Contact points", True),
             "forces": gui.add_checkbox("Contact forces", True),
-            "gradients": gui.add_checkbox(
-                "Loss gradient", False, hint="pushing a body this way makes the loss smaller"
-            ),
+            "gradients": gui.add_checkbox("Loss gradient", False, hint=pushes),
             "ghost": gui.add_checkbox("Target", True),
         }
         for switch in (self._follow, *self._switches.values()):
@@ -241,27 +227,18 @@ class Viewer:
         self._world = scene.add_frame("/world", show_axes=False)
         self._make_floors()
         self._copies, self._bodies, self._painted = [], {}, []
-        moving = set(np.flatnonzero(drawing.body_moves).tolist())
         for copy in range(drawing.copies):
             self._copies.append(scene.add_frame(f"/world/robot {copy}", show_axes=False))
-            for body in moving & set(drawing.shape_body.tolist()):
+            for body in np.unique(drawing.shape_body[drawing.moving]).tolist():
                 self._bodies[copy, body] = scene.add_frame(f"/world/robot {copy}/{body}", show_axes=False)
-        for shape in drawing.solids:
-            body = int(drawing.shape_body[shape])
-            for copy in range(drawing.copies if body in moving else 1):
-                parent = f"/world/robot {copy}/{body}" if body in moving else "/world/fixed"
-                self._add_shape(f"{parent}/{shape}", int(shape), copy)
+            for shape in drawing.moving:
+                self._add_shape(f"/world/robot {copy}/{drawing.shape_body[shape]}/{shape}", int(shape), copy)
+        for shape in drawing.fixed:
+            self._add_shape(f"/world/fixed/{shape}", int(shape), 0)
 
     def _add_shape(self, name: str, shape: int, copy: int) -> None:
-        drawing, body = self._drawing, int(self._drawing.shape_body[shape])
-        colour = drawing.shape_colours[shape, 0]
-        if copy >= drawing.worlds:
-            colour = np.array(GHOST_COLOUR)
-        elif copy:
-            colour = colour * (1, 1, 1, OTHER_WORLD_ALPHA)
-        pos, quat = drawing.shape_pos[shape], drawing.shape_quat[shape]
-        if not drawing.body_moves[body]:
-            pos, quat = drawing.place(0, 0, shape)
+        drawing = self._drawing
+        colour, (pos, quat) = drawing.colour(shape, copy), drawing.place(shape)
         mesh = drawing.surface(shape)
         if drawing.painted(shape) and copy == 0:  # made anew at every frame, with its colours
             self._painted.append((name, shape))
@@ -280,7 +257,7 @@ class Viewer:
 
     def _make_floors(self) -> None:
         for plane in self._drawing.planes:
-            at, quat = self._drawing.place(0, 0, plane)
+            at, quat = self._drawing.place(plane)
             even, odd = self._drawing.shape_colours[plane]
             width, height = 2 * self._drawing.shape_size[plane, :2]
             self._server.scene.add_grid(
@@ -310,8 +287,8 @@ class Viewer:
             "forces": self._batch("forces", arrow, contacts, FORCE_COLOUR),
             "gradients": self._batch("gradients", arrow, bodies, GRADIENT_COLOUR),
         }
-        ghosts = drawing.copies - drawing.worlds
-        there = {"contacts": contacts, "forces": contacts, "gradients": bodies, "ghost": ghosts}
+        there = {"contacts": contacts, "forces": contacts, "gradients": bodies}
+        there["ghost"] = drawing.copies - drawing.worlds
         for name, switch in self._switches.items():
             switch.visible = bool(there[name])
 
@@ -357,7 +334,7 @@ class Viewer:
         self._set("forces", forces)
         self._set("gradients", drawing.gradient_arrows(frame))
         # A robot that travels is followed by moving everything back, which leaves the camera to the user.
-        self._world.position = -self._way[frame] if self._follow.value else np.zeros(3)
+        self._world.position = -self._travel[frame] if self._follow.value else np.zeros(3)
         for name, shape in self._painted:
             self._add_painted(name, shape, frame)
         self._shown = frame

@@ -10,7 +10,7 @@ from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.reach import ReachabilityMap
-from pullback.view.plots import TEXT_COLOUR, TRUTH_COLOUR, _figure, _title, _write
+from pullback.view.plots import TEXT_COLOUR, TRUTH_COLOUR, _axes, _write
 
 FINE = 160  # points along the longer side, for colours
 COARSE = 24  # arrows along the longer side
@@ -30,13 +30,11 @@ def plot_slice(
              ``pullback.reach.inverse``; its boundary is drawn too
     """
     check_kind(rmap, ReachabilityMap, "rmap")
-    if truth is not None and not callable(truth):
-        raise PullbackError(f"truth must be a function of poses, not {truth!r}")
     space = rmap.space
     at = space.check(np.reshape(at, (1, -1)), "at")[0]
     ranges = to_numbers(ranges, "ranges").astype(float)
     known = range(space.tangent_size)
-    if not isinstance(axes, tuple | list) or len(axes) != 2 or axes[0] == axes[1] or any(a not in known for a in axes):
+    if len(axes) != 2 or axes[0] == axes[1] or any(axis not in known for axis in axes):
         raise PullbackError(f"axes must be two of 0 to {space.tangent_size - 1}, not {axes}")
     if ranges.shape != (2, 2) or not np.all(ranges[:, 0] < ranges[:, 1]):
         raise PullbackError("ranges must be two rows of from and to, e.g. [(-1, 1), (0, 2)]")
@@ -51,13 +49,13 @@ def plot_slice(
         found = to_numpy(function(poses.reshape(-1, space.sample_size)))
         return found.reshape(*poses.shape[:2], *found.shape[1:]).swapaxes(0, 1)
 
-    figure, (sheet,) = _figure((7.0, 5.2), 1)
+    sheet = _axes((7.0, 5.2))
     across, up, poses = grid(FINE)
     value = on(poses, rmap.decision_function)
     most = max(float(np.percentile(np.abs(value), 80)), 1e-9)
     levels = np.linspace(-most, most, 21)
     filled = sheet.contourf(across, up, value, levels=levels, cmap="RdBu", extend="both", alpha=0.75)
-    figure.colorbar(filled, ax=sheet, shrink=0.85).ax.tick_params(labelcolor=TEXT_COLOUR, labelsize=8)
+    sheet.figure.colorbar(filled, ax=sheet, shrink=0.85).ax.tick_params(labelcolor=TEXT_COLOUR, labelsize=8)
     sheet.contour(across, up, value, levels=[0.0], colors=TEXT_COLOUR, linewidths=1.8)
     if truth is not None:
         reached = on(poses, truth).astype(float)
@@ -69,12 +67,9 @@ def plot_slice(
     slope = slope / np.maximum(length, 1e-12) * (length / max(length.max(), 1e-12)) ** 0.25
     options = {"color": TEXT_COLOUR, "alpha": 0.7, "width": 0.0022, "angles": "xy", "pivot": "middle"}
     sheet.quiver(across, up, slope[..., 0], slope[..., 1], **options)
-    for which, label in zip(axes, (sheet.set_xlabel, sheet.set_ylabel), strict=True):
-        label(_axis_name(space, which), color=TEXT_COLOUR)
     if max(axes) < space.dimensions:
         sheet.set_aspect("equal")
-    _title(sheet, title or f"A map in {space.name}")
-    return _write(figure, path)
+    return _write(sheet, path, title or f"A map in {space.name}", *(_axis_name(space, axis) for axis in axes))
 
 
 def _axis_name(space, axis: int) -> str:

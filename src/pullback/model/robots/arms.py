@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .scene import Stage, Vector, add, capsule, decoration, document, motor, stage
+from .scene import Stage, Vector, add, capsule, decoration, document, hinge, stage
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,11 @@ def arm() -> str:
     decoration(body, "box", "shell", pos=(-0.07, 0, 0.055), size=(0.07, 0.06, 0.04))
     for i, link in enumerate(LINKS, start=1):
         body = add(body, "body", name=f"link{i}", pos=link.offset)
-        add(body, "joint", name=f"joint{i}", type="hinge", axis=link.axis, range=(link.low, link.high), damping=1,
-            armature=0.1)  # fmt: skip
+        limits = {"range": (link.low, link.high), "damping": 1, "armature": 0.1}
+        hinge(body, actuators, f"joint{i}", link.axis, link.torque, **limits)
         capsule(body, link.start, link.end, link.radius, "shell", mass=link.mass)
         start, end, radius = link.housing
         decoration(body, "cylinder", "dark", fromto=(*start, *end), size=radius)
-        motor(actuators, f"joint{i}", link.torque)
     decoration(body, "cylinder", "accent", pos=(0, 0, 0.006 - FLANGE), size=(0.0315, 0.006))
     add(body, "site", name="tip", pos=(0, 0, -FLANGE), quat=(0, 1, 0, 0), size=0.01)
     return document(root, HOME)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from .scene import PRESSED, Stage, Vector, add, capsule, decoration, document, motor, stage
+from .scene import PRESSED, Stage, Vector, add, capsule, decoration, document, hinge, motor, stage
 
 STATURE = 1.741  # [m]
 MASS = 73.0  # [kg]
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """A row of de Leva's table 4 (males)."""
 
     length: float  # [m]
@@ -185,8 +184,7 @@ def _hinges(body: ET.Element, actuators: ET.Element, side: str, joints: tuple, d
     for name, (x, y, z), limits, torque in joints:
         axis = (-x, y, -z) if side == "right" else (x, y, z)
         full = f"{side}_{name}" if side else name
-        add(body, "joint", name=full, type="hinge", axis=axis, range=limits, damping=damping, armature=0.01)
-        motor(actuators, full, torque)
+        hinge(body, actuators, full, axis, torque, range=limits, damping=damping, armature=0.01)
 
 
 def _inertial(body: ET.Element, segment: str, hangs: bool = True) -> None:

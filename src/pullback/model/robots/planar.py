@@ -9,7 +9,7 @@ import mujoco
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 
-from .scene import GHOST, Stage, add, capsule, decoration, document, motor, stage
+from .scene import GHOST, Stage, add, capsule, decoration, document, hinge, motor, stage
 
 # MuJoCo's XML reader refuses elements nested more than 500 deep.
 DEEPEST_XML = 400  # links
@@ -40,9 +40,8 @@ def pendulum(n: int = 1) -> str:
     root, body, actuators = _pendulum_stage(n)
     for i in range(n):
         body = add(body, "body", name=f"link{i}", pos=(0, 0, _link_height(i, n)))
-        add(body, "joint", name=f"joint{i}", type="hinge", axis=(0, 1, 0))
+        hinge(body, actuators, f"joint{i}", (0, 1, 0), LINK_TORQUE)
         _rod(body, LINK, LINK_MASS, rod_inertia(LINK_MASS, LINK, LINK_RADIUS), LINK_RADIUS, _link_material(i))
-        motor(actuators, f"joint{i}", LINK_TORQUE)
     add(body, "site", name="tip", pos=(0, 0, -LINK), size=0.01)
     return document(root)
 
@@ -78,8 +77,7 @@ def cartpole() -> str:
     uniform rod. No damping; the rail has no end.
     """
     height = 1.25  # of the rail, so that the hanging pole clears the floor [m]
-    about = Stage("cartpole", 0.005, (0, -4.0, 1.5), (0, 0, 1.15), touchable=False)
-    root, world, actuators = stage(about)
+    root, world, actuators = stage(Stage("cartpole", 0.005, (0, -4.0, 1.5), (0, 0, 1.15), touchable=False))
     decoration(world, "capsule", "steel", name="rail", fromto=(-20, 0, height, 20, 0, height), size=0.015)
     cart = add(world, "body", name="cart", pos=(0, 0, height))
     add(cart, "inertial", pos=(0, 0, 0), mass=1, diaginertia=(0.005, 0.01, 0.01))  # about 0.3 m x 0.15 m x 0.15 m
@@ -104,8 +102,7 @@ def acrobot() -> str:
     mass at 0.5 m, moment of inertia 1 kg·m² about it. No damping. A site "tip" at the end.
     """
     height = 2.3  # of the shoulder [m]
-    about = Stage("acrobot", 0.01, (0, -6.8, 2.6), (0, 0, 2.1), touchable=False)
-    root, world, actuators = stage(about)
+    root, world, actuators = stage(Stage("acrobot", 0.01, (0, -6.8, 2.6), (0, 0, 2.1), touchable=False))
     _hub(world, height)
     body = world
     for name, joint, z, material in (("upper", "shoulder", height, "blue"), ("lower", "elbow", -1.0, "accent")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 
-from .scene import PRESSED, Stage, add, capsule, decoration, document, motor, stage
+from .scene import PRESSED, SOLID, Stage, add, capsule, decoration, document, hinge, stage
 
 LEGS = (("FR", 1, -1), ("FL", 1, 1), ("RR", -1, -1), ("RL", -1, 1))  # name, towards the front, towards the left
 
@@ -52,7 +52,7 @@ def quadruped() -> str:
 def _trunk_looks(trunk: ET.Element) -> None:
     x, y, z = (size / 2 for size in TRUNK)
     add(trunk, "geom", name="trunk", type="box", size=(x - 0.04, y - 0.03, 0.06), pos=(0, 0, 0.015), material="dark",
-        contype=1, conaffinity=0)  # fmt: skip
+        **SOLID)  # fmt: skip
     decoration(trunk, "capsule", "shell", fromto=(0.1 - x, 0, 0.045, x - 0.1, 0, 0.045), size=0.062)
     for side in (-1, 1):
         decoration(trunk, "capsule", "accent", size=(0.009, 0.11), pos=(0, side * 0.058, 0.055), zaxis=(1, 0, 0))
@@ -82,7 +82,7 @@ def _leg(trunk: ET.Element, actuators: ET.Element, name: str, front: int, left: 
     decoration(calf, "cylinder", "dark", size=(0.026, 0.024), zaxis=(0, 1, 0))
     capsule(calf, (0, 0, 0), (0, 0, 0.02 - CALF), 0.012, "dark", name=f"{name}_calf", mass=CALF_MASS)
     add(calf, "geom", name=f"{name}_foot", type="sphere", size=FOOT_RADIUS, pos=(0, 0, -CALF), mass=FOOT_MASS,
-        material="accent", friction=(0.8, 0.02, 0.001), contype=1, conaffinity=0)  # fmt: skip
+        material="accent", friction=(0.8, 0.02, 0.001), **SOLID)  # fmt: skip
     add(calf, "site", name=f"{name}_foot", pos=(0, 0, -CALF), size=0.01)
 
 
@@ -91,5 +91,4 @@ def _joint(
 ) -> None:
     low, high, torque = JOINTS[kind]
     limits = (-high, -low) if mirrored else (low, high)
-    add(body, "joint", name=f"{leg}_{kind}", type="hinge", axis=axis, range=limits, damping=0.1, armature=0.01)
-    motor(actuators, f"{leg}_{kind}", torque)
+    hinge(body, actuators, f"{leg}_{kind}", axis, torque, range=limits, damping=0.1, armature=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Vector = tuple[float, float, float]
 
@@ -26,8 +26,7 @@ FLOOR = {"contype": 0, "conaffinity": 1}
 GHOST = {"contype": 0, "conaffinity": 0}
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """How a robot is presented."""
 
     name: str
@@ -64,19 +63,20 @@ def look(eye: Vector, target: Vector) -> tuple[float, ...]:
 
 def stage(about: Stage) -> tuple[ET.Element, ET.Element, ET.Element]:
     """The root of a document with floor, light, camera and materials; its worldbody; its actuator list."""
-    root = ET.Element("mujoco", model=about.name)
+    name, timestep, eye, target, touchable = about
+    root = ET.Element("mujoco", model=name)
     add(root, "compiler", angle="radian", autolimits=True)
-    add(root, "option", timestep=about.timestep)
-    away = math.dist(about.eye, about.target)
-    add(root, "statistic", center=about.target, extent=0.6 * away)  # scales haze, shadows and the viewer's start
+    add(root, "option", timestep=timestep)
+    away = math.dist(eye, target)
+    add(root, "statistic", center=target, extent=0.6 * away)  # scales haze, shadows and the viewer's start
     _visuals(root)
     world = add(root, "worldbody")
-    contact = FLOOR if about.touchable else GHOST
+    contact = FLOOR if touchable else GHOST
     lamp = (0.3 * away, 0.4 * away, -1.2 * away)  # from the light to what it shines on
-    pos = tuple(a - b for a, b in zip(about.target, lamp, strict=True))
+    pos = tuple(a - b for a, b in zip(target, lamp, strict=True))
     add(world, "light", pos=pos, dir=lamp, type="directional", diffuse=(0.55, 0.55, 0.55))
     add(world, "geom", name="floor", type="plane", size=(0, 0, 0.05), material="floor", **contact)
-    add(world, "camera", name="side", pos=about.eye, xyaxes=look(about.eye, about.target), fovy=40)
+    add(world, "camera", name="side", pos=eye, xyaxes=look(eye, target), fovy=40)
     return root, world, add(root, "actuator")
 
 
@@ -111,6 +111,12 @@ def decoration(body: ET.Element, kind: str, material: str, **shape: object) -> E
 def motor(actuators: ET.Element, joint: str, limit: float, **more: object) -> None:
     """A motor called after its joint, whose control is the torque or force, at most ``limit`` [N·m or N] either way."""
     add(actuators, "motor", **({"name": joint, "joint": joint, "ctrlrange": (-limit, limit)} | more))
+
+
+def hinge(body: ET.Element, actuators: ET.Element, name: str, axis: Vector, torque: float, **more: object) -> None:
+    """A hinge about an axis of the body, and its motor of at most ``torque`` [N·m]."""
+    add(body, "joint", name=name, type="hinge", axis=axis, **more)
+    motor(actuators, name, torque)
 
 
 def document(root: ET.Element, home: Iterable[float] | None = None) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
-from pullback.rollout import Run
-from pullback.thermal import Mesh, Toolpath
-from pullback.view.drawing import MOST_FRAMES, Drawing
+from pullback.drawing import Drawing
+from pullback.drawing.drawing import FORCE_COLOUR, MOST_FRAMES
+from pullback.thermal.mesh import Mesh
+from pullback.thermal.toolpath import Toolpath
 
-LASER_COLOUR = (0.86, 0.16, 0.22, 1.0)
 LASER_LENGTH, LASER_WIDTH = 0.18, 0.006  # against the diagonal of the part [1]
 HOTTER = 200.0  # than the liquidus is the end of the colour scale of a run [K]
 USUAL_FRAMES = 300  # colours of every node at every frame are many numbers
@@ -44,22 +45,21 @@ def draw_heat(
     times, temperatures = to_numbers(times, "times").astype(float), to_numbers(temperatures, "temperatures")
     if times.ndim != 1 or not len(times) or temperatures.shape != (len(times), len(mesh.nodes)):
         raise PullbackError(
-            f"temperatures has shape {temperatures.shape}, but ({len(times)}, {len(mesh.nodes)}) is needed: one a "
+            f"temperatures has shape {temperatures.shape}, but ({len(times)}, {len(mesh.nodes)}) is needed: one per "
             "time and node"
         )
     if not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
         raise PullbackError("times must be finite and rise")
-    if not 1 <= frames <= MOST_FRAMES:
-        raise PullbackError(f"frames must be from 1 to {MOST_FRAMES}, not {frames!r}")
+    check_whole(frames, "frames", most=MOST_FRAMES)
     stride = -(-len(times) // frames)
     rows = np.unique(np.append(np.arange(0, len(times) - 1, stride), len(times) - 1))
     clock = times if clock is None else to_numbers(clock, "clock").astype(float)
     if clock.shape != times.shape or not np.all(np.isfinite(clock)) or np.any(np.diff(clock) < 0):
-        raise PullbackError("clock must have one number a time, none smaller than the one before")
+        raise PullbackError("clock must have one number per time, none smaller than the one before")
     if born is not None:  # from time on the path to time
         born = to_numbers(born, "born").astype(float)
         if born.shape != (len(mesh.elements),) or np.any(np.isnan(born)):
-            raise PullbackError(f"born must be {len(mesh.elements)} times, one an element")
+            raise PullbackError(f"born must be {len(mesh.elements)} times, one per element")
         born = np.where(born <= clock[-1], np.interp(born, clock, times - times[0]), np.inf)
     shown, times, clock = temperatures[rows].astype(float), times[rows] - times[0], clock[rows]
     if not np.all(np.isfinite(shown)):
@@ -72,8 +72,8 @@ def draw_heat(
     quads = faces.reshape(-1, 4)
     size = float(np.linalg.norm(mesh.high - mesh.low))
     shapes = 1 if path is None else 2
-    return Drawing(
-        title=title or "Heat",
+    drawing = Drawing(
+        title="Heat",
         times=times,
         worlds=1,
         shape_kind=np.array(["mesh", "cylinder"][:shapes]),
@@ -82,7 +82,7 @@ def draw_heat(
         shape_body=np.array([1, 2])[:shapes],
         shape_pos=np.array([(0, 0, 0), (0, 0, size * LASER_LENGTH / 2)], dtype=float)[:shapes],
         shape_quat=np.tile([1.0, 0.0, 0.0, 0.0], (shapes, 1)),
-        shape_colours=np.array([[(0.5, 0.5, 0.5, 1.0)] * 2, [LASER_COLOUR] * 2])[:shapes],
+        shape_colours=np.array([[(0.5, 0.5, 0.5, 1.0)] * 2, [FORCE_COLOUR] * 2])[:shapes],
         mesh_vertices=mesh.nodes[used].astype(np.float32),
         mesh_faces=np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]).astype(np.int32),
         mesh_sizes=np.array([[len(used), 2 * len(quads)]]),
@@ -90,24 +90,23 @@ def draw_heat(
         body_moves=np.array([False, True, True])[: shapes + 1],
         body_com=np.zeros((shapes + 1, 3)),
         poses=_poses(path, clock, shapes, size),
-        losses=np.zeros(0) if losses is None else np.asarray(losses, dtype=float),
-        camera=np.zeros((0, 3)) if camera is None else np.asarray(camera, dtype=float),
         paint=np.clip(np.round(255 * (shown[:, used] - low) / (high - low)), 0, 255).astype(np.uint8),
         paint_range=np.array([low, high]),
         paint_unit="K",
         face_times=np.concatenate([seen, seen]),
     )
+    return drawing.labelled(title=title, losses=losses, camera=camera)
 
 
-def draw_heat_run(run: Run, *, title: str = "", losses=None, camera=None) -> Drawing:
-    """A drawing of the first world of a run of a Heat System, from the states that it has kept."""
+def draw_heating(run) -> Drawing:
+    """The first world of a run of a Heat System, from the states that it has kept."""
     heat = run.system
     # Colours from the ambient to well above the melting point: of the hottest spot alone little would be seen.
     limits = (float(np.min(run.params.values["ambient"])), float(heat.material.liquidus) + HOTTER)
+    times, clock = heat.dt * run.hold * run.kept, to_numpy(run.s)[:, 0, 0]
     return draw_heat(
-        heat.mesh, heat.dt * run.kept, to_numpy(run.T)[:, 0], born=heat.born,
-        path=heat.toolpath, clock=to_numpy(run.s)[:, 0, 0], limits=limits, title=title, losses=losses, camera=camera,
-    )  # fmt: skip
+        heat.mesh, times, to_numpy(run.T)[:, 0], born=heat.born, path=heat.toolpath, clock=clock, limits=limits
+    )
 
 
 def _faces_in_time(mesh: Mesh, born, duration: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,24 +1,121 @@
-"""The shapes and colours of a compiled MuJoCo model, as plain arrays."""
+"""A drawing of a robot: the shapes and colours of a compiled MuJoCo model, and where its bodies are."""
 
 from __future__ import annotations
 
 import mujoco
 import numpy as np
 
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_number
+from pullback.core.errors import PullbackError
+from pullback.drawing.drawing import Drawing, frame_rows
+
+# Browsers refuse or stall on pages far beyond this; better to say so while a file is written. [bytes]
+MAX_POSE_BYTES = 256 * 2**20
 # MuJoCo's own viewers show these groups at first; by custom the others hold collision shapes.
 SHOWN_GROUPS = 3
 # A geom of this colour that has a material takes the material's colour: MuJoCo's rule, this being the default colour.
 UNSET_RGBA = (0.5, 0.5, 0.5, 1.0)
 
 _Geom = mujoco.mjtGeom
+# What a geom is drawn as, and which of MuJoCo's three sizes are those of a Drawing; the fourth is zero.
 KINDS = {
-    _Geom.mjGEOM_PLANE: "plane",
-    _Geom.mjGEOM_SPHERE: "sphere",
-    _Geom.mjGEOM_ELLIPSOID: "sphere",
-    _Geom.mjGEOM_CAPSULE: "capsule",
-    _Geom.mjGEOM_CYLINDER: "cylinder",
-    _Geom.mjGEOM_BOX: "box",
+    _Geom.mjGEOM_PLANE: ("plane", (0, 1, 3)),
+    _Geom.mjGEOM_SPHERE: ("sphere", (0, 0, 0)),
+    _Geom.mjGEOM_ELLIPSOID: ("sphere", (0, 1, 2)),
+    _Geom.mjGEOM_CAPSULE: ("capsule", (0, 0, 1)),
+    _Geom.mjGEOM_CYLINDER: ("cylinder", (0, 0, 1)),
+    _Geom.mjGEOM_BOX: ("box", (0, 1, 2)),
 }
+
+
+def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghost=None, losses=None, camera=None):
+    """A :class:`Drawing` of a motion.
+
+    model:   a :class:`pullback.Model`
+    q:       (rows, nq) or (rows, worlds, nq)
+    dt:      time between two rows [s]
+    fps:     about how many rows per second to keep [1/s]; all of them if None, but no more than 3000
+    title:   the model's name if empty
+    ghost:   (nq,), (rows, nq) or (rows, worlds, nq) to compare with. The shorter of the two holds its last pose.
+    losses:  (n,) of an optimiser, over its iterations
+    camera:  eye and what it looks at, (2, 3) [m]
+    """
+    mj_model = getattr(model, "mujoco", None)
+    if not isinstance(mj_model, mujoco.MjModel):
+        raise PullbackError(f"model must be a pullback Model, not {type(model).__name__}")
+    dt = check_number(dt, "dt")
+    motions = [_motion("q", q, model.nq)]
+    if ghost is not None:
+        motions.append(_motion("ghost", ghost, model.nq, pose_allowed=True))
+    rows = frame_rows(max(len(motion) for motion in motions), dt, fps)
+    copies = sum(motion.shape[1] for motion in motions)
+    needed = copies * world_bytes(model, rows)
+    if needed > MAX_POSE_BYTES:
+        raise PullbackError(
+            f"{len(rows)} frames of {copies} worlds with {mj_model.nbody} bodies would take"
+            f" {needed / 2**20:.0f} MiB, more than a browser handles well ({MAX_POSE_BYTES // 2**20} MiB):"
+            " pass fewer worlds, or a lower fps"
+        )
+    drawing = Drawing(
+        title=_model_name(mj_model) or "Replay",
+        times=rows * dt,
+        worlds=motions[0].shape[1],
+        **drawn_shapes(mj_model),
+        body_moves=mj_model.body_weldid != 0,
+        body_com=mj_model.body_ipos.copy(),
+        poses=body_poses(mj_model, motions, rows),
+    )
+    return drawing.labelled(title=title, losses=losses, camera=camera)
+
+
+def world_bytes(model, rows: np.ndarray) -> int:
+    """What the poses of one world take."""
+    return len(rows) * model.mujoco.nbody * 7 * 4
+
+
+def body_poses(mj_model, motions: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """Position and quaternion of each body, (frames, copies, bodies, 7) float32."""
+    data = mujoco.MjData(mj_model)
+    copies = [(motion, world) for motion in motions for world in range(motion.shape[1])]
+    poses = np.empty((len(rows), len(copies), mj_model.nbody, 7), dtype=np.float32)
+    for copy, (motion, world) in enumerate(copies):
+        for frame, row in enumerate(np.minimum(rows, len(motion) - 1)):
+            data.qpos[:] = motion[row, world]
+            mujoco.mj_kinematics(mj_model, data)
+            with np.errstate(over="ignore"):  # caught below, with a message that says where
+                poses[frame, copy, :, :3] = data.xpos
+                poses[frame, copy, :, 3:] = data.xquat
+    if not np.isfinite(poses).all():
+        frame, copy = np.argwhere(~np.isfinite(poses))[0][:2]
+        raise PullbackError(f"bodies are too far away to draw at row {rows[frame]}, world {copies[copy][1]}")
+    return poses
+
+
+def _motion(name: str, values, nq: int, *, pose_allowed: bool = False) -> np.ndarray:
+    """Coordinates as (rows, worlds, nq), checked."""
+    motion = to_numbers(values, name).astype(float)
+    given = motion.shape
+    if motion.ndim == 1 and pose_allowed:
+        motion = motion[None]
+    if motion.ndim == 2:
+        motion = motion[:, None]
+    if motion.ndim != 3 or motion.shape[2] != nq:
+        allowed = f"(nq,), (rows, nq) or (rows, worlds, nq) with nq = {nq}"
+        raise PullbackError(f"{name} must have shape {allowed if pose_allowed else allowed[7:]}, not {given}")
+    if motion.shape[0] == 0 or motion.shape[1] == 0:
+        raise PullbackError(f"{name} of shape {given} has no {'rows' if motion.shape[0] == 0 else 'worlds'} to show")
+    if not np.isfinite(motion).all():
+        row, world, coordinate = np.argwhere(~np.isfinite(motion))[0]
+        raise PullbackError(f"{name} is not finite at row {row}, world {world}, coordinate {coordinate}")
+    return motion
+
+
+def _model_name(mj_model) -> str:
+    return bytes(mj_model.names).split(b"\0", 1)[0].decode("utf-8", errors="replace")
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def drawn_shapes(mj_model) -> dict[str, np.ndarray]:
@@ -52,23 +149,15 @@ def drawn_shapes(mj_model) -> dict[str, np.ndarray]:
 
 def _kind(mj_model, geom: int) -> str:
     """What a geom is drawn as, or "" if nothing is known of its surface."""
-    kind = KINDS.get(_Geom(mj_model.geom_type[geom]))
+    if kind := KINDS.get(_Geom(mj_model.geom_type[geom])):
+        return kind[0]
     # else a mesh, a signed distance field that comes with one, or a height field
-    return kind or ("mesh" if mj_model.geom_dataid[geom] >= 0 else "")
+    return "mesh" if mj_model.geom_dataid[geom] >= 0 else ""
 
 
 def _size(mj_model, geom: int) -> np.ndarray:
-    x, y, z = mj_model.geom_size[geom]
-    return np.array(
-        {
-            _Geom.mjGEOM_PLANE: (x, y, 0.0),
-            _Geom.mjGEOM_SPHERE: (x, x, x),
-            _Geom.mjGEOM_ELLIPSOID: (x, y, z),
-            _Geom.mjGEOM_CAPSULE: (x, x, y),
-            _Geom.mjGEOM_CYLINDER: (x, x, y),
-            _Geom.mjGEOM_BOX: (x, y, z),
-        }.get(_Geom(mj_model.geom_type[geom]), (1.0, 1.0, 1.0))
-    )
+    kind = KINDS.get(_Geom(mj_model.geom_type[geom]))
+    return np.ones(3) if kind is None else np.append(mj_model.geom_size[geom], 0.0)[list(kind[1])]
 
 
 def _shown_geoms(mj_model) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 # Faces of a mesh that meet at a smaller angle are shaded as one smooth surface; a sharper edge stays visible.
 CREASE_ANGLE = math.radians(35.0)
 ROUND = 32  # sides of what is round
+CORNERS = np.array([(x, y, z) for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])  # of a box
 # An arrow of length one: the shaft's radius, the head's, and where the head begins. [1]
 SHAFT, HEAD, NECK = 0.45, 1.0, 0.7
 
@@ -67,6 +68,15 @@ def crease_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
 # --- simple shapes ----------------------------------------------------------------------------------------------------
 
 
+_POLAR = np.linspace(0.0, np.pi, ROUND // 2 + 1)
+# Of size one: (r, z) from top to bottom, turned about z.
+OUTLINES = {
+    "sphere": (np.sin(_POLAR), np.cos(_POLAR)),
+    "cylinder": (np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, -1.0, -1.0])),
+    "arrow": (np.array([0.0, HEAD, SHAFT, SHAFT, 0.0]), np.array([1.0, NECK, NECK, 0.0, 0.0])),
+}
+
+
 @cache
 def simple_surface(kind: str, size: tuple[float, float, float]) -> Surface:
     """The surface of a "sphere", "box", "cylinder", "capsule" or "arrow".
@@ -76,20 +86,15 @@ def simple_surface(kind: str, size: tuple[float, float, float]) -> Surface:
     its length.
     """
     radius, _, length = size
-    up = np.linspace(0.0, np.pi / 2, ROUND // 4 + 1)
     if kind == "box":
         vertices, faces = _box()
-    elif kind == "sphere":
-        polar = np.linspace(0.0, np.pi, ROUND // 2 + 1)
-        vertices, faces = _turned(np.sin(polar), np.cos(polar))
-    elif kind == "cylinder":
-        vertices, faces = _turned(np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, -1.0, -1.0]))
-    elif kind == "arrow":
-        vertices, faces = _turned(np.array([0.0, HEAD, SHAFT, SHAFT, 0.0]), np.array([1.0, NECK, NECK, 0.0, 0.0]))
-    else:
+    elif kind == "capsule":  # scaled as a whole its ends would not be round
+        up = np.linspace(0.0, np.pi / 2, ROUND // 4 + 1)
         r = radius * np.concatenate([np.sin(up), np.cos(up)])
         z = np.concatenate([length + radius * np.cos(up), -length - radius * np.sin(up)])
         return surface(*_turned(r, z))
+    else:
+        vertices, faces = _turned(*OUTLINES[kind])
     return surface(vertices * size, faces)
 
 
@@ -108,6 +113,5 @@ def _turned(r: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _box() -> tuple[np.ndarray, np.ndarray]:
-    vertices = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-    return vertices, np.array([face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))])
+    return CORNERS, np.array([face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))])

@@ -1,7 +1,8 @@
-"""What there is to draw, whatever draws it: shapes on bodies, where the bodies are at every frame, and arrows.
+"""What there is to draw, whatever draws it: shapes on bodies, the poses of the bodies at every frame, and arrows.
 
-The page of a replay, the viewer in the browser and the pictures are all made from a :class:`Drawing`, and motion files
-hold one. It needs no robot file, no meshes beside it and no MuJoCo: all that is known is triangles and numbers.
+A System says what a run looks like by a method that returns a :class:`Drawing`. The page of a replay, the viewer in the
+browser and the pictures are all made from one, and motion files hold one. It needs no robot file, no meshes beside it
+and no MuJoCo: all that is known is triangles and numbers.
 """
 
 from __future__ import annotations
@@ -11,30 +12,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import mujoco
 import numpy as np
 
+from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.view.meshes import Surface, simple_surface, surface
-from pullback.view.shapes import drawn_shapes
+from pullback.drawing.surfaces import CORNERS, Surface, simple_surface, surface
+from pullback.spatial import quat_mul, unit_quat_matrix
 
 LAYERS = ("forces", "gradients", "ghost")  # what can be shown besides the robot
 # RGBA, from 0 to 1; replay_draw.js has the same.
 GHOST_COLOUR = (0.20, 0.47, 0.95, 0.38)
 FORCE_COLOUR, GRADIENT_COLOUR = (0.86, 0.16, 0.22, 1.0), (0.49, 0.23, 0.86, 1.0)
 OTHER_WORLD_ALPHA = 0.3
+BALL_COLOUR = (0.19, 0.44, 0.87, 1.0)  # of points
 # Longer motions leave out rows: scrubbing is no finer than this, and files stay small. [frames]
 MOST_FRAMES = 3000
-# Browsers refuse or stall on pages far beyond this; better to say so while a file is written. [bytes]
-MAX_POSE_BYTES = 256 * 2**20
 # Arrows: the length of a strong one against the size of the robot, how much longer the longest may be, and how wide.
 ARROW_LENGTH, ARROW_LIMIT, ARROW_WIDTH = 0.4, 1.5, 0.02
 STRONG = 75  # per cent of all arrows are shorter than a strong one
 # A force this small against the strongest is a surface that is near, and does not touch. [1]
 TOUCHING = 1e-4
 HARDEST_WITHIN = 0.05  # so much earlier may be what is shown of contacts [s]
-CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])  # of a box
 # Colours (256, 3) from cold to hot, from 0 to 1: steel, violet, red, orange, nearly white.
 PALETTE = np.stack(
     [
@@ -119,6 +118,16 @@ class Drawing:
         return np.flatnonzero(self.shape_kind != "plane")
 
     @cached_property
+    def moving(self) -> np.ndarray:
+        """Solids on bodies that move."""
+        return self.solids[self.body_moves[self.shape_body[self.solids]]]
+
+    @cached_property
+    def fixed(self) -> np.ndarray:
+        """Solids on bodies that do not move."""
+        return np.setdiff1d(self.solids, self.moving)
+
+    @cached_property
     def planes(self) -> np.ndarray:
         return np.flatnonzero(self.shape_kind == "plane")
 
@@ -138,7 +147,7 @@ class Drawing:
 
     def painted(self, shape: int) -> bool:
         """Whether the colours of a shape are those of ``paint``."""
-        return len(self.paint) > 0 and self.shape_kind[shape] == "mesh"
+        return len(self.paint) > 0 and bool(self.shape_kind[shape] == "mesh")
 
     def paint_at(self, frame: int, shape: int) -> np.ndarray:
         """Colours (n, 3) from 0 to 1 of the vertices of a painted shape's surface."""
@@ -154,7 +163,7 @@ class Drawing:
         return (since <= self.times[frame]) & (self.times[frame] < until)
 
     def half_box(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
-        """The middle and the half edges of the box around a shape, in the shape's frame [m]."""
+        """Centre and half extents of the bounding box of a shape, in the shape's frame [m]."""
         if self.shape_kind[shape] == "mesh":
             low, high = (f(self.surface(shape).vertices, axis=0) for f in (np.min, np.max))
             return (low + high) / 2, (high - low) / 2
@@ -164,33 +173,40 @@ class Drawing:
     def shape_poses(self, frame: int, copy: int, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions (n, 3) and rotation matrices (n, 3, 3) of shapes in the world."""
         body = self.poses[frame, copy, self.shape_body[shapes]].astype(float)
-        turn = matrices(body[:, 3:])
+        turn = unit_quat_matrix(body[:, 3:])
         at = body[:, :3] + np.einsum("nij,nj->ni", turn, self.shape_pos[shapes])
-        return at, turn @ matrices(self.shape_quat[shapes])
+        return at, turn @ unit_quat_matrix(self.shape_quat[shapes])
 
-    def place(self, frame: int, copy: int, shape: int) -> tuple[np.ndarray, np.ndarray]:
-        """Position (3,) and quaternion (4,) of a shape in the world."""
-        at, turn = self.shape_poses(frame, copy, np.array([shape]))
-        quat = np.empty(4)
-        mujoco.mju_mat2Quat(quat, turn[0].ravel())
-        return at[0], quat
+    def place(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) and quaternion (4,) of a shape: on its body if that moves, else in the world."""
+        pos, quat, body = self.shape_pos[shape], self.shape_quat[shape], self.shape_body[shape]
+        if self.body_moves[body]:
+            return pos, quat
+        (at,), _ = self.shape_poses(0, 0, np.array([shape]))
+        return at, quat_mul(self.poses[0, 0, body, 3:].astype(float), quat)
+
+    def colour(self, shape: int, copy: int) -> np.ndarray:
+        """RGBA (4,) from 0 to 1 of a shape of a copy: ghosts have one colour, and other worlds than the first are
+        translucent."""
+        if copy >= self.worlds:
+            return np.array(GHOST_COLOUR)
+        return self.shape_colours[shape, 0] * (1.0, 1.0, 1.0, OTHER_WORLD_ALPHA if copy else 1.0)
 
     # --- how large it is ----------------------------------------------------------------------------------------------
 
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
-        """Corners (frames, n, 3) of the boxes around all shapes that move [m]."""
-        moving = np.array([s for s in self.solids if self.body_moves[self.shape_body[s]]], dtype=int)
-        boxes = [self.half_box(shape) for shape in moving]
+        """Corners (frames, n, 3) of the bounding boxes of all shapes that move [m]."""
+        boxes = [self.half_box(shape) for shape in self.moving]
         local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
         rows = []
         for frame in frames:
-            poses = [self.shape_poses(frame, copy, moving) for copy in range(copies or self.copies)]
+            poses = [self.shape_poses(frame, copy, self.moving) for copy in range(copies or self.copies)]
             rows.append([at[:, None] + np.einsum("nij,nkj->nki", turn, local) for at, turn in poses])
         return np.array(rows).reshape(len(rows), -1, 3)
 
     @cached_property
     def robot_size(self) -> float:
-        """Half of the diagonal of the box around all that moves, at the first frame [m]."""
+        """Half of the diagonal of the bounding box of all that moves, at the first frame [m]."""
         corners = self.outline([0], copies=1)[0]
         return float(np.linalg.norm(np.ptp(corners, axis=0)) / 2) if len(corners) else 1.0
 
@@ -222,17 +238,17 @@ class Drawing:
         return self._arrows(pos, force, self._strong_force)
 
     def gradient_arrows(self, frame: int) -> Arrows:
-        """Downhill: pushing a body along its arrow makes the loss smaller, the more the longer the arrow.
+        """Downhill: a push on a body along its arrow reduces the loss, and the more the longer the arrow is.
 
-        The push is on the centre of mass; its arrow starts where its line leaves the body, where it can be seen.
+        The push is on the centre of mass; the arrow starts where its line leaves the body, so that it can be seen.
         """
         if not len(self.body_gradients):
             return self._arrows(np.zeros((0, 3)), np.zeros((0, 3)), 1.0)
         shown = np.flatnonzero(self._pushed)
         body, downhill = self.poses[frame, 0, shown].astype(float), -self.body_gradients[frame, shown]
-        turn = matrices(body[:, 3:])
+        turn = unit_quat_matrix(body[:, 3:])
         inside = np.einsum("nji,nj->ni", turn, downhill)  # in the bodies' own axes
-        start = self.body_com[shown] + [self._way_out(b, way) for b, way in zip(shown, inside, strict=True)]
+        start = self.body_com[shown] + [self._to_surface(b, x) for b, x in zip(shown, inside, strict=True)]
         at = body[:, :3] + np.einsum("nij,nj->ni", turn, start)
         return self._arrows(at, downhill, self._strong_gradient)
 
@@ -241,23 +257,23 @@ class Drawing:
         """Bodies that move and have shapes (bodies,) bool."""
         return self.body_moves & np.isin(np.arange(len(self.body_moves)), self.shape_body[self.solids])
 
-    def _way_out(self, body: int, way: np.ndarray) -> np.ndarray:
-        """From a body's centre of mass along ``way`` to where it leaves the boxes around its shapes (3,) [m]."""
-        length, furthest = np.linalg.norm(way), 0.0
+    def _to_surface(self, body: int, direction: np.ndarray) -> np.ndarray:
+        """From a body's centre of mass to where a ray leaves the boxes around its shapes (3,) [m]."""
+        length, furthest = np.linalg.norm(direction), 0.0
         if not length:
             return np.zeros(3)
         for pos, turn, half in self._boxes[body]:
-            start, along = (self.body_com[body] - pos) @ turn, way @ turn / length
+            start, along = (self.body_com[body] - pos) @ turn, direction @ turn / length
             if np.all(np.abs(start) < half):
                 furthest = max(furthest, np.min((half - np.sign(along) * start) / np.maximum(np.abs(along), 1e-12)))
-        return furthest * way / length
+        return furthest * direction / length
 
     @cached_property
     def _boxes(self) -> dict[int, list]:
-        """The middle, the axes and the half edges of the box around each shape, by the body they are fixed to."""
+        """Centre, axes and half extents of the bounding box of each shape, by the body that it is fixed to."""
         found = {body: [] for body in range(len(self.body_moves))}
         for shape in self.solids:
-            (middle, half), turn = self.half_box(shape), matrices(self.shape_quat[shape])
+            (middle, half), turn = self.half_box(shape), unit_quat_matrix(self.shape_quat[shape])
             found[int(self.shape_body[shape])].append((self.shape_pos[shape] + turn @ middle, turn, half))
         return found
 
@@ -289,10 +305,26 @@ class Drawing:
         width = np.minimum(self.arrow_width, 0.25 * length)
         return Arrows(pos, turns_from_z(vector / strength[:, None]), np.stack([width, width, length], axis=1))
 
-    # --- parts --------------------------------------------------------------------------------------------------------
+    # --- others like it -----------------------------------------------------------------------------------------------
+
+    def labelled(self, *, title: str = "", losses=None, camera=None) -> Drawing:
+        """The same with a title, losses (n,) of an optimiser over its iterations, and a camera (2, 3): eye and what it
+        looks at [m]. What is not given stays."""
+        given = {"title": str(title)} if title else {}
+        if losses is not None:
+            given["losses"] = losses = to_numbers(losses, "loss").astype(float)
+            if losses.ndim != 1 or not losses.size:
+                raise PullbackError(f"loss must have shape (n,) with n >= 1, not {losses.shape}")
+            if not np.isfinite(losses).all():
+                raise PullbackError(f"loss[{int(np.argmin(np.isfinite(losses)))}] is not finite")
+        if camera is not None:
+            given["camera"] = camera = to_numbers(camera, "camera").astype(float)
+            if camera.shape != (2, 3) or not np.isfinite(camera).all() or np.allclose(*camera):
+                raise PullbackError("camera must be two different points, eye and target, of shape (2, 3)")
+        return replace(self, **given)
 
     def thinned(self, fps: float) -> Drawing:
-        """About ``fps`` frames a second, and the last one; contacts of the hardest moment around each. [1/s]"""
+        """About ``fps`` frames per second, and the last one; contacts of the hardest moment around each. [1/s]"""
         if self.frames < 3:
             return self
         stride = max(1, round(1.0 / (fps * float(self.times[1] - self.times[0]))))
@@ -312,46 +344,38 @@ class Drawing:
         )
 
 
-def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghost=None, losses=None, camera=None):
-    """A :class:`Drawing` of a motion.
+def draw_points(times, points, *, radius, colours=BALL_COLOUR, title: str = "") -> Drawing:
+    """A :class:`Drawing` of points that move, as balls: all that many a System needs.
 
-    model:   a :class:`pullback.Model`
-    q:       (rows, nq) or (rows, worlds, nq)
-    dt:      time between two rows [s]
-    fps:     about how many rows a second to keep [1/s]; all of them if None, but no more than 3000
-    title:   the model's name if empty
-    ghost:   (nq,), (rows, nq) or (rows, worlds, nq) to compare with. The shorter of the two holds its last pose.
-    losses:  (n,) of an optimiser, over its iterations
-    camera:  eye and what it looks at, (2, 3) [m]
+    times:    (frames,) [s], rising
+    points:   (frames, n, 3) or (frames, worlds, n, 3) [m]
+    radius:   one for all, or (n,) [m]
+    colours:  (4,) for all, or (n, 4), RGBA from 0 to 1
     """
-    mj_model = getattr(model, "mujoco", None)
-    if not isinstance(mj_model, mujoco.MjModel):
-        raise PullbackError(f"model must be a pullback Model, not {type(model).__name__}")
-    dt = check_number(dt, "dt")
-    if not isinstance(title, str):
-        raise PullbackError(f"title must be a string, not {type(title).__name__}")
-    motions = [_motion("q", q, model.nq)]
-    if ghost is not None:
-        motions.append(_motion("ghost", ghost, model.nq, pose_allowed=True))
-    rows = frame_rows(max(len(motion) for motion in motions), dt, fps)
-    copies = sum(motion.shape[1] for motion in motions)
-    needed = copies * pose_bytes(model, rows)
-    if needed > MAX_POSE_BYTES:
-        raise PullbackError(
-            f"{len(rows)} frames of {copies} worlds with {mj_model.nbody} bodies would take"
-            f" {needed / 2**20:.0f} MiB, more than a browser handles well ({MAX_POSE_BYTES // 2**20} MiB):"
-            " pass fewer worlds, or a lower fps"
-        )
+    points = to_numbers(points, "points")
+    points = points[:, None] if points.ndim == 3 else points
+    if points.ndim != 4 or points.shape[-1] != 3 or not np.isfinite(points).all():
+        raise PullbackError(f"points must be finite and of shape (frames, worlds, n, 3), not {points.shape}")
+    frames, worlds, count, _ = points.shape
+    poses = np.zeros((frames, worlds, count + 1, 7), dtype=np.float32)
+    poses[:, :, 1:, :3], poses[..., 3] = points, 1.0
     return Drawing(
-        title=title or _model_name(mj_model) or "Replay",
-        times=rows * dt,
-        worlds=motions[0].shape[1],
-        **drawn_shapes(mj_model),
-        body_moves=mj_model.body_weldid != 0,
-        body_com=mj_model.body_ipos.copy(),
-        poses=body_poses(mj_model, motions, rows),
-        losses=np.zeros(0) if losses is None else _losses(losses),
-        camera=np.zeros((0, 3)) if camera is None else _camera(camera),
+        title=title,
+        times=to_numbers(times, "times").astype(float),
+        worlds=worlds,
+        shape_kind=np.full(count, "sphere"),
+        shape_size=np.broadcast_to(np.reshape(radius, (-1, 1)), (count, 3)).astype(float),
+        shape_mesh=np.full(count, -1),
+        shape_body=np.arange(1, count + 1),
+        shape_pos=np.zeros((count, 3)),
+        shape_quat=np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)),
+        shape_colours=np.repeat(np.broadcast_to(colours, (count, 4)).astype(float)[:, None], 2, axis=1),
+        mesh_vertices=np.zeros((0, 3), dtype=np.float32),
+        mesh_faces=np.zeros((0, 3), dtype=np.int32),
+        mesh_sizes=np.zeros((0, 2), dtype=np.int32),
+        body_moves=np.arange(count + 1) > 0,
+        body_com=np.zeros((count + 1, 3)),
+        poses=poses,
     )
 
 
@@ -361,102 +385,14 @@ def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
     return np.append(np.arange(0, rows - 1, stride), rows - 1)
 
 
-def pose_bytes(model, rows: np.ndarray) -> int:
-    """How much the poses of one world take."""
-    return len(rows) * model.mujoco.nbody * 7 * 4
-
-
-def body_poses(mj_model, motions: list[np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """Position and quaternion of each body, (frames, copies, bodies, 7) float32."""
-    data = mujoco.MjData(mj_model)
-    copies = [(motion, world) for motion in motions for world in range(motion.shape[1])]
-    poses = np.empty((len(rows), len(copies), mj_model.nbody, 7), dtype=np.float32)
-    for copy, (motion, world) in enumerate(copies):
-        for frame, row in enumerate(np.minimum(rows, len(motion) - 1)):
-            data.qpos[:] = motion[row, world]
-            mujoco.mj_kinematics(mj_model, data)
-            with np.errstate(over="ignore"):  # caught below, with a message that says where
-                poses[frame, copy, :, :3] = data.xpos
-                poses[frame, copy, :, 3:] = data.xquat
-    if not np.isfinite(poses).all():
-        frame, copy = np.argwhere(~np.isfinite(poses))[0][:2]
-        raise PullbackError(f"bodies are too far away to draw at row {rows[frame]}, world {copies[copy][1]}")
-    return poses
-
-
-# --- rotations --------------------------------------------------------------------------------------------------------
-
-
-def matrices(quat: np.ndarray) -> np.ndarray:
-    """Rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
-    w, x, y, z = np.moveaxis(np.asarray(quat, dtype=float), -1, 0)
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
-
-
-def turns_from_z(way: np.ndarray) -> np.ndarray:
+def turns_from_z(directions: np.ndarray) -> np.ndarray:
     """Quaternions (n, 4) that turn the z axis into unit vectors (n, 3)."""
-    half = np.stack([1 + way[:, 2], -way[:, 1], way[:, 0], np.zeros(len(way))], axis=1)
-    half[way[:, 2] < -1 + 1e-9] = (0, 1, 0, 0)  # straight down: half a turn about x
+    x, y, z = directions.T
+    half = np.stack([1 + z, -y, x, np.zeros(len(z))], axis=1)
+    half[z < -1 + 1e-9] = (0, 1, 0, 0)  # straight down: half a turn about x
     return half / np.linalg.norm(half, axis=1, keepdims=True)
 
 
 def _percentile(strength: np.ndarray) -> float:
     strength = strength[strength > 0.0]
     return float(np.percentile(strength, STRONG)) if len(strength) else 1.0
-
-
-# --- what the caller gives --------------------------------------------------------------------------------------------
-
-
-def real_array(name: str, values) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-        if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
-            raise TypeError(f"it holds {array.dtype}")
-        return array.astype(np.float64)
-    except (TypeError, ValueError, RuntimeError) as problem:
-        raise PullbackError(f"{name} must be an array of real numbers: {problem}") from None
-
-
-def _motion(name: str, values, nq: int, *, pose_allowed: bool = False) -> np.ndarray:
-    """Coordinates as (rows, worlds, nq), checked."""
-    motion = real_array(name, values)
-    given = motion.shape
-    if motion.ndim == 1 and pose_allowed:
-        motion = motion[None]
-    if motion.ndim == 2:
-        motion = motion[:, None]
-    if motion.ndim != 3 or motion.shape[2] != nq:
-        allowed = f"(nq,), (rows, nq) or (rows, worlds, nq) with nq = {nq}"
-        raise PullbackError(f"{name} must have shape {allowed if pose_allowed else allowed[7:]}, not {given}")
-    if motion.shape[0] == 0 or motion.shape[1] == 0:
-        raise PullbackError(f"{name} of shape {given} has no {'rows' if motion.shape[0] == 0 else 'worlds'} to show")
-    if not np.isfinite(motion).all():
-        row, world, coordinate = np.argwhere(~np.isfinite(motion))[0]
-        raise PullbackError(f"{name} is not finite at row {row}, world {world}, coordinate {coordinate}")
-    return motion
-
-
-def _losses(values) -> np.ndarray:
-    loss = real_array("loss", values)
-    if loss.ndim != 1 or loss.size == 0:
-        raise PullbackError(f"loss must have shape (n,) with n >= 1, not {loss.shape}")
-    if not np.isfinite(loss).all():
-        raise PullbackError(f"loss[{int(np.argmin(np.isfinite(loss)))}] is not finite")
-    return loss
-
-
-def _camera(values) -> np.ndarray:
-    camera = real_array("camera", values)
-    if camera.shape != (2, 3) or not np.isfinite(camera).all() or np.allclose(camera[0], camera[1]):
-        raise PullbackError("camera must be two different points, eye and target, of shape (2, 3)")
-    return camera
-
-
-def _model_name(mj_model) -> str:
-    return bytes(mj_model.names).split(b"\0", 1)[0].decode("utf-8", errors="replace")
