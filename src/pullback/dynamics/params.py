@@ -101,7 +101,8 @@ class Params(NamedParams):
             "geom": self._model.geoms.names,
         }.get(axis, ())
         where = "" if item is None else f" of {names[item]!r}" if names else f" at {axis} {item}"
-        raise PullbackError(f"parameter {name!r}{where}{world} {why}")
+        worlds = np.unique(np.argwhere(wrong)[:, 0]) if per_world else ()
+        raise PullbackError(f"parameter {name!r}{where}{world} {why}", worlds=worlds)
 
 
 def _positive_definite(inertia: np.ndarray, model: Model) -> np.ndarray:

@@ -51,7 +51,8 @@ class HeatParams(NamedParams):
             axes = ("world", *self.axes(name))[-len(where) :] if len(where) else ()
             place = "".join(f" at {axis} {int(i)}" for axis, i in zip(axes, where, strict=True))
             least = "above zero" if name in POSITIVE else "not negative"
-            raise PullbackError(f"parameter {name!r} must be {least}, but is {value:g}{place}")
+            worlds = np.unique(np.argwhere(wrong)[:, 0]) if axes[:1] == ("world",) else ()
+            raise PullbackError(f"parameter {name!r} must be {least}, but is {value:g}{place}", worlds=worlds)
 
 
 class KernelLaw:
@@ -124,8 +125,8 @@ class KernelLaw:
             result[name] = np.asarray(bar, dtype=self.precision)
         return result
 
-    def explicit_limit(self, fastest: float, widest: float) -> float:
-        """The longest stable explicit step [s], whatever temperatures of the table occur.
+    def explicit_limits(self, fastest: float, widest: float) -> np.ndarray:
+        """The longest stable explicit step of each set of parameters [s], whatever temperatures of the table occur.
 
         The fastest mode of a whole is not faster than that of its fastest element by itself, with its own share of
         volume and of exposed faces; and a step is stable up to 2 over that rate.
@@ -142,4 +143,5 @@ class KernelLaw:
                 c, k = self.pieces.at(T, capacity), self.pieces.at(T, potential[:, 1:])
                 loss = convection + 4 * STEFAN_BOLTZMANN * emissivity * T**3
                 rates.append(np.max((fastest * k + widest * loss) / density / c))
-        return 2.0 / float(np.max(rates)) if np.max(rates) != 0 else np.inf
+        rates = np.array(rates)
+        return np.divide(2.0, rates, out=np.full(rates.shape, np.inf), where=rates != 0)
