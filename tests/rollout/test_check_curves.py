@@ -88,6 +88,32 @@ def test_a_jump_from_a_bound_has_no_slope():
     assert Bounded(smooth, [0.0], 0).check().status == WRONG
 
 
+class Walled(pb.System):
+    """x goes on to a cube, in any number of worlds; refuses what is below zero, and may say in which."""
+
+    worlds, nu, dtype, device = 2, 0, "float64", "cpu"
+
+    def __init__(self, says: bool):
+        self.says = says
+
+    def step(self, state, control, params=None):
+        below = np.flatnonzero(np.any(state.x < 0, axis=1))
+        if len(below):
+            raise pb.PullbackError("x must not be negative", worlds=below if self.says else ())
+        return Place((state.x + 1) ** 3)
+
+    def pullback(self, state, control, next_bar, params=None):
+        return Bars(Place(3 * (state.x + 1) ** 2 * next_bar.x), np.zeros((self.worlds, 0)), Named())
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_state_at_a_bound_does_not_spoil_the_others(says):
+    """Copies of a System are stepped together; one that is refused is named, or all are stepped one by one."""
+    state = Place(np.array([[0.0, 0.7], [0.3, 0.0]]))
+    row = pb.check_system(Walled(says), state)["x"]
+    assert (row.status, row.entries, row.skipped) == (AGREES, 4, 0) and row.largest > 1
+
+
 def test_slopes_of_a_kink():
     for below, above in ((1, 3), (-2, 1), (0, -1), (1e-3, 2e-3)):
         function = bent(below, above)

@@ -200,6 +200,37 @@ def test_a_status_that_nobody_filled_in():
             getattr(pb.Status(), ask)
 
 
+@pytest.mark.parametrize("worlds", [1, 3])
+def test_a_step_that_refuses_a_world(worlds):
+    """An error that names worlds is a failure of those; of a System in one world it need not name it."""
+
+    class Cold(Swarm):
+        def step(self, state, control, params=None):
+            hot = np.flatnonzero(state.heat > 3.0)
+            if len(hot):
+                raise pb.PullbackError("too hot", worlds=hot if worlds > 1 else ())
+            return super().step(state, control, params)
+
+    system, last = Cold(worlds=worlds), worlds - 1
+    controls = np.random.default_rng(0).normal(size=(STEPS, worlds, 3))
+    controls[2, last] = 30.0
+    run = pb.rollout(system, system.state(), controls, on_failure="mask")
+    assert list(np.flatnonzero(run.status.failed)) == [last] and run.status.reasons[last] == "too hot"
+    stopped = run.status.step[last]
+    assert 2 < stopped < STEPS
+    np.testing.assert_array_equal(run.heat[stopped:, last], run.heat[stopped, last])
+    bars = run.pullback(heat_bar=np.ones(worlds))
+    assert not np.any(bars.controls[:, last])
+    if worlds > 1:
+        others = pb.rollout(Swarm(worlds=worlds), system.state(), controls)
+        np.testing.assert_array_equal(run.heat[:, :last], others.heat[:, :last])
+        wanted = others.pullback(heat_bar=np.ones(worlds)).controls[:, :last]
+        np.testing.assert_array_equal(bars.controls[:, :last], wanted)
+        assert np.abs(wanted).max() > 0
+    with pytest.raises(pb.PullbackError, match="too hot"):
+        pb.rollout(system, system.state(), controls)
+
+
 def test_a_control_that_blows_up_a_system_of_ones_own():
     class Steep(Swarm):
         """Pushed by the exponential of the control: neither it nor its slope is finite for 1e4."""

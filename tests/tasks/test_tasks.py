@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.core.errors import GradientOverflow
 from pullback.plan import REACHED, minimise
-from pullback.rollout import Run
-from pullback.tasks import TASKS, Camera, Controls, Factors, Loss, Parameters, Task, solve
+from pullback.tasks import TASKS, Camera, Controls, Factors, Loss, Parameters, Recording, Task, solve
 
 PENDULUM = """<mujoco><option timestep="0.01"/><worldbody>
   <body><joint name="one" axis="0 1 0" damping="0.1"/>
@@ -76,28 +74,56 @@ def test_a_motion_that_cannot_be_simulated_does_not_spoil_the_others():
     of = task(Controls(20, hold=20))
     found = of(np.array([[0.1, 0.2], [0.0, 1e300]]), True)
     alone = of(np.array([[0.1, 0.2]]), True)
-    assert np.isinf(found.losses[1]) and np.isinf(found.figures[1])
+    assert np.isinf(found.losses[1]) and np.isinf(found.figures[1]) and np.all(np.isnan(found.gradients[1]))
     np.testing.assert_array_equal(found.losses[0], alone.losses[0])
     np.testing.assert_array_equal(found.gradients[0], alone.gradients[0])
 
 
-def test_gradients_that_overflow_do_not_spoil_the_others(monkeypatch):
+def steep(run) -> Loss:
+    """Whose cotangents are too large for the backward pass where the first control is 0.3 · 3 N·m or more."""
+    wild = run.controls[0, :, 0] > 0.5
+    return Loss((run.q**2).sum(axis=(0, 2)), {"q_bar": np.where(wild[:, None], 1e308, 2 * run.q)})
+
+
+@pytest.mark.parametrize("points", [[[0.1, 0.2], [0.3, 0.1]], [[0.3, 0.1], [0.1, 0.2], [0.4, 0.2]]])
+def test_gradients_that_overflow_do_not_spoil_the_others(points):
     """A line search that steps too far is to step back, as from a motion that cannot be simulated."""
-    of = task(Controls(20, hold=20))
-    points = np.array([[0.1, 0.2], [0.3, 0.1]])
-    right = of(points, True)
-    pull = Run.pullback
+    of = task(Controls(20, hold=20), loss=steep)
+    points = np.array(points)
+    wild = points[:, 0] > 0.2
+    right, found = of(points[~wild], True), of(points, True)
+    assert np.all(np.isinf(found.losses[wild])) and np.all(np.isnan(found.gradients[wild])) and "grew" in found.reason
+    np.testing.assert_array_equal(found.losses[~wild], right.losses)
+    np.testing.assert_array_equal(found.gradients[~wild], right.gradients)
+    assert np.abs(right.gradients).min() > 0
 
-    def grows(self, **bars):
-        if np.any(self.controls[0, :, 1] == 0.1):
-            raise GradientOverflow("gradients grew")
-        return pull(self, **bars)
 
-    monkeypatch.setattr(Run, "pullback", grows)
-    found = of(points, True)
-    assert np.isinf(found.losses[1]) and np.all(np.isnan(found.gradients[1]))
-    np.testing.assert_allclose(found.losses[0], right.losses[0], rtol=1e-12)
-    np.testing.assert_allclose(found.gradients[0], right.gradients[0], rtol=1e-12)
+@pytest.mark.parametrize("curvature", [False, True])
+def test_parameters_that_are_refused_do_not_spoil_the_others(curvature):
+    """A mass below zero, and one that is not finite; two motions of each point."""
+    find = Parameters(20, {"mass": [1, 2]}, linear=("mass",))
+    start = pb.State(np.array([[0.4, 0.9], [0.1, -0.3]]), np.array([[1.0, -2.0], [0.0, 0.5]]))
+    system = task(find).system
+    goal = lambda run: Recording(system.model, still.q, still.v)(run)  # noqa: E731
+    of = task(find, start=start, loss=goal if curvature else task(find).loss)
+    still = of.run(of.begin()[0] + 0.1)
+    points = of.begin()[0] * np.array([[1.0, 1.0], [-1.0, 1.0], [1.1, 0.9], [np.inf, 1.0]])
+    with np.errstate(invalid="ignore"):
+        found, right = of(points, True, curvature), of(points[::2], True, curvature)
+    assert np.all(np.isinf(found.losses[1::2])) and np.all(np.isnan(found.gradients[1::2]))
+    assert "'mass'" in found.reason
+    for name in ("losses", "gradients", "figures", *(["curvatures"] if curvature else [])):
+        np.testing.assert_array_equal(getattr(found, name)[::2], getattr(right, name))
+    assert np.abs(right.gradients).min() > 0
+
+
+def test_an_error_of_the_task_is_no_failure_of_a_point():
+    def wrong(run):
+        raise pb.PullbackError("the loss has no goal")
+
+    of = task(Controls(20, hold=20), loss=wrong)
+    with pytest.raises(pb.PullbackError, match="the loss has no goal"):
+        of(np.zeros((1, 2)), True)
 
 
 def run_first(find) -> None:

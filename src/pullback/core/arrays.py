@@ -97,7 +97,8 @@ def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[st
     bad = first_not_finite(array)
     if bad is not None:
         where = ", ".join(f"{axis} {i}" for axis, i in zip(axes, bad, strict=True))
-        raise PullbackError(f"{name} is not finite at {where}: it is {array[bad]}")
+        worlds = np.argwhere(~np.isfinite(array))[:, axes.index("worlds")] if "worlds" in axes else ()
+        raise PullbackError(f"{name} is not finite at {where}: it is {array[bad]}", worlds=np.unique(worlds))
     return array
 
 

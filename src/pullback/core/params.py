@@ -197,13 +197,13 @@ class NamedParams(Mapping):
         """An error that names the first place where ``wrong`` is true."""
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         axes, index = self.axes(name), first
-        world = where = ""
+        world, where, worlds = "", "", ()
         if array.ndim > len(axes):
-            world, index = f" in world {index[0]}", index[1:]
+            world, index, worlds = f" in world {index[0]}", index[1:], np.unique(np.argwhere(wrong)[:, 0])
         if axes:
             names = self._names.get(axes[0], ())
             where = f" of {names[index[0]]!r}" if len(names) else f" at {axes[0]} {index[0]}"
-        raise PullbackError(f"parameter {name!r}{where}{world} {why.format(array[first])}")
+        raise PullbackError(f"parameter {name!r}{where}{world} {why.format(array[first])}", worlds=worlds)
 
 
 class FieldValues:

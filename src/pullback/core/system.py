@@ -91,10 +91,12 @@ class Jacobians(NamedTuple):
     params: dict[str, np.ndarray]
 
 
-def refuse_overflow(bars: Bars, dtype: str) -> Bars:
-    """Cotangents of a trajectory as they are, or an error that names the world in which one is not finite.
+def refuse_overflow(bars: Bars, dtype: str, per_world: Mapping[str, bool]) -> Bars:
+    """Cotangents of a trajectory as they are, or an error that names the worlds in which one is not finite.
 
     The motion was finite, or it would have been refused: gradients can grow where states do not.
+
+    per_world:  which parameters have a first axis of worlds
     """
     # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
     arrays = leaves(bars.state)
@@ -102,7 +104,7 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
         return bars
     named = {f"{name}_bar": (x, 0) for name, x in zip(leaf_names(bars.state), arrays, strict=True)}
     named |= {"controls_bar": (bars.control, 1), **{f"{name}_bar": (x, 1) for name, x in bars.inputs.items()}}
-    named |= {f"the cotangent of {name!r}": (x, None) for name, x in bars.params.items()}
+    named |= {f"the cotangent of {name!r}": (x, 0 if per_world[name] else None) for name, x in bars.params.items()}
     for name, (x, axis) in named.items():
         x = to_numpy(x)
         bad = first_not_finite(x) if x.dtype.kind == "f" else None  # a state may hold counters too
@@ -113,6 +115,7 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
                 "finite. Pull back through fewer steps, or look for what makes the motion so sensitive"
                 + (", or try dtype='float64'" if dtype == "float32" else ""),
                 world=None if axis is None else bad[axis],
+                worlds=() if axis is None else np.unique(np.argwhere(~np.isfinite(x))[:, axis]),
             )
     return bars
 
@@ -222,7 +225,7 @@ class System(ABC):
         if given not in (shape, (self.worlds, *shape)):
             per_world = f" or {(self.worlds, *shape)}"
             raise PullbackError(f"parameter {name!r} has shape {given}, but {shape}{per_world} is needed")
-        axes = tuple(f"axis {i}" for i in range(len(given)))
+        axes = (*(["worlds"] if given != shape else []), *(f"axis {i}" for i in range(len(shape))))
         return frozen(checked(value, given, self.dtype, f"parameter {name!r}", axes).copy())
 
     def steps(
@@ -240,20 +243,21 @@ class System(ABC):
 
         controls: (n, worlds, nu), each held for ``hold`` steps: n · hold steps in all
         inputs:   by name, (n, worlds, ...), held likewise
-        status:   to be filled in. A world whose state is not finite then stays where it was; without, that is an error
+        status:   to be filled in. A world whose state is not finite, or that ``step`` refuses with a PullbackError that
+                  names it, then stays where it was; without, that is an error
         """
         state = checked_state(state, self.worlds, self.dtype)
         controls = self._checked_controls(controls)
         count, kept = hold * len(controls), [state]
-        codes = np.full((self.worlds, 2), -1)
+        failed: dict[int, tuple[int, str]] = {}  # by world, the step that could not be done, and why
         for t in range(count):
             try:
-                after = self.step(state, controls[t // hold], params, **_inputs_at(inputs, t // hold))
-                check_like(after, state, f"the state that {type(self).__name__}.step returns")
+                given = controls[t // hold], params, _inputs_at(inputs, t // hold)
+                after = (
+                    self._checked_step(state, *given) if status is None else self._masked_step(state, *given, t, failed)
+                )
                 if status is None:
                     _refuse_blow_up(after, t)
-                else:
-                    after = _mask_blow_up(after, state, codes, t)
             except SimulationError as error:
                 error.step, error.states = t, stack(kept)
                 raise
@@ -263,8 +267,36 @@ class System(ABC):
             if (t + 1) % keep_every == 0 or t + 1 == count:
                 kept.append(state)
         if status is not None:
-            status.set(codes, lambda world, code, step: f"the state of world {world} was not finite after step {step}")
+            steps = [failed[world][0] if world in failed else -1 for world in range(self.worlds)]
+            status.set(np.stack([steps, steps], axis=1), lambda world, code, step: failed[world][1])
         return stack(kept)
+
+    def _checked_step(self, state, control, params, inputs: Mapping):
+        after = self.step(state, control, params, **inputs)
+        check_like(after, state, f"the state that {type(self).__name__}.step returns")
+        return after
+
+    def _masked_step(self, state, control, params, inputs: Mapping, t: int, failed: dict[int, tuple[int, str]]):
+        """The state after step t, in which worlds that failed, now or before, stay where they were."""
+        while len(failed) < self.worlds:
+            gone = np.isin(np.arange(self.worlds), list(failed))
+            given = (_stand_in(x, gone) for x in (state, control))
+            others = {name: {n: _stand_in(x, gone) for n, x in each.items()} for name, each in inputs.items()}
+            try:
+                after = tree_map(to_numpy, self._checked_step(*given, params, others))
+            except PullbackError as error:
+                named = error.worlds or range(self.worlds == 1)  # what one world refuses is of that world
+                if not set(named) - set(failed):
+                    raise
+                failed.update({world: (t, str(error)) for world in named if world not in failed})
+                continue
+            finite = [np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in leaves(after) if is_real(x)]
+            for world in map(int, np.flatnonzero(~np.all(finite, axis=0) & ~gone)):
+                failed[world] = t, f"the state of world {world} was not finite after step {t}"
+            gone = np.isin(np.arange(self.worlds), list(failed))
+            stay = lambda new, old: np.where(gone.reshape(-1, *(1,) * (new.ndim - 1)), old, new)  # noqa: B023, E731
+            return tree_map(stay, after, state)
+        return state
 
     def _checked_controls(self, controls) -> np.ndarray:
         shape = (len(controls), self.worlds, self.nu)
@@ -350,13 +382,13 @@ def _refuse_blow_up(state, step: int) -> None:
         raise SimulationError(message, world=world)
 
 
-def _mask_blow_up(after, before, codes: np.ndarray, step: int):
-    """The state after a step, but the one before it in worlds that are not finite, or were not earlier."""
-    after = tree_map(to_numpy, after)
-    finite = [np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in leaves(after) if is_real(x)]
-    codes[(codes[:, 1] < 0) & ~np.all(finite, axis=0)] = step
-    good = codes[:, 1] < 0
-    return tree_map(lambda new, old: np.where(good.reshape(-1, *(1,) * (new.ndim - 1)), new, old), after, before)
+def _stand_in(x, failed: np.ndarray | None):
+    """A state, or an array (worlds, ...), with what a healthy world has in the place of those that failed: zero times
+    what blew up there is not zero."""
+    if failed is None or not np.any(failed) or np.all(failed):
+        return x
+    worlds = np.where(failed, np.argmin(failed), np.arange(len(failed)))
+    return tree_map(lambda leaf: leaf[worlds], x) if is_state(x) else x[worlds]
 
 
 def _inputs_at(inputs: Mapping | None, t: int, take=lambda x: x) -> dict:
@@ -389,8 +421,8 @@ class SteppedBackward:
         """
         what = f"the cotangent of the state that {type(self.system).__name__}.pullback returns"
         for t in reversed(range(first, end)):
-            state, held = self._stand_in(row(states, t - first)), t // self.hold
-            control, inputs = self._stand_in(self.controls[held]), _inputs_at(self.inputs, held, self._stand_in)
+            state, held = self._healthy(row(states, t - first)), t // self.hold
+            control, inputs = self._healthy(self.controls[held]), _inputs_at(self.inputs, held, self._healthy)
             bars = self.system.pullback(state, control, self.carry, self.given, **inputs)
             check_like(bars.state, state, what)
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
@@ -404,13 +436,8 @@ class SteppedBackward:
                 self.carry = tree_map(lambda carry, bar: carry + bar, self.carry, row(states_bar, t - first))
             self.carry = self._masked(self.carry)
 
-    def _stand_in(self, x):
-        """A state, or an array (worlds, ...), with what a healthy world has in the place of those that failed: zero
-        times what blew up there is not zero."""
-        if self.failed is None or not np.any(self.failed) or np.all(self.failed):
-            return x
-        worlds = np.where(self.failed, np.argmin(self.failed), np.arange(len(self.failed)))
-        return tree_map(lambda leaf: leaf[worlds], x) if is_state(x) else x[worlds]
+    def _healthy(self, x):
+        return _stand_in(x, self.failed)
 
     def _masked(self, bars):
         """Zero in worlds that failed: what has no influence is pulled back to nothing."""
@@ -439,4 +466,6 @@ class SteppedBackward:
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
         bars = Bars(self.carry, self.controls_bar, Named(self.params_bar), Named(self.inputs_bar), self.status)
-        return refuse_overflow(bars, str(self.system.dtype))
+        own = getattr(self.system, "params", {})
+        per_world = {name: name in own and np.ndim(bar) > np.ndim(own[name]) for name, bar in bars.params.items()}
+        return refuse_overflow(bars, str(self.system.dtype), per_world)

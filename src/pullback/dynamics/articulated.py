@@ -553,7 +553,8 @@ class FusedBackward:
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
         state_bar = State(from_device(q_bar), from_device(self.carry_v))
-        return refuse_overflow(Bars(state_bar, from_device(self.controls_bar), params, inputs, status), system.dtype)
+        bars = Bars(state_bar, from_device(self.controls_bar), params, inputs, status)
+        return refuse_overflow(bars, system.dtype, self.params.per_world)
 
     def _clear_failed(self, q_bar: wp.array) -> Status | None:
         """Sets the cotangents of worlds that failed to zero, where failure is data."""

@@ -60,7 +60,7 @@ def check_health(
         rows = 1 + step // keep_every
         so_far = State(*(from_device(field[:rows]) for field in states))
     message = _reason(system, code, world, step, to_numpy(controls)[step // hold, world], so_far)
-    raise SimulationError(message, world=world, step=step, states=so_far)
+    raise SimulationError(message, world=world, step=step, states=so_far, worlds=sick)
 
 
 def _reason(system: Articulated, code: int, world: int, step: int, control: np.ndarray, so_far: State | None) -> str:

@@ -26,6 +26,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.status import Status
 from pullback.core.trees import row, tree_map
 from pullback.plan.methods import Memory, Method
 from pullback.rollout import Run, linearize_run, side_by_side
@@ -202,34 +203,28 @@ class ILQR(Method):
         policies = [_backwards(around, low - x, high - x, damping * largest) for damping in self._dampings(memory)]
         k, K = (np.repeat(np.array(part), len(lengths), axis=0) for part in zip(*policies, strict=True))
         k = k * np.tile(lengths, len(policies))[:, None, None]
-        try:
-            points = self._follow(around, x, low, high, k, K)
-        except PullbackError:  # in one of the worlds: the others are still good
-            alone = [self._follow_alone(around, x, low, high, k[[i]], K[[i]]) for i in range(len(k))]
-            points = np.concatenate(alone)
-        return points.reshape(len(points), -1)
-
-    def _follow_alone(self, around: Around, x, low, high, k: np.ndarray, K: np.ndarray) -> np.ndarray:
-        try:
-            return self._follow(around, x, low, high, k, K)
-        except PullbackError:
-            return np.clip(x + k, low, high)
+        return self._follow(around, x, low, high, k, K).reshape(len(k), -1)
 
     def _follow(self, around: Around, x, low, high, k: np.ndarray, K: np.ndarray) -> np.ndarray:
-        """The controls (worlds, knots, nu) of policies k (worlds, knots, nu), K (worlds, knots, nu, n)."""
+        """The controls (worlds, knots, nu) of policies k (worlds, knots, nu), K (worlds, knots, nu, n).
+
+        In a world that fails there is no state to feed back, and k alone is left.
+        """
         worlds, find = len(k), self.problem.find
         system, state = self.problem.in_worlds(worlds), self.problem.start_in(worlds)
         scale = find.scale_in(system)
-        points = np.zeros((worlds, *x.shape))
+        points, failed = np.zeros((worlds, *x.shape)), np.zeros(worlds, dtype=bool)
         for i, first in enumerate(range(0, find.driven, find.hold)):
             planned = tree_map(lambda x: np.repeat(to_numpy(x), worlds, axis=0), row(around.run.states, first))
             away = system.difference(planned, state)
             points[:, i] = np.clip(x[i] + k[:, i] + np.einsum("wij,wj->wi", K[:, i], away), low[i], high[i])
             held = min(find.hold, find.driven - first)
             controls = np.repeat((points[:, i] * scale)[None], held, axis=0).astype(system.dtype)
-            states = system.steps(state, controls, keep_every=held)
+            status = Status()
+            states = system.steps(state, controls, keep_every=held, status=status)
             state = tree_map(lambda x: to_numpy(x)[-1], states)
-        return points
+            failed |= status.failed
+        return np.where(failed[:, None, None], np.clip(x + k, low, high), points)
 
 
 def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray]:

@@ -120,18 +120,22 @@ class Probe:
             self._some_changes(names[i : i + copies], places[i : i + copies], moves[i : i + copies])
             for i in range(0, len(places), copies)
         ]
-        empty = np.zeros((2, 0, moves.shape[1]))
-        return tuple(np.concatenate(columns) for columns in zip(empty, *parts, strict=True))
+        return tuple(np.concatenate([np.zeros((2, 0, moves.shape[1])), *parts], axis=1))
 
-    def _some_changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _some_changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """The same of as many entries as are stepped at once, (2, entries, n)."""
         try:
-            return self._pairings(names, places, moves)
-        except PullbackError:
-            if len(places) == 1:
-                return np.full(moves.shape, np.nan), np.full(moves.shape, np.nan)
-            half = len(places) // 2  # one refused value fails a whole batch: find which
-            parts = [self._some_changes(names[p], places[p], moves[p]) for p in (slice(half), slice(half, None))]
-            return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+            return np.stack(self._pairings(names, places, moves))
+        except PullbackError as error:
+            if self.batches and not error.worlds:  # it does not say which it refuses: one entry at a time from now on
+                self.batches = False
+                return np.stack(self.changes(names, places, moves))
+            copies = np.array(error.worlds, dtype=int) // self.system.worlds
+            taken = ~np.isin(np.arange(len(places)), copies // moves.shape[1]) & self.batches
+        result = np.full((2, *moves.shape), np.nan)
+        if np.any(taken):
+            result[:, taken] = self._some_changes(names[taken], places[taken], moves[taken])
+        return result
 
     def _pairings(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         each = moves.shape[1]

@@ -47,7 +47,11 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
         result[:, run.status.failed] = 0.0
     bad = first_not_finite(result)
     if bad is not None:
-        raise GradientOverflow(f"sensitivities grew beyond the precision in world {bad[1]} at step {bad[0]}")
+        raise GradientOverflow(
+            f"sensitivities grew beyond the precision in world {bad[1]} at step {bad[0]}",
+            world=bad[1],
+            worlds=np.unique(np.argwhere(~np.isfinite(result))[:, 1]),
+        )
     return result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
-from pullback.core.system import System
+from pullback.core.system import Bars, System
 from pullback.core.trees import is_state, leaves, tree_map
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate
 from pullback.rollout import Run, rollout
@@ -188,11 +188,13 @@ class Task(FromFactory):
 
     def run(self, points: np.ndarray) -> Run:
         """The motions of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
-        points = self._points(points)
+        return self._run(self._points(points))
+
+    def _run(self, points: np.ndarray, **options) -> Run:
         system = self.in_worlds(len(points) * self.motions)
         start = self.start_in(len(points))
         controls, params = self.find.decode(system, self._each(points))
-        return rollout(system, start, controls, params=params or None)
+        return rollout(system, start, controls, params=params or None, **options)
 
     @cached_property
     def _size(self) -> int:
@@ -221,26 +223,48 @@ class Task(FromFactory):
 
     def simulated(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
         """The same with gradients left for later: what :func:`pullback.plan.minimise` asks for."""
-        points = self._points(points)
+        points, wanted = self._points(points), (wants_gradients, wants_curvature)
         try:
-            run = self.run(points)
+            return self._simulated(points, *wanted)
         except PullbackError as error:
-            return self._one_by_one(points, wants_gradients, wants_curvature, str(error))
-        loss = checked_loss(self.loss(run))
+            return self._without(error, points, *wanted)
+
+    def _simulated(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
+        run = self._run(points, on_failure="mask")
+        failed = self._by_point(run.status.failed).any(axis=1)
+        if np.all(failed):
+            return _nothing(points, wants_gradients, wants_curvature, next(iter(run.status.reasons.values())))
+        with np.errstate(**{"all": "ignore"} if np.any(failed) else {}):  # what led to failure may be huge
+            loss = checked_loss(self.loss(run))
+            losses, figures = (np.where(failed, np.inf, x) for x in (self._losses(run, loss), self._figures(run)))
         if wants_curvature and not isinstance(loss, Residuals):
             raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
-        losses, figures = self._losses(run, loss), self._figures(run)
 
         def pull() -> Found:
             try:
-                if not wants_curvature:
-                    return Found(losses, self._shooting(points, run, loss), figures)
-                gradients, curvatures = self._least_squares(points, run, loss)
-                return Found(losses, gradients, figures, curvatures)
-            except GradientOverflow as error:
-                return self._one_by_one(points, wants_gradients, wants_curvature, str(error))
+                gradients, curvatures = (self._least_squares if wants_curvature else self._shooting)(points, run, loss)
+            except PullbackError as error:
+                return self._without(error, points, wants_gradients, wants_curvature)
+            gradients[failed] = np.nan
+            return Found(losses, gradients, figures, curvatures)
 
         return Found(losses, None, figures, pull=pull if wants_gradients or wants_curvature else None)
+
+    def _without(self, error: PullbackError, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
+        """What there is to say of the other points, where an error names the worlds that were refused or have failed.
+
+        One point must not spoil the others. An error that names no world is one of the task.
+        """
+        others = ~np.isin(np.arange(len(points)), np.array(error.worlds, dtype=int) // self.motions)
+        if np.all(others):
+            raise error
+        found = _nothing(points, wants_gradients, wants_curvature, str(error))
+        if np.any(others):
+            part = self(points[others], wants_gradients, wants_curvature)
+            for name in ("losses", "gradients", "figures", "curvatures"):
+                if getattr(found, name) is not None:
+                    getattr(found, name)[others] = getattr(part, name)
+        return found
 
     def _losses(self, run: Run, loss: Loss | Residuals) -> np.ndarray:
         values = loss.losses() if isinstance(loss, Residuals) else _one_a_world(loss.values, run, "loss")
@@ -253,16 +277,24 @@ class Task(FromFactory):
         """The cotangents of the loss by the states of a run, as ``run.pullback`` takes them."""
         return as_loss(self.loss(run), run).bars
 
-    def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals) -> np.ndarray:
-        """Gradients (k, n)."""
+    def _shooting(self, points: np.ndarray, run: Run, loss: Loss | Residuals) -> tuple[np.ndarray, None]:
+        """Gradients (k, n), and no curvatures."""
         loss = as_loss(loss, run)
-        pulled = run.pullback(**loss.bars, wants_params=self.find.wants_params)
+        pulled = self._pulled(run, loss.bars)
         if loss.controls_bar is not None:
             pulled = replace(pulled, control=to_numpy(pulled.control) + to_numpy(loss.controls_bar))
         if loss.params_bar is not None and self.find.wants_params:
             direct = loss.params_bar()
             pulled = replace(pulled, params={name: bar + direct.get(name, 0.0) for name, bar in pulled.params.items()})
-        return self._by_point(self.find.pull(run.system, self._each(points), pulled)).sum(axis=1)
+        return self._by_point(self.find.pull(run.system, self._each(points), pulled)).sum(axis=1), None
+
+    def _pulled(self, run: Run, bars: Mapping[str, Any]) -> Bars:
+        """The cotangents of what went into a run; an error where those of a world that went well are not finite."""
+        pulled = run.pullback(**bars, wants_params=self.find.wants_params)
+        if run.status is not None and np.any(overflown := pulled.status.failed & ~run.status.failed):
+            worlds = np.flatnonzero(overflown)
+            raise GradientOverflow(pulled.status.reasons[int(worlds[0])], worlds=worlds)
+        return pulled
 
     def _least_squares(self, points: np.ndarray, run: Run, residuals: Residuals) -> tuple[np.ndarray, np.ndarray]:
         """Gradients (k, n) and curvatures (k, n, n), both from the Jacobian of the residuals."""
@@ -277,13 +309,13 @@ class Task(FromFactory):
         # A push costs as much as a pullback for every number of the tangent; differences take two motions a variable.
         most = system.difference(run.final, run.final).shape[-1] if system.has_jacobians else points.shape[1]
         if rows < most:
-            pulled = (run.pullback(**one.bars(run), wants_params=self.find.wants_params) for one in residuals.each())
+            pulled = (self._pulled(run, one.bars(run)) for one in residuals.each())
             return np.stack([self.find.pull(system, self._each(points), bars) for bars in pulled], axis=1)
         if system.has_jacobians:
             return residuals.by_variables(run.pushforward(**self.find.push(system, self._each(points))))
-        return np.concatenate([self._differences(point) for point in points])
+        return np.concatenate([self._differences(number, point) for number, point in enumerate(points)])
 
-    def _differences(self, x: np.ndarray) -> np.ndarray:
+    def _differences(self, number: int, x: np.ndarray) -> np.ndarray:
         """The same at one point, (motions, m, n): central differences of 2n points, whose motions run side by side."""
         _, low, high = self.begin()
         move = np.finfo(self.system.dtype).eps ** (1 / 3) * np.maximum(1, np.abs(x))
@@ -294,7 +326,8 @@ class Task(FromFactory):
         try:
             values = by_world(self.loss(self.run(beside)).values)  # (2n · motions, m)
         except PullbackError as error:
-            raise GradientOverflow(f"there are no differences beside a point: {error}") from None
+            message = f"there are no differences beside a point: {error}"
+            raise GradientOverflow(message, world=number * self.motions) from None
         above, below = values.reshape(2, count, self.motions, -1)
         wide = np.where(up > down, up - down, np.inf)  # a variable that its bounds hold moves nothing
         return ((above - below) / wide[:, None, None]).transpose(1, 2, 0)
@@ -310,17 +343,13 @@ class Task(FromFactory):
         natural = partial(self.find.natural, self.system)
         return estimate(x, found.losses[0], found.curvatures[0], count, labels=labels, natural=natural, **options)
 
-    def _one_by_one(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool, reason: str) -> Found:
-        """One motion that cannot be simulated, or pulled back, must not spoil the others."""
-        if len(points) == 1:
-            nothing = np.full(points.shape, np.nan)
-            curvatures = np.full((1, *2 * points.shape[1:]), np.nan) if wants_curvature else None
-            gradients = nothing if wants_gradients else None
-            return Found(np.full(1, np.inf), gradients, np.full(1, np.inf), curvatures, reason=reason)
-        parts = [self(point[None], wants_gradients, wants_curvature) for point in points]
-        names = ("losses", "gradients", "figures", "curvatures")
-        columns = ([getattr(part, name) for part in parts] for name in names)
-        return Found(*(None if column[0] is None else np.concatenate(column) for column in columns), reason=reason)
+
+def _nothing(points: np.ndarray, wants_gradients: bool, wants_curvature: bool, reason: str) -> Found:
+    """Of points (k, n) that cannot be evaluated."""
+    count, size = points.shape
+    gradients = np.full((count, size), np.nan) if wants_gradients or wants_curvature else None
+    curvatures = np.full((count, size, size), np.nan) if wants_curvature else None
+    return Found(np.full(count, np.inf), gradients, np.full(count, np.inf), curvatures, reason=reason)
 
 
 def _one_a_world(values, run: Run, name: str) -> np.ndarray:

@@ -230,7 +230,7 @@ class Heat(System):
     @property
     def explicit_limit(self) -> float:
         """The longest stable explicit step [s], at any temperature of the table."""
-        return self._take_params(None).explicit_limit(self.geometry.fastest, self.geometry.widest)
+        return float(self._take_params(None).explicit_limits(self.geometry.fastest, self.geometry.widest).min())
 
     def _is_here(self, value) -> bool:
         """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
@@ -254,7 +254,8 @@ class Heat(System):
             if np.min(T) <= 0:
                 world, node = (int(i) for i in np.argwhere(T <= 0)[0])
                 raise PullbackError(
-                    f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}"
+                    f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}",
+                    worlds=np.flatnonzero(np.any(T <= 0, axis=1)),
                 )
         if name:  # a cotangent, of which a part may be left out
             zero = np.zeros((self.worlds, 1), dtype=self.dtype)
@@ -275,7 +276,8 @@ class Heat(System):
                     least = ("", "not be negative", "be above zero")[column]
                     raise PullbackError(
                         f"the {CONTROLS[column]} of the laser must {least}: at step {step} in world {world} it is "
-                        f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls"
+                        f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls",
+                        worlds=np.flatnonzero(np.any(wrong, axis=0)),
                     )
         return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
 
@@ -296,11 +298,13 @@ class Heat(System):
     def _law_of(self, values: Mapping) -> KernelLaw:
         law = KernelLaw(self.params.table, values, self.worlds, self.pieces, self.dtype, self.device)
         if self.method == "explicit":
-            limit = law.explicit_limit(self.geometry.fastest, self.geometry.widest)
-            if not self.dt <= limit:
+            limits = law.explicit_limits(self.geometry.fastest, self.geometry.widest)
+            unstable = ~(self.dt <= limits)
+            if np.any(unstable):
                 raise PullbackError(
                     f"an explicit step of dt={self.dt:g} s is unstable: the longest for this mesh and material is "
-                    f"{limit:.4g} s; use a smaller dt, larger elements, or method='implicit'"
+                    f"{limits.min():.4g} s; use a smaller dt, larger elements, or method='implicit'",
+                    worlds=np.flatnonzero(unstable) if len(limits) == self.worlds else (),
                 )
         return law
 
@@ -513,7 +517,7 @@ class HeatBackward:
             params = self.law.user_bars(self.law_bar, self.path_bar)
         state_bar = HeatState(*(from_device(x) for x in self.carry))
         bars = Bars(state_bar, self._summed_controls_bar(), params, status=self.status)
-        return refuse_overflow(bars, self.heat.dtype)
+        return refuse_overflow(bars, self.heat.dtype, self.law.per_world)
 
     def _masked(self, bars):
         """Cotangents (..., worlds, n) that are zero in worlds that failed."""

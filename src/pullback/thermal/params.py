@@ -94,8 +94,8 @@ class KernelLaw(FieldValues):
 
         return Named(self.bars(field_bar, self.precision))
 
-    def explicit_limit(self, fastest: float, widest: float) -> float:
-        """The longest stable explicit step [s], whatever temperatures of the table occur.
+    def explicit_limits(self, fastest: float, widest: float) -> np.ndarray:
+        """The longest stable explicit step of each set of parameters [s], whatever temperatures of the table occur.
 
         The fastest mode of a whole is not faster than that of its fastest element by itself, with its own share of
         volume and of exposed faces; and a step is stable up to 2 over that rate.
@@ -112,4 +112,5 @@ class KernelLaw(FieldValues):
                 c, k = self.pieces.at(T, capacity), self.pieces.at(T, potential[:, 1:])
                 loss = convection + 4 * STEFAN_BOLTZMANN * emissivity * T**3
                 rates.append(np.max((fastest * k + widest * loss) / density / c))
-        return 2.0 / float(np.max(rates)) if np.max(rates) != 0 else np.inf
+        rates = np.array(rates)
+        return np.divide(2.0, rates, out=np.full(rates.shape, np.inf), where=rates != 0)
