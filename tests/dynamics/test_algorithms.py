@@ -59,11 +59,27 @@ def test_jacobians(case, oracle):
         assert relative_error(ours[body], np.concatenate([angular, linear])) < 1e-13
 
 
+@pytest.mark.parametrize(("of", "kind"), [("body", mujoco.mjtObj.mjOBJ_XBODY), ("geom", mujoco.mjtObj.mjOBJ_GEOM)])
+def test_velocities(case, oracle, of, kind):
+    system, q, v, _, _ = case
+    m, data = oracle
+    ours = dynamics.velocity(system, q, v, of=of).value[1]
+    theirs = np.zeros((len(ours), 6))
+    for i, row in enumerate(theirs):
+        mujoco.mj_objectVelocity(m, data, kind, i, row, 0)
+    assert np.abs(theirs).max() > 0.1
+    assert relative_error(ours, theirs) < 1e-12
+    by_jacobian = np.einsum("nij,j->ni", dynamics.jacobian(system, q, of=of).value[1], v[1])
+    assert relative_error(ours, by_jacobian) < 1e-12
+
+
 def test_center_of_mass_energy_and_momentum(case, oracle):
     system, q, v, _, _ = case
     m, data = oracle
     assert relative_error(dynamics.center_of_mass(system, q).value[1], data.subtree_com[0]) < 1e-13
     assert relative_error(dynamics.energy(system, q, v).value[1], data.energy) < 1e-13
+    com_velocity = dynamics.center_of_mass_velocity(system, q, v).value[1]
+    assert relative_error(com_velocity, data.subtree_linvel[0]) < 1e-12
     momentum = np.concatenate([data.subtree_angmom[0], data.subtree_linvel[0] * m.body_subtreemass[0]])
     assert relative_error(dynamics.momentum(system, q, v).value[1], momentum) < 1e-12
 
@@ -83,7 +99,9 @@ def test_dynamics(case, oracle):
 ALGORITHMS = {
     "kinematics": lambda s, q, v, x, p: dynamics.kinematics(s, q, of="geom", params=p),
     "jacobian": lambda s, q, v, x, p: dynamics.jacobian(s, q, params=p),
+    "velocity": lambda s, q, v, x, p: dynamics.velocity(s, q, v, of="geom", params=p),
     "center_of_mass": lambda s, q, v, x, p: dynamics.center_of_mass(s, q, params=p),
+    "center_of_mass_velocity": lambda s, q, v, x, p: dynamics.center_of_mass_velocity(s, q, v, params=p),
     "energy": lambda s, q, v, x, p: dynamics.energy(s, q, v, params=p),
     "momentum": lambda s, q, v, x, p: dynamics.momentum(s, q, v, params=p),
     "inverse_dynamics": lambda s, q, v, x, p: dynamics.inverse_dynamics(s, q, v, x, params=p),
@@ -94,7 +112,9 @@ ALGORITHMS = {
 MUST_MATTER = {
     "kinematics": {"q", "body_pos", "body_quat"},
     "jacobian": {"q", "body_pos"},
+    "velocity": {"q", "v", "body_pos", "body_quat"},
     "center_of_mass": {"q", "mass", "com"},
+    "center_of_mass_velocity": {"q", "v", "mass", "com", "body_pos"},
     "energy": {"q", "v", "mass", "com", "inertia", "armature", "gravity", "stiffness"},
     "momentum": {"q", "v", "mass", "com", "inertia"},
     "inverse_dynamics": {"q", "v", "x", "mass", "com", "inertia", "armature", "gravity"},

@@ -3,6 +3,7 @@
 from pullback.dynamics.algorithms import (
     Evaluation,
     center_of_mass,
+    center_of_mass_velocity,
     energy,
     forward_dynamics,
     inverse_dynamics,
@@ -10,6 +11,7 @@ from pullback.dynamics.algorithms import (
     kinematics,
     mass_matrix,
     momentum,
+    velocity,
 )
 from pullback.dynamics.articulated import Articulated
 
@@ -17,6 +19,7 @@ __all__ = [
     "Articulated",
     "Evaluation",
     "center_of_mass",
+    "center_of_mass_velocity",
     "energy",
     "forward_dynamics",
     "inverse_dynamics",
@@ -24,4 +27,5 @@ __all__ = [
     "kinematics",
     "mass_matrix",
     "momentum",
+    "velocity",
 ]

@@ -13,7 +13,9 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -72,10 +74,28 @@ def jacobian(
     return _evaluate(system, "JACOBIAN", (len(frames[0]), 6, system.nv), q, frames=frames, params=params)
 
 
+def velocity(
+    system: Articulated, q, v, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
+) -> Evaluation:
+    """Velocities (worlds, n, 6) of bodies, "geom"s, "site"s or "camera"s: angular [rad/s], then that of the frame's
+    origin [m/s], in world axes.
+
+    names: which frames; all of that kind if None.
+    """
+    frames = _frames(system, of, names)
+    return _evaluate(system, "VELOCITY", (len(frames[0]), 6), q, v, frames=frames, params=params)
+
+
 def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
     """Centre of mass (worlds, 3) of everything in the world [m]."""
     _require_mass(system, params)
     return _evaluate(system, "COM", (3,), q, params=params)
+
+
+def center_of_mass_velocity(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
+    """Velocity (worlds, 3) of the centre of mass of everything in the world [m/s]."""
+    _require_mass(system, params)
+    return _evaluate(system, "COM_VELOCITY", (3,), q, v, params=params)
 
 
 def energy(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
@@ -109,6 +129,47 @@ def forward_dynamics(system: Articulated, q, v, tau, *, params: Mapping | None =
     As in :func:`inverse_dynamics`, springs, dampers, drag and actuators have no part in it.
     """
     return _evaluate(system, "ABA", (system.nv,), q, v, tau, params=params)
+
+
+ALGORITHMS = (
+    kinematics,
+    jacobian,
+    velocity,
+    center_of_mass,
+    center_of_mass_velocity,
+    energy,
+    momentum,
+    inverse_dynamics,
+    mass_matrix,
+    forward_dynamics,
+)
+
+
+def bind(evaluate: Callable) -> Iterator[Callable]:
+    """All ALGORITHMS, in order, for another library of arrays: they return ``evaluate(algorithm, system, arrays,
+    params, options)`` in place of an Evaluation.
+
+    arrays:  by name, those that the algorithm has cotangents for: q, v and x of Gradients, in that order
+    params:  that were given, by name
+    options: the other keywords
+    """
+    for algorithm in ALGORITHMS:
+        yield _bound(algorithm, evaluate)
+
+
+def _bound(algorithm: Callable, evaluate: Callable) -> Callable:
+    form = inspect.signature(algorithm)
+    names = [each.name for each in form.parameters.values() if each.kind is not each.KEYWORD_ONLY][1:]
+
+    @functools.wraps(algorithm)
+    def bound(*args, **kwargs):
+        given = form.bind(*args, **kwargs).arguments
+        system, params = given.pop("system"), given.pop("params", None) or {}
+        arrays = {name: given.pop(name) for name in names}
+        return evaluate(algorithm, system, arrays, params, given)
+
+    bound.__signature__ = form.replace(return_annotation=form.empty)
+    return bound
 
 
 # --- underneath ------------------------------------------------------------------------------------

@@ -14,6 +14,31 @@ try:
 except ImportError as error:
     raise ImportError('pullback.jax needs JAX: pip install "pullback[jax]"') from error
 
+from pullback.jax.algorithms import (
+    center_of_mass,
+    center_of_mass_velocity,
+    energy,
+    forward_dynamics,
+    inverse_dynamics,
+    jacobian,
+    kinematics,
+    mass_matrix,
+    momentum,
+    velocity,
+)
 from pullback.jax.functions import rollout, step
 
-__all__ = ["rollout", "step"]
+__all__ = [
+    "center_of_mass",
+    "center_of_mass_velocity",
+    "energy",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "jacobian",
+    "kinematics",
+    "mass_matrix",
+    "momentum",
+    "rollout",
+    "step",
+    "velocity",
+]

@@ -14,7 +14,33 @@ try:
 except ImportError as error:
     raise ImportError('pullback.torch needs PyTorch: pip install "pullback[torch]"') from error
 
+from pullback.torch.algorithms import (
+    center_of_mass,
+    center_of_mass_velocity,
+    energy,
+    forward_dynamics,
+    inverse_dynamics,
+    jacobian,
+    kinematics,
+    mass_matrix,
+    momentum,
+    velocity,
+)
 from pullback.torch.functions import rollout, step
 from pullback.torch.module import Simulator
 
-__all__ = ["Simulator", "rollout", "step"]
+__all__ = [
+    "Simulator",
+    "center_of_mass",
+    "center_of_mass_velocity",
+    "energy",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "jacobian",
+    "kinematics",
+    "mass_matrix",
+    "momentum",
+    "rollout",
+    "step",
+    "velocity",
+]

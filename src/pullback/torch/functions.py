@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import warp as wp
 
 from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_whole
@@ -17,6 +15,7 @@ from pullback.core.status import Status
 from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
+from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
 
 
 def rollout(
@@ -49,16 +48,13 @@ def rollout(
     hold = check_whole(hold, "hold")
     start, controls = start_of(system, start_and_controls)
     for name, tensor in zip(leaf_names(start), leaves(start), strict=True):
-        _check(system, name, tensor, counts=True)
-    _check(system, "controls", controls)
+        check(system, name, tensor, counts=True)
+    check(system, "controls", controls)
     if controls.ndim == 3 and controls.shape[0] == 0:
         raise PullbackError("controls has no steps: its shape is (steps, worlds, nu)")
-    tensors = {name: value for name, value in (params or {}).items() if isinstance(value, torch.Tensor)}
-    constants = {name: value for name, value in (params or {}).items() if name not in tensors}
-    for name, tensor in tensors.items():
-        _check(system, f"parameter {name!r}", tensor, anywhere=True)
+    tensors, constants = split_params(system, params or {})
     for name, tensor in (inputs or {}).items():
-        _check(system, f"input {name!r}", tensor)
+        check(system, f"input {name!r}", tensor)
     form = Form(tree_map(lambda leaf: None, start), tuple(inputs or {}), tuple(tensors))
     tensors = (*leaves(start), controls, *(inputs or {}).values(), *tensors.values())
     states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, status, constants, form, *tensors))
@@ -79,7 +75,7 @@ def step(
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
     """
     *start, control = state_and_control
-    _check(system, "control", control)
+    check(system, "control", control)
     if tuple(control.shape) != (system.worlds, system.nu):
         raise PullbackError(
             f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
@@ -110,15 +106,15 @@ class _Rollout(torch.autograd.Function):
         ctx.system, ctx.hold, ctx.every, ctx.form = system, hold, every, form
         start, controls, inputs, params = form.split(tensors)
         keep_every = hold * checkpoint_levels(every, controls.shape[0])[0]
-        with _stream(system):
+        with stream(system):
             ctx.held = system.hold_params({**constants, **{name: to_numpy(x) for name, x in params.items()}})
             run = {"hold": hold, "params": ctx.held, **_inputs(system, inputs, len(controls), status)}
-            first = with_leaves(form.state, map(_lend, start))
-            states = system.steps(first, _lend(controls), keep_every=keep_every, **run)
-            states = [_take(x) for x in leaves(states)]
+            first = with_leaves(form.state, map(lend, start))
+            states = system.steps(first, lend(controls), keep_every=keep_every, **run)
+            states = [take(x) for x in leaves(states)]
         ctx.status = None if status is None else Status(status.codes)  # the caller may use theirs again
         for name, given, kept in zip(leaf_names(form.state), start, states, strict=True):
-            _check(system, name, given, counts=not kept.is_floating_point())
+            check(system, name, given, counts=not kept.is_floating_point())
         ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
         ctx.save_for_backward(*states, controls, *inputs.values(), *params.values())
@@ -126,36 +122,34 @@ class _Rollout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *states_bar):
-        # torch's once_differentiable would let a gradient of a gradient pass where the loss is linear, as a zero.
-        if torch.is_grad_enabled():
-            raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
+        refuse_second_derivatives()
         states, controls, inputs, params = ctx.form.split(ctx.saved_tensors)
         *_, wanted_params = wanted = ctx.form.split(ctx.needs_input_grad[6:])
-        with _stream(ctx.system):
-            kept = with_leaves(ctx.form.state, map(_lend, states))
+        with stream(ctx.system):
+            kept = with_leaves(ctx.form.state, map(lend, states))
             given = _inputs(ctx.system, inputs, len(controls), ctx.status)
-            run = Run(ctx.system, kept, _lend(controls), ctx.every, ctx.held, ctx.hold, **given)
+            run = Run(ctx.system, kept, lend(controls), ctx.every, ctx.held, ctx.hold, **given)
             pairs = zip(states, states_bar, strict=True)
-            bars = with_leaves(ctx.form.state, (_lend(bar) if x.is_floating_point() else None for x, bar in pairs))
+            bars = with_leaves(ctx.form.state, (lend(bar) if x.is_floating_point() else None for x, bar in pairs))
             named = {f"{name}_bar": bar for name, bar in bars._asdict().items()}
             found = run.pullback(**named, wants_params=any(wanted_params.values()))
             wants = (*wanted[0], wanted[1], *wanted[2].values())
             found_bars = (*leaves(found.state), found.controls, *found.inputs.values())
-            tensors_bar = [_take(bar) if want else None for bar, want in zip(found_bars, wants, strict=True)]
-        params_bar = (_param_grad(found.params[n], x) if wanted_params[n] else None for n, x in params.items())
+            tensors_bar = [take(bar) if want else None for bar, want in zip(found_bars, wants, strict=True)]
+        params_bar = (param_grad(found.params[n], x) if wanted_params[n] else None for n, x in params.items())
         return None, None, None, None, None, None, *tensors_bar, *params_bar
 
 
 def _inputs(system: System, inputs: Mapping, steps: int, status: Status | None) -> dict:
     """Inputs, checked, and the status as keywords for Systems and runs, where there are any."""
-    given = check_inputs(system, {name: _lend(x) for name, x in inputs.items()}, steps)
+    given = check_inputs(system, {name: lend(x) for name, x in inputs.items()}, steps)
     return ({"inputs": given} if given else {}) | ({} if status is None else {"status": status})
 
 
 def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
     """Values (worlds,) of a torch function of named arrays of a System, and its cotangents by each of them."""
-    with _stream(system), torch.enable_grad():
-        tensors = {name: _take(array).detach().requires_grad_() for name, array in arrays.items()}
+    with stream(system), torch.enable_grad():
+        tensors = {name: take(array).detach().requires_grad_() for name, array in arrays.items()}
         values = function(**tensors)
         if not isinstance(values, torch.Tensor) or not values.requires_grad:
             raise PullbackError(
@@ -163,49 +157,4 @@ def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray
                 "was detached, or computed by NumPy, has no gradient"
             )
         bars = torch.autograd.grad(values.sum(), tuple(tensors.values()), materialize_grads=True)
-        return to_numpy(values), {name: _lend(bar) for name, bar in zip(tensors, bars, strict=True)}
-
-
-# --- between tensors and what Systems take and give -------------------------------------------------------------------
-
-
-def _check(system: System, name: str, tensor, *, anywhere: bool = False, counts: bool = False) -> None:
-    """Precision, unless it ``counts`` in whole numbers, and device unless it may be ``anywhere``; shapes are the
-    System's to check."""
-    if not isinstance(tensor, torch.Tensor):
-        raise PullbackError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
-    found = str(tensor.dtype).removeprefix("torch.")
-    if found != system.dtype and (tensor.is_floating_point() or not counts):
-        cast = {"float64": ".double()", "float32": ".float()"}[system.dtype]
-        other = f', or make the System with dtype="{found}"' if found in ("float32", "float64") else ""
-        raise PullbackError(f"{name} is {found}, but the System is {system.dtype}: convert it with {cast}{other}")
-    if not anywhere and str(tensor.device) != system.device:
-        raise PullbackError(
-            f"{name} is on {tensor.device}, but the System is on {system.device}: move it with "
-            f'.to("{system.device}"), or make the System with device="{tensor.device}"'
-        )
-
-
-def _lend(tensor: torch.Tensor):
-    """The tensor's own memory as NumPy (CPU) or Warp (CUDA) array."""
-    tensor = tensor.detach().contiguous()
-    return tensor.numpy() if tensor.device.type == "cpu" else wp.from_torch(tensor, requires_grad=False)
-
-
-def _take(array) -> torch.Tensor:
-    """A tensor over the memory of what a System returned; a copy of what is read-only, as tensors never are."""
-    if isinstance(array, wp.array):
-        return wp.to_torch(array)
-    array = np.asarray(array)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _param_grad(bar, tensor: torch.Tensor) -> torch.Tensor:
-    return torch.as_tensor(to_numpy(bar), dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)
-
-
-def _stream(system: System):
-    """On CUDA the System works in torch's current stream, in line with the operations before and after it."""
-    if system.device == "cpu":
-        return nullcontext()
-    return wp.ScopedStream(wp.stream_from_torch(torch.device(system.device)), sync_exit=True)
+        return to_numpy(values), {name: lend(bar) for name, bar in zip(tensors, bars, strict=True)}

@@ -2,15 +2,17 @@
 share are compiled once. Both run along a trajectory: a thread takes a world through all of its times, so that the
 cotangents of parameters are summed in a fixed order.
 
-    mode        value, (times, worlds, rows, columns)
-    KINEMATICS  frames × [pos, quat]
-    JACOBIAN    6 rows a frame [angular; linear at the frame], world axes × nv
-    COM         centre of mass of everything
-    ENERGY      [potential, kinetic]
-    MOMENTUM    [angular about the centre of mass; linear]
-    RNEA        M x + bias, for joint accelerations x
-    CRBA        the mass matrix M
-    ABA         M⁻¹ (x - bias), for joint forces x
+    mode          value, (times, worlds, rows, columns)
+    KINEMATICS    frames × [pos, quat]
+    JACOBIAN      6 rows a frame [angular; linear at the frame], world axes × nv
+    VELOCITY      frames × [angular; linear at the frame], world axes
+    COM           centre of mass of everything
+    COM_VELOCITY  its velocity
+    ENERGY        [potential, kinetic]
+    MOMENTUM      [angular about the centre of mass; linear]
+    RNEA          M x + bias, for joint accelerations x
+    CRBA          the mass matrix M
+    ABA           M⁻¹ (x - bias), for joint forces x
 """
 
 import warp as wp
@@ -55,6 +57,8 @@ MOMENTUM = wp.constant(4)
 RNEA = wp.constant(5)
 CRBA = wp.constant(6)
 ABA = wp.constant(7)
+VELOCITY = wp.constant(8)
+COM_VELOCITY = wp.constant(9)
 
 
 @wp.struct
@@ -90,6 +94,20 @@ def center_of_mass(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     sum = vec3()
     for i in range(1, m.body_parent.shape[0]):
         sum += p.mass[world, i] * body_com(p, s, world, i, slot)
+    return sum / total_mass(m, p, world)
+
+
+@wp.func
+def point_velocity(s: Workspace, i: int, at: vec3, slot: int):
+    """Velocity of a point fixed to body i."""
+    return lin(s.V[i, slot]) + wp.cross(ang(s.V[i, slot]), at - s.o[i, slot])
+
+
+@wp.func
+def center_of_mass_velocity(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    sum = vec3()
+    for i in range(1, m.body_parent.shape[0]):
+        sum += p.mass[world, i] * point_velocity(s, i, body_com(p, s, world, i, slot), slot)
     return sum / total_mass(m, p, world)
 
 
@@ -164,6 +182,18 @@ def frame_jacobians(m: Tree, f: Frames, s: Workspace, value: wp.array3d(dtype=re
 
 
 @wp.func
+def frame_velocities(f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
+    """Angular velocity of every frame, and the velocity of its origin."""
+    for k in range(f.body.shape[0]):
+        i = f.body[k]
+        spin = ang(s.V[i, slot])
+        moved = point_velocity(s, i, frame_position(f, s, k, slot), slot)
+        for j in range(3):
+            value[world, k, j] = spin[j]
+            value[world, k, 3 + j] = moved[j]
+
+
+@wp.func
 def energies(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     """Potential, of weight and springs, and kinetic, of bodies and armature."""
     potential = real(0.0)
@@ -235,8 +265,12 @@ def evaluate(
                 frame_poses(f, s, value, world, slot)
             elif mode == JACOBIAN:
                 frame_jacobians(m, f, s, value, world, slot)
-            elif mode == COM:
+            elif mode == VELOCITY:
+                frame_velocities(f, s, value, world, slot)
+            elif mode == COM or mode == COM_VELOCITY:
                 c = center_of_mass(m, p, s, world, slot)
+                if mode == COM_VELOCITY:
+                    c = center_of_mass_velocity(m, p, s, world, slot)
                 for j in range(3):
                     value[world, 0, j] = c[j]
             elif mode == ENERGY:
@@ -289,6 +323,40 @@ def center_of_mass_adjoint(
         if wants_params == 1:
             p_bar.mass[world, i] = p_bar.mass[world, i] + wp.dot(c_bar, at - c) / mass
             p_bar.com[world, i] = p_bar.com[world, i] + share * (wp.transpose(s.R[i, slot]) * c_bar)
+
+
+@wp.func
+def point_velocity_adjoint(s: Workspace, i: int, at: vec3, u_bar: vec3, slot: int):
+    """Adds to V_bar and W of body i, for a point fixed to it whose velocity has the cotangent u_bar."""
+    s.V_bar[i, slot] = s.V_bar[i, slot] + pack(wp.cross(at - s.o[i, slot], u_bar), u_bar)
+    push_at(s, i, at, wp.cross(u_bar, ang(s.V[i, slot])), slot)
+
+
+@wp.func
+def center_of_mass_velocity_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, u_bar: vec3, wants_params: int
+):
+    mass = total_mass(m, p, world)
+    u = center_of_mass_velocity(m, p, s, world, slot)
+    for i in range(1, m.body_parent.shape[0]):
+        share = p.mass[world, i] / mass
+        at = body_com(p, s, world, i, slot)
+        point_velocity_adjoint(s, i, at, share * u_bar, slot)
+        if wants_params == 1:
+            p_bar.mass[world, i] = p_bar.mass[world, i] + wp.dot(u_bar, point_velocity(s, i, at, slot) - u) / mass
+            at_bar = share * wp.cross(u_bar, ang(s.V[i, slot]))
+            p_bar.com[world, i] = p_bar.com[world, i] + wp.transpose(s.R[i, slot]) * at_bar
+
+
+@wp.func
+def frame_velocities_adjoint(f: Frames, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int):
+    """Adds to V_bar and W of the bodies that frames are fixed to."""
+    for k in range(f.body.shape[0]):
+        i = f.body[k]
+        spin_bar = vec3(bar[world, k, 0], bar[world, k, 1], bar[world, k, 2])
+        s.V_bar[i, slot] = s.V_bar[i, slot] + pack(spin_bar, vec3())
+        u_bar = vec3(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5])
+        point_velocity_adjoint(s, i, frame_position(f, s, k, slot), u_bar, slot)
 
 
 @wp.func
@@ -480,9 +548,14 @@ def evaluate_adjoint(
                     frame_poses_adjoint(f, s, bar, world, slot)
                 elif mode == JACOBIAN:
                     frame_jacobian_adjoint(m, f, s, bar, sweep, world, slot)
+                elif mode == VELOCITY:
+                    frame_velocities_adjoint(f, s, bar, world, slot)
                 elif mode == COM:
                     c_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
                     center_of_mass_adjoint(m, p, p_bar, s, world, slot, c_bar, wants_params)
+                elif mode == COM_VELOCITY:
+                    u_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
+                    center_of_mass_velocity_adjoint(m, p, p_bar, s, world, slot, u_bar, wants_params)
                 elif mode == ENERGY:
                     energies_adjoint(m, p, p_bar, s, bar[world, 0, 0], bar[world, 0, 1], world, slot, wants_params)
                 elif mode == MOMENTUM:
