@@ -7,7 +7,8 @@ import pytest
 import pullback as pb
 from pullback.dynamics import kinematics
 from pullback.reach import Limb, inverse, space
-from pullback.reach.chain import Chain, random_turns
+from pullback.reach.chain import Chain
+from pullback.reach.ik import random_rotations
 
 ARM, HUMANOID = pb.load(pb.robots.arm()), pb.load(pb.robots.humanoid())
 # Every type of joint, anchors off the origin, several joints on a body, a pose that is not zero, and a turned base.
@@ -101,7 +102,7 @@ def test_planar_spaces_keep_height_and_tilt():
 
 
 def test_turns_are_even_within_the_largest():
-    turns = random_turns(20_000, 2.0, np.random.default_rng(0))
+    turns = random_rotations(20_000, 2.0, np.random.default_rng(0))
     angle = 2 * np.arccos(np.abs(turns[:, 0]))
     assert angle.max() <= 2.0
     # the share of all rotations by at most x is proportional to x - sin x
@@ -119,7 +120,7 @@ BAD = {
     "afloat": ((HUMANOID, "world", "left_foot"), {}, "'left_foot' does not hang from 'world': .* free joint 'root'"),
     "welded": ((ARM, "link7", "tip"), {}, "there is no joint between"),
     "a rail without end": ((pb.load(SLIDER), "a", "b"), {}, "joint 'rail' slides without end"),
-    "no model": (("arm.xml", "base", "tip"), {}, "model must come from pullback.load"),
+    "no model": (("arm.xml", "base", "tip"), {}, "model must be a Model, such as pullback.load"),
     "a level that is no pose": ((ARM, "base", "tip", "SE2"), {"level": [0.1, 0.2]}, "level has shape"),
 }
 

@@ -18,8 +18,8 @@ class Lane:
     end: int
     slots: int
     workspace: Any
-    contacts: Any
-    rows: Any
+    contacts: Any = None
+    rows: Any = None
     _recorded: dict = field(default_factory=dict)  # kernel: (command, the inputs it holds)
 
     def record(self, kernel, inputs: tuple, device: str) -> wp.Launch:

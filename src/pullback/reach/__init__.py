@@ -2,7 +2,8 @@
 
 from pullback.reach.footsteps import Footsteps
 from pullback.reach.humanoid import Check, Humanoid, Maps, check_plan, humanoid_maps, sample_humanoid
-from pullback.reach.limb import Limb, Solutions, inverse
+from pullback.reach.ik import Solutions
+from pullback.reach.limb import Limb, inverse
 from pullback.reach.locomanip import Door, LocoManipulation
 from pullback.reach.maps import ReachabilityMap
 from pullback.reach.multicontact import MultiContact

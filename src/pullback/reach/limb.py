@@ -1,14 +1,13 @@
-"""A chain of joints as something that reaches for poses in a space: targets, starts, and what counts as reached."""
+"""Inverse kinematics of a chain of joints in a space of poses: targets, starts, and what counts as reached."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from pullback.core.checks import check_seed, check_whole
+from pullback.core.checks import check_seed
 from pullback.model import Model
 from pullback.reach.chain import Chain
+from pullback.reach.ik import Solutions, from_starts
 from pullback.reach.spaces import Space
 from pullback.reach.spaces import space as space_of
 from pullback.reach.touch import SelfCollision
@@ -16,18 +15,10 @@ from pullback.spatial import quat_conj, quat_exp, quat_matrix, quat_mul
 
 # A pose is reached if position [m] and orientation [rad], taken together, are off by less than this.
 TOLERANCE = 2e-3
+SEARCH = {"tolerance": TOLERANCE, "iterations": 50}
 # Configurations that a search may start from: of so many random ones, the one whose tip is nearest. New ones each time.
 KNOWN = 512
 STARTS = 10  # searches before a pose is given up
-ITERATIONS = 50  # of one search
-
-
-class Solutions(NamedTuple):
-    """What inverse kinematics found for n poses."""
-
-    q: np.ndarray  # (n, nq) coordinates of the model, at home but for the joints between base and tip
-    reached: np.ndarray  # (n,) bool: within the limits, near enough, and free of collisions
-    error: np.ndarray  # (n,) [m and rad, together] of the best that was found
 
 
 class Limb:
@@ -54,16 +45,14 @@ class Limb:
         device: str = "cpu",
     ):
         self.space = space_of(space)
-        self.chain = Chain(model, base, tip, through=through, dtype=dtype, device=device)
+        wants = {"position": self.space.dimensions > 0, "orientation": self.space.rotation != "none"}
+        self.chain = Chain(model, base, tip, through=through, dtype=dtype, device=device, **wants)
         self.touch = SelfCollision(self.chain) if collisions else None
         home = self.chain.forward(self.chain.home[None])
         self.level = space_of("SE3").check(home if level is None else np.reshape(level, (1, -1)), "level")[0].copy()
         self.level[3:] /= np.linalg.norm(self.level[3:])
-        self.wants = {"position": self.space.dimensions > 0, "orientation": self.space.rotation != "none"}
-        # what a planar space leaves out is held, and has to be looked for
+        # what a planar space leaves out is held, which takes inverse kinematics
         self.holds = self.space.name in ("R2", "SO2", "SE2")
-
-    # --- between poses of the space and poses in full ----------------------------------------------
 
     def lift(self, poses: np.ndarray) -> np.ndarray:
         """Poses in full (n, 7): what the space does not say is as in ``level``, or of no interest."""
@@ -83,14 +72,12 @@ class Limb:
             return position.copy()
         if self.space.rotation == "quaternion":
             return np.concatenate([position, full[:, 3:]], axis=1)
-        turn = yaw(quat_mul(full[:, 3:], quat_conj(self._tilt())))
-        return np.concatenate([position, turn[:, None]], axis=1)
+        angle = yaw(quat_mul(full[:, 3:], quat_conj(self._tilt())))
+        return np.concatenate([position, angle[:, None]], axis=1)
 
     def _tilt(self) -> np.ndarray:
         """The orientation of ``level`` without its yaw."""
         return quat_mul(yaw_quat(-yaw(self.level[3:])), self.level[3:])
-
-    # --- reaching ----------------------------------------------------------------------------------
 
     def random(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Reachable poses, at most n (m, sample size), and their joint coordinates (m, nq of the chain).
@@ -101,47 +88,35 @@ class Limb:
         poses = self.project(self.chain.forward(q))
         good = np.ones(n, bool)
         if self.holds:
-            q, error = self.chain.inverse(self.lift(poses), q, **self.wants, tolerance=TOLERANCE, iterations=ITERATIONS)
-            good &= error < TOLERANCE
+            q, error = self.chain.inverse(self.lift(poses), q, **SEARCH)
+            good = error < TOLERANCE
+        good = self._free(q, good)
+        return poses[good], q[good]
+
+    def _free(self, q: np.ndarray, good: np.ndarray) -> np.ndarray:
+        """Which of the good ones (n,) are free of collisions."""
         if self.touch is not None:
             good[good] = self.touch.are_free(q[good])
-        return poses[good], q[good]
+        return good
 
     def solve(
         self, poses, *, starts: int = STARTS, rng: np.random.Generator | None = None, advance=lambda done: None
     ) -> Solutions:
-        """Looks for joint coordinates for poses (n, sample size), from several starts each.
+        """Joint coordinates for poses (n, sample size), from several starts each.
 
-        advance:  called with the number of poses that are done since it was last called
+        advance:  is called with the number of poses that are done since it was last called
         """
-        poses, starts = self.space.check(poses), check_whole(starts, "starts")
+        full = self.lift(self.space.check(poses))
         rng = np.random.default_rng(0) if rng is None else rng
-        full = self.lift(poses)
-        n = len(full)
-        q, error, reached = np.tile(self.chain.home, (n, 1)), np.full(n, np.inf), np.zeros(n, bool)
-        left = np.arange(n)
-        for _ in range(starts):
-            if not len(left):
-                break
+
+        def search(_start: int, left: np.ndarray) -> Solutions:
             known, at = self._known(rng)
-            found, off = self.chain.inverse(
-                full[left],
-                known,
-                poses=at,
-                **self.wants,
-                tolerance=TOLERANCE,
-                iterations=ITERATIONS,
-            )
-            done = off < TOLERANCE
-            if self.touch is not None:
-                done[done] = self.touch.are_free(found[done])
-            better = done | (off < error[left])
-            q[left[better]], error[left[better]] = found[better], off[better]
-            reached[left[done]] = True
-            advance(int(done.sum()))
-            left = left[~done]
-        advance(len(left))
-        return Solutions(self.chain.whole(q), reached, error)
+            q, error = self.chain.inverse(full[left], known, poses=at, **SEARCH)
+            return Solutions(q, self._free(q, error < TOLERANCE), error)
+
+        at_home = np.tile(self.chain.home, (len(full), 1))
+        found = from_starts(at_home, np.full(len(full), np.inf), starts, search, advance)
+        return found._replace(q=self.chain.whole(found.q))
 
     def _known(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Configurations to start from, and the poses in full that they lead to: reachable ones, if there are any."""

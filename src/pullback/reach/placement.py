@@ -12,7 +12,8 @@ from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.reach.checks import check_numbers, check_obstacles
-from pullback.reach.limb import Solutions, inverse
+from pullback.reach.ik import Solutions
+from pullback.reach.limb import inverse
 from pullback.reach.obstacles import Obstacle
 from pullback.reach.spaces import space
 from pullback.reach.sqp import Demand, Linearised, Options, Poses, Problem, Rows, Solution, Violation, minimise, report

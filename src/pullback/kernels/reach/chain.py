@@ -1,12 +1,12 @@
 """Forward and inverse kinematics of one chain of joints, for many poses.
 
-A chain is a product of fixed transforms F and joint motions J, from its base to its tip:
+A chain is a product of fixed transforms F and joint transforms J, from its base to its tip:
 
     F_0 J_0(q) F_1 J_1(q) ... F_n
 
 A joint that is met against its direction, on the way up from the base, has ``sign`` -1 and moves the other way. Poses
-are positions and unit quaternions in the frame of the base. Angles q are counted as in the model, ball joints have
-quaternions. The room is indexed ``[item, slot]``: q and what else belongs to the solver.
+are positions and unit quaternions in the frame of the base. Coordinates q are those of the model: ball joints have
+quaternions. The workspace is indexed ``[item, slot]``.
 """
 
 import warp as wp
@@ -39,13 +39,13 @@ PROGRESS = wp.constant(real(0.8))
 PATIENCE = wp.constant(4)
 # How often a step is computed anew because a joint is at the end of its range.
 MOST_PASSES = wp.constant(3)
-# How much a turn of a radian counts, beside a metre, when a start is chosen. [m²/rad²]
-TURN_WEIGHT = wp.constant(real(0.1))
+# Weight of a rotation, squared, beside a distance, squared, when a start is chosen. [m²/rad²]
+ROTATION_WEIGHT = wp.constant(real(0.1))
 
 
 @wp.struct
 class Chain:
-    kind: wp.array(dtype=int)  # a joint: SLIDE, HINGE or BALL
+    kind: wp.array(dtype=int)  # of each joint: SLIDE, HINGE or BALL
     sign: wp.array(dtype=real)
     axis: wp.array(dtype=vec3)  # unit
     pos: wp.array(dtype=vec3)  # the fixed transform before a joint; one more at the end, after the last
@@ -53,20 +53,20 @@ class Chain:
     q: wp.array(dtype=int)  # first coordinate, and first degree of freedom
     v: wp.array(dtype=int)
     q0: wp.array(dtype=real)  # the coordinate at which a hinge or slide does nothing
-    low: wp.array(dtype=real)  # limits; of a ball, the largest turn is ``high``
+    low: wp.array(dtype=real)  # limits; of a ball, ``high`` is the largest rotation
     high: wp.array(dtype=real)
     nq: int
     nv: int
-    wants_pos: int  # 1: the position of the tip is of interest
-    wants_turn: int  # 1: its orientation is
+    wants_position: int  # 1: the position of the tip is a target
+    wants_orientation: int  # 1: so is its orientation
 
 
 @wp.struct
-class ChainRoom:
+class ChainWorkspace:
     q: wp.array2d(dtype=real)
     trial: wp.array2d(dtype=real)
     step: wp.array2d(dtype=real)
-    S: wp.array2d(dtype=vec6)  # a degree of freedom: turn of the tip, motion of the tip
+    S: wp.array2d(dtype=vec6)  # Jacobian column of a degree of freedom: rotation and translation of the tip
     trial_S: wp.array2d(dtype=vec6)
 
 
@@ -85,15 +85,15 @@ def forward(c: Chain, q: wp.array2d(dtype=real), S: wp.array2d(dtype=vec6), slot
         quat = quat_mul(quat, c.quat[j])
         d = c.v[j]
         if c.kind[j] == BALL:
-            turn = joint_quat(q, c.q[j], slot)
+            rotation = joint_quat(q, c.q[j], slot)
             if c.sign[j] > real(0.0):
-                quat = quat_mul(quat, turn)
+                quat = quat_mul(quat, rotation)
             for k in range(3):  # the axes of the body that the joint carries, in its model
                 axis = vec3()
                 axis[k] = c.sign[j]
                 S[d + k, slot] = pack(quat_rotate(quat, axis), pos)
             if c.sign[j] < real(0.0):
-                quat = quat_mul(quat, quat_conj(turn))
+                quat = quat_mul(quat, quat_conj(rotation))
         else:
             axis = quat_rotate(quat, c.axis[j]) * c.sign[j]
             move = q[c.q[j], slot] - c.q0[j]
@@ -111,7 +111,7 @@ def forward(c: Chain, q: wp.array2d(dtype=real), S: wp.array2d(dtype=vec6), slot
 
 @wp.func
 def finish(c: Chain, S: wp.array2d(dtype=vec6), pos: vec3, slot: int):
-    """From axes and anchors to Jacobian columns at the tip; what is of no interest does not move."""
+    """From axes and anchors to Jacobian columns at the tip; what is no target has zeros."""
     for j in range(c.kind.shape[0]):
         n = int(1)
         if c.kind[j] == BALL:
@@ -121,14 +121,14 @@ def finish(c: Chain, S: wp.array2d(dtype=vec6), pos: vec3, slot: int):
             move = lin(S[d, slot])
             if c.kind[j] != SLIDE:
                 move = wp.cross(axis, pos - move)
-            S[d, slot] = pack(axis * real(c.wants_turn), move * real(c.wants_pos))
+            S[d, slot] = pack(axis * real(c.wants_orientation), move * real(c.wants_position))
 
 
 @wp.func
-def apart(c: Chain, pos: vec3, quat: vec4, target_pos: vec3, target_quat: vec4):
-    """What is missing to the target: [turn; motion] in the axes of the base."""
-    turn = quat_log(quat_mul(target_quat, quat_conj(quat)))
-    return pack(turn * real(c.wants_turn), (target_pos - pos) * real(c.wants_pos))
+def residual(c: Chain, pos: vec3, quat: vec4, target_pos: vec3, target_quat: vec4):
+    """The residual to the target: [rotation; translation] in the axes of the base."""
+    rotation = quat_log(quat_mul(target_quat, quat_conj(quat)))
+    return pack(rotation * real(c.wants_orientation), (target_pos - pos) * real(c.wants_position))
 
 
 @wp.func
@@ -161,7 +161,7 @@ def solve_spd(A: mat66, b: vec6):
 
 
 @wp.func
-def block(c: Chain, s: ChainRoom, j: int, slot: int):
+def block(c: Chain, s: ChainWorkspace, j: int, slot: int):
     """Takes a joint that would leave its range out of the Jacobian; 1 if it was in there."""
     q = s.q[c.q[j], slot]
     move = s.step[c.v[j], slot]
@@ -173,7 +173,7 @@ def block(c: Chain, s: ChainRoom, j: int, slot: int):
 
 
 @wp.func
-def propose(c: Chain, s: ChainRoom, error: vec6, damping: real, slot: int):
+def propose(c: Chain, s: ChainWorkspace, error: vec6, damping: real, slot: int):
     """s.step = Jᵀ (J Jᵀ + damping)⁻¹ error, without the joints that it would push out of their ranges."""
     passes = int(0)
     blocked = int(1)
@@ -203,14 +203,14 @@ def propose(c: Chain, s: ChainRoom, error: vec6, damping: real, slot: int):
 
 
 @wp.func
-def advance(c: Chain, s: ChainRoom, slot: int):
+def advance(c: Chain, s: ChainWorkspace, slot: int):
     """s.trial = s.q moved by s.step, within the limits."""
     for j in range(c.kind.shape[0]):
         i = c.q[j]
         d = c.v[j]
         if c.kind[j] == BALL:
-            turn = vec3(s.step[d, slot], s.step[d + 1, slot], s.step[d + 2, slot])
-            whole = quat_log(quat_mul(joint_quat(s.q, i, slot), quat_exp(turn)))
+            rotation = vec3(s.step[d, slot], s.step[d + 1, slot], s.step[d + 2, slot])
+            whole = quat_log(quat_mul(joint_quat(s.q, i, slot), quat_exp(rotation)))
             size = wp.sqrt(wp.dot(whole, whole))
             if size > c.high[j]:
                 whole = whole * (c.high[j] / size)
@@ -222,11 +222,13 @@ def advance(c: Chain, s: ChainRoom, slot: int):
 
 
 @wp.func
-def search(c: Chain, s: ChainRoom, target_pos: vec3, target_quat: vec4, tolerance: real, iterations: int, slot: int):
-    """Levenberg-Marquardt from s.q; the error that is left, s.q is where."""
+def search(
+    c: Chain, s: ChainWorkspace, target_pos: vec3, target_quat: vec4, tolerance: real, iterations: int, slot: int
+):
+    """Levenberg-Marquardt from s.q, which is updated; the remaining error."""
     pos, quat = forward(c, s.q, s.S, slot)
     finish(c, s.S, pos, slot)
-    error = apart(c, pos, quat, target_pos, target_quat)
+    error = residual(c, pos, quat, target_pos, target_quat)
     size = wp.length(error)
     damping = DAMPING
     mark = size
@@ -238,7 +240,7 @@ def search(c: Chain, s: ChainRoom, target_pos: vec3, target_quat: vec4, toleranc
         propose(c, s, error, damping, slot)
         advance(c, s, slot)
         pos, quat = forward(c, s.trial, s.trial_S, slot)
-        trial_error = apart(c, pos, quat, target_pos, target_quat)
+        trial_error = residual(c, pos, quat, target_pos, target_quat)
         trial_size = wp.length(trial_error)
         if trial_size < size:
             finish(c, s.trial_S, pos, slot)
@@ -271,15 +273,15 @@ def target_orientation(target: wp.array2d(dtype=real), n: int):
 
 
 @wp.func
-def nearest(c: Chain, poses: wp.array2d(dtype=real), first: int, end: int, pos: vec3, quat: vec4):
-    """Which of the known poses, from ``first`` on, is nearest."""
-    best = int(first)
+def nearest(c: Chain, poses: wp.array2d(dtype=real), pos: vec3, quat: vec4):
+    """Index of the nearest of the known poses."""
+    best = int(0)
     least = real(1e30)
-    for k in range(first, end):
+    for k in range(poses.shape[0]):
         off = target_position(poses, k) - pos
         same = wp.dot(vec4(poses[k, 3], poses[k, 4], poses[k, 5], poses[k, 6]), quat)
-        far = real(c.wants_pos) * wp.dot(off, off)
-        far += real(c.wants_turn) * TURN_WEIGHT * real(4.0) * (real(1.0) - same * same)
+        far = real(c.wants_position) * wp.dot(off, off)
+        far += real(c.wants_orientation) * ROTATION_WEIGHT * real(4.0) * (real(1.0) - same * same)
         if far < least:
             least = far
             best = k
@@ -289,8 +291,8 @@ def nearest(c: Chain, poses: wp.array2d(dtype=real), first: int, end: int, pos: 
 @wp.kernel(enable_backward=False)
 def chain_poses(
     c: Chain,
-    s: ChainRoom,
     q: wp.array2d(dtype=real),
+    s: ChainWorkspace,
     first: int,
     end: int,
     poses: wp.array2d(dtype=real),
@@ -310,15 +312,14 @@ def chain_poses(
 @wp.kernel(enable_backward=False)
 def chain_inverse(
     c: Chain,
-    s: ChainRoom,
     target: wp.array2d(dtype=real),  # (n, 7)
     known_q: wp.array2d(dtype=real),  # joint coordinates ...
-    known_poses: wp.array2d(dtype=real),  # ... and the poses they lead to, quaternions unit
-    first_known: int,
-    end_known: int,
-    own_start: int,  # 1: pose n starts at known_q[n]; 0: at the nearest known pose from first_known to end_known
+    known_poses: wp.array2d(
+        dtype=real
+    ),  # ... and the poses they lead to, quaternions unit; empty: start n is known_q[n]
     tolerance: real,
     iterations: int,
+    s: ChainWorkspace,
     first: int,
     end: int,
     q: wp.array2d(dtype=real),  # (n, nq)
@@ -329,8 +330,8 @@ def chain_inverse(
         pos = target_position(target, n)
         quat = target_orientation(target, n)
         start = int(n)
-        if own_start == 0:
-            start = nearest(c, known_poses, first_known, end_known, pos, quat)
+        if known_poses.shape[0] > 0:
+            start = nearest(c, known_poses, pos, quat)
         for i in range(c.nq):
             s.q[i, slot] = known_q[start, i]
         error[n] = search(c, s, pos, quat, tolerance, iterations, slot)
