@@ -35,7 +35,7 @@ A cylinder's cap is clipped as a polygon: its corners are POINTs with pins along
 
 import warp as wp
 
-from ..spatial.scalar import mat33, real, vec3, vec6
+from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 
 # Types of shapes, as MuJoCo numbers them; a contact's shape 1 has the lower number.
 PLANE_SHAPE = wp.constant(0)
@@ -136,6 +136,17 @@ class Shapes:
     elliptic: int  # 1: elliptic friction cones, 0: pyramids
     impratio: real
     shortest_time: real  # [s] solref's time constants are not taken shorter
+
+
+@wp.struct
+class Poses:
+    """Where bodies are, ``[body, slot]``, and the cotangents of that: of a tree, or of anything else that can touch."""
+
+    pos: wp.array2d(dtype=vec3)
+    quat: wp.array2d(dtype=vec4)
+    R: wp.array2d(dtype=mat33)
+    o: wp.array2d(dtype=vec3)  # the point that W is taken about
+    W: wp.array2d(dtype=vec6)  # moment and force: moving the body by the motion d changes the pairing by W·d
 
 
 @wp.struct

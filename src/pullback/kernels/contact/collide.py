@@ -33,6 +33,7 @@ from ..collision.shapes import (
     SPHERE,
     Contacts,
     Feature,
+    Poses,
     Shapes,
     feature,
 )
@@ -43,11 +44,23 @@ from .flavour import ALL_SHAPES
 
 
 @wp.func
-def place_shapes(g: Shapes, p: Params, s: Workspace, c: Contacts, world: int, slot: int):
+def tree_poses(s: Workspace):
+    """The poses of a tree's bodies, after ``outward``; its W takes their cotangents."""
+    poses = Poses()
+    poses.pos = s.pos
+    poses.quat = s.quat
+    poses.R = s.R
+    poses.o = s.o
+    poses.W = s.W
+    return poses
+
+
+@wp.func
+def place_shapes(g: Shapes, p: Params, poses: Poses, c: Contacts, world: int, slot: int):
     for i in range(g.kind.shape[0]):
         body = g.body[i]
-        c.x[i, slot] = s.pos[body, slot] + s.R[body, slot] * p.shape_pos[world, i]
-        c.R[i, slot] = quat_matrix(quat_mul(s.quat[body, slot], p.shape_quat[world, i]))
+        c.x[i, slot] = poses.pos[body, slot] + poses.R[body, slot] * p.shape_pos[world, i]
+        c.R[i, slot] = quat_matrix(quat_mul(poses.quat[body, slot], p.shape_quat[world, i]))
 
 
 @wp.func
@@ -201,12 +214,12 @@ def sort_shapes(g: Shapes, p: Params, c: Contacts, more: real, world: int, slot:
 
 
 @wp.func
-def detect(g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
+def detect(g: Shapes, p: Params, poses: Poses, c: Contacts, more: real, world: int, slot: int):
     """All contacts of one world, from the poses of its bodies: pairs within their margin and ``more``.
 
     Planes are tried with everything; other shapes with those that they overlap along one axis (sweep and prune).
     """
-    place_shapes(g, p, s, c, world, slot)
+    place_shapes(g, p, poses, c, world, slot)
     c.count[0, slot] = 0
     pairs = g.pair_first.shape[0]
     count = g.kind.shape[0]
@@ -291,7 +304,7 @@ def pair_adjoint(
 def shape_adjoint(
     p: Params,
     p_bar: Params,
-    s: Workspace,
+    poses: Poses,
     c: Contacts,
     i: int,
     body: int,
@@ -304,10 +317,10 @@ def shape_adjoint(
 ):
     """Adds the cotangent of a shape's motion (moment about pos; force) to those of its body and its parameters."""
     force = lin(bar)
-    s.W[body, slot] = s.W[body, slot] + pack(ang(bar) + wp.cross(pos - s.o[body, slot], force), force)
+    poses.W[body, slot] = poses.W[body, slot] + pack(ang(bar) + wp.cross(pos - poses.o[body, slot], force), force)
     if wants_params == 1:
         p_bar.shape_size[world, i] = p_bar.shape_size[world, i] + size_bar
-        p_bar.shape_pos[world, i] = p_bar.shape_pos[world, i] + wp.transpose(s.R[body, slot]) * force
+        p_bar.shape_pos[world, i] = p_bar.shape_pos[world, i] + wp.transpose(poses.R[body, slot]) * force
         turn = wp.transpose(c.R[i, slot]) * (ang(bar) + wp.cross(pos - c.x[i, slot], force))
         p_bar.shape_quat[world, i] = p_bar.shape_quat[world, i] + vec4(turn[0], turn[1], turn[2], real(0.0))
 
@@ -317,7 +330,7 @@ def geometry_adjoint(
     g: Shapes,
     p: Params,
     p_bar: Params,
-    s: Workspace,
+    poses: Poses,
     c: Contacts,
     k: int,
     pos_bar: vec3,
@@ -355,5 +368,5 @@ def geometry_adjoint(
         t2_bar,
     )
     pos = c.pos[k, slot]
-    shape_adjoint(p, p_bar, s, c, i, g.body[i], pos, bar1, size1_bar, world, slot, wants_params)
-    shape_adjoint(p, p_bar, s, c, j, g.body[j], pos, bar2, size2_bar, world, slot, wants_params)
+    shape_adjoint(p, p_bar, poses, c, i, g.body[i], pos, bar1, size1_bar, world, slot, wants_params)
+    shape_adjoint(p, p_bar, poses, c, j, g.body[j], pos, bar2, size2_bar, world, slot, wants_params)

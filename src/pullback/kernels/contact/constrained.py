@@ -11,7 +11,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
-from .collide import geometry_adjoint
+from .collide import geometry_adjoint, tree_poses
 from .flavour import ROWS
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
@@ -120,7 +120,8 @@ def contact_pairing_adjoint(
     pos_bar = wp.cross(w_force, spin_w) + wp.cross(a_force, spin_a) + wp.cross(v_force, spin_v)
     push_pair(g, s, s.G_bar, pair, pos, a_moment, a_force, slot)
     push_pair(g, s, s.V_bar, pair, pos, v_moment, v_force, slot)
-    geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, x_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
+    poses = tree_poses(s)
+    geometry_adjoint(g, p, p_bar, poses, c, k, pos_bar, x_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
 
 
 @wp.func

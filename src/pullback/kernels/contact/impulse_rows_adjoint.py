@@ -10,7 +10,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace, read_vec3
-from .collide import geometry_adjoint
+from .collide import geometry_adjoint, tree_poses
 from .composites import composite_bodies_adjoint
 from .impulse_adjoint import rest_aim_adjoint
 from .impulse_sweeps import block_count
@@ -202,6 +202,7 @@ def approach_adjoint(
     s.a is free.
     """
     h = m.timestep
+    poses = tree_poses(s)
     for i in range(m.body_parent.shape[0]):
         s.G_bar[i, slot] = vec6()
     for k in range(contact_count(c, slot)):
@@ -233,7 +234,7 @@ def approach_adjoint(
         n_bar = r.n_bar[k, slot] + b_bar[0] * whole + speed_bar * v_world
         t1_bar = r.t1_bar[k, slot] + b_bar[1] * whole
         t2_bar = r.t2_bar[k, slot] + b_bar[2] * whole
-        geometry_adjoint(g, p, p_bar, s, c, k, pos_bar, dist_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
+        geometry_adjoint(g, p, p_bar, poses, c, k, pos_bar, dist_bar, n_bar, t1_bar, t2_bar, world, slot, wants_params)
     for k in range(r.joint_rows[0, slot]):
         row_bar = r.b_bar[contact_count(c, slot) + k, slot][0]
         aim_bar = r.aim_bar[contact_count(c, slot) + k, slot]

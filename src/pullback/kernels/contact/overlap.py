@@ -6,7 +6,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import outward
-from .collide import detect
+from .collide import detect, tree_poses
 from .rows import Rows
 
 
@@ -32,7 +32,7 @@ def deepest_overlap(
         for d in range(m.nv):
             s.v[d, slot] = real(0.0)
         outward(m, p, s, world, slot)
-        detect(g, p, s, c, real(0.0), world, slot)
+        detect(g, p, tree_poses(s), c, real(0.0), world, slot)
         deepest = real(0.0)
         which = int(-1)
         for k in range(wp.min(c.count[0, slot], c.pair.shape[0])):

@@ -11,7 +11,7 @@ from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
-from .collide import detect
+from .collide import detect, tree_poses
 from .flavour import FORCES, IMPULSES
 from .rows import Rows
 
@@ -62,13 +62,13 @@ def accelerate(
     applied_forces(m, p, s, f, t, world, slot)
     status = int(HEALTHY)
     if FORCES:
-        detect(g, p, s, c, margin(p, world), world, slot)
+        detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         status = forces(m, g, p, s, c, r, world, slot)
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
     gyroscopic(m, p, s, world, slot)
     if IMPULSES:
-        detect(g, p, s, c, margin(p, world), world, slot)
+        detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         impulses(m, g, p, s, c, r, world, slot)
     if FORCES or IMPULSES:
         if c.count[0, slot] > c.pair.shape[0]:
