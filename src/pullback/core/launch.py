@@ -88,7 +88,7 @@ def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
     with _loading:
         compiled = not _is_cached(module, device, block_dim)
         if compiled and wp.config.log_level == wp.LOG_INFO:
-            name = ".".join(module.name.split(".")[-2:])
+            name = module.name.removeprefix("pullback.kernels.")
             time = "up to a minute" if device == "cpu" else "some minutes"
             note = f"Compiling kernels {name} for {device} (first use: {time}; cached afterwards)"
             print(note, file=sys.stderr, flush=True)
