@@ -6,13 +6,9 @@ With the depth δ = margin - distance, the velocities v_n and v_t of shape 2 aga
 
 (the dissipation is Hunt and Crossley's: none at zero depth). Such forces are stiff. They are therefore taken at the end
 of the step, to first order: δ - h (v + h a) and v + h a stand for δ and v, so that f = F - C J a with C ≥ 0, and a
-solves a linear system. Runge-Kutta takes them as they are: F is the force, and C zero.
+solves a linear system (``linear_forces.py``). Runge-Kutta takes them as they are: F is the force, and C zero.
 
 Limits of joints are springs of the same kind, friction loss is regularised like friction.
-
-    letter  meaning                                                      kept in
-    F       force at a = 0                                               r.free_force, r.joint_free_force
-    C       what it loses by J a, row by row                             r.softening, r.joint_softening
 """
 
 import warp as wp
@@ -21,33 +17,22 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real, vec3, vec4
 from ..status import HEALTHY
 from ..tree.structs import RK4, Params, Tree, Workspace
-from .flavour import matr, vecr
-from .mass_matrix import (
-    add_curvature,
-    add_joint_curvature,
-    composite_bodies,
-    factorise,
-    find_columns,
-    smooth_forces,
-    solve_factored,
-    start_matrix,
-)
+from .flavour import vecr
+from .linear_forces import contact_response, joint_response, linear_forces
 from .materials import mixed_friction, mixed_friction_adjoint
 from .rows import (
     Rows,
-    add_contact_force,
-    add_joint_row_force,
     add_limit_row,
     add_loss_row,
     contact_count,
     contact_jacobian,
     contact_motion,
-    has_rows,
-    joint_row_motion,
     limit_distance,
     row_velocity,
     sides,
 )
+
+__all__ = ["contact_law_adjoint", "contact_response", "forces", "joint_law_adjoint", "joint_response", "margin"]
 
 # Dissipation would make a surface pull once bodies part faster than 1/d; the force fades to zero over the last tenth
 # on either side of that.
@@ -147,7 +132,7 @@ def spring_force_adjoint(
 
 @wp.func
 def drag(coefficient: real, speed2: real, slip_speed: real):
-    """Force a unit of velocity."""
+    """Force per unit of velocity."""
     return coefficient / wp.sqrt(speed2 + slip_speed * slip_speed)
 
 
@@ -200,14 +185,6 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
 
 
 @wp.func
-def diagonal(x: vecr):
-    K = matr()
-    for i in range(3):
-        K[i, i] = x[i]
-    return K
-
-
-@wp.func
 def margin(p: Params, world: int):
     """How far beyond the margins of a file there are forces [m]: they begin a little before surfaces touch."""
     return p.compliance[world, 0][0]
@@ -217,49 +194,11 @@ def margin(p: Params, world: int):
 def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """Adds the constraint forces to s.tau. After outward, joint_forces, bias_forces and the detection of contacts."""
     compliant_rows(m, g, p, s, c, r, world, slot)
-    if has_rows(c, r, slot):
-        smooth_forces(m, p, s, r, world, slot)
-        composite_bodies(m, p, s, r, world, slot)
-        find_columns(m, g, c, r, slot)
-        for d in range(m.nv):
-            at = d * m.nv + d
-            r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
-            r.a[d, slot] = r.smooth[d, slot]
-        start_matrix(m, r, slot)
-        for k in range(contact_count(c, slot)):
-            add_curvature(m, r, r.H, diagonal(r.softening[k, slot]), k, slot)
-            add_contact_force(m, r, r.a, r.free_force[k, slot], k, slot)
-        for k in range(r.joint_rows[0, slot]):
-            add_joint_curvature(m, g, r, r.joint_softening[k, slot], k, slot)
-            add_joint_row_force(g, r, r.a, r.joint_free_force[k, slot], k, slot)
-        factorise(m, r, slot)
-        solve_factored(m, r, r.a, slot)
-        for k in range(contact_count(c, slot)):
-            r.z[k, slot] = contact_motion(m, r, r.a, k, slot)
-            force, _K = contact_response(g, c, r, k, slot)
-            r.force[k, slot] = force
-            add_contact_force(m, r, s.tau, force, k, slot)
-        for k in range(r.joint_rows[0, slot]):
-            r.joint_z[k, slot] = joint_row_motion(g, r, r.a, k, slot)
-            row_force, _k = joint_response(r, k, slot)
-            add_joint_row_force(g, r, s.tau, row_force, k, slot)
+    linear_forces(m, g, p, s, c, r, world, slot)
     return HEALTHY
 
 
-# --- the law at the solution, and its adjoint ------------------------------------------------------
-
-
-@wp.func
-def contact_response(g: Shapes, c: Contacts, r: Rows, k: int, slot: int):
-    """Force of contact k, and K = minus its derivative by J a."""
-    C = r.softening[k, slot]
-    return r.free_force[k, slot] - wp.cw_mul(C, r.z[k, slot]), diagonal(C)
-
-
-@wp.func
-def joint_response(r: Rows, k: int, slot: int):
-    C = r.joint_softening[k, slot]
-    return r.joint_free_force[k, slot] - C * r.joint_z[k, slot], C
+# --- the adjoint of the law -------------------------------------------------------------------------
 
 
 @wp.func

@@ -115,6 +115,7 @@ class Params:
     # those of impulses
     restitution: wp.array2d(dtype=real)  # a shape
     impulse: wp.array2d(dtype=vec4)  # (worlds, 1): erp, cfm, slop, 0
+    custom: wp.array2d(dtype=vec4)  # (worlds, 1): of a contact model from elsewhere
 
 
 @wp.struct
