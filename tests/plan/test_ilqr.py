@@ -8,9 +8,9 @@ import pytest
 
 import pullback as pb
 from pullback.core.system import Named
-from pullback.plan import ILQR, minimise
+from pullback.plan import ILQR, ControlProblem, HeldControls, QuadraticLoss, minimise
 from pullback.plan.ilqr import box_step
-from pullback.tasks import Controls, Effort, Loss, Position, StateGoal, Task, TorchLoss, Tracking
+from pullback.tasks import Controls, Effort, Loss, Parameters, Position, StateGoal, Task, TorchLoss, Tracking
 
 
 class Pair(NamedTuple):
@@ -90,6 +90,15 @@ def test_terms_of_any_system():
     of_x = TorchLoss(lambda x: ((x - goal) ** 2 * torch.tensor([0.5, 1.0])).sum((0, 2)))
     mixed = follow.but(loss=of_x + of_y + Effort([0.1, 0.2]))(points, True)
     np.testing.assert_allclose(mixed.gradients, theirs.gradients, rtol=1e-12)
+
+
+def test_what_tasks_offer_is_what_plan_declares():
+    task = made(Coupled(), Controls(3))
+    assert isinstance(task, ControlProblem) and isinstance(task.find, HeldControls)
+    assert isinstance(task.loss, QuadraticLoss) and isinstance(2 * task.loss + Effort(), QuadraticLoss)
+    assert not isinstance(lambda points, wants: None, ControlProblem)
+    assert not isinstance(Parameters(3, {"mass": ...}), HeldControls)
+    assert not isinstance(lambda run: Loss(np.zeros(1), {}), QuadraticLoss)
 
 
 def test_a_loss_of_the_end_alone_without_effort():

@@ -4,8 +4,9 @@ from pullback.plan.estimate import Estimate, estimate
 from pullback.plan.evolution import CMA
 from pullback.plan.gauss_newton import GaussNewton
 from pullback.plan.ilqr import ILQR
-from pullback.plan.loop import CONVERGED, REACHED, SPENT, STALLED, Found, Progress, minimise
+from pullback.plan.loop import CONVERGED, REACHED, SPENT, STALLED, Progress, minimise
 from pullback.plan.methods import LBFGS, SGD, Adam, Method
+from pullback.plan.problem import ControlProblem, Expansion, Found, HeldControls, Problem, QuadraticLoss, Simulation
 from pullback.plan.receding import Driven, receding
 
 __all__ = [
@@ -18,12 +19,18 @@ __all__ = [
     "SPENT",
     "STALLED",
     "Adam",
+    "ControlProblem",
     "Driven",
     "Estimate",
+    "Expansion",
     "Found",
     "GaussNewton",
+    "HeldControls",
     "Method",
+    "Problem",
     "Progress",
+    "QuadraticLoss",
+    "Simulation",
     "estimate",
     "minimise",
     "receding",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.errors import PullbackError
-from pullback.plan.methods import Memory, Method, _inside, _require
+from pullback.plan.methods import FIRST_GUESS, Memory, Method, inside, movable, require
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GaussNewton(Method):
     NO_CURVATURE = 1e-14  # share of the largest eigenvalue that is rounding
 
     def __post_init__(self):
-        _require(self, damping=(0, self.STRONGEST), tolerance=(0, 1))
+        require(self, damping=(0, self.STRONGEST), tolerance=(0, 1))
 
     def begin(self, x, low, high, seed):
         return {
@@ -42,13 +42,13 @@ class GaussNewton(Method):
         }  # fmt: skip
 
     def ask(self, memory):
-        return _inside(memory["x"] + memory["step"], memory)[None]
+        return inside(memory["x"] + memory["step"], memory)[None]
 
     def tell(self, memory, losses, gradients, curvatures):
         point, loss = self.ask(memory)[0], losses[0]
         if not np.isfinite(memory["loss"]):  # the first of all
             if not np.isfinite(loss):
-                raise PullbackError("the first guess cannot be evaluated: its loss is not finite, or its gradient")
+                raise PullbackError(FIRST_GUESS)
             return self._aim({**memory, "loss": loss, "gradient": gradients[0], "curvature": curvatures[0]})
         step, damping = point - memory["x"], float(memory["damping"])
         promised = -float(memory["gradient"] @ step + step @ memory["curvature"] @ step / 2)
@@ -65,10 +65,8 @@ class GaussNewton(Method):
 
     def _aim(self, memory: Memory) -> Memory:
         """The next step, and what a whole one would promise."""
-        x, gradient, curvature = memory["x"], memory["gradient"], memory["curvature"]
-        # what a bound holds in place is left out
-        free = ~((x <= memory["low"]) & (gradient > 0) | (x >= memory["high"]) & (gradient < 0))
-        values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
+        free, gradient = movable(memory), memory["gradient"]
+        values, vectors = np.linalg.eigh(memory["curvature"][np.ix_(free, free)])
         certain = values > self.NO_CURVATURE * values.max(initial=0.0)
         along = vectors.T[certain] @ gradient[free]
         promise = np.sum(along**2 / values[certain]) / 2
@@ -90,6 +88,6 @@ class GaussNewton(Method):
             crossing = moving & ((x + step < memory["low"]) | (x + step > memory["high"]))
             if not np.any(crossing):
                 break
-            step[crossing] = (_inside(x + step, memory) - x)[crossing]
+            step[crossing] = (inside(x + step, memory) - x)[crossing]
             moving &= ~crossing
         return step

@@ -20,7 +20,7 @@ motion again. This is how a sketch of what is wanted becomes a first motion.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.trees import row, tree_map
-from pullback.plan.methods import Memory, Method
+from pullback.plan.methods import FIRST_GUESS, Memory, Method, ranked
+from pullback.plan.problem import ControlProblem, HeldControls, QuadraticLoss
 from pullback.rollout import Run, linearize_run, side_by_side
 
 # Of the damping, in units of the largest curvature of the loss: from where it is none, to where nothing moves.
@@ -78,31 +79,25 @@ class ILQR(Method):
     spread: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     damping: float = 1e-3
     sketch: bool = False
-    problem: Any = field(default=None, repr=False, compare=False)
+    problem: ControlProblem | None = field(default=None, repr=False, compare=False)
     _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     wants_gradients = False
 
     def __post_init__(self):
-        for name in ("lengths", "spread"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or not value or not all(isinstance(each, int | float) for each in value):
-                raise PullbackError(f"{name} of ILQR is a tuple of numbers, not {value!r}")
-        if not isinstance(self.damping, int | float):
-            raise PullbackError(f"damping of ILQR is a number, not {self.damping!r}")
-        if not all(0 < length <= 1 for length in self.lengths):
+        if not self.lengths or not all(0 < length <= 1 for length in self.lengths):
             raise PullbackError(f"lengths of ILQR are shares of a step, in (0, 1], not {self.lengths!r}")
-        if not all(0 < factor < np.inf for factor in self.spread):
+        if not self.spread or not all(0 < factor < np.inf for factor in self.spread):
             raise PullbackError(f"spread of ILQR are positive factors of the damping, not {self.spread!r}")
         if not 0 < self.damping < np.inf:
             raise PullbackError(f"damping of ILQR must be positive, not {self.damping!r}")
 
     def bound(self, problem) -> ILQR:
-        if not hasattr(getattr(problem, "find", None), "hold"):
-            raise PullbackError("iLQR looks for controls: give it a task that finds pullback.tasks.Controls")
+        if not isinstance(problem, ControlProblem) or not isinstance(problem.find, HeldControls):
+            raise PullbackError("iLQR optimises controls: give it a task that finds pullback.tasks.Controls")
         if problem.motions != 1:
             raise PullbackError(f"iLQR finds the controls of one motion, and the task has {problem.motions}")
-        if not hasattr(problem.loss, "expand"):
+        if not isinstance(problem.loss, QuadraticLoss):
             raise PullbackError(
                 "iLQR needs a loss to second order: use terms of pullback.tasks such as Tracking, or LBFGS for any loss"
             )
@@ -126,15 +121,15 @@ class ILQR(Method):
         return np.concatenate([guess, self._tried(memory, self._goal(memory), (1.0,))])
 
     def tell(self, memory, losses, gradients):
-        ranked = np.where(np.isfinite(losses), losses, np.inf)
-        best = int(np.argmin(ranked))
-        point = {"x": self.ask(memory)[best], "loss": np.array(ranked[best])}
+        losses = ranked(losses)
+        best = int(np.argmin(losses))
+        point = {"x": self.ask(memory)[best], "loss": np.array(losses[best])}
         if np.isnan(memory["loss"]):
-            if np.isinf(ranked[best]):
-                raise PullbackError("the first guess cannot be evaluated: its loss is not finite")
+            if np.isinf(losses[best]):
+                raise PullbackError(FIRST_GUESS)
             return {**memory, **point}
         dampings = self._dampings(memory)
-        if not ranked[best] < memory["loss"]:
+        if not losses[best] < memory["loss"]:
             return {**memory, "damping": np.array(min(10 * dampings.max(), MOST_DAMPING))}
         return {**memory, **point, "damping": np.array(dampings[best // len(self.lengths)])}
 

@@ -11,36 +11,16 @@ import numpy as np
 
 from pullback.core.archives import read_arrays
 from pullback.core.arrays import memory_left
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
-from pullback.plan.methods import Memory, Method
+from pullback.plan.methods import Memory, Method, ranked
+from pullback.plan.problem import Found, Problem, Simulation
 
 # At most this much work is done again after a kill. [s]
 SAVE_AFTER = 1.0
 
 REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), what people ask for.
-
-    Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
-    wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them. The loss
-    of a point that cannot be evaluated is infinite, and ``reason`` says why.
-    """
-
-    losses: np.ndarray
-    gradients: np.ndarray | None
-    figures: np.ndarray
-    curvatures: np.ndarray | None = None
-    pull: Callable[[], Found] | None = None
-    reason: str = ""
-
-
-# (points (k, n), wants_gradients) -> Found; a method that wants curvatures adds another True. A problem may also have
-# ``simulated``, called likewise, which leaves gradients for later.
-Problem = Callable[..., Found]
 
 
 @dataclass(frozen=True)
@@ -69,7 +49,7 @@ class Progress:
     @property
     def best(self) -> int:
         """The iteration with the smallest loss."""
-        return int(np.argmin(np.where(np.isfinite(self.losses), self.losses, np.inf)))
+        return int(np.argmin(ranked(self.losses)))
 
 
 def minimise(
@@ -94,10 +74,8 @@ def minimise(
     checkpoint:  a file to go on from if it exists, written about once a second
     watch:       called after every iteration
     """
-    if not isinstance(method, Method):
-        raise PullbackError(f"method must be one such as LBFGS(), not {method!r}")
-    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
-        raise PullbackError(f"iterations must be a whole number of at least 1, not {iterations!r}")
+    check_kind(method, Method, "method", "LBFGS()")
+    check_whole(iterations, "iterations")
     method = method.bound(problem)
     x = np.array(x, dtype=float)
     low, high = (np.broadcast_to(np.asarray(bound, dtype=float), x.shape).copy() for bound in (low, high))
@@ -105,19 +83,17 @@ def minimise(
         raise PullbackError(f"the first guess must be a vector of finite numbers, not one of shape {x.shape}")
     if np.any(low > high):
         raise PullbackError(f"the bounds of variable {int(np.argmax(low > high))} exclude each other")
-    nothing = np.zeros(0)
-    progress = Progress(np.clip(x, low, high), nothing, nothing, 0, 0.0)
-    memory, whose = None, {}
-    if checkpoint is not None:
-        whose = _whose(problem, progress.x, method, seed)
-    if checkpoint is not None and Path(checkpoint).exists():
-        progress, memory = load_checkpoint(Path(checkpoint), whose)
+    progress = Progress(np.clip(x, low, high), np.zeros(0), np.zeros(0), 0, 0.0)
+    checkpoint = None if checkpoint is None else Path(checkpoint)
+    whose = {} if checkpoint is None else _whose(problem, progress.x, method, seed)
+    if checkpoint is not None and checkpoint.exists():
+        progress, memory = load_checkpoint(checkpoint, whose)
         why = _why_stop(progress, iterations, target, patience, method.done(memory))  # more may be asked for
         progress = replace(progress, stopped=why)
-    if memory is None:
+    else:
         memory = method.begin(progress.x, low, high, seed)
     saved = time.monotonic()
-    evaluate = getattr(problem, "simulated", problem)
+    evaluate = problem.simulated if isinstance(problem, Simulation) else problem
     while not progress.stopped:
         began = time.perf_counter()
         points = method.ask(memory)
@@ -135,7 +111,7 @@ def minimise(
         progress = replace(progress, seconds=progress.seconds + time.perf_counter() - began)
         progress = replace(progress, stopped=_why_stop(progress, iterations, target, patience, method.done(memory)))
         if checkpoint is not None and (progress.stopped or time.monotonic() - saved > SAVE_AFTER):
-            save_checkpoint(Path(checkpoint), progress, memory, whose)
+            save_checkpoint(checkpoint, progress, memory, whose)
             saved = time.monotonic()
         if watch is not None:
             watch(progress)
@@ -143,11 +119,8 @@ def minimise(
 
 
 def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
-    ranked = np.where(np.isfinite(found.losses), found.losses, np.inf)
-    best = int(np.argmin(ranked))
-    better = not len(progress.losses) or ranked[best] < np.min(
-        np.where(np.isfinite(progress.losses), progress.losses, np.inf)
-    )
+    best = int(np.argmin(ranked(found.losses)))
+    better = not len(progress.losses) or ranked(found.losses)[best] < ranked(progress.losses).min()
     return Progress(
         points[best].copy() if better else progress.x,
         np.append(progress.losses, found.losses[best]),
@@ -192,15 +165,9 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
         same = all(
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )
-        told = {name.removeprefix("progress_"): value for name, value in data.items() if name.startswith("progress_")}
-        progress = Progress(
-            told["x"],
-            np.atleast_1d(told["losses"]),
-            np.atleast_1d(told["figures"]),
-            int(told["evaluations"]),
-            float(told["seconds"]),
-            str(told["stopped"]),
-        )
+        kinds = {"x": np.asarray, "losses": np.atleast_1d, "figures": np.atleast_1d}
+        kinds |= {"evaluations": int, "seconds": float, "stopped": str}
+        progress = Progress(**{name: kind(data[f"progress_{name}"]) for name, kind in kinds.items()})
     except Exception as error:  # there is no end to what can be wrong with an archive
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error
     if not same:

@@ -14,6 +14,7 @@ import numpy as np
 from pullback.core.errors import PullbackError
 
 Memory = dict[str, np.ndarray]
+FIRST_GUESS = "the first guess cannot be evaluated: its loss is not finite, or its gradient"
 
 
 class Method(ABC):
@@ -33,9 +34,9 @@ class Method(ABC):
     def begin(self, x: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int) -> Memory:
         """The memory before anything is known, at the first guess x."""
 
-    @abstractmethod
     def ask(self, memory: Memory) -> np.ndarray:
-        """Points (k, n) to look at next. Asked twice, it gives the same."""
+        """Points (k, n) to evaluate next. Asked twice, it gives the same."""
+        return memory["x"][None]
 
     @abstractmethod
     def tell(self, memory: Memory, losses: np.ndarray, gradients: np.ndarray | None, *curvatures: np.ndarray) -> Memory:
@@ -50,13 +51,30 @@ class Method(ABC):
         return False
 
 
-def _require(method: Method, **ranges: tuple[float, float]) -> None:
+def require(method: Method, **ranges: tuple[float, float]) -> None:
+    """An error that names the setting of a method that is outside its range."""
     for name, (least, most) in ranges.items():
         value = getattr(method, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        if not least <= value <= most:
             raise PullbackError(
                 f"{name} of {type(method).__name__} must be a number in [{least}, {most}], not {value!r}"
             )
+
+
+def ranked(losses: np.ndarray) -> np.ndarray:
+    """Losses (k,) in which those that are not finite are infinite, so that they come last."""
+    return np.where(np.isfinite(losses), losses, np.inf)
+
+
+def inside(x: np.ndarray, memory: Memory) -> np.ndarray:
+    """The point within the bounds that is nearest to x (n,)."""
+    return np.clip(x, memory["low"], memory["high"])
+
+
+def movable(memory: Memory) -> np.ndarray:
+    """Variables (n,) that may follow the gradient: no bound holds them in place."""
+    x, gradient = memory["x"], memory["gradient"]
+    return ~((x <= memory["low"]) & (gradient > 0) | (x >= memory["high"]) & (gradient < 0))
 
 
 @dataclass(frozen=True)
@@ -71,19 +89,16 @@ class SGD(Method):
     momentum: float = 0.0
 
     def __post_init__(self):
-        _require(self, rate=(0, np.inf), momentum=(0, 1))
+        require(self, rate=(0, np.inf), momentum=(0, 1))
 
     def begin(self, x, low, high, seed):
         return {"x": x, "low": low, "high": high, "step": np.zeros_like(x), "rate": np.array(self.rate)}
-
-    def ask(self, memory):
-        return memory["x"][None]
 
     def tell(self, memory, losses, gradients):
         if not np.isfinite(losses[0]):
             return _step_back(memory)
         step = self.momentum * memory["step"] - memory["rate"] * gradients[0]
-        return {**memory, "kept": memory["x"], "step": step, "x": _inside(memory["x"] + step, memory)}
+        return {**memory, "kept": memory["x"], "step": step, "x": inside(memory["x"] + step, memory)}
 
 
 @dataclass(frozen=True)
@@ -102,17 +117,14 @@ class Adam(Method):
     decay: int | None = None
 
     def __post_init__(self):
-        _require(self, rate=(0, np.inf), beta1=(0, 1), beta2=(0, 1))
+        require(self, rate=(0, np.inf), beta1=(0, 1), beta2=(0, 1))
         if self.decay is not None:
-            _require(self, decay=(1, np.inf))
+            require(self, decay=(1, np.inf))
 
     def begin(self, x, low, high, seed):
         zero = np.zeros_like(x)
         memory = {"x": x, "low": low, "high": high, "mean": zero, "square": zero, "step": zero}
         return {**memory, "count": np.array(0), "rate": np.array(self.rate)}
-
-    def ask(self, memory):
-        return memory["x"][None]
 
     def tell(self, memory, losses, gradients):
         if not np.isfinite(losses[0]):
@@ -125,7 +137,7 @@ class Adam(Method):
             rate *= (1 + np.cos(np.pi * min(count / self.decay, 1.0))) / 2
         deviation = np.sqrt(square / (1 - self.beta2**count))
         step = -rate * (mean / (1 - self.beta1**count)) / np.maximum(deviation, np.finfo(float).tiny)
-        x = _inside(memory["x"] + step, memory)
+        x = inside(memory["x"] + step, memory)
         return {
             **memory, "kept": memory["x"], "x": x, "step": step,
             "mean": mean, "square": square, "count": np.array(count),
@@ -151,7 +163,7 @@ class LBFGS(Method):
     TRIALS = 25  # of one search, after which the method starts afresh from the best point
 
     def __post_init__(self):
-        _require(self, memory=(1, 1000), first=(0, np.inf))
+        require(self, memory=(1, 1000), first=(0, np.inf))
 
     def begin(self, x, low, high, seed):
         pairs = np.zeros((0, len(x)))
@@ -162,13 +174,13 @@ class LBFGS(Method):
         }  # fmt: skip
 
     def ask(self, memory):
-        return _inside(memory["x"] + memory["length"] * memory["direction"], memory)[None]
+        return inside(memory["x"] + memory["length"] * memory["direction"], memory)[None]
 
     def tell(self, memory, losses, gradients):
         point, loss = self.ask(memory)[0], losses[0]
         if not np.isfinite(memory["loss"]):  # the first of all
             if not np.isfinite(loss):
-                raise PullbackError("the first guess cannot be evaluated: its loss is not finite, or its gradient")
+                raise PullbackError(FIRST_GUESS)
             return self._aim({**memory, "loss": loss, "gradient": gradients[0]})
         step, gradient = point - memory["x"], memory["gradient"]
         slope = float(gradient @ step)
@@ -202,10 +214,8 @@ class LBFGS(Method):
 
     def _aim(self, memory: Memory) -> Memory:
         """A new direction, from what is known."""
-        x, gradient = memory["x"], memory["gradient"]
-        # what a bound holds in place is left out
-        free = ~((x <= memory["low"]) & (gradient > 0) | (x >= memory["high"]) & (gradient < 0))
-        direction = np.where(free, gradient, 0.0)
+        free = movable(memory)
+        direction = np.where(free, memory["gradient"], 0.0)
         pairs = list(zip(memory["steps"] * free, memory["changes"] * free, strict=True))
         pairs = [(s, y) for s, y in pairs if s @ y > 0]
         weights = []
@@ -224,13 +234,9 @@ class LBFGS(Method):
         return {**memory, "direction": -direction, **{name: np.array(value) for name, value in fresh.items()}}
 
 
-def _inside(x: np.ndarray, memory: Memory) -> np.ndarray:
-    return np.clip(x, memory["low"], memory["high"])
-
-
 def _step_back(memory: Memory) -> Memory:
     """Half of the last step instead, and half the rate from now on."""
     if "kept" not in memory:
-        raise PullbackError("the first guess cannot be evaluated: its loss is not finite, or its gradient")
+        raise PullbackError(FIRST_GUESS)
     step = memory["step"] / 2
-    return {**memory, "x": _inside(memory["kept"] + step, memory), "step": step, "rate": memory["rate"] / 2}
+    return {**memory, "x": inside(memory["kept"] + step, memory), "step": step, "rate": memory["rate"] / 2}

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numpy
+from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
+from pullback.core.trees import tree_map
 from pullback.plan.loop import Progress, minimise
 from pullback.plan.methods import Method
+from pullback.plan.problem import ControlProblem, HeldControls
 from pullback.rollout import Run, rollout
 
 
@@ -28,7 +31,7 @@ class Driven:
 
 
 def receding(
-    task,
+    task: ControlProblem | Callable[[int], ControlProblem],
     method: Method,
     *,
     ticks: int,
@@ -49,15 +52,13 @@ def receding(
     plant:       what really moves, a System in one world; the task's own if None
     watch:       called after every tick
     """
-    task_at = (lambda first: task) if hasattr(task, "find") or not callable(task) else task
+    task_at = (lambda first: task) if isinstance(task, ControlProblem) or not callable(task) else task
     ahead = task_at(0)
-    find = getattr(ahead, "find", None)
-    if not hasattr(find, "shifted"):
+    if not isinstance(ahead, ControlProblem) or not isinstance(ahead.find, HeldControls):
         raise PullbackError("only controls can be planned again and again: give a task that finds Controls")
-    plant = ahead.system if plant is None else plant
+    find, plant = ahead.find, ahead.system if plant is None else plant
     for name, value in {"ticks": ticks, "apply": apply, "iterations": iterations}.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise PullbackError(f"{name} must be a whole number of at least 1, not {value!r}")
+        check_whole(value, name)
     if apply > find.steps:
         raise PullbackError(f"apply is {apply}, but the task looks only {find.steps} steps ahead")
     if plant.worlds != 1 or plant.nu != ahead.system.nu:
@@ -71,7 +72,7 @@ def receding(
         found = minimise(ahead, x, method, iterations=iterations, low=low, high=high)
         planned = find.decode(ahead.system, found.x[None])[0][:apply]
         states = plant.steps(state, planned)
-        state = type(states)(*(to_numpy(field)[-1] for field in states))
+        state = tree_map(lambda field: to_numpy(field)[-1], states)
         x = find.shifted(found.x, apply)
         controls.append(planned)
         plans.append(found)

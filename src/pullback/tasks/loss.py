@@ -12,6 +12,7 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import is_state, leaves, tree_map
+from pullback.plan import Expansion
 from pullback.rollout import Run
 from pullback.rollout.run import LAST, NONE, Cotangent
 from pullback.tasks.residuals import Residuals
@@ -30,18 +31,6 @@ class Loss(NamedTuple):
     bars: Mapping[str, Any]
     controls_bar: np.ndarray | None = None
     params_bar: Callable[[], Mapping[str, np.ndarray]] | None = None
-
-
-class Expansion(NamedTuple):
-    """A loss around a motion in one world, to second order in tangents of states (steps + 1, n) and in controls.
-
-    Second derivatives of the distances themselves are left out (Gauss and Newton), so that ``xx`` is never negative.
-    """
-
-    x: np.ndarray  # (steps + 1, n)
-    xx: np.ndarray  # (steps + 1, n, n)
-    u: np.ndarray  # (steps, nu)
-    uu: np.ndarray  # (steps, nu): no control counts for another
 
 
 class Term:
