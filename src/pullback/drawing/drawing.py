@@ -8,7 +8,7 @@ and no MuJoCo: all that is known is triangles and numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from pullback.core.errors import PullbackError
 from pullback.drawing.surfaces import CORNERS, Surface, simple_surface, surface
 from pullback.spatial import quat_mul, unit_quat_matrix
 
+KINDS = ("plane", "sphere", "capsule", "cylinder", "box", "mesh")
 LAYERS = ("forces", "gradients", "ghost")  # what can be shown besides the robot
 # RGBA, from 0 to 1; replay_draw.js has the same.
 GHOST_COLOUR = (0.20, 0.47, 0.95, 0.38)
@@ -45,9 +46,16 @@ PALETTE = np.stack(
 BALL_SHARE = 0.6  # of an arrow's width: the radius of the ball that marks a contact [1]
 
 
-def _none(*shape: int, dtype: type = float):
-    """The default of something that is not there: an array without rows."""
-    return field(default_factory=lambda: np.zeros((0, *shape), dtype))
+def _array(*axes: str | int, kinds: str = "iuf", optional: bool = False):
+    """A field of arrays with these axes, by name or length, and of a dtype of these kinds, as NumPy calls them.
+
+    What is optional has no rows where it is not there.
+    """
+    about = {"axes": axes, "kinds": kinds, "optional": optional}
+    if not optional:
+        return field(metadata=about)
+    shape = (0, *(0 if isinstance(axis, str) else axis for axis in axes[1:]))
+    return field(metadata=about, default_factory=lambda: np.zeros(shape, float if "f" in kinds else int))
 
 
 class Arrows(NamedTuple):
@@ -65,38 +73,84 @@ class Drawing:
     What is optional has no rows where it is not there.
     """
 
-    title: str
-    times: np.ndarray  # (frames,) [s]
-    worlds: int
+    title: str = _array(kinds="U")
+    times: np.ndarray = _array("frames")  # [s]
+    worlds: int = _array(kinds="iu")
 
-    shape_kind: np.ndarray  # (n,) "plane", "sphere", "capsule", "cylinder", "box" or "mesh"
-    shape_size: np.ndarray  # (n, 3) as for simple_surface [m]; half sizes of a plane, zero where it is endless
-    shape_mesh: np.ndarray  # (n,) which mesh, or -1
-    shape_body: np.ndarray  # (n,)
-    shape_pos: np.ndarray  # (n, 3) in the body's frame [m]
-    shape_quat: np.ndarray  # (n, 4) in the body's frame
-    shape_colours: np.ndarray  # (n, 2, 4) RGBA from 0 to 1: of the squares of a plane; twice the same for the rest
+    body_moves: np.ndarray = _array("bodies", kinds="b")
+    body_com: np.ndarray = _array("bodies", 3)  # centre of mass in the body's frame [m]
+    poses: np.ndarray = _array("frames", "copies", "bodies", 7)  # float32: position [m], quaternion wxyz in the world
 
-    mesh_vertices: np.ndarray  # (all, 3) float32, of all meshes, one after the other [m]
-    mesh_faces: np.ndarray  # (all, 3) int32, counted from each mesh's own first vertex
-    mesh_sizes: np.ndarray  # (meshes, 2) how many vertices and faces each has
+    shape_kind: np.ndarray = _array("shapes", kinds="U")  # some of KINDS
+    shape_size: np.ndarray = _array("shapes", 3)  # as for simple_surface [m]; half sizes of a plane, zero if endless
+    shape_mesh: np.ndarray = _array("shapes", kinds="iu")  # which mesh, or -1
+    shape_body: np.ndarray = _array("shapes", kinds="iu")
+    shape_pos: np.ndarray = _array("shapes", 3)  # in the body's frame [m]
+    shape_quat: np.ndarray = _array("shapes", 4)  # in the body's frame
+    shape_colours: np.ndarray = _array("shapes", 2, 4)  # RGBA from 0 to 1: of a plane's squares; else twice the same
 
-    body_moves: np.ndarray  # (bodies,) bool
-    body_com: np.ndarray  # (bodies, 3) centre of mass in the body's frame [m]
-    poses: np.ndarray  # (frames, copies, bodies, 7) float32: position [m] and quaternion wxyz in the world
+    mesh_vertices: np.ndarray = _array("vertices", 3, optional=True)  # float32, of all meshes, one after the other [m]
+    mesh_faces: np.ndarray = _array("faces", 3, kinds="iu", optional=True)  # counted from each mesh's first vertex
+    mesh_sizes: np.ndarray = _array("meshes", 2, kinds="iu", optional=True)  # how many vertices and faces each has
 
-    contact_frame: np.ndarray = _none(dtype=int)  # (contacts,) ascending; contacts are those of the first world
-    contact_pos: np.ndarray = _none(3)  # (contacts, 3) [m]
-    contact_force: np.ndarray = _none(3)  # (contacts, 3) on the body that moves, or on the second of two [N]
-    body_gradients: np.ndarray = _none(0, 3)  # (frames, bodies, 3) of the loss, by a push on the body: see pushes.py
-    losses: np.ndarray = _none()  # (iterations,)
-    camera: np.ndarray = _none(3)  # (2, 3) eye and what it looks at [m]
+    contact_frame: np.ndarray = _array("contacts", kinds="iu", optional=True)  # ascending; those of the first world
+    contact_pos: np.ndarray = _array("contacts", 3, optional=True)  # [m]
+    contact_force: np.ndarray = _array("contacts", 3, optional=True)  # on the body that moves, or the second of two [N]
+    body_gradients: np.ndarray = _array("frames", "bodies", 3, optional=True)  # of a loss, by pushes: see docs/view.md
+    losses: np.ndarray = _array("iterations", optional=True)
+    camera: np.ndarray = _array(2, 3, optional=True)  # eye and what it looks at [m]
 
     # Meshes whose colour changes over their surface and with time, a part that is heated say, and grows.
-    paint: np.ndarray = _none(0, dtype=np.uint8)  # (frames, all vertices) of all meshes, from 0 to 255 on PALETTE
-    paint_range: np.ndarray = _none()  # (2,) what 0 and 255 stand for, in paint_unit
-    paint_unit: str = ""
-    face_times: np.ndarray = _none(2)  # (all faces, 2) from when and until when a face is seen [s]; all faces if none
+    paint: np.ndarray = _array("frames", "vertices", kinds="iu", optional=True)  # uint8, along PALETTE
+    paint_range: np.ndarray = _array(2, optional=True)  # what 0 and 255 stand for, in paint_unit
+    paint_unit: str = field(default="", metadata={"axes": (), "kinds": "U", "optional": False})
+    face_times: np.ndarray = _array("faces", 2, optional=True)  # from when and until when they are seen [s]
+
+    # --- whether it is sound ------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All fields by name."""
+        return {one.name: np.asarray(getattr(self, one.name)) for one in fields(self)}
+
+    def problem(self, prefix: str = "") -> str:
+        """What is wrong with a drawing from a stranger's file or a user's System, or "".
+
+        prefix: of the names of fields in the message
+        """
+        held, sizes = self.arrays(), {}
+        for one in fields(self):
+            array, axes, name = held[one.name], one.metadata["axes"], prefix + one.name
+            if array.dtype.kind not in one.metadata["kinds"]:
+                return f"{name} holds {array.dtype}"
+            if array.ndim == len(axes):  # the first field that has an axis says how long it is
+                sizes = dict(zip(axes, array.shape, strict=True)) | sizes
+            shape = tuple(sizes.get(axis, axis) if isinstance(axis, str) else axis for axis in axes)
+            may_be_absent = one.metadata["optional"] and axes[:1] != ("contacts",)  # which contact_frame counts
+            absent = may_be_absent and array.ndim == len(axes) and not len(array)
+            if array.shape != shape and not absent:
+                return f"{name} has shape {array.shape}, not {shape}"
+            if array.dtype.kind == "f" and not np.isfinite(array).all() and one.name != "losses":
+                return f"{name} is not finite"
+        if not sizes["frames"] or not 1 <= self.worlds <= sizes["copies"] or np.any(np.diff(self.times) <= 0):
+            return "there must be frames, their times rising, and worlds"
+        if not set(self.shape_kind.tolist()) <= set(KINDS):
+            return f"a shape is one of {', '.join(KINDS)}"
+        if len(self.paint) and not len(self.paint_range):
+            return "paint needs a paint_range"
+        return "" if self._leads_somewhere() else "an index in it leads nowhere"
+
+    def _leads_somewhere(self) -> bool:
+        """Whether every index of a body, a mesh, a vertex or a frame is of one that there is."""
+        vertices, faces = self.mesh_sizes.T
+        return bool(
+            _within(self.shape_body, len(self.body_moves))
+            and _within(self.shape_mesh[self.shape_kind == "mesh"], len(self.mesh_sizes))
+            and np.all(self.mesh_sizes >= 0)
+            and (vertices.sum(), faces.sum()) == (len(self.mesh_vertices), len(self.mesh_faces))
+            and _within(self.mesh_faces, np.repeat(vertices, faces)[:, None])
+            and _within(self.contact_frame, self.frames)
+            and np.all(np.diff(self.contact_frame) >= 0)
+        )
 
     # --- shapes -------------------------------------------------------------------------------------------------------
 
@@ -370,9 +424,6 @@ def draw_points(times, points, *, radius, colours=BALL_COLOUR, title: str = "") 
         shape_pos=np.zeros((count, 3)),
         shape_quat=np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)),
         shape_colours=np.repeat(np.broadcast_to(colours, (count, 4)).astype(float)[:, None], 2, axis=1),
-        mesh_vertices=np.zeros((0, 3), dtype=np.float32),
-        mesh_faces=np.zeros((0, 3), dtype=np.int32),
-        mesh_sizes=np.zeros((0, 2), dtype=np.int32),
         body_moves=np.arange(count + 1) > 0,
         body_com=np.zeros((count + 1, 3)),
         poses=poses,
@@ -383,6 +434,10 @@ def frame_rows(rows: int, dt: float, fps: float | None = None) -> np.ndarray:
     """Which of the rows of a motion become frames: evenly spaced ones from the first, and the last."""
     stride = -(-rows // MOST_FRAMES) if fps is None else max(1, round(1.0 / (check_number(fps, "fps") * dt)))
     return np.append(np.arange(0, rows - 1, stride), rows - 1)
+
+
+def _within(index: np.ndarray, count) -> bool:
+    return bool(np.all((index >= 0) & (index < count)))
 
 
 def turns_from_z(directions: np.ndarray) -> np.ndarray:

@@ -19,7 +19,6 @@ from pullback.core.checks import check_kind, check_path
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.drawing import Drawing
-from pullback.drawing.sound import problem
 from pullback.rollout import Run
 
 FORMAT = "pullback motion 1"
@@ -40,13 +39,9 @@ def draw_run(run: Run, *, title: str = "", ghost=None, losses=None, camera=None,
         raise PullbackError(f"{kind} does not say what it looks like: give it a method drawing(run, *, ghost, bars)")
     drawing = run.system.drawing(run, ghost=ghost, bars=bars)
     check_kind(drawing, Drawing, f"what {kind}.drawing returns")
-    if wrong := problem(_arrays(drawing)):
+    if wrong := drawing.problem():
         raise PullbackError(f"what {kind}.drawing returns cannot be drawn: {wrong}")
     return drawing.labelled(title=title, losses=losses, camera=camera)
-
-
-def _arrays(drawing: Drawing) -> dict[str, np.ndarray]:
-    return {field.name: np.asarray(getattr(drawing, field.name)) for field in fields(drawing)}
 
 
 def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
@@ -54,7 +49,7 @@ def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
     path, drawn = check_path(path), {}
     if drawing is not None:
         check_kind(drawing, Drawing, "drawing", "draw_run(run)")
-        drawn = {PREFIX + name: array for name, array in _arrays(drawing).items()}
+        drawn = {PREFIX + name: array for name, array in drawing.arrays().items()}
     held = {name: to_numpy(array) for name, array in arrays.items()}
     pickled = [name for name, array in held.items() if array.dtype.hasobject]
     if pickled:
@@ -90,7 +85,7 @@ def load_motion(path) -> Drawing:
         needed = [field.name for field in fields(Drawing) if field.default is field.default_factory]
         missing = next(name for name in needed if name not in held)
         raise PullbackError(f"{str(path)!r} is not a whole motion file: it has no {PREFIX}{missing}") from None
-    if wrong := problem(_arrays(drawing), PREFIX):
+    if wrong := drawing.problem(PREFIX):
         raise PullbackError(f"{str(path)!r} is not a sound motion file: {wrong}")
     texts = {name: str(getattr(drawing, name)) for name in ("title", "paint_unit")}
     return replace(drawing, worlds=int(drawing.worlds), **texts)
