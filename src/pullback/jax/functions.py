@@ -59,8 +59,9 @@ def rollout(
     start, controls = start_of(system, start_and_controls)
     start = with_leaves(start, _checked_start(system, start))
     controls = _checked(system, "controls", controls, ("steps", "worlds", "nu"), (None, system.worlds, system.nu))
-    known = {name: system.params[name] for name in params or {}}  # an error for names that the System does not know
-    params = {name: _checked(system, f"parameter {name!r}", params[name]) for name in known}
+    given = params or {}
+    known = {name: system.params[name] for name in given}  # an error for names that the System does not know
+    params = {name: _checked(system, f"parameter {name!r}", given[name]) for name in known}
     inputs = {name: _checked_input(system, name, x, controls.shape[0]) for name, x in (inputs or {}).items()}
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
     states = _rollout(system, (hold, levels, status), start, controls, inputs, params)

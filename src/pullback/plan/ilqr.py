@@ -124,7 +124,7 @@ class ILQR(Method):
             return guess
         return np.concatenate([guess, self._tried(memory, self._goal(memory), (1.0,))])
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         ranked = np.where(np.isfinite(losses), losses, np.inf)
         best = int(np.argmin(ranked))
         point = {"x": self.ask(memory)[best], "loss": np.array(ranked[best])}

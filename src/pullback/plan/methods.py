@@ -79,7 +79,7 @@ class SGD(Method):
     def ask(self, memory):
         return memory["x"][None]
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         if not np.isfinite(losses[0]):
             return _step_back(memory)
         step = self.momentum * memory["step"] - memory["rate"] * gradients[0]
@@ -114,7 +114,7 @@ class Adam(Method):
     def ask(self, memory):
         return memory["x"][None]
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         if not np.isfinite(losses[0]):
             return _step_back(memory)
         count = int(memory["count"]) + 1
@@ -164,7 +164,7 @@ class LBFGS(Method):
     def ask(self, memory):
         return _inside(memory["x"] + memory["length"] * memory["direction"], memory)[None]
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         point, loss = self.ask(memory)[0], losses[0]
         if not np.isfinite(memory["loss"]):  # the first of all
             if not np.isfinite(loss):

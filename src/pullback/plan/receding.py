@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def receding(
     """
     task_at = (lambda first: task) if hasattr(task, "find") or not callable(task) else task
     ahead = task_at(0)
-    find = getattr(ahead, "find", None)
+    find: Any = getattr(ahead, "find", None)
     if not hasattr(find, "shifted"):
         raise PullbackError("only controls can be planned again and again: give a task that finds Controls")
     plant = ahead.system if plant is None else plant
