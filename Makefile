@@ -16,11 +16,11 @@ STRICT ?= --fail-on-skip
 
 help:
 	@echo "make demo      throw a ball at a target by gradients; writes out/throw/"
-	@echo "make test      ruff and all tests"
+	@echo "make test      ruff, mypy and all tests"
 	@echo "make test-gpu  the GPU against the CPU, number by number; ONLY=maps,heat chooses cases"
 	@echo "make docs      the documentation as a site, into site/"
 	@echo "make bench     benchmarks/dynamics.py, against the peers it names"
-	@echo "make lint      ruff check and ruff format --check"
+	@echo "make lint      ruff and mypy"
 	@echo "make setup     the virtual environment of make test, without running anything"
 	@echo "make clean     remove build products, caches and out/ (but not .venv)"
 
@@ -86,6 +86,7 @@ browser:
 test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) $(PYTEST_ARGS)
 
 # A GPU compiles the gradient of one contact model for minutes; ONLY=heat,maps chooses cases by their names.
@@ -104,7 +105,8 @@ bench: $(VENV)/.ready-bench
 lint: $(VENV)/.ready-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
 clean:
-	rm -rf build dist out site .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist out site .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find src tests testing benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -31,7 +31,10 @@ class Hulls:
     @staticmethod
     def of(m: mujoco.MjModel, geoms: np.ndarray) -> Hulls:
         first_vertex, radius = [0], []
-        vertices, normals, neighbours, faces, corners = [np.zeros((0, 3))], [np.zeros((0, 3))], [], [], []
+        vertices, normals = [np.zeros((0, 3))], [np.zeros((0, 3))]
+        neighbours: list[np.ndarray] = []
+        faces: list[np.ndarray] = []
+        corners: list[np.ndarray] = []
         for geom in geoms:
             if m.geom_type[geom] == MESH:
                 hull = _hull(m, int(m.geom_dataid[geom]), int(geom))

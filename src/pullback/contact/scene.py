@@ -72,7 +72,7 @@ class Scene:
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
         pairs[swap] = pairs[swap, ::-1]
         pairs = pairs[np.argsort(m.geom_type[pairs[:, 0]] != PLANE, kind="stable")]
-        explicit_of = {}
+        explicit_of: dict[frozenset[int], int] = {}
         for i, (a, b) in enumerate(zip(m.pair_geom1, m.pair_geom2, strict=True)):
             if explicit_of.setdefault(frozenset((int(a), int(b))), i) != i:
                 both = " and ".join(label(m, "geom", g) for g in (a, b))

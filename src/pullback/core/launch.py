@@ -46,7 +46,8 @@ class Crew:
         _crews.add(self)
 
     def renew(self) -> None:
-        self.lock, self._pool = threading.Lock(), None
+        self.lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
 
     def launch(self, commands: list[wp.Launch]) -> None:
         """All of them at the same time. The caller holds the lock, and always comes with as many."""

@@ -58,8 +58,8 @@ class Bars:
 
     state: Any
     control: Any
-    params: Named
-    inputs: Named = field(default_factory=Named)
+    params: Any  # Named arrays; a dict becomes that
+    inputs: Any = field(default_factory=Named)  # likewise
     status: Status | None = None  # of a rollout with on_failure="mask": whose cotangents are zero since they failed
 
     def __post_init__(self):
@@ -102,6 +102,7 @@ def refuse_overflow(bars: Bars, dtype: str, per_world: Mapping[str, bool]) -> Ba
     arrays = leaves(bars.state)
     if np.isfinite(sum(square_sum(x) for x in (*arrays, bars.control, *bars.params.values(), *bars.inputs.values()))):
         return bars
+    named: dict[str, tuple[Any, int | None]]
     named = {f"{name}_bar": (x, 0) for name, x in zip(leaf_names(bars.state), arrays, strict=True)}
     named |= {"controls_bar": (bars.control, 1), **{f"{name}_bar": (x, 1) for name, x in bars.inputs.items()}}
     named |= {f"the cotangent of {name!r}": (x, 0 if per_world[name] else None) for name, x in bars.params.items()}
@@ -180,6 +181,7 @@ class System(ABC):
     nu: int
     dtype: str
     device: str
+    params: Any  # arrays by name; may be left out
     state_type: type = State
     # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
     # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
@@ -428,7 +430,8 @@ class SteppedBackward:
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
             self._add_control_bar(held, bars.control)
             for name, bar in self.inputs_bar.items():
-                self._check_shape(f"{name!r}", np.shape(bars.inputs.get(name)), bar.shape[1:])
+                given: Any = bars.inputs.get(name)
+                self._check_shape(f"{name!r}", np.shape(given), bar.shape[1:])
                 bar[held] += to_numpy(bars.inputs[name])
             for name, bar in bars.params.items() if self.wants_params else ():
                 self._add_param_bar(name, to_numpy(bar))

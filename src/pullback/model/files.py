@@ -168,7 +168,7 @@ def parse(data: bytes, document: str, copies: int = 1) -> list[Element]:
         place = tuple(open_tags[-3:]), parser.CurrentLineNumber, open_copies[-1]
         element = Element(tag.lower(), attributes, *place)
         raw_tag = RAW_TAG.match(data, parser.CurrentByteIndex)
-        for name, value in RAW_ATTRIBUTE.findall(raw_tag.group()):
+        for name, value in RAW_ATTRIBUTE.findall(raw_tag.group() if raw_tag else b""):
             if is_path_attribute(name.decode()) and re.search(rb"[\t\r\n]", value):
                 raise PullbackError(f"{document}: {element} has a line break or a tab in its path")
         elements.append(element)
@@ -254,16 +254,16 @@ def collect_references(elements: list[Element], document: str, path: Path, root:
         compilers = [e.attributes for part in parts for e in part[0] if e.tag == "compiler"]
         is_urdf = bool(main_elements) and main_elements[0].tag == "robot"
         for part_elements, part_document, part_folder in parts:
-            for element, path in _paths(part_elements, is_urdf, compilers):
+            for element, given in _paths(part_elements, is_urdf, compilers):
                 bases = dict.fromkeys([main_folder, part_folder])
-                names = _stripped(path, compilers) if element.tag in DIRECTORY_ATTRIBUTES else _spellings(path)
+                names = _stripped(given, compilers) if element.tag in DIRECTORY_ATTRIBUTES else _spellings(given)
                 places = [
                     os.path.join(base, directory, name)
                     for base in bases
                     for directory in _directories(element.tag, compilers, included=len(bases) > 1)
                     for name in names
                 ]
-                reference = _checked(part_document, element, path, places, names, root)
+                reference = _checked(part_document, element, given, places, names, root)
                 collected.append(reference)
                 if element.tag == "model":
                     size.models += map(os.path.normpath, reference.found)

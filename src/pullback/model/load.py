@@ -189,7 +189,7 @@ def _owner(m: mujoco.MjModel, what: str, index: int) -> str:
 
 def _first(bad: np.ndarray) -> int | None:
     """The first row where anything is wrong."""
-    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)) if bad.size else ()
+    rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)) if bad.size else np.zeros(0, int)
     return int(rows[0]) if len(rows) else None
 
 

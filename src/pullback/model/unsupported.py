@@ -44,13 +44,13 @@ def name_of(m: mujoco.MjModel, what: str, index: int) -> str:
     return _name(m, what, index) or f"{what} {index}"
 
 
-def label(m: mujoco.MjModel, what: str, index: int) -> str:
+def label(m: mujoco.MjModel, what: str, index: int | np.integer) -> str:
     """How a message speaks of an element: "body 'torso'" or "body 3"."""
     name = _name(m, what, index)
     return f"{what} '{name}'" if name else f"{what} {index}"
 
 
-def pair_label(m: mujoco.MjModel, index: int) -> str:
+def pair_label(m: mujoco.MjModel, index: int | np.integer) -> str:
     """The same for an explicit contact pair, which seldom has a name: "pair 0 (geom 'foot' and geom 'floor')"."""
     geoms = (label(m, "geom", ids[index]) for ids in (m.pair_geom1, m.pair_geom2))
     return f"{label(m, 'pair', index)} ({' and '.join(geoms)})"

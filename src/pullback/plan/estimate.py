@@ -105,10 +105,12 @@ def estimate(
     if not 0 < confidence < 1:
         raise PullbackError(f"confidence must lie between 0 and 1, not {confidence!r}")
     alone, joint = (_quantile(1 - (1 - confidence) / (2 * among), freedom) for among in (1, count))
-    ends = [natural(x + sign * factor * errors) for factor in (alone, joint) for sign in (-1, 1)]
+    low, high, joint_low, joint_high = (
+        natural(x + sign * factor * errors) for factor in (alone, joint) for sign in (-1, 1)
+    )
     weak = np.flatnonzero(spread > undetermined_from)
     groups = tuple(tuple(labels[i] for i in np.flatnonzero(np.abs(vectors[:, d]) >= TAKES_PART)) for d in weak)
-    return Estimate(labels, natural(x), errors, *ends, noise, confidence, groups)
+    return Estimate(labels, natural(x), errors, low, high, joint_low, joint_high, noise, confidence, groups)
 
 
 def _quantile(probability: float, freedom: int) -> float:

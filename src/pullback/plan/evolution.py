@@ -37,7 +37,7 @@ class CMA(Method):
     def ask(self, memory):
         return self._strategy(memory)[1]
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         strategy, points = self._strategy(memory)
         strategy.tell(list(points), list(self._ranked(losses)))
         memory = {**memory, "told": np.concatenate([memory["told"], losses[None]]), "x": strategy.result.xbest}

@@ -44,19 +44,19 @@ class GaussNewton(Method):
     def ask(self, memory):
         return inside(memory["x"] + memory["step"], memory)[None]
 
-    def tell(self, memory, losses, gradients, curvatures):
-        point, loss = self.ask(memory)[0], losses[0]
+    def tell(self, memory, losses, gradients, *curvatures):
+        point, loss, curvature = self.ask(memory)[0], losses[0], curvatures[0][0]  # of one point, the only one
         if not np.isfinite(memory["loss"]):  # the first of all
             if not np.isfinite(loss):
                 raise PullbackError(FIRST_GUESS)
-            return self._aim({**memory, "loss": loss, "gradient": gradients[0], "curvature": curvatures[0]})
+            return self._aim({**memory, "loss": loss, "gradient": gradients[0], "curvature": curvature})
         step, damping = point - memory["x"], float(memory["damping"])
         promised = -float(memory["gradient"] @ step + step @ memory["curvature"] @ step / 2)
         kept = (memory["loss"] - loss) / promised if np.isfinite(loss) and promised > 0 else -np.inf
         if kept < self.SUFFICIENT:
             return self._aim({**memory, "damping": np.array(10 * max(damping, self.WEAKEST))})
         damping = max(damping * max(1 / 3, 1 - (2 * kept - 1) ** 3), self.WEAKEST)
-        known = {"x": point, "loss": loss, "gradient": gradients[0], "curvature": curvatures[0]}
+        known = {"x": point, "loss": loss, "gradient": gradients[0], "curvature": curvature}
         return self._aim({**memory, **known, "damping": np.array(damping)})
 
     def done(self, memory):

@@ -120,7 +120,7 @@ class ILQR(Method):
             return guess
         return np.concatenate([guess, self._tried(memory, self._goal(memory), (1.0,))])
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         losses = ranked(losses)
         best = int(np.argmin(losses))
         point = {"x": self.ask(memory)[best], "loss": np.array(losses[best])}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -153,10 +154,10 @@ def _whose(problem: Problem, x: np.ndarray, method: Method, seed: int) -> dict[s
 
 
 def save_checkpoint(path: Path, progress: Progress, memory: Memory, whose: dict[str, np.ndarray]) -> None:
-    fields = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
-    held = {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
+    arrays: dict[str, Any] = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
+    arrays |= whose | {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
     with whole_file(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **whose, **fields, **held)
+        np.savez(file, **arrays)
 
 
 def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress, Memory]:

@@ -94,7 +94,7 @@ class SGD(Method):
     def begin(self, x, low, high, seed):
         return {"x": x, "low": low, "high": high, "step": np.zeros_like(x), "rate": np.array(self.rate)}
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         if not np.isfinite(losses[0]):
             return _step_back(memory)
         step = self.momentum * memory["step"] - memory["rate"] * gradients[0]
@@ -126,7 +126,7 @@ class Adam(Method):
         memory = {"x": x, "low": low, "high": high, "mean": zero, "square": zero, "step": zero}
         return {**memory, "count": np.array(0), "rate": np.array(self.rate)}
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         if not np.isfinite(losses[0]):
             return _step_back(memory)
         count = int(memory["count"]) + 1
@@ -176,7 +176,7 @@ class LBFGS(Method):
     def ask(self, memory):
         return inside(memory["x"] + memory["length"] * memory["direction"], memory)[None]
 
-    def tell(self, memory, losses, gradients):
+    def tell(self, memory, losses, gradients, *curvatures):
         point, loss = self.ask(memory)[0], losses[0]
         if not np.isfinite(memory["loss"]):  # the first of all
             if not np.isfinite(loss):

@@ -123,6 +123,7 @@ class WrongGradient(PullbackError):
     def __init__(self, report: Report):
         self.report = report
         row = report.worst
+        assert row is not None  # one of its rows is wrong
         others = sum(other.status == WRONG for other in report.rows) - 1
         super().__init__(
             f"the gradient of {row.field!r} is wrong at {row.worst}: the pullback gives {row.analytic:.9g}, finite "
@@ -259,7 +260,14 @@ class Verdict:
     def row(self, found: Differences, slopes: Slopes, steps: np.ndarray) -> Row:
         about: dict[str, Any] = {"field": self.name, "entries": len(self.where), "skipped": self.skipped}
         if self.idle:
-            nothing = {"worst": "", "index": (), "analytic": 0.0, "numeric": 0.0, "error": 0.0, "largest": 0.0}
+            nothing: dict[str, Any] = {
+                "worst": "",
+                "index": (),
+                "analytic": 0.0,
+                "numeric": 0.0,
+                "error": 0.0,
+                "largest": 0.0,
+            }
             status = NO_INFLUENCE if len(self.where) or not self.skipped else SKIPPED
             return Row(**about, status=status, **nothing, slope=np.nan, kink=False)
         if np.any(self.wrong):
@@ -271,7 +279,7 @@ class Verdict:
         index = tuple(int(i) for i in np.unravel_index(found.places[self.where[worst]], self.shape))
         smooth = self.where[~self.kink | self.wrong], slice(len(steps))
         gap = np.abs(slopes.quotients[smooth] - self.analytic[~self.kink | self.wrong, None])
-        sides = tuple(None if np.isnan(side) else float(side) for side in self.sides[:, worst])
+        behind, ahead = (None if np.isnan(side) else float(side) for side in self.sides[:, worst])
         return Row(
             **about,
             status=status,
@@ -283,7 +291,7 @@ class Verdict:
             largest=self.largest,
             slope=_slope(gap, slopes.noise[smooth], steps),
             kink=bool(self.kink[worst]),
-            sides=sides if self.kink[worst] else None,
+            sides=(behind, ahead) if self.kink[worst] else None,
         )
 
 

@@ -21,7 +21,7 @@ def entry_name(system, field: str, index: tuple[int, ...], *, kind: str, steps: 
         world, rest = index[0], index[1:]
         axes = {"q": ("coordinate",), "v": ("dof",)}.get(field, ())
     elif kind == "control":
-        step, world, *rest = index
+        step, world, rest = index[0], index[1], index[2:]
         axes = ("actuator",)
         extra += [f"step {step}"] if steps > 1 else []
     else:

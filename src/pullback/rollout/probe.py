@@ -32,7 +32,7 @@ class Probe:
         self.form, arrays = _start(system, state, random)
         self.fields = dict(zip(leaf_names(self.form), arrays, strict=True))
         self.controls = _controls(system, control, count, random)
-        params = getattr(system, "params", None)
+        params: Any = getattr(system, "params", None)
         self.params = {name: np.array(to_numpy(value)) for name, value in (params or {}).items()}
         self.batches = hasattr(system, "in_worlds") and (not self.params or hasattr(params, "is_per_world"))
         self.per_world = {
@@ -62,7 +62,7 @@ class Probe:
 
     def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
         """Fields of the states after each step, (steps, worlds, ...)."""
-        given = {"params": params} if params else {}
+        given: dict[str, Any] = {"params": params} if params else {}
         state = with_leaves(self.form, fields.values())
         if self.count == 1:
             return [to_numpy(x)[None] for x in leaves(system.step(state, controls[0], **given))]
@@ -120,7 +120,8 @@ class Probe:
             self._some_changes(names[i : i + copies], places[i : i + copies], moves[i : i + copies])
             for i in range(0, len(places), copies)
         ]
-        return tuple(np.concatenate([np.zeros((2, 0, moves.shape[1])), *parts], axis=1))
+        changes, sizes = np.concatenate([np.zeros((2, 0, moves.shape[1])), *parts], axis=1)
+        return changes, sizes
 
     def _some_changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """The same of as many entries as are stepped at once, (2, entries, n)."""
@@ -219,7 +220,7 @@ def _controls(system: System, control, count: int, random: np.random.Generator) 
     """(steps, worlds, nu)"""
     shape = (count, system.worlds, system.nu)
     if control is None:
-        model = getattr(system, "model", None)
+        model: Any = getattr(system, "model", None)
         draws = random.uniform(-1, 1, shape)
         usual = to_numpy(system.default_controls(count)) if hasattr(system, "default_controls") else np.zeros(shape)
         draws = np.where(usual == 0, draws, usual * (1 + SPREAD * draws))  # a laser's radius is no number around zero

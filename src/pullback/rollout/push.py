@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,13 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
         return pushforward(run.timesteps(), state, spread, params)[:: run.hold]
     system = run.system
     size = system.difference(run.final, run.final).shape[-1]
-    given = {} if state is None else {"state": (state, (system.worlds, size))}
+    given: dict[str, tuple[Any, tuple[int, ...]]] = {}
+    given |= {} if state is None else {"state": (state, (system.worlds, size))}
     given |= {} if controls is None else {"controls": (controls, (run.steps, system.worlds, system.nu))}
     if params is not None:
         check_kind(params, Mapping, "params", '{"mass": tangents}')
-    for name in params or {}:
-        given[name] = params[name], (system.worlds, *_own_shape(run, name))
+    for name, tangent in (params or {}).items():
+        given[name] = tangent, (system.worlds, *_own_shape(run, name))
     if not given:
         raise PullbackError("give the tangents of at least one of state, controls and params")
     count = np.shape(next(iter(given.values()))[0])[-1:]

@@ -66,7 +66,8 @@ def rollout(
     hold = check_whole(hold, "hold")
     inputs = check_inputs(system, inputs, controls.shape[0])
     status = status_for(on_failure)
-    given = {name: x for name, x in {"inputs": inputs, "status": status}.items() if x is not None}
+    given: dict[str, Any] = {"inputs": inputs, "status": status}
+    given = {name: x for name, x in given.items() if x is not None}
     states = system.steps(state, controls, keep_every=hold * levels[0], hold=hold, params=held, **given)
     return Run(system, states, controls, levels, held, hold, inputs, status)
 
@@ -202,13 +203,13 @@ class Run:
             keep_every=keep_every,
             hold=self.hold,
             params=self.params,
-            **self._given(lambda x: x[first:end]),
-            **({} if self.status is None else {"status": Status()}),  # what failed is known
+            **self._given(lambda x: x[first:end], status=Status()),  # what failed is known
         )
 
-    def _given(self, take=lambda x: x) -> dict:
-        """The inputs as a keyword, if there are any, each as ``take`` takes it."""
-        return {"inputs": {name: take(x) for name, x in self.inputs.items()}} if self.inputs else {}
+    def _given(self, take=lambda x: x, status: Status | None = None) -> dict[str, Any]:
+        """Keywords: the inputs, if there are any, each as ``take`` takes it; a status, if failed worlds are masked."""
+        inputs = {"inputs": {name: take(x) for name, x in self.inputs.items()}} if self.inputs else {}
+        return inputs if status is None or self.status is None else {**inputs, "status": status}
 
     def contacts(self, step: int):
         """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
@@ -264,8 +265,7 @@ class Run:
             hold=self.hold,
             params=self.params,
             wants_params=wants_params,
-            **self._given(),
-            **({} if self.status is None else {"status": self.status}),
+            **self._given(status=self.status),
         )
 
     def _back_through(self, backward, given, start, first: int, end: int, levels: tuple[int, ...]) -> None:
@@ -403,7 +403,8 @@ class Run:
             )
         every = np.zeros((self.steps + 1, *kept.shape[1:]), dtype=self.system.dtype)
         if bar.form != NONE:
-            every[{LAST: -1, KEPT: self.kept, EVERY: slice(None)}[bar.form]] = to_numpy(bar.value)
+            rows: dict[str, Any] = {LAST: -1, KEPT: self.kept, EVERY: slice(None)}
+            every[rows[bar.form]] = to_numpy(bar.value)
         return every
 
     def _rows(self, bar: Cotangent, kept, first: int, end: int, states):

@@ -154,7 +154,8 @@ def _one_sided(quotient: np.ndarray, noise: np.ndarray, moves: np.ndarray) -> tu
     value = weight * quotient[:, 1:] - (weight - 1) * quotient[:, :-1]
     # that of the point itself as well, which central differences have not
     error = 2 * (weight * noise[:, 1:] + (weight - 1) * noise[:, :-1])
-    return tuple(np.pad(x, ((0, 0), (1, 0)), constant_values=np.nan) for x in (value, error))
+    value, error = (np.pad(x, ((0, 0), (1, 0)), constant_values=np.nan) for x in (value, error))
+    return value, error
 
 
 class Slopes:
@@ -167,7 +168,7 @@ class Slopes:
         self.noise = np.maximum(found.noise, late)[:, None] / moves
         ahead, wide = _one_sided(found.ahead / moves, self.noise, moves)
         behind, _ = _one_sided(-found.behind / moves, self.noise, moves)
-        lone = np.isnan(found.ahead).all(axis=1) ^ np.isnan(found.behind).all(axis=1)
+        lone = np.logical_xor(np.isnan(found.ahead).all(axis=1), np.isnan(found.behind).all(axis=1))
         self.quotients = np.where(lone[:, None], np.fmax(ahead, behind), self.quotients)
         torn = found.jumps[0] ^ found.jumps[1]
         self.skipped = np.isnan(self.quotients).all(axis=1) | (lone & torn)

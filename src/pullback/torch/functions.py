@@ -56,8 +56,8 @@ def rollout(
     for name, tensor in (inputs or {}).items():
         check(system, f"input {name!r}", tensor)
     form = Form(tree_map(lambda leaf: None, start), tuple(inputs or {}), tuple(tensors))
-    tensors = (*leaves(start), controls, *(inputs or {}).values(), *tensors.values())
-    states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, status, constants, form, *tensors))
+    every = (*leaves(start), controls, *(inputs or {}).values(), *tensors.values())
+    states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, status, constants, form, *every))
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 

@@ -39,8 +39,9 @@ class Simulator(torch.nn.Module):
 
     def forward(self, *start_and_controls, hold: int = 1, checkpoint_every: int | str | tuple[int, ...] = 1):
         """``simulator(state, controls)`` or ``simulator(q0, v0, controls)``: see :func:`pullback.torch.rollout`."""
-        options = {"params": self.params, "hold": hold, "checkpoint_every": checkpoint_every}
-        return rollout(self.system, *start_and_controls, **options)
+        return rollout(
+            self.system, *start_and_controls, params=self.params, hold=hold, checkpoint_every=checkpoint_every
+        )
 
     def extra_repr(self) -> str:
         return f"{self.system}, learn={self.learn}"
