@@ -98,7 +98,7 @@ def refuse_overflow(bars: Bars, dtype: str) -> Bars:
     """
     # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
     arrays = leaves(bars.state)
-    if np.isfinite(sum(square_sum(x) for x in (*arrays, bars.control, *bars.params.values(), *bars.inputs.values()))):
+    if np.isfinite(square_sum([*arrays, bars.control, *bars.params.values(), *bars.inputs.values()])):
         return bars
     named = {f"{name}_bar": (x, 0) for name, x in zip(leaf_names(bars.state), arrays, strict=True)}
     named |= {"controls_bar": (bars.control, 1), **{f"{name}_bar": (x, 1) for name, x in bars.inputs.items()}}
