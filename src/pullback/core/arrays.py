@@ -71,15 +71,23 @@ def first_not_finite(x: np.ndarray) -> tuple[int, ...] | None:
     return tuple(int(i) for i in bad[0]) if len(bad) else None
 
 
-def square_sum(x) -> float:
-    """The sum of squares, not finite if an entry is not (or if the squares overflow); on the device that x is on."""
-    if not isinstance(x, wp.array):
-        x = np.asarray(x)
-        return float(np.vdot(x, x)) if x.dtype.kind == "f" else 0.0
-    if x.device.is_cpu:
-        return square_sum(x.numpy())
-    flat = x.contiguous().flatten()
-    return float(wp.utils.array_inner(flat, flat)) if flat.size else 0.0
+def square_sum(arrays: list) -> float:
+    """The sum of all squares, not finite if an entry is not (or if they overflow).
+
+    What lies on a GPU is summed there, and read once.
+    """
+    here = [to_numpy(x) for x in arrays if not isinstance(x, wp.array) or x.device.is_cpu]
+    there = [x.contiguous().flatten() for x in arrays if isinstance(x, wp.array) and not x.device.is_cpu and x.size]
+    total = sum(float(np.vdot(x, x)) for x in here if x.dtype.kind == "f")
+    return total + (float(_square_sums(there).numpy().sum()) if there else 0.0)
+
+
+def _square_sums(flat: list[wp.array]) -> wp.array:
+    """One number per array, where they are."""
+    sums = wp.empty(len(flat), dtype=flat[0].dtype, device=flat[0].device)
+    for i, x in enumerate(flat):
+        wp.utils.array_inner(x, x, out=sums[i : i + 1])
+    return sums
 
 
 def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[str, ...]) -> np.ndarray:

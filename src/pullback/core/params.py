@@ -122,10 +122,11 @@ class NamedParams(Mapping):
     ``worlds`` gives each world its own. ``names`` has those of the items that an axis counts, for messages.
     """
 
-    def __init__(self, table: dict[str, Parameter], worlds: int, names: Mapping = {}):
-        self._table, self._worlds, self._names = table, worlds, names
+    def __init__(self, table: dict[str, Parameter], worlds: int, names: Mapping | None = None):
+        self._table, self._worlds, self._names = table, worlds, names or {}
         self._values = {name: frozen(np.array(entry.value, dtype=np.float64)) for name, entry in table.items()}
-        self.version = 0  # counts changes, so that derived arrays know when they are stale
+        self._held: dict[bool, FieldValues] = {}  # made last: of the values as they are, and with others in their place
+        self.version = 0  # counts changes
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._values[self._known(name)]
@@ -193,6 +194,25 @@ class NamedParams(Mapping):
             self._refuse(name, array, wrong, why)
         return frozen(array)
 
+    def held(self, given: Mapping | None, make: Callable[[dict, FieldValues | None], FieldValues]) -> FieldValues:
+        """What ``make(values, like)`` makes of the values, with those given in place of some.
+
+        It is made anew only if they are others than last time; ``like`` is what was made then, and values that stayed
+        the same are its very arrays.
+        """
+        if given is not None and not isinstance(given, Mapping):
+            raise PullbackError(f"params must map names to arrays, not {type(given).__name__}")
+        like = self._held.get(bool(given)) or self._held.get(not given)
+        values = dict(self._values)
+        for name, value in (given or {}).items():
+            known = None if like is None else like.values.get(name)
+            same = known is not None and np.array_equal(known, to_numbers(value, f"parameter {name!r}"))
+            values[name] = known if same else self.check(name, value)
+        if bool(given) in self._held and all(value is like.values[name] for name, value in values.items()):
+            return like
+        self._held[bool(given)] = made = make(values, like)
+        return made
+
     def _refuse(self, name: str, array: np.ndarray, wrong: np.ndarray, why: str) -> None:
         """An error that names the first place where ``wrong`` is true."""
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -212,19 +232,18 @@ class FieldValues:
     def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int):
         self.table, self.values, self.worlds = table, dict(values), worlds
         self.per_world = {name: np.ndim(value) > len(table[name].shape) for name, value in self.values.items()}
+        self.entering: dict[str, list[str]] = {}  # by field, the parameters that enter it
+        for name, entry in table.items():
+            self.entering.setdefault(entry.field or name, []).append(name)
 
     def _batched(self, name: str) -> np.ndarray:
         """The value with a leading axis of 1 or worlds."""
         value = np.asarray(self.values[name], dtype=np.float64)
         return value if self.per_world[name] else value[None]
 
-    def entering(self, field: str) -> list[str]:
-        """The parameters that enter a field."""
-        return [name for name, entry in self.table.items() if (entry.field or name) == field]
-
     def field(self, name: str) -> np.ndarray:
         """A field (1 or worlds, items, ...); one that no parameter enters is a single zero."""
-        parts = [self.table[n].enter(self._batched(n)) for n in self.entering(name)]
+        parts = [self.table[n].enter(self._batched(n)) for n in self.entering.get(name, ())]
         return sum(parts[1:], start=parts[0]) if parts else np.zeros((1, 1))
 
     def bars(self, field_bar: Callable[[str, bool], np.ndarray], precision: str) -> dict[str, np.ndarray]:

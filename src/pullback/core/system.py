@@ -100,7 +100,7 @@ def refuse_overflow(bars: Bars, dtype: str, per_world: Mapping[str, bool]) -> Ba
     """
     # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
     arrays = leaves(bars.state)
-    if np.isfinite(sum(square_sum(x) for x in (*arrays, bars.control, *bars.params.values(), *bars.inputs.values()))):
+    if np.isfinite(square_sum([*arrays, bars.control, *bars.params.values(), *bars.inputs.values()])):
         return bars
     named: dict[str, tuple[Any, int | None]]
     named = {f"{name}_bar": (x, 0) for name, x in zip(leaf_names(bars.state), arrays, strict=True)}

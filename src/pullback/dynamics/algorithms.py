@@ -26,6 +26,7 @@ from pullback.core.arrays import checked, from_device, to_device, to_numbers, to
 from pullback.core.errors import PullbackError
 from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.params import Cotangents
 from pullback.kernels import specialise
 
 
@@ -243,16 +244,16 @@ def _evaluate(
     def pullback(bar, *, wants_params: bool = True) -> Gradients:
         """Cotangents of everything the value was made of, from the value's."""
         bar = _taken(system, bar, (*lead, worlds, *entry), "bar", ("row", "column", "entry")[-len(entry) :])
-        bars = kernel_params.zero_bars() if wants_params else kernel_params.no_bars()
+        bars = Cotangents(kernel_params, wanted=wants_params)
         q_bar, v_bar, x_bar = (zeros(a.shape, real, device) for a in (q, v, x))
         system._launch(
             kernels.evaluate_adjoint,
-            (system._tree, kernel_params.struct, bars),
+            (system._tree, kernel_params.struct, bars.struct),
             (q, v),
             (number, held, x, bar.reshape(shape), int(wants_params), q_bar, v_bar, x_bar),
         )
-        named = kernel_params.user_bars(bars) if wants_params else Named()
-        return Gradients(*(from_device(a).reshape((*lead, *a.shape[1:])) for a in (q_bar, v_bar, x_bar)), named)
+        fields = (from_device(a).reshape((*lead, *a.shape[1:])) for a in (q_bar, v_bar, x_bar))
+        return Gradients(*fields, bars.named())
 
     return Evaluation(from_device(value).reshape((*lead, worlds, *entry)), pullback)
 

@@ -34,7 +34,7 @@ from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
-from pullback.dynamics.params import KernelParams, item_names, parameters
+from pullback.dynamics.params import Cotangents, KernelParams, item_names, parameters
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
@@ -110,7 +110,7 @@ class Articulated(System):
         )
         self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
         self._lanes = self._make_lanes(threads)
-        self._kernel_params: tuple[int, KernelParams] | None = None
+        self._spare: list = []  # memory for cotangents of parameters
         self._threads = threads
         self._crew = Crew()
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
@@ -249,17 +249,11 @@ class Articulated(System):
     def _take_params(self, given: Mapping | KernelParams | None) -> KernelParams:
         if isinstance(given, KernelParams):
             return given
-        if given is not None and not isinstance(given, Mapping):
-            raise PullbackError(f"params must map names to arrays, as in {{'mass': mass}}, not {type(given).__name__}")
-        if given:
-            values = {**self.params, **{name: self.params.check(name, value) for name, value in given.items()}}
-            return self._kernel_params_of(values)
-        if self._kernel_params is None or self._kernel_params[0] != self.params.version:
-            self._kernel_params = (self.params.version, self._kernel_params_of(self.params))
-        return self._kernel_params[1]
+        return self.params.held(given, self._kernel_params_of)
 
-    def _kernel_params_of(self, values: Mapping) -> KernelParams:
-        return KernelParams(self.params.table, values, self.worlds, self.dtype, self.device)
+    def _kernel_params_of(self, values: Mapping, like: KernelParams | None = None) -> KernelParams:
+        places = (self.worlds, self.dtype, self.device)
+        return KernelParams(self.params.table, values, *places, like=like, spare=self._spare)
 
     # --- the contract ------------------------------------------------------------------------------
 
@@ -474,13 +468,13 @@ class FusedBackward:
         status: Status | None,
         wants_params: bool,
     ):
-        self.system, self.hold, self.params, self.wants_params = system, hold, params, wants_params
+        self.system, self.hold, self.params = system, hold, params
         self.controls = system._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
         self.applied = system._take_inputs(inputs)
         self.inputs_bar = {name: zeros(x.shape, system.dtype, system.device) for name, x in (inputs or {}).items()}
         self.applied_bar = system._take_inputs(self.inputs_bar)
-        self.params_bar = params.zero_bars() if wants_params else params.no_bars()
+        self.params_bar = Cotangents(params, wanted=wants_params)
         self.kernels = specialise(system._flavour, "step_adjoint")
         if not isinstance(final_bar, tuple) or len(final_bar) != 2:
             raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
@@ -489,10 +483,17 @@ class FusedBackward:
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
         launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
         self.carry_v = wp.clone(v_bar)
+        self.mask = status is not None
         # of worlds that failed, which are left out, and those whose cotangents will
-        self.codes = None if status is None else wp.array(to_numpy(status.codes), dtype=int, device=system.device)
+        self.codes = system._healthy() if status is None else self._copied(status.codes)
         self.first = None  # the step that it has come to
         self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
+
+    def _copied(self, codes) -> wp.array:
+        """A status, which was another's, on the device."""
+        if self.system._is_here(codes):
+            return wp.clone(codes)
+        return wp.array(to_numpy(codes), dtype=int, device=self.system.device)
 
     def _own(self, x) -> wp.array:
         """An array of the System's precision, on its device."""
@@ -516,18 +517,14 @@ class FusedBackward:
         self.first, self.first_bar = first, None if states_bar is None else self._own(states_bar[0][0])
         q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
         system = self.system
-        mask = self.codes is not None
-        codes = self.codes if mask else system._healthy()
+        flags = (int(states_bar is not None), int(self.mask), int(self.params_bar.wanted))
         system._launch(
             self.kernels.rollout_adjoint,
-            (system._tree, system._shapes, self.params.struct, self.params_bar),
+            (system._tree, system._shapes, self.params.struct, self.params_bar.struct),
             (self.controls, self.controls_bar, self.applied, self.applied_bar),
-            (first, end, self.hold, q, v, q_bar, v_bar, int(states_bar is not None), int(mask), int(self.wants_params))
-            + (self.carry_q, self.carry_v, codes),
+            (first, end, self.hold, q, v, q_bar, v_bar, *flags, self.carry_q, self.carry_v, self.codes),
             with_contacts=True,
         )
-        if system.contact is not None and not mask:
-            check_health(system, codes, self.controls, hold=self.hold)
 
     def _not_carried(self, q) -> wp.array:
         """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.
@@ -546,25 +543,25 @@ class FusedBackward:
     def finish(self, start: State) -> Bars:
         """The cotangents at the state that it has come to, in stored coordinates."""
         system = self.system
+        if system.contact is not None and not self.mask:
+            check_health(system, self.codes, self.controls, hold=self.hold)
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
         inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         status = self._clear_failed(q_bar)
-        params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
-        state_bar = State(from_device(q_bar), from_device(self.carry_v))
+        state_bar, params = State(from_device(q_bar), from_device(self.carry_v)), self.params_bar.named()
         bars = Bars(state_bar, from_device(self.controls_bar), params, inputs, status)
         return refuse_overflow(bars, system.dtype, self.params.per_world)
 
     def _clear_failed(self, q_bar: wp.array) -> Status | None:
         """Sets the cotangents of worlds that failed to zero, where failure is data."""
-        if self.codes is None:
+        if not self.mask:
             return None
         system = self.system
-        named = specialise(system.dtype, "tree.structs").Params.vars if self.wants_params else ()
-        once = (q_bar, self.carry_v, *(getattr(self.params_bar, name) for name in named))  # [world, item]
+        self.params_bar.clear_failed(self.kernels.clear_failed, self.codes)
         each = (self.controls_bar, *self.inputs_bar.values())  # [step, world, item]
-        for steps, bar in (*((1, bar) for bar in once), *((bar.shape[0], bar) for bar in each)):
+        for steps, bar in ((1, q_bar), (1, self.carry_v), *((bar.shape[0], bar) for bar in each)):
             if bar.size:
                 inputs = [self.codes, as_reals(bar, steps, system.worlds, system.dtype)]
                 launch(self.kernels.clear_failed, system.worlds, inputs, system.device)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+import warp as wp
 
 from pullback.contact import Contact, Scene
-from pullback.core.arrays import upload_per_world
+from pullback.core.arrays import as_reals, empty, upload_per_world
+from pullback.core.launch import launch
 from pullback.core.params import FieldValues, Parameter, has_direction, linear, not_negative
 from pullback.core.system import Named
 from pullback.dynamics.tree import Layout, zeros_struct
@@ -53,8 +57,8 @@ def parameters(
         "damping": Parameter("N·m·s/rad or N·s/m", ("dof",), model.dof_damping),
         "armature": Parameter("kg·m² or kg", ("dof",), model.dof_armature, not_negative),
         "gear": Parameter("1", actuator, model.actuator_gear),
-        "gain": Parameter("N·m or N a unit", actuator, model.actuator_gain),
-        "bias": Parameter("N·m or N a unit", actuator, model.actuator_bias),
+        "gain": Parameter("N·m or N per unit", actuator, model.actuator_gain),
+        "bias": Parameter("N·m or N per unit", actuator, model.actuator_bias),
         "gravity": Parameter("m/s²", ("axis",), model.gravity, **single),
     }
     if model.fluid_density or model.fluid_viscosity:
@@ -124,37 +128,129 @@ def _positive_definite(mass: np.ndarray, inertia: np.ndarray) -> tuple[np.ndarra
 
 
 class KernelParams(FieldValues):
-    """Values of all parameters as the kernels read them, and the backward pass of cotangents."""
+    """Values of all parameters as the kernels read them.
 
-    def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int, precision: str, device: str):
+    like:   another such: fields of values that are the very arrays of that one are not made and uploaded again
+    spare:  memory for cotangents that is free to be used again; one list for all of a System
+    """
+
+    def __init__(
+        self,
+        table: Mapping[str, Parameter],
+        values: Mapping,
+        worlds: int,
+        precision: str,
+        device: str,
+        *,
+        like: KernelParams | None = None,
+        spare: list | None = None,
+    ):
         super().__init__(table, values, worlds)
-        self.precision, self.device = precision, device
+        self.precision, self.device, self.spare = precision, device, [] if spare is None else spare
         struct = specialise(precision, "tree.structs").Params
         self.struct = struct()
         for name, variable in struct.vars.items():
-            array = upload_per_world(self.field(name), variable.type.dtype, worlds, precision, device)
+            if like is not None and all(self.values[n] is like.values[n] for n in self.entering.get(name, ())):
+                array = getattr(like.struct, name)
+            else:
+                array = upload_per_world(self.field(name), variable.type.dtype, worlds, precision, device)
             setattr(self.struct, name, array)
 
     def __reduce__(self):
         """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
         return KernelParams, (self.table, self.values, self.worlds, self.precision, self.device)
 
-    def zero_bars(self):
-        """A struct of cotangents, one set a world: summing them in a fixed order keeps results reproducible."""
-        struct = specialise(self.precision, "tree.structs").Params
-        shapes = {n: getattr(self.struct, n).shape if self.entering(n) else (self.worlds, 0) for n in struct.vars}
-        what = f"the cotangents of the parameters of {self.worlds} worlds"
-        return zeros_struct(struct, shapes, self.device, what=what, remedy="use fewer worlds, or wants_params=False")
 
-    def no_bars(self):
-        """A struct that stands where cotangents of parameters are not wanted."""
-        return specialise(self.precision, "tree.structs").Params()
+def neighbours_are_worlds(device: str) -> bool:
+    """Whether neighbours in memory are worlds, which neighbouring threads of a GPU work on, or what one world has."""
+    return device != "cpu"
 
-    def user_bars(self, bars) -> Named:
-        """Cotangents in the shapes of the user's arrays."""
+
+class Cotangents:
+    """Cotangents of the kernels' fields, one set per world, and of the parameters that enter them.
+
+    struct:  what the kernels add to; without arrays where they are not ``wanted``
+    """
+
+    def __init__(self, params: KernelParams, *, wanted: bool = True):
+        self.params, self.wanted = params, wanted
+        self.struct, self._numbers = specialise(params.precision, "tree.structs").Params(), {}
+        if not wanted:
+            return
+        try:
+            memory = params.spare.pop()
+        except IndexError:
+            memory = _memory_for(params)
+        block, self.struct, self._numbers = memory
+        block.zero_()
+        weakref.finalize(self, _give_back, params.spare, memory).atexit = False
+
+    def clear_failed(self, kernel, codes: wp.array) -> None:
+        """Sets those of worlds that failed to zero."""
+        for numbers in self._numbers.values():
+            launch(kernel, self.params.worlds, [codes, numbers], self.params.device)
+
+    def named(self) -> Named:
+        """In the shapes of the user's arrays; none if they are not wanted.
+
+        Only sums over worlds, and what differs between worlds, are brought to the host.
+        """
+        if not self.wanted:
+            return Named()
+        per_world, entering = self.params.per_world, self.params.entering
+        shared = {n: x for n, x in self._numbers.items() if not all(per_world[name] for name in entering[n])}
+        sums = sums_over_worlds(shared, self.params.precision)
 
         def field_bar(name: str, per_world: bool) -> np.ndarray:
-            array = getattr(bars, name).numpy()
-            return array if per_world else array.sum(axis=0, keepdims=True)
+            array = getattr(self.struct, name)
+            if per_world:
+                return array.contiguous().numpy()
+            shape = (1, array.shape[1], *getattr(array.dtype, "_shape_", ()))
+            return sums[name].reshape(shape) if name in sums else np.zeros(shape)
 
-        return Named(self.bars(field_bar, self.precision))
+        return Named(self.params.bars(field_bar, self.params.precision))
+
+
+def _memory_for(params: KernelParams) -> tuple:
+    """A block of zeros, the struct of arrays [world, item] in it, and the numbers of each of those, in the order of
+    memory: [item, world, entry], or [0, world, number]."""
+    struct, worlds = specialise(params.precision, "tree.structs").Params, params.worlds
+    items = {name: getattr(params.struct, name).shape[1] for name in params.entering}
+    turned = neighbours_are_worlds(params.device)
+    shapes = {n: (items.get(n, 0), worlds) if turned else (worlds, items.get(n, 0)) for n in struct.vars}
+    what = f"the cotangents of the parameters of {worlds} worlds"
+    result = zeros_struct(struct, shapes, params.device, what=what, remedy="use fewer worlds, or wants_params=False")
+    numbers = {}
+    for name, shape in shapes.items():
+        array = getattr(result, name)
+        if array.size:
+            numbers[name] = as_reals(array, shape[0] if turned else 1, worlds, params.precision)
+        if turned:
+            setattr(result, name, array.transpose())
+    return array.block, result, numbers
+
+
+def _give_back(spare: list, memory: tuple) -> None:
+    if not spare:
+        spare.append(memory)
+
+
+def sums_over_worlds(numbers: dict[str, wp.array], precision: str) -> dict[str, np.ndarray]:
+    """The sum over the middle axis of each (items, worlds, entries), in a fixed order, as flat arrays."""
+    if all(x.device.is_cpu for x in numbers.values()):
+        return {name: x.numpy().sum(axis=1).ravel() for name, x in numbers.items()}
+    return sums_by_kernels(numbers, precision)
+
+
+def sums_by_kernels(numbers: dict[str, wp.array], precision: str) -> dict[str, np.ndarray]:
+    """The same where the arrays are, in two stages; all sums are brought to the host at once."""
+    kernel = specialise(precision, "tree.parameters").sum_worlds
+    worlds, device = next((x.shape[1], str(x.device)) for x in numbers.values())
+    groups = math.isqrt(worlds - 1) + 1
+    sizes = [x.shape[0] * x.shape[2] for x in numbers.values()]
+    ends = np.cumsum(sizes)
+    parts, total = (empty((1, rows, int(ends[-1])), precision, device) for rows in (groups, 1))
+    for x, end, size in zip(numbers.values(), ends, sizes, strict=True):
+        launch(kernel, (x.shape[0], groups, x.shape[2]), [x, groups, int(end - size), parts], device)
+    launch(kernel, (1, 1, int(ends[-1])), [parts, 1, 0, total], device)
+    return dict(zip(numbers, np.split(total.numpy().ravel(), ends[:-1]), strict=True))

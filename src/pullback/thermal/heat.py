@@ -124,7 +124,6 @@ class Heat(System):
         require_space((1, self.worlds, self.n), self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
         self._part = upload(self.geometry, self.dtype, self.device)
         self._path = self._upload_path()
-        self._law: tuple[int, KernelLaw] | None = None
         self._crew = Crew()
         stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
         self._stepper = stepper(self, cores_to_use(self._threads))
@@ -287,15 +286,9 @@ class Heat(System):
     def _take_params(self, given: Mapping | KernelLaw | None) -> KernelLaw:
         if isinstance(given, KernelLaw):
             return given
-        if given is not None and not isinstance(given, Mapping):
-            raise PullbackError(f"params must map names to arrays, not {type(given).__name__}")
-        if given:
-            return self._law_of({**self.params, **{name: self.params.check(name, x) for name, x in given.items()}})
-        if self._law is None or self._law[0] != self.params.version:
-            self._law = (self.params.version, self._law_of(self.params))
-        return self._law[1]
+        return self.params.held(given, self._law_of)
 
-    def _law_of(self, values: Mapping) -> KernelLaw:
+    def _law_of(self, values: Mapping, like: KernelLaw | None) -> KernelLaw:
         law = KernelLaw(self.params.table, values, self.worlds, self.pieces, self.dtype, self.device)
         if self.method == "explicit":
             limits = law.explicit_limits(self.geometry.fastest, self.geometry.widest)
