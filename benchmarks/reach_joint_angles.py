@@ -18,7 +18,7 @@ from pullback.dynamics import jacobian, kinematics
 from pullback.model.tangent import integrate
 from pullback.reach import Footsteps, sample_humanoid
 from pullback.reach.sqp import FIXED, Demand, Linearised, Options, Poses, Problem, Rows, Solution, minimise
-from pullback.reach.walking import middle, off
+from pullback.reach.walking import SE2, middle
 from pullback.spatial import log_jacobian, quat_conj, quat_log, quat_mul
 
 SITES = ("left_foot", "right_foot")
@@ -87,7 +87,7 @@ class JointAngleFootsteps:
         feet = np.concatenate([self.walk.fixed, self._on_floor(stepping)])
         by_q = by_steps[:, [3, 4, 2]]  # x, y and the turn about z
         residuals = [
-            Rows(off(feet[-1], self.goal), np.tile(self.columns[-1], (3, 1)), -by_q[-1]),
+            Rows(SE2.difference(feet[-1], self.goal), np.tile(self.columns[-1], (3, 1)), -by_q[-1]),
             self._through_feet(self.walk.smooth(feet, self.given.smoothing), by_q),
         ]
         clear = self.walk.clear(feet, self.given.obstacles, self.given.margin, self.soles)
@@ -151,5 +151,5 @@ class JointAngleFootsteps:
         q = found.poses["q"]
         sites = kinematics(self.system, q, of="site").value
         last = sites[-1:, self.robot.model.sites.names.index(SITES[1 - self.stands[-1]])]
-        miss = float(np.linalg.norm(off(self._on_floor(last)[0], self.goal)))
+        miss = float(np.linalg.norm(SE2.difference(self._on_floor(last)[0], self.goal)))
         return JointAnglePlan(found, miss, self.given.tolerance, time.perf_counter() - began)

@@ -6,7 +6,7 @@ from stand_ins import Ellipsoid, foot_map
 
 from pullback import PullbackError
 from pullback.reach import Block, Disc, Placement
-from pullback.reach.sqp import FIXED, Layout
+from pullback.reach.sqp import FIXED, Variables
 
 
 class Reach(Ellipsoid):
@@ -53,10 +53,10 @@ def test_linearisations_are_derivatives(space):
     reach = Reach(space, (0.5, 0.0, 0.4), (0.45, 0.45, 0.4))
     problem = Placement(reach_map=reach, targets=targets(space), obstacles=[Disc(2, -1, 0.1)])
     optimised, poses = problem.problem(np.zeros(3)), {"base": np.array([[1.5, -0.8, 0.7]])}
-    layout = Layout(optimised.spaces, {"base": 1})
+    variables = Variables(optimised.spaces, {"base": 1})
 
     def blocks(step):
-        here = optimised.linearise(layout.moved(poses, step))
+        here = optimised.linearise(variables.moved(poses, step))
         return [*here.residuals, *(demand.rows for demand in here.demands)]
 
     def values(step):

@@ -89,7 +89,7 @@ def test_steps_stay_in_their_box():
 
 
 def test_bad_input():
-    with pytest.raises(PullbackError, match="box of Options must be positive"):
+    with pytest.raises(PullbackError, match="box of Options must be a number above 0"):
         Options(box=0.0)
     with pytest.raises(PullbackError, match="iterations must be a whole number of at least 1, not 'many'"):
         Options(iterations="many")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pullback.core.errors import PullbackError
-from pullback.reach.checks import check_numbers, check_obstacles, check_soles
-from pullback.reach.footsteps import SOLES
-from pullback.reach.obstacles import Disc, Obstacle
+from pullback.reach.checks import check_numbers
+from pullback.reach.obstacles import Disc
 from pullback.reach.spaces import space
-from pullback.reach.sqp import FIXED, Linearised, Options, Poses, Problem, Rows, Solution, minimise
-from pullback.reach.walking import SE2, HandReach, Plan, Stance, Walk, check_map
+from pullback.reach.sqp import FIXED, Linearised, Poses, Rows
+from pullback.reach.walking import SIDES, Stance, WithHand
 
 SO2 = space("SO2")
 
@@ -25,7 +22,7 @@ class Door:
 
     x: float = 0.75  # of the hinge [m]
     y: float = 0.9
-    radius: float = 0.75  # of the handle's way [m]
+    radius: float = 0.75  # of the handle's path [m]
     height: float = 0.95  # of the handle [m]
     closed: float = -np.pi / 2  # which way the door points from its hinge when it is closed [rad]
 
@@ -42,7 +39,7 @@ class Door:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocoManipulation:
+class LocoManipulation(WithHand):
     """Find steps and how far a door is opened at each, so that it is wide open in the end.
 
     A hand holds the handle all the time. In a stance it moves the door from one angle to the next, then a foot steps
@@ -53,36 +50,23 @@ class LocoManipulation:
     door:       its hinge and handle
     hand:       the side of the hand that holds it
     start, first, steps, threshold, smoothing, soles, margin, obstacles:  as for :class:`Footsteps`
-    tolerance:  the door may be so far from as open as it should be [rad]
+    tolerance:  allowed difference of the last angle from ``opened`` [rad]
     """
 
-    foot_map: object
-    hand_map: object
     opened: float = -np.deg2rad(100.0)
     door: Door = field(default_factory=Door)
     hand: str = "left"
     start: Stance = field(default_factory=lambda: Stance((0.25, 0.09, 0.0), (0.25, -0.09, 0.0)))
-    first: str = "right"
     steps: int = 8
-    threshold: float = 0.0
-    smoothing: float = 1e-3
-    soles: Sequence[Sequence[float]] = SOLES
-    margin: float = 0.1
-    obstacles: Sequence[Obstacle] = ()
     tolerance: float = 0.02
 
+    groups = {"angles": SO2}
+
     def __post_init__(self):
-        check_map(self.foot_map, ("SE2",), "foot_map")
-        check_map(self.hand_map, ("R3",), "hand_map")
-        if self.hand not in ("left", "right"):
+        super().__post_init__()
+        check_numbers(self, "opened")
+        if self.hand not in SIDES:
             raise PullbackError(f"hand must be 'left' or 'right', not {self.hand!r}")
-        if not isinstance(self.door, Door):
-            raise PullbackError(f"door must be a Door, not {type(self.door).__name__}")
-        check_numbers(self, "opened", "threshold", "margin")
-        check_numbers(self, "smoothing", "tolerance", least=0)
-        check_obstacles(self.obstacles)
-        check_soles(self.soles)
-        object.__setattr__(self, "walk", Walk(self.start, self.first, self.steps))
 
     @property
     def held(self) -> tuple[np.ndarray, np.ndarray]:
@@ -90,32 +74,22 @@ class LocoManipulation:
         stance = np.repeat(np.arange(self.steps + 1), 2)
         return stance + np.tile([0, 1], self.steps + 1), stance
 
-    def problem(self) -> Problem:
-        """For :func:`pullback.reach.sqp.minimise`: the groups "feet" (steps, 3) and "angles" (steps + 1, 1)."""
-        walk, soles, root = self.walk, np.asarray(self.soles, dtype=float), np.sqrt(self.smoothing)
-        number, stance = self.held
+    def own_terms(self, feet: np.ndarray, poses: Poses) -> Linearised:
+        angles, (number, stance) = self.all_angles(poses), self.held
         # The first angle is no variable: the door is closed.
         columns = np.concatenate([[FIXED], 3 * self.steps + np.arange(self.steps + 1)])[:, None]
-        sweep = Disc(self.door.x, self.door.y, self.door.radius)
 
         def out_of_reach(row: int) -> str:
             return f"the handle is out of reach after step {stance[row]}"
 
-        hand_reaches = HandReach(walk, self.hand_map, self.threshold, self.hand, stance, out_of_reach)
-
-        def linearise(poses: Poses) -> Linearised:
-            feet, angles = walk.all_feet(poses["feet"]), self.all_angles(poses)
-            at, moves = self.door.handle(angles[number])
-            reach = hand_reaches.demand(feet, at, columns[number], moves[..., None])
-            open_wide = Rows(self.opened - angles[-1:], columns[-1:], np.full((1, 1), -1.0))
-            pairs = np.concatenate([columns[:-1], columns[1:]], axis=1)
-            evenly = Rows(root * np.diff(angles), pairs, np.broadcast_to((-root, root), pairs.shape))
-            demands = [walk.reach(feet, self.foot_map, self.threshold), reach]
-            demands += walk.clear(feet, [sweep], self.margin, soles, "where the door moves")
-            demands += walk.clear(feet, self.obstacles, self.margin, soles)
-            return Linearised([open_wide, walk.smooth(feet, self.smoothing), evenly], demands)
-
-        return Problem({"feet": SE2, "angles": SO2}, linearise)
+        at, moves = self.door.handle(angles[number])
+        reach = self.hand_within_reach(feet, stance, at, columns[number], moves[..., None], out_of_reach)
+        swept = Disc(self.door.x, self.door.y, self.door.radius)
+        clear = self.clear(feet, [swept], self.margin, "where the door moves")
+        open_wide = Rows(self.opened - angles[-1:], columns[-1:], np.full((1, 1), -1.0))
+        pairs, root = np.concatenate([columns[:-1], columns[1:]], axis=1), np.sqrt(self.smoothing)
+        evenly = Rows(root * np.diff(angles), pairs, np.broadcast_to((-root, root), pairs.shape))
+        return Linearised([open_wide, evenly], [reach, *clear])
 
     def all_angles(self, poses: Poses) -> np.ndarray:
         """The door's angles (steps + 2,): closed, and after it was moved in each stance [rad]."""
@@ -135,23 +109,10 @@ class LocoManipulation:
             "angles": angles[:, None],
         }
 
-    def plan(self, options: Options | None = None) -> Plan:
-        began = time.perf_counter()
-        found = self._plan(minimise(self.problem(), self.guess(), options))
-        return replace(found, seconds=time.perf_counter() - began)
-
-    def _plan(self, solution: Solution) -> Plan:
-        feet, angles = self.walk.all_feet(solution.poses["feet"]), self.all_angles(solution.poses)
+    def contacts(self, poses: Poses) -> tuple[np.ndarray, np.ndarray]:
         number, stance = self.held
-        left, right = self.walk.moments(feet, stance)
-        miss = abs(float(angles[-1] - self.opened))
-        return Plan(
-            feet=feet,
-            sides=self.walk.sides,
-            left=left,
-            right=right,
-            hand=self.door.handle(angles[number])[0],
-            hand_side=self.hand,
-            aims={"the door is not as open as it should be": (miss, self.tolerance)},
-            solution=solution,
-        )
+        return stance, self.door.handle(self.all_angles(poses)[number])[0]
+
+    def aims(self, feet: np.ndarray, poses: Poses) -> dict[str, tuple[float, float]]:
+        missed = abs(float(poses["angles"][-1, 0] - self.opened))
+        return {"the door is not as open as it should be": (missed, self.tolerance)}

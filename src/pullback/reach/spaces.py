@@ -110,7 +110,7 @@ class Space:
         n = self.dimensions
         parts = [end[..., :n] - start[..., :n]]
         if self.rotation == "angle":
-            parts.append(shortest_turn(end[..., n:] - start[..., n:]))
+            parts.append(shortest_angle(end[..., n:] - start[..., n:]))
         elif self.rotation == "quaternion":
             parts.append(quat_log(quat_mul(quat_conj(start[..., n:]), end[..., n:])))
         return np.concatenate(parts, axis=-1)
@@ -125,7 +125,7 @@ class Space:
         if n:
             apart = np.einsum("...ji,...j->...i", self.rotation_matrix(base), apart)
         if self.rotation == "angle":
-            turn = shortest_turn(poses[..., n:] - base[..., n:])
+            turn = shortest_angle(poses[..., n:] - base[..., n:])
         else:
             turn = quat_mul(quat_conj(base[..., n:]), poses[..., n:])
             turn = turn / np.linalg.norm(turn, axis=-1, keepdims=True)
@@ -210,6 +210,6 @@ def space(name: str | Space) -> Space:
     return SPACES[name]
 
 
-def shortest_turn(angle: np.ndarray) -> np.ndarray:
+def shortest_angle(angle: np.ndarray) -> np.ndarray:
     """The same rotation by an angle in (-π, π] [rad]."""
     return np.pi - np.mod(np.pi - angle, 2 * np.pi)

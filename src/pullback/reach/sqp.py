@@ -123,17 +123,8 @@ class Solution:
         return not self.violations
 
 
-def report(problems: Sequence[Violation], iterations: int, seconds: float, most: int = 5) -> str:
-    """In words: that all is well, or which demands are violated by how much."""
-    if not problems:
-        return f"solved in {iterations} iterations, {seconds:.2g} s"
-    lines = [str(problem) for problem in problems]
-    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
-    return "\n".join([f"not solved after {iterations} iterations:", *lines[:most], *more])
-
-
-class Layout:
-    """Which columns belong to which poses."""
+class Variables:
+    """Poses in groups by name: which columns belong to which, and how a step moves them."""
 
     def __init__(self, spaces: Mapping[str, object], counts: Mapping[str, int]):
         self.spaces, self._columns, self.size = spaces, {}, 0
@@ -154,8 +145,8 @@ def minimise(problem: Problem, start: Poses, options: Options | None = None) -> 
     """Solves a problem from a first guess: (count, sample size) poses by name."""
     options, began = Options() if options is None else options, time.perf_counter()
     check_kind(options, Options, "options", "pullback.reach.sqp.Options(iterations=20)")
-    layout = Layout(problem.spaces, {name: len(poses) for name, poses in start.items()})
-    poses, solver = {name: np.array(start[name], dtype=float) for name in problem.spaces}, _Solver(layout, options)
+    variables = Variables(problem.spaces, {name: len(poses) for name, poses in start.items()})
+    poses, solver = {name: np.array(start[name], dtype=float) for name in problem.spaces}, _Solver(variables, options)
     here, evaluations, iteration = problem.linearise(poses), 1, 0
     merit, longest = _merit(here, options.weight), 1.0
     if not np.isfinite(merit):
@@ -168,11 +159,11 @@ def minimise(problem: Problem, start: Poses, options: Options | None = None) -> 
         part = 2 * longest
         while part > SHORTEST:
             part /= 2
-            moved, returns = layout.moved(poses, part * step), 0
+            moved, returns = variables.moved(poses, part * step), 0
             there = problem.linearise(moved)
             # Demands are curved, and at their weight hardly any way along a tangent is downhill: go back to them first.
             while (found := _merit(there, options.weight)) > merit - ENOUGH * part * promised and returns < RETURNS:
-                moved = layout.moved(moved, solver.back(there))
+                moved = variables.moved(moved, solver.back(there))
                 there = problem.linearise(moved)
                 returns += 1
             evaluations += 1 + returns
@@ -214,18 +205,18 @@ def _violated(demand: Demand) -> Rows:
 class _Solver:
     """The QP of every iteration."""
 
-    def __init__(self, layout: Layout, options: Options):
+    def __init__(self, variables: Variables, options: Options):
         try:
             import proxsuite
             import scipy.sparse
         except ImportError:
             raise PullbackError('planning needs proxsuite: pip install "pullback[reach]"') from None
         self.proxqp, self.sparse = proxsuite.proxqp, scipy.sparse
-        self.layout, self.options = layout, options
+        self.variables, self.options = variables, options
 
     def step(self, here: Linearised) -> tuple[np.ndarray, float]:
         """The step (n,) in tangents, and by how much it would make the merit smaller if all were linear."""
-        sparse, options, n = self.sparse, self.options, self.layout.size
+        sparse, options, n = self.sparse, self.options, self.variables.size
         residuals, values = self._stacked(here.residuals)
         demands, needed = self._stacked([demand.rows for demand in here.demands])
         equal = np.concatenate([np.full(len(d.rows.values), d.equal) for d in here.demands] or [np.zeros(0, bool)])
@@ -264,7 +255,7 @@ class _Solver:
 
     def _solved(self) -> np.ndarray:
         self.qp.solve()
-        step = self.qp.results.x[: self.layout.size]
+        step = self.qp.results.x[: self.variables.size]
         if not np.all(np.isfinite(step)):
             raise PullbackError("the QP solver found no finite step: check the scale of residuals and demands")
         return np.array(step)
@@ -272,7 +263,7 @@ class _Solver:
     def _stacked(self, blocks: Sequence[Rows]):
         """All rows as one sparse matrix (m, n), and their values (m,)."""
         if not blocks:
-            return self.sparse.csc_matrix((0, self.layout.size)), np.zeros(0)
+            return self.sparse.csc_matrix((0, self.variables.size)), np.zeros(0)
         values = np.concatenate([block.values for block in blocks])
         first = np.cumsum([0, *(len(block.values) for block in blocks)])
         row = np.concatenate([np.repeat(f + np.arange(len(b.values)), b.columns.shape[1])
@@ -280,5 +271,5 @@ class _Solver:
         column = np.concatenate([block.columns.ravel() for block in blocks])
         entry = np.concatenate([block.entries.ravel() for block in blocks])
         kept = column != FIXED
-        shape = (len(values), self.layout.size)
+        shape = (len(values), self.variables.size)
         return self.sparse.csc_matrix((entry[kept], (row[kept], column[kept])), shape=shape), values

@@ -1,32 +1,36 @@
 """What plans on foot share: feet on the floor, what they can reach, what they keep clear of, and the plan itself.
 
-Feet are poses in SE2: x, y [m] and yaw [rad] of a site on the sole. They step in turn. A stance is two feet on the
-floor; its frame is half-way between them. A foot map says where the right foot can be as seen from the left one; for
-the left foot everything is mirrored in y and yaw. A hand map says where the left hand can be, (x, y, z) [m], as seen
-from the frame of the stance; for the right hand it is mirrored.
+Feet are poses in SE2: x, y [m] and yaw [rad] of a site on the sole. Left and right alternate. A stance is two feet on
+the floor; its frame is half-way between them. A foot map says where the right foot can be as seen from the left one;
+for the left foot everything is mirrored in y and yaw. A hand map says where the left hand can be, (x, y, z) [m], as
+seen from the frame of the stance; for the right hand it is mirrored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.reach.checks import check_map, check_numbers, check_points, check_pose
 from pullback.reach.obstacles import Obstacle
-from pullback.reach.spaces import LARGEST, shortest_turn, space
-from pullback.reach.sqp import FIXED, Demand, Rows, Solution, Violation, report
+from pullback.reach.planner import Planner, Result, clear_of
+from pullback.reach.spaces import Space, shortest_angle, space
+from pullback.reach.sqp import FIXED, Demand, Linearised, Poses, Problem, Rows, Solution
 
 SE2 = space("SE2")
 MIRROR = np.array([1.0, -1.0, -1.0])  # x, y, yaw
 MIRROR_POINT = np.array([1.0, -1.0, 1.0])  # x, y, z
 SIDES = ("left", "right")
-TURNING = 0.3  # of the way: to turn to where one goes, and back [1]
+SOLES = ((0.0, 0.0), (0.14, 0.0))  # under the ankle and under the ball of the foot [m]
+ALIGNING = 0.3  # of the path: to turn to where it leads, and back [1]
 MOST = 0.6  # of the steps; the optimiser shortens the others [1]
-PARTS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1, 0.05)  # of the way, that are tried as a first guess
+PARTS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1, 0.05)  # of the path, that are tried as a first guess
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,11 @@ class Stance:
 
     def __post_init__(self):
         for side in SIDES:
-            object.__setattr__(self, side, tuple(pose3(getattr(self, side), f"{side} foot")))
+            object.__setattr__(self, side, check_pose(getattr(self, side), f"{side} foot"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Result):
     """Where feet and a hand are put, and whether that is what was asked for.
 
     A moment is a stance with the hand somewhere, or nowhere; the robot goes from moment to moment.
@@ -54,49 +58,6 @@ class Plan:
     right: np.ndarray  # (moments, 3)
     hand: np.ndarray  # (moments, 3) [m]; NaN where the hand touches nothing
     hand_side: str = "left"
-    aims: dict[str, tuple[float, float]] = field(default_factory=dict)  # what was aimed at: how far off, and allowed
-    solution: Solution  # of the optimisation: iterations, seconds, violations
-    seconds: float = 0.0  # of all that were tried
-
-    @property
-    def problems(self) -> tuple[Violation, ...]:
-        """What is not as it was asked for, the worst first; none if the plan is good."""
-        missed = [Violation(name, off - allowed) for name, (off, allowed) in self.aims.items() if off > allowed]
-        return (*missed, *self.solution.violations)
-
-    @property
-    def solved(self) -> bool:
-        return not self.problems
-
-    def report(self, most: int = 5) -> str:
-        """In words: that all is well, or what is violated by how much."""
-        return report(self.problems, self.solution.iterations, self.seconds, most)
-
-
-def pose3(values, name: str) -> np.ndarray:
-    """Three finite numbers, or an error."""
-    try:
-        pose = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise PullbackError(f"{name} must be three numbers, not {values!r}") from None
-    if pose.shape != (3,) or not (np.abs(pose) <= LARGEST).all():
-        raise PullbackError(f"{name} must be three finite numbers up to {LARGEST:g}, not {values!r}")
-    return pose
-
-
-def other(side: str) -> str:
-    return SIDES[1 - SIDES.index(side)]
-
-
-def check_map(given, wanted: Sequence[str], name: str) -> None:
-    """An error unless a map is one of a space that is needed, and gives NumPy arrays."""
-    found = getattr(getattr(given, "space", None), "name", None)
-    if found not in wanted or not hasattr(given, "evaluate"):
-        what = f"one in {found}" if found else repr(type(given).__name__)
-        raise PullbackError(f"{name} must be a reachability map in {' or '.join(wanted)}, not {what}")
-    device = getattr(given, "device", "cpu")
-    if device != "cpu":
-        raise PullbackError(f"{name} is on {device}, but plans are made on the CPU: load it with device='cpu'")
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -125,6 +86,12 @@ def points_seen(frames: np.ndarray, points: np.ndarray) -> Seen:
     return Seen(values, by_frame, by_point)
 
 
+def on_floor(feet: np.ndarray) -> np.ndarray:
+    """Poses in SE2 (n, 3) as poses in SE3 (n, 7), flat on the floor."""
+    nothing, half = np.zeros(len(feet)), feet[:, 2] / 2
+    return np.stack([feet[:, 0], feet[:, 1], nothing, np.cos(half), nothing, nothing, np.sin(half)], axis=1)
+
+
 # --- feet -------------------------------------------------------------------------------------------------------------
 
 
@@ -134,10 +101,9 @@ class Walk:
     def __init__(self, start: Stance, first: str, steps: int):
         if first not in SIDES:
             raise PullbackError(f"first must be 'left' or 'right', not {first!r}")
-        if not isinstance(start, Stance):
-            raise PullbackError(f"start must be a Stance, not {type(start).__name__}")
         self.steps = steps = check_whole(steps, "steps")
-        self.sides = tuple(first if i % 2 == 0 else other(first) for i in range(steps + 2))
+        other = SIDES[1 - SIDES.index(first)]
+        self.sides = tuple(first if i % 2 == 0 else other for i in range(steps + 2))
         self.fixed = np.array([getattr(start, side) for side in self.sides[:2]])
         standing = np.full((2, SE2.tangent_size), FIXED)
         self.columns = np.concatenate([standing, np.arange(steps * SE2.tangent_size).reshape(steps, -1)])
@@ -155,7 +121,7 @@ class Walk:
         by_base, by_tip = SE2.relative_jacobians(base, tip)
         return sign * SE2.relative(base, tip), sign[..., None] * by_base, sign[..., None] * by_tip
 
-    def reach(self, feet: np.ndarray, foot_map, threshold: float) -> Demand:
+    def within_reach(self, feet: np.ndarray, foot_map, threshold: float) -> Demand:
         """Every step is inside the foot map: one evaluation of all of them."""
         seen, by_base, by_tip = self.steps_seen(feet)
         value, gradient = foot_map.evaluate(seen)
@@ -184,20 +150,15 @@ class Walk:
         c, s = np.cos(tips[:, 2])[:, None], np.sin(tips[:, 2])[:, None]
         x, y = soles.T
         offset = np.stack([c * x - s * y, s * x + c * y], axis=-1)  # (steps, k, 2)
-        points = (tips[:, None, :2] + offset).reshape(-1, 2)
-        turned = np.stack([-offset[..., 1], offset[..., 0]], axis=-1).reshape(-1, 2)  # how a point moves with the yaw
-        columns = np.repeat(self.columns[2:], len(soles), axis=0)
-        demands = []
-        for number, obstacle in enumerate(obstacles):
-            distance, way = obstacle.distance(points)
-            entries = np.concatenate([way, np.sum(way * turned, axis=1, keepdims=True)], axis=1)
-            label = f"is too near to {what or f'obstacle {number} ({type(obstacle).__name__})'}"
+        moves = np.tile(np.eye(2, 3), (len(tips), len(soles), 1, 1))
+        moves[..., 2] = np.stack([-offset[..., 1], offset[..., 0]], axis=-1)  # with the yaw
+        points, columns = tips[:, None, :2] + offset, np.repeat(self.columns[2:], len(soles), axis=0)
 
-            def name(row: int, label=label) -> str:
-                return f"step {1 + row // len(soles)} {label}"
+        def name(row: int, number: int) -> str:
+            kind = type(obstacles[number]).__name__
+            return f"step {1 + row // len(soles)} is too near to {what or f'obstacle {number} ({kind})'}"
 
-            demands.append(Demand(Rows(distance - margin, columns, entries), name))
-        return demands
+        return clear_of(obstacles, margin, points.reshape(-1, 2), columns, moves.reshape(-1, 2, 3), name)
 
     # --- stances with a hand ------------------------------------------------------------------------------------------
 
@@ -217,12 +178,8 @@ class Walk:
         side = -side if self.is_left[-1] else side
         return goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
 
-    def at_goal(self, feet: np.ndarray, goal: np.ndarray) -> Rows:
-        """How far the last step is from ``goal`` (3,)."""
-        return Rows(off(feet[-1], goal), self.columns[-1][:, None], np.full((3, 1), -1.0))
-
     def furthest(self, to: np.ndarray, foot_map, threshold: float) -> float:
-        """How much of the way to a stance frame ``to`` (3,) can be gone straight, most steps being within reach [1]."""
+        """Part of the straight path to a stance frame ``to`` (3,) on which most steps are within reach [1]."""
         for part in PARTS:
             for facing in (False, True):
                 steps = self.guess(to, part=part, facing=facing)
@@ -232,23 +189,23 @@ class Walk:
         return PARTS[-1]
 
     def guess(self, to: np.ndarray, *, part: float = 1.0, bend: float = 0.0, facing: bool = False) -> np.ndarray:
-        """Steps (steps, 3) along a part of the way to the stance frame ``to`` (3,).
+        """Steps (steps, 3) along a part of the path to the stance frame ``to`` (3,).
 
-        bend:    how far the way is bent aside, half-way [m]
-        facing:  turn to where one goes, and in the end as ``to`` is turned; else turn evenly
+        bend:    how far the path is bent aside, half-way [m]
+        facing:  yaw along the path, and in the end that of ``to``; else it changes evenly
         """
         start = middle(self.fixed[:1], self.fixed[1:])[0]
-        way = SE2.difference(start, to)
+        path = SE2.difference(start, to)
         share = part * np.arange(1, self.steps + 1) / self.steps
-        frames = start + share[:, None] * way
-        length = np.linalg.norm(way[:2])
+        frames = start + share[:, None] * path
+        length = np.linalg.norm(path[:2])
         if length > 0:
-            aside = np.array([-way[1], way[0]]) / length
+            aside = np.array([-path[1], path[0]]) / length
             frames[:, :2] += bend * np.sin(np.pi * share)[:, None] * aside
-            ahead = way[:2] + np.pi * bend * np.cos(np.pi * share)[:, None] * aside  # the way's own direction
+            ahead = path[:2] + np.pi * bend * np.cos(np.pi * share)[:, None] * aside  # its own direction
             if facing:
-                turn = shortest_turn(np.arctan2(ahead[:, 1], ahead[:, 0]) - frames[:, 2])
-                frames[:, 2] += turn * np.clip(np.minimum(share, part - share) / TURNING, 0.0, 1.0)
+                angle = shortest_angle(np.arctan2(ahead[:, 1], ahead[:, 0]) - frames[:, 2])
+                frames[:, 2] += angle * np.clip(np.minimum(share, part - share) / ALIGNING, 0.0, 1.0)
         width = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2]) / 2
         side = np.where(self.is_left[2:], width, -width)
         feet = frames.copy()
@@ -257,42 +214,130 @@ class Walk:
         return feet
 
 
-@dataclass(frozen=True)
-class HandReach:
-    """What a hand must reach: one point from each of some stances."""
+# --- problems ---------------------------------------------------------------------------------------------------------
 
-    walk: Walk
+
+@dataclass(frozen=True, kw_only=True)
+class OnFoot(Planner):
+    """Find steps on a foot map.
+
+    foot_map:   a reachability map in SE2: the right foot as seen from the left one
+    start:      where the robot stands
+    first:      the foot that moves first
+    steps:      how many
+    soles:      points of a sole that keep clear of obstacles, as seen from the foot (k, 2) [m]
+    smoothing:  weight of the steps' lengths, squared, beside that of the goal [1]
+    tolerance:  allowed distance from the goal [m, rad]
+    """
+
+    foot_map: object
+    start: Stance = field(default_factory=Stance)
+    first: str = "right"
+    steps: int = 16
+    soles: Sequence[Sequence[float]] = SOLES
+    smoothing: float = 1e-3
+    tolerance: float = 5e-3
+
+    groups: ClassVar[Mapping[str, Space]] = {}  # of variables beside the feet
+    hand = "left"
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_map(self.foot_map, ("SE2",), "foot_map")
+        check_points(self.soles, 2, "soles")
+        check_numbers(self, "smoothing", "tolerance", least=0)
+        object.__setattr__(self, "walk", Walk(self.start, self.first, self.steps))
+
+    @abstractmethod
+    def own_terms(self, feet: np.ndarray, poses: Poses) -> Linearised:
+        """Residuals and demands beside those of the feet."""
+
+    @abstractmethod
+    def contacts(self, poses: Poses) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the plan: their stances (m,), counted from that of the start, and the hand (m, 3) [m]."""
+
+    @abstractmethod
+    def aims(self, feet: np.ndarray, poses: Poses) -> dict[str, tuple[float, float]]:
+        """By what is missed: how far off, and allowed."""
+
+    def problem(self) -> Problem:
+        """For :func:`pullback.reach.sqp.minimise`: the group "feet" (steps, 3), and others."""
+        walk = self.walk
+
+        def linearise(poses: Poses) -> Linearised:
+            feet = walk.all_feet(poses["feet"])
+            own = self.own_terms(feet, poses)
+            within_reach = walk.within_reach(feet, self.foot_map, self.threshold)
+            clear = self.clear(feet, self.obstacles, self.margin)
+            return Linearised([*own.residuals, walk.smooth(feet, self.smoothing)], [within_reach, *own.demands, *clear])
+
+        return Problem({"feet": SE2, **self.groups}, linearise)
+
+    def clear(self, feet: np.ndarray, obstacles: Sequence[Obstacle], margin: float, what: str = "") -> list[Demand]:
+        return self.walk.clear(feet, obstacles, margin, np.asarray(self.soles, dtype=float), what)
+
+    def attempts(self) -> Iterable[tuple[Problem, Poses]]:
+        return [(self.problem(), self.guess())]
+
+    def result(self, solution: Solution) -> Plan:
+        feet = self.walk.all_feet(solution.poses["feet"])
+        stances, hand = self.contacts(solution.poses)
+        left, right = self.walk.moments(feet, stances)
+        aims = self.aims(feet, solution.poses)
+        return Plan(
+            feet=feet, sides=self.walk.sides, left=left, right=right, hand=hand, hand_side=self.hand, aims=aims,
+            solution=solution,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToGoal(OnFoot):
+    """The last step is at a goal: x, y, yaw [m, m, rad]."""
+
+    goal: Sequence[float]
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "goal", check_pose(self.goal, "goal"))
+
+    def at_goal(self, feet: np.ndarray) -> Rows:
+        """How far the last step is from the goal."""
+        return Rows(SE2.difference(feet[-1], self.goal), self.walk.columns[-1][:, None], np.full((3, 1), -1.0))
+
+    def aims(self, feet: np.ndarray, poses: Poses) -> dict[str, tuple[float, float]]:
+        missed = float(np.linalg.norm(SE2.difference(feet[-1], self.goal)))
+        return {"the last step misses the goal": (missed, self.tolerance)}
+
+    def path(self) -> tuple[np.ndarray, float]:
+        """The stance frame (3,) in which the last step is at the goal, and how much of the way there can be gone."""
+        frame = self.walk.ending_at(np.array(self.goal))
+        return frame, self.walk.furthest(frame, self.foot_map, self.threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithHand(OnFoot):
+    """A hand map in R3 too: the left hand as seen from between the feet."""
+
     hand_map: object
-    threshold: float
-    side: str  # "left" or "right"
-    stances: np.ndarray  # (m,) counted from that of the start
-    name: Callable[[int], str]  # of a row
 
-    def demand(self, feet: np.ndarray, points: np.ndarray, columns: np.ndarray, moves: np.ndarray) -> Demand:
-        """Points (m, 3) that move by ``moves`` (m, 3, k) with variables ``columns`` (m, k): one evaluation of all."""
-        seen = points_seen(self.walk.frames(feet)[self.stances], points)
-        sign = MIRROR_POINT if self.side == "right" else np.ones(3)
+    def __post_init__(self):
+        super().__post_init__()
+        check_map(self.hand_map, ("R3",), "hand_map")
+
+    def hand_within_reach(
+        self, feet: np.ndarray, stances: np.ndarray, points: np.ndarray, columns: np.ndarray, moves: np.ndarray,
+        name: Callable[[int], str],
+    ) -> Demand:  # fmt: skip
+        """The hand reaches a point (m, 3) from each of some stances (m,): one evaluation of all.
+
+        columns, moves:  (m, k), (m, 3, k): how points move with variables
+        """
+        seen = points_seen(self.walk.frames(feet)[stances], points)
+        sign = MIRROR_POINT if self.hand == "right" else np.ones(3)
         value, gradient = self.hand_map.evaluate(sign * seen.values)
         gradient = sign * gradient
         by_foot = 0.5 * np.einsum("ni,nij->nj", gradient, seen.by_frame)  # the frame is half-way between two
         by_point = np.einsum("ni,nij,njk->nk", gradient, seen.by_point, moves)
-        feet_columns = [self.walk.columns[self.stances], self.walk.columns[self.stances + 1]]
+        feet_columns = [self.walk.columns[stances], self.walk.columns[stances + 1]]
         entries = np.concatenate([by_foot, by_foot, by_point], axis=1)
-        rows = Rows(value - self.threshold, np.concatenate([*feet_columns, columns], axis=1), entries)
-        return Demand(rows, self.name)
-
-
-def off(pose: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """From a pose on the floor to a goal (3,) [m, m, rad]."""
-    return np.concatenate([goal[:2] - pose[:2], shortest_turn(goal[2:] - pose[2:])])
-
-
-def missed_goal(feet: np.ndarray, goal, allowed: float) -> dict[str, tuple[float, float]]:
-    """The aim of a :class:`Plan` whose last step should be at ``goal`` (3,)."""
-    return {"the last step misses the goal": (float(np.linalg.norm(off(feet[-1], np.array(goal)))), allowed)}
-
-
-def on_floor(feet: np.ndarray) -> np.ndarray:
-    """Poses in SE2 (n, 3) as poses in SE3 (n, 7), flat on the floor."""
-    nothing, half = np.zeros(len(feet)), feet[:, 2] / 2
-    return np.stack([feet[:, 0], feet[:, 1], nothing, np.cos(half), nothing, nothing, np.sin(half)], axis=1)
+        return Demand(Rows(value - self.threshold, np.concatenate([*feet_columns, columns], axis=1), entries), name)

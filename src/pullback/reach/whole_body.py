@@ -1,4 +1,4 @@
-"""Joint angles of a whole robot that bring several of its sites to where they are wanted, many postures at once.
+"""Joint angles of a whole robot that bring several of its sites to their targets, many postures at once.
 
 Plans are made on maps of what each limb reaches. Whether the robot can do all of it at the same time is found here:
 damped least squares on all joints, within their limits, from a usual posture and then from random ones.
@@ -7,27 +7,25 @@ damped least squares on all joints, within their limits, from a usual posture an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import NamedTuple
 
 import mujoco
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_seed, check_whole
+from pullback.core.checks import check_number, check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.dynamics import Articulated, center_of_mass, jacobian, kinematics
-from pullback.model import BALL, FREE, HINGE, SLIDE, Model
+from pullback.model import FREE, Model
 from pullback.model.tangent import difference, integrate, tangent_of_coordinates
-from pullback.reach.spaces import LARGEST as FURTHEST
-from pullback.reach.spaces import SHORTEST_QUATERNION
-from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul
+from pullback.reach.ik import Joints, Solutions, from_starts
+from pullback.reach.spaces import space
+from pullback.spatial import quat_conj, quat_log, quat_mul
 
-TURN = 0.3  # a turn of one radian counts as much as so many metres [m/rad]
+ROTATION = 0.3  # weight of a rotation by one radian beside a distance of one metre [m/rad]
 POSTURE = 0.01  # weight of the usual posture beside that of a target; it costs about 0.1 mm of accuracy [1]
 LARGEST = 0.5  # entry of one step [m, rad]
 SPREAD = 0.5  # of the random postures that are tried after the usual one [rad]
-AT_LIMIT = 1e-9  # so near a limit a joint is at it [rad, m]
 OVER_SUPPORT = 0.03  # the centre of mass may be so far from the line between the feet: half a sole's width [m]
 
 
@@ -53,7 +51,7 @@ def find_postures(
     starts: int = 4,
     seed: int = 0,
 ) -> Postures:
-    """Looks for n postures whose sites are at their targets.
+    """Finds n postures whose sites are at their targets.
 
     targets:        by the name of a site: points (n, 3) [m] or poses (n, 7), position and quaternion, in the world; a
                     row of NaN is no target
@@ -69,9 +67,8 @@ def find_postures(
         raise PullbackError(f"targets must have the same number of rows, at least one, not {sorted(count)}")
     (n,) = count
     for name, allowed in (("tolerance", tolerance), ("turn_tolerance", turn_tolerance)):
-        if not (isinstance(allowed, Real) and allowed > 0):
-            raise PullbackError(f"{name} must be positive, not {allowed!r}")
-    starts, iterations = check_whole(starts, "starts"), check_whole(iterations, "iterations")
+        check_number(allowed, name)
+    iterations = check_whole(iterations, "iterations")
     usual = to_numbers(model.home.q if usual is None else usual, "usual")
     if usual.shape not in ((model.nq,), (n, model.nq)):
         raise PullbackError(f"usual has shape {usual.shape}, but ({model.nq},) or ({n}, {model.nq}) is needed")
@@ -80,19 +77,16 @@ def find_postures(
         _check_balance(model, balance)
     work = _Work(model, tuple(wanted), balance, tolerance, turn_tolerance)
     stacked = np.stack([*wanted.values()], axis=1)  # (n, sites, 7)
-    best = usual.copy()
-    error = work.errors(best, stacked).worst
     rng = np.random.default_rng(check_seed(seed))
-    for start in range(starts):
-        left = np.flatnonzero(error > 1.0)
-        if not len(left):
-            break
-        first = usual[left] if start == 0 else _scattered(model, usual[left], rng)
+
+    def search(start: int, left: np.ndarray) -> Solutions:
+        first = usual[left] if start == 0 else work.scattered(usual[left], rng)
         q = work.improved(first, usual[left], stacked[left], iterations)
-        found = work.errors(q, stacked[left]).worst
-        better = found < error[left]
-        best[left[better]], error[left[better]] = q[better], found[better]
-    return work.judged(best, stacked, wanted)
+        error = work.errors(q, stacked[left]).worst
+        return Solutions(q, error <= 1.0, error)
+
+    found = from_starts(usual.copy(), work.errors(usual, stacked).worst, starts, search)
+    return work.rated(found.q, stacked)
 
 
 class _Errors(NamedTuple):
@@ -103,14 +97,14 @@ class _Errors(NamedTuple):
 
 
 class _Work:
-    """The damped least squares of some sites of one robot."""
+    """Damped least squares for some sites of one robot."""
 
     def __init__(self, model: Model, sites, balance, tolerance: float, turn_tolerance: float):
         self.model, self.sites, self.balance = model, sites, balance
         self.tolerance, self.turn_tolerance = tolerance, turn_tolerance
         self.system = Articulated(model, contact=None)
         self.index = [model.sites.names.index(name) for name in sites]
-        self.low, self.high, self.plain = _limits(model)
+        self.joints = Joints(model, range(model.njoint))
 
     def errors(self, q: np.ndarray, targets: np.ndarray) -> _Errors:
         system = self.system.in_worlds(len(q))
@@ -149,30 +143,25 @@ class _Work:
             if not len(active):
                 break
             here = _Errors(*(field[moving] for field in here))
-            q[active] = self._clamped(integrate(self.model, q[active], self._step(q[active], usual[active], here)))
+            q[active] = self.joints.clamp(integrate(self.model, q[active], self._step(q[active], usual[active], here)))
         return q
 
     def _step(self, q: np.ndarray, usual: np.ndarray, here: _Errors) -> np.ndarray:
-        """Least squares, damped by how far it still is; joints that press against their limit are left out."""
+        """Least squares, damped by the error that is left; joints that push against their limit are left out."""
         system = self.system.in_worlds(len(q))
-        turning, going = np.split(jacobian(system, q, of="site", names=self.sites).value, 2, axis=2)
-        rows = np.concatenate([going, TURN * turning], axis=2)
-        wanted = np.concatenate([here.off, TURN * here.turned], axis=2)
+        rotation, translation = np.split(jacobian(system, q, of="site", names=self.sites).value, 2, axis=2)
+        rows = np.concatenate([translation, ROTATION * rotation], axis=2)
+        wanted = np.concatenate([here.off, ROTATION * here.turned], axis=2)
         rows = np.where(np.isnan(wanted)[..., None], 0.0, rows).reshape(len(q), -1, self.model.nv)
         wanted = np.nan_to_num(wanted).reshape(len(q), -1)
         if self.balance is not None:
             rows = np.concatenate([rows, self._fall_rows(system, q, here.fall)], axis=1)
             wanted = np.concatenate([wanted, here.fall], axis=1)
         pull = np.einsum("nij,ni->nj", rows, wanted) + POSTURE**2 * difference(self.model, q, usual)
-        at = q[:, self.plain[0]]
-        frozen = np.zeros(pull.shape, dtype=bool)
-        frozen[:, self.plain[1]] = ((at <= self.low + AT_LIMIT) & (pull[:, self.plain[1]] < 0)) | (
-            (at >= self.high - AT_LIMIT) & (pull[:, self.plain[1]] > 0)
-        )
         curvature = rows.transpose(0, 2, 1) @ rows
         damping = POSTURE**2 + 0.5 * np.sum(wanted**2, axis=1)
         curvature[:, np.arange(self.model.nv), np.arange(self.model.nv)] += damping[:, None]
-        free = ~frozen
+        free = ~self.joints.blocked(q, pull)
         curvature = np.where(free[:, :, None] & free[:, None, :], curvature, np.eye(self.model.nv))
         step = np.linalg.solve(curvature, np.where(free, pull, 0.0)[..., None])[..., 0]
         return step * np.minimum(1.0, LARGEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-12))
@@ -187,45 +176,31 @@ class _Work:
         falls = np.any(fall != 0, axis=1)
         return np.where(falls[:, None, None], np.stack(rows, axis=1), 0.0)
 
-    def _clamped(self, q: np.ndarray) -> np.ndarray:
-        q[:, self.plain[0]] = np.clip(q[:, self.plain[0]], self.low, self.high)
-        for first, swing in _swings(self.model):
-            turn = quat_log(q[:, first : first + 4])
-            length = np.linalg.norm(turn, axis=1, keepdims=True)
-            q[:, first : first + 4] = quat_exp(turn * np.minimum(1.0, swing / np.maximum(length, 1e-12)))
-        return q
+    def scattered(self, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Random postures around others (n, nq); a floating base moves a fifth as far."""
+        step = rng.normal(scale=SPREAD, size=(len(q), self.model.nv))
+        for joint in np.flatnonzero(self.model.joint_type == FREE):
+            step[:, self.model.joint_v[joint] : self.model.joint_v[joint] + 6] *= 0.2
+        return self.joints.clamp(integrate(self.model, q, step))
 
-    def judged(self, q: np.ndarray, targets: np.ndarray, wanted: Mapping[str, np.ndarray]) -> Postures:
+    def rated(self, q: np.ndarray, targets: np.ndarray) -> Postures:
+        """Postures (n, nq) with their errors."""
         here = self.errors(q, targets)
         off, turned = np.linalg.norm(here.off, axis=2), np.linalg.norm(here.turned, axis=2)
-        return Postures(
-            q,
-            here.worst <= 1.0,
-            {name: off[:, i] for i, name in enumerate(wanted)},
-            {name: turned[:, i] for i, name in enumerate(wanted)},
-            np.linalg.norm(here.fall, axis=1),
-        )
+        by_site = (dict(zip(self.sites, error.T, strict=True)) for error in (off, turned))
+        return Postures(q, here.worst <= 1.0, *by_site, np.linalg.norm(here.fall, axis=1))
 
 
 def _checked(model: Model, name: str, target) -> np.ndarray:
     """A target as poses (n, 7), with NaN for the orientation of a point."""
     _check_site(model, name)
-    target = to_numbers(target, f"the target of {name!r}").astype(float)
-    if target.ndim != 2 or target.shape[1] not in (3, 7):
-        raise PullbackError(f"targets of {name!r} must have shape (n, 3) or (n, 7), not {target.shape}")
-    none = np.isnan(target).all(axis=1)
-    bad = np.flatnonzero(~none & ~(np.abs(target) <= FURTHEST).all(axis=1))
-    if len(bad):
-        raise PullbackError(
-            f"row {bad[0]} of the target of {name!r} is not finite, or beyond {FURTHEST:g}: {target[bad[0]]}"
-        )
-    if target.shape[1] == 3:
+    target = np.atleast_1d(to_numbers(target, f"the target of {name!r}").astype(float))
+    is_point = target.shape[-1:] == (3,)
+    there = np.where(np.isnan(target).all(axis=-1, keepdims=True), 1.0, target)  # what is no target is not checked
+    space("R3" if is_point else "SE3").check(there, f"the target of {name!r}")
+    if is_point:
         return np.pad(target, ((0, 0), (0, 4)), constant_values=np.nan)
-    length = np.linalg.norm(target[:, 3:], axis=1)
-    bad = np.flatnonzero(length < SHORTEST_QUATERNION)
-    if len(bad):
-        raise PullbackError(f"the quaternion in row {bad[0]} of the target of {name!r} has no length")
-    return np.concatenate([target[:, :3], target[:, 3:] / length[:, None]], axis=1)
+    return np.concatenate([target[:, :3], target[:, 3:] / np.linalg.norm(target[:, 3:], axis=1, keepdims=True)], axis=1)
 
 
 def _check_site(model: Model, name) -> None:
@@ -238,33 +213,6 @@ def _check_balance(model: Model, balance) -> None:
         raise PullbackError(f"balance must name two sites on the soles, not {balance!r}")
     for name in balance:
         _check_site(model, name)
-
-
-def _limits(model: Model) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Ends of hinges and slides, and where those are in q and in v."""
-    joints = np.flatnonzero(np.isin(model.joint_type, (HINGE, SLIDE)))
-    limited = model.mujoco.jnt_limited[joints].astype(bool)
-    low, high = model.mujoco.jnt_range[joints].T
-    low, high = np.where(limited, low, -np.inf), np.where(limited, high, np.inf)
-    return low, high, (model.joint_q[joints], model.joint_v[joints])
-
-
-def _swings(model: Model) -> list[tuple[int, float]]:
-    """Where the quaternions of ball joints with limits start in q, and how far they may turn [rad]."""
-    mj = model.mujoco
-    balls = [j for j in range(model.njoint) if model.joint_type[j] == BALL and mj.jnt_limited[j]]
-    return [(int(model.joint_q[j]), float(mj.jnt_range[j, 1])) for j in balls]
-
-
-def _scattered(model: Model, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Postures around others; a base that floats stays where it is."""
-    step = rng.normal(scale=SPREAD, size=(len(q), model.nv))
-    for joint in np.flatnonzero(model.joint_type == FREE):
-        step[:, model.joint_v[joint] : model.joint_v[joint] + 6] *= 0.2
-    q = integrate(model, q, step)
-    low, high, (in_q, _) = _limits(model)
-    q[:, in_q] = np.clip(q[:, in_q], low, high)
-    return q
 
 
 def clearance(model: Model, q: np.ndarray, pairs) -> np.ndarray:
