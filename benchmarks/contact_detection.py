@@ -151,24 +151,13 @@ def make_kernel():
     shapes, tree = specialise("float64", "collision.shapes"), specialise("float64", "tree.structs")
     Shapes, Contacts, Params, real = shapes.Shapes, shapes.Contacts, tree.Params, shapes.real
     collide_pair = specialise(Flavour("float64", "convex"), "collide").collide_pair
-    convex_touch = specialise("float64", "collision.convex_pairs").convex_touch
 
     @wp.kernel(enable_backward=False, module="unique")
-    def kernel(g: Shapes, p: Params, c: Contacts, one: int):
+    def kernel(g: Shapes, p: Params, c: Contacts):
         world = wp.tid()
-        i = g.pair_first[0]
-        j = g.pair_second[0]
-        f = g.first_vertex
-        if one == 1:
-            convex_touch(
-                c, world, 0, g.pair_margin[0], g,
-                g.kind[i], f[i], f[i + 1], c.x[i, world], c.R[i, world], p.shape_size[world, i],
-                g.kind[j], f[j], f[j + 1], c.x[j, world], c.R[j, world], p.shape_size[world, j],
-            )  # fmt: skip
-        else:
-            collide_pair(g, p, c, 0, real(0.0), world, world)
+        collide_pair(g, p, c, 0, real(0.0), world, world)
 
-    def run(model: pb.Model, poses: Poses, *, several: bool = False) -> Found:
+    def run(model: pb.Model, poses: Poses) -> Found:
         count = len(poses.R[0])
         put = lambda x, dtype: wp.array(np.ascontiguousarray(x), dtype=dtype, device="cpu")  # noqa: E731
         g = pb.Articulated(model, contact=pb.ContactConvex())._shapes
@@ -179,8 +168,7 @@ def make_kernel():
             if name not in ("x", "R"):
                 items = 1 if name == "count" else MOST
                 setattr(c, name, wp.zeros((items, count), dtype=variable.type.dtype, device="cpu"))
-        one = int(poses.kinds in FLAT and not several)
-        wp.launch(kernel, count, inputs=[g, p, c, one], device="cpu")
+        wp.launch(kernel, count, inputs=[g, p, c], device="cpu")
         distance, normal, number = (getattr(c, name).numpy() for name in ("dist", "normal", "count"))
         assert number.max() <= MOST
         return np.where(np.arange(MOST)[:, None] < number, distance, np.inf), normal
@@ -286,7 +274,7 @@ def several_contacts(collide, count: int, rng: np.random.Generator) -> Figure:
         model = pair_model(kinds, hull_points(rng) if MESH in kinds else None, several=True)
         poses = Poses(kinds, count, 1, hull_of(model, kinds))
         theirs = deepest(mujoco_contacts(model, poses))
-        distance, normal = deepest(collide(model, poses, several=True), theirs[1])
+        distance, normal = deepest(collide(model, poses), theirs[1])
         both = np.isfinite(distance) & np.isfinite(theirs[0])
         apart, turned = np.abs(distance[both] - theirs[0][both]), np.linalg.norm(normal[both] - theirs[1][both], axis=1)
         off = int(np.sum((apart > MESH_DISTANCE) | (turned > 1e-3)))  # far beyond what its solver leaves undone

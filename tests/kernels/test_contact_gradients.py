@@ -6,15 +6,15 @@ All pairs that take more than a few lines, each in random poses, in poses where 
 import numpy as np
 import pytest
 import warp as wp
-from rooms import contact_room, found_contacts, put_hulls, rotations, upload
 from test_convex_pairs import PAIRS, Oracle, gap, name_of, turned
+from workspace import contact_workspace, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import Flavour, specialise
 
 SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 2, 3, 4, 5, 6, 7
 SIZES = {SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
 ALL = [(CAPSULE, BOX), (BOX, BOX), *PAIRS]
-MOST = 8  # room for the contacts of a pair
+MOST = 8  # contacts of a pair
 FEATURES = ("feature1", "feature2")
 shapes = specialise("float64", "collision.shapes")
 
@@ -24,7 +24,7 @@ def compile_both(precision: str):
     collide, scalar = specialise(Flavour(precision, "compliant"), "collide"), specialise(precision, "spatial.scalar")
     real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
     shapes = specialise(precision, "collision.shapes")
-    Contacts, Shapes, Feature = shapes.Contacts, shapes.Shapes, shapes.Feature
+    Contacts, Shapes, Feature, Pair, shape = shapes.Contacts, shapes.Shapes, shapes.Feature, shapes.Pair, shapes.shape
     collide_flat_or_curved, pair_adjoint = collide.collide_flat_or_curved, collide.pair_adjoint
 
     @wp.kernel(enable_backward=False, module="unique")
@@ -37,9 +37,12 @@ def compile_both(precision: str):
         c: Contacts,
     ):
         i = wp.tid()
-        collide_flat_or_curved(
-            g, c, 0, reach[i], 0, 1, x[0, i], R[0, i], size[0, i], x[1, i], R[1, i], size[1, i], i
-        )  # fmt: skip
+        pair = Pair()
+        pair.slot = i
+        pair.reach = reach[i]
+        s1 = shape(g.kind[0], x[0, i], R[0, i], size[0, i], g.first_vertex[0], g.first_vertex[1])
+        s2 = shape(g.kind[1], x[1, i], R[1, i], size[1, i], g.first_vertex[1], g.first_vertex[2])
+        collide_flat_or_curved(g, c, pair, s1, s2)
 
     @wp.kernel(enable_backward=False, module="unique")
     def pull_back(
@@ -56,9 +59,11 @@ def compile_both(precision: str):
         size_bar: wp.array2d(dtype=vec3),
     ):
         i = wp.tid()
+        s1 = shape(kind[0], x[0, i], R[0, i], size[0, i], 0, 0)
+        s2 = shape(kind[1], x[1, i], R[1, i], size[1, i], 0, 0)
         b1, b2, z1, z2 = pair_adjoint(
-            kind[0], x[0, i], R[0, i], size[0, i], feature[0, i], kind[1], x[1, i], R[1, i], size[1, i], feature[1, i],
-            place[0, i], place[1, i], dist[i], 0, bar[0, i], dist_bar[i], bar[1, i], vec3(), vec3(),
+            s1, feature[0, i], s2, feature[1, i], place[0, i], place[1, i], dist[i], 0,
+            bar[0, i], dist_bar[i], bar[1, i], vec3(), vec3(),
         )  # fmt: skip
         motion_bar[0, i] = b1
         motion_bar[1, i] = b2
@@ -71,7 +76,7 @@ def compile_both(precision: str):
     def contacts(types, x, R, size, reach, hulls):
         """The contacts of every pose, padded: arrays ``[pose, contact]``, and how many there are of each."""
         hull, begin = hulls
-        g, c = Shapes(), contact_room(precision, MOST, len(reach))
+        g, c = Shapes(), contact_workspace(precision, MOST, len(reach))
         put_hulls(g.mesh, hull, precision)
         g.kind, g.first_vertex = array(np.array(types, "i4"), int), array(np.array(begin, "i4"), int)
         inputs = [array(a, t) for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))]

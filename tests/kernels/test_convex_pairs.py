@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from rooms import contact_room, extent, found_contacts, put_hulls, rotations, upload
+from workspace import contact_workspace, extent, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
@@ -26,7 +26,7 @@ PAIRS = [
     (BOX, MESH),
     (MESH, MESH),
 ]
-MOST = 16  # room for the contacts of a pair
+MOST = 16  # contacts of a pair
 
 
 def mesh_points(name: str) -> np.ndarray:
@@ -116,12 +116,12 @@ class Oracle:
         return found
 
 
-def compile_pair(precision: str, entry: str = "convex_pair"):
+def compile_pair(precision: str, one_contact: bool = False):
     """A function that collides a batch of pairs."""
     s = specialise(precision, "collision.shapes")
     n = specialise(precision, "collision.convex_pairs")
-    real, vec3, mat33 = n.real, n.vec3, n.mat33
-    Contacts, Shapes, convex_pair = s.Contacts, s.Shapes, getattr(n, entry)
+    real, vec3, mat33 = s.real, s.vec3, s.mat33
+    Contacts, Shapes, Pair, shape, convex_pair = s.Contacts, s.Shapes, s.Pair, s.shape, n.convex_pair
 
     @wp.kernel(enable_backward=False, module="unique")
     def collide(
@@ -135,16 +135,18 @@ def compile_pair(precision: str, entry: str = "convex_pair"):
         c: Contacts,
     ):
         i = wp.tid()
-        convex_pair(
-            c, i, 0, reach[i], shapes,
-            kind[0], begin[0], begin[1], x[0, i], R[0, i], size[0, i],
-            kind[1], begin[1], begin[2], x[1, i], R[1, i], size[1, i],
-        )  # fmt: skip
+        pair = Pair()
+        pair.slot = i
+        pair.reach = reach[i]
+        s1 = shape(kind[0], x[0, i], R[0, i], size[0, i], begin[0], begin[1])
+        s2 = shape(kind[1], x[1, i], R[1, i], size[1, i], begin[1], begin[2])
+        convex_pair(c, pair, shapes, s1, s2)
 
     def call(types, x, R, size, reach, hulls):
         """The contacts of every pose, padded: arrays ``[pose, contact]``, and how many there are of each."""
         hull, begin = hulls
-        shapes, c = Shapes(), contact_room(precision, MOST, len(reach))
+        shapes, c = Shapes(), contact_workspace(precision, MOST, len(reach))
+        shapes.one_contact = int(one_contact)
         put_hulls(shapes.mesh, hull, precision)
         put = [upload(a, t, precision) for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))]
         wp.launch(collide, len(reach), inputs=[wp.vec2i(*types), wp.vec3i(*begin), *put, shapes, c], device="cpu")
@@ -243,7 +245,7 @@ def kernel_part(hulls):
 
 @pytest.fixture(scope="module")
 def touch():
-    return compile_pair("float64", "convex_touch")
+    return compile_pair("float64", one_contact=True)
 
 
 @pytest.fixture(scope="module")

@@ -53,12 +53,13 @@ def evaluator(precision: str):
     """Contacts and cotangents (n, 13) of position, distance, normal and tangents to gradients (n, 18)."""
     scalar, f = specialise(precision, "spatial.scalar"), specialise(precision, "collision.features")
     real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
-    adjoint, make = f.contact_adjoint, specialise(precision, "collision.shapes").feature
+    shapes = specialise(precision, "collision.shapes")
+    adjoint, make, shape = f.contact_adjoint, shapes.feature, shapes.shape
 
     @wp.kernel(enable_backward=False, module="unique")
     def evaluate(
         label: wp.array2d(dtype=int),  # shapes, kinds, along
-        vector: wp.array2d(dtype=vec3),  # sizes, edges, pins, pos, normal, and bars
+        vector: wp.array2d(dtype=vec3),  # sizes, edges, pins, normal, and bars
         number: wp.array2d(dtype=real),  # dist and its bar
         R: wp.array2d(dtype=mat33),
         wrench: wp.array2d(dtype=vec6),
@@ -66,10 +67,10 @@ def evaluator(precision: str):
     ):
         i = wp.tid()
         w1, w2, z1, z2 = adjoint(
-            label[i, 0], R[i, 0], vector[i, 0], make(label[i, 2], vector[i, 2], vector[i, 4]),
-            label[i, 1], R[i, 1], vector[i, 1], make(label[i, 3], vector[i, 3], vector[i, 5]),
-            vector[i, 6], vector[i, 7], number[i, 0], label[i, 4],
-            vector[i, 8], number[i, 1], vector[i, 9], vector[i, 10], vector[i, 11],
+            shape(label[i, 0], vec3(), R[i, 0], vector[i, 0], 0, 0), make(label[i, 2], vector[i, 2], vector[i, 4]),
+            shape(label[i, 1], vec3(), R[i, 1], vector[i, 1], 0, 0), make(label[i, 3], vector[i, 3], vector[i, 5]),
+            vector[i, 6], number[i, 0], label[i, 4],
+            vector[i, 7], number[i, 1], vector[i, 8], vector[i, 9], vector[i, 10],
         )  # fmt: skip
         wrench[i, 0] = w1
         wrench[i, 1] = w2
@@ -82,7 +83,7 @@ def evaluator(precision: str):
             sides = (c.s1, c.s2)
             label.append([*(s.shape for s in sides), *(s.kind for s in sides), c.along])
             vector.append([*(s.size for s in sides), *(s.R @ s.edge for s in sides), *(s.pin for s in sides)])
-            vector[-1] += [c.pos, c.normal, b[:3], b[4:7], b[7:10], b[10:]]
+            vector[-1] += [c.normal, b[:3], b[4:7], b[7:10], b[10:]]
             number.append([c.dist, b[3]])
             R.append([s.R for s in sides])
         inputs = [wp.array(np.array(label, dtype=np.int32), dtype=int, device="cpu")] + [

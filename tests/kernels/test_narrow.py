@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from rooms import contact_room, extent, found_contacts, put_hulls, rotations, upload
+from workspace import contact_workspace, extent, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
@@ -25,7 +25,7 @@ PAIRS = [
     (CAPSULE, BOX),
     (BOX, BOX),
 ]
-MOST = 12  # room for the contacts of a pair
+MOST = 12  # contacts of a pair
 
 
 def compile_all(precision: str):
@@ -33,18 +33,17 @@ def compile_all(precision: str):
     s = specialise(precision, "collision.shapes")
     n = specialise(precision, "collision.narrow")
     real, vec3, mat33 = n.real, n.vec3, n.mat33
-    Contacts = s.Contacts
+    Contacts, Pair, Mesh, shape = s.Contacts, s.Pair, s.Mesh, s.shape
     plane_sphere, plane_capsule, plane_box = n.plane_sphere, n.plane_capsule, n.plane_box
     sphere_sphere, sphere_capsule, sphere_box = n.sphere_sphere, n.sphere_capsule, n.sphere_box
     plane_ellipsoid, plane_cylinder, plane_mesh = n.plane_ellipsoid, n.plane_cylinder, n.plane_mesh
     sphere_cylinder, capsule_capsule = n.sphere_cylinder, n.capsule_capsule
     capsule_box = specialise(precision, "collision.capsule_box").capsule_box
     box_box = specialise(precision, "collision.box_box").box_box
-    Mesh = s.Mesh
 
     @wp.kernel(enable_backward=False, module="unique")
     def collide(
-        which: int,
+        kind: wp.vec2i,
         reach: wp.array(dtype=real),
         x: wp.array2d(dtype=vec3),
         R: wp.array2d(dtype=mat33),
@@ -54,46 +53,46 @@ def compile_all(precision: str):
         c: Contacts,
     ):
         i = wp.tid()
-        x1 = x[0, i]
-        x2 = x[1, i]
-        R1 = R[0, i]
-        R2 = R[1, i]
-        s1 = size[0, i]
-        s2 = size[1, i]
+        s1 = shape(kind[0], x[0, i], R[0, i], size[0, i], 0, 0)
+        s2 = shape(kind[1], x[1, i], R[1, i], size[1, i], 0, corners)
+        pair = Pair()
+        pair.slot = i
+        pair.reach = reach[i]
+        which = 10 * kind[0] + kind[1]
         if which == 2:
-            plane_sphere(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            plane_sphere(c, pair, s1, s2)
         elif which == 3:
-            plane_capsule(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            plane_capsule(c, pair, s1, s2)
         elif which == 4:
-            plane_ellipsoid(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            plane_ellipsoid(c, pair, s1, s2)
         elif which == 5:
-            plane_cylinder(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            plane_cylinder(c, pair, s1, s2)
         elif which == 7:
-            plane_mesh(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2, mesh, 0, corners)
+            plane_mesh(c, pair, mesh, s1, s2)
         elif which == 25:
-            sphere_cylinder(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            sphere_cylinder(c, pair, s1, s2)
         elif which == 6:
-            plane_box(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            plane_box(c, pair, s1, s2)
         elif which == 22:
-            sphere_sphere(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            sphere_sphere(c, pair, s1, s2)
         elif which == 23:
-            sphere_capsule(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            sphere_capsule(c, pair, s1, s2)
         elif which == 26:
-            sphere_box(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            sphere_box(c, pair, s1, s2)
         elif which == 33:
-            capsule_capsule(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            capsule_capsule(c, pair, s1, s2)
         elif which == 36:
-            capsule_box(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            capsule_box(c, pair, s1, s2)
         elif which == 66:
-            box_box(c, i, 0, reach[i], x1, R1, s1, x2, R2, s2)
+            box_box(c, pair, s1, s2)
 
     def call(types, x, R, size, reach, hull=None):
         """Per pose a dictionary of its contacts."""
-        mesh, c = Mesh(), contact_room(precision, MOST, len(reach))
+        mesh, c = Mesh(), contact_workspace(precision, MOST, len(reach))
         put_hulls(mesh, hull or {}, precision)
         put = [upload(a, t, precision) for a, t in ((reach, real), (x, vec3), (R, mat33), (size, vec3))]
         corners = len(hull["vertex"]) if hull else 0
-        wp.launch(collide, dim=len(reach), inputs=[10 * types[0] + types[1], *put, mesh, corners, c], device="cpu")
+        wp.launch(collide, dim=len(reach), inputs=[wp.vec2i(*types), *put, mesh, corners, c], device="cpu")
         found = found_contacts(c)
         count = found.pop("count")
         return [{k: v[i, :n] for k, v in found.items()} for i, n in enumerate(count)]

@@ -9,7 +9,7 @@ from pullback.reach.footsteps import Footsteps
 from pullback.reach.locomanip import Door, LocoManipulation
 from pullback.reach.multicontact import MultiContact
 from pullback.reach.obstacles import Block, Disc, Wall
-from pullback.reach.sqp import FIXED, Variables, Options, minimise
+from pullback.reach.sqp import FIXED, Options, Variables, minimise
 from pullback.reach.walking import Stance, middle
 
 GOAL = (2.0, 0.4, 0.5)

@@ -5,11 +5,26 @@ Which contacts there are, and in which order, is what MuJoCo finds.
 
 import warp as wp
 
-from ..spatial.algebra import lin, pack
+from ..spatial.algebra import column, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec6
 from .features import quotient
-from .narrow import SAME_PLACE, SMALLEST_LENGTH, beyond, column
-from .shapes import CUT, EDGE_END, FACE, LINE, PLANE, POINT, Contacts, Feature, add_contact, feature
+from .narrow import SAME_PLACE, beyond
+from .shapes import (
+    CUT,
+    EDGE_END,
+    FACE,
+    LINE,
+    PLANE,
+    POINT,
+    SMALLEST_LENGTH,
+    Contacts,
+    Feature,
+    Pair,
+    Shape,
+    add_contact,
+    add_contact_of,
+    feature,
+)
 
 SINGLE = real is wp.float32
 
@@ -107,12 +122,10 @@ def axis_unit(k: int):
 
 
 @wp.func
-def edge_edge(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, R2: mat33, size2: vec3,
-    p: vec3, R: mat33, i: int, j: int,
-):  # fmt: skip
+def edge_edge(c: Contacts, pair: Pair, box1: Shape, box2: Shape, p: vec3, R: mat33, i: int, j: int):
     """Contact of edge i of box 1 and j of box 2: the nearest points of the two that lie farthest along their axis."""
+    size1 = box1.size
+    size2 = box2.size
     n = edge_axis(R, i, j)
     n = n / wp.sqrt(wp.dot(n, n))
     if wp.dot(n, p) < real(0.0):
@@ -171,18 +184,15 @@ def edge_edge(
                 pin2 = s2
 
     dist = wp.dot(w2 - w1, n)
-    pos = x1 + R1 * (real(0.5) * (w1 + w2))
-    kind1 = wp.where(pin1[i] == real(0.0), LINE, EDGE_END)
-    kind2 = wp.where(pin2[j] == real(0.0), LINE, EDGE_END)
-    add_contact(
-        c, slot, pair, reach, dist, pos, R1 * n, 0,
-        feature(kind1, column(R1, i), pin1), feature(kind2, column(R2, j), pin2),
-    )  # fmt: skip
+    pos = box1.x + box1.R * (real(0.5) * (w1 + w2))
+    feature1 = feature(wp.where(pin1[i] == real(0.0), LINE, EDGE_END), column(box1.R, i), pin1)
+    feature2 = feature(wp.where(pin2[j] == real(0.0), LINE, EDGE_END), column(box2.R, j), pin2)
+    add_contact(c, pair, dist, pos, box1.R * n, 0, feature1, feature2)
 
 
 @wp.func(inline=False)
 def edge_end_adjoint(
-    x1: vec3, R1: mat33, size1: vec3, f1: Feature, x2: vec3, R2: mat33, size2: vec3, f2: Feature,
+    s1: Shape, f1: Feature, s2: Shape, f2: Feature,
     pos: vec3, normal: vec3, dist: real, pos_bar: vec3, dist_bar: real,
 ):  # fmt: skip
     """From the cotangent of the position of a contact with an EDGE_END to those of both motions (moment about pos;
@@ -192,7 +202,7 @@ def edge_end_adjoint(
     """
     half = real(0.5)
     total = pack(vec3(), pos_bar)
-    w = x2 + R2 * wp.cw_mul(f2.pin, size2)
+    w = s2.x + s2.R * wp.cw_mul(f2.pin, s2.size)
     share2 = vec6()
     if f2.kind == EDGE_END:
         force = half * pos_bar
@@ -200,7 +210,7 @@ def edge_end_adjoint(
             force += half * wp.dot(f1.edge, pos_bar) * f1.edge
         share2 = pack(wp.cross(w - pos, force), force)
     else:
-        w = real(2.0) * pos - x1 - R1 * wp.cw_mul(f1.pin, size1)
+        w = real(2.0) * pos - s1.x - s1.R * wp.cw_mul(f1.pin, s1.size)
         force = half * (pos_bar + wp.dot(f2.edge, pos_bar) * f2.edge)
         share2 = total - pack(wp.cross(pos - w, force), force)
     share1 = total - share2
@@ -210,8 +220,8 @@ def edge_end_adjoint(
     side = wp.cross(normal, f1.edge)
     offset = passing - quotient(real(2.0) * wp.dot(passing, side), wp.dot(f2.edge, side), real(1.0)) * f2.edge
     turn = pack(dist_bar * wp.cross(offset, normal), vec3())
-    size1_bar = wp.cw_mul(f1.pin, wp.transpose(R1) * lin(share1))
-    size2_bar = wp.cw_mul(f2.pin, wp.transpose(R2) * lin(share2))
+    size1_bar = wp.cw_mul(f1.pin, wp.transpose(s1.R) * lin(share1))
+    size2_bar = wp.cw_mul(f2.pin, wp.transpose(s2.R) * lin(share2))
     return share1 - turn, share2 + turn, size1_bar, size2_bar
 
 
@@ -246,18 +256,16 @@ def clip(corner: polygon, edge: tags, n: int, axis: int, sign: real, limit: real
 
 
 @wp.func
-def face_face(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x: vec3, R: mat33, size: vec3, R_other: mat33, size_other: vec3,
-    p: vec3, Q: mat33, a: int, swapped: bool,
-):  # fmt: skip
-    """Contacts of the face across axis a of a box at x and that face of another box which looks at it most.
+def face_face(c: Contacts, pair: Pair, box: Shape, other: Shape, p: vec3, Q: mat33, a: int, swapped: bool):
+    """Contacts of the face across axis a of a box and that face of another box which looks at it most.
 
     The other box is at p with the columns of Q as its axes, seen from the first, and is shape 2 unless swapped. Its
     face is clipped to the prism over the first one's. The corner k of what is left has three numbers (along the next
     two axes and the height over the face), and ``edge`` says what bounds it from there to the next corner: 0-3, an
     edge of the other box, or 4-7, a side plane of the first.
     """
+    R = box.R
+    size = box.size
     ax = (a + 1) % 3
     ay = (a + 2) % 3
     side = wp.where(p[a] >= real(0.0), real(1.0), real(-1.0))
@@ -276,8 +284,8 @@ def face_face(
     for k in range(n):
         u = wp.where(k == 0 or k == 3, real(1.0), real(-1.0))
         v = wp.where(k < 2, real(1.0), real(-1.0))
-        q = p + side_other * size_other[b] * column(Q, b)
-        q += u * size_other[bu] * column(Q, bu) + v * size_other[bv] * column(Q, bv)
+        q = p + side_other * other.size[b] * column(Q, b)
+        q += u * other.size[bu] * column(Q, bu) + v * other.size[bv] * column(Q, bv)
         corner[k, 0] = q[ax]
         corner[k, 1] = q[ay]
         corner[k, 2] = side * q[a] - size[a]
@@ -289,16 +297,13 @@ def face_face(
         limit = wp.where(plane < 2, size[ax], size[ay])
         corner, edge, n = clip(corner, edge, n, plane // 2, sign, limit, 4 + plane)
 
-    normal = side * column(R, a)
-    if swapped:
-        normal = -normal
     same = SAME_CORNER * (size[ax] * size[ax] + size[ay] * size[ay])
     for k in range(n):
-        fresh = corner[k, 2] <= reach
+        fresh = corner[k, 2] <= pair.reach
         for m in range(k):
             dx = corner[m, 0] - corner[k, 0]
             dy = corner[m, 1] - corner[k, 1]
-            if dx * dx + dy * dy < same and corner[m, 2] <= reach:
+            if dx * dx + dy * dy < same and corner[m, 2] <= pair.reach:
                 fresh = False
         if fresh:
             height = corner[k, 2]
@@ -310,7 +315,7 @@ def face_face(
             before = edge[(k + n - 1) % n]
             after = edge[k]
             mine = feature(PLANE, vec3(), side * axis_unit(a))
-            yours = feature(FACE, side_other * column(R_other, b), side_other * axis_unit(b))
+            yours = feature(FACE, side_other * column(other.R, b), side_other * axis_unit(b))
             # The edges and side planes that meet here.
             for m in range(2):
                 e = wp.where(m == 0, before, after)
@@ -321,45 +326,30 @@ def face_face(
                     mine.edge = sign * column(R, across)
                 else:
                     yours.kind = CUT
-                    yours.edge = column(R_other, wp.where(e % 2 == 0, bu, bv))
+                    yours.edge = column(other.R, wp.where(e % 2 == 0, bu, bv))
                     yours.pin[wp.where(e % 2 == 0, bv, bu)] = wp.where(e == 0 or e == 3, real(1.0), real(-1.0))
             if before < 4 and after < 4:
                 yours.kind = POINT
                 yours.edge = vec3()
             elif before >= 4 and after >= 4:
                 mine.edge = vec3()
-            first = mine
-            second = yours
-            if swapped:
-                first = yours
-                second = mine
-            add_contact(c, slot, pair, reach, height, x + R * q, normal, 0, first, second)
+            add_contact_of(c, pair, swapped, height, box.x + R * q, side * column(R, a), mine, yours)
 
 
 @wp.func
-def box_box(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    R = wp.transpose(R1) * R2
-    p = wp.transpose(R1) * (x2 - x1)
-    best = best_axis(p, R, size1, size2, reach)
+def box_box(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    R = wp.transpose(s1.R) * s2.R
+    p = wp.transpose(s1.R) * (s2.x - s1.x)
+    best = best_axis(p, R, s1.size, s2.size, pair.reach)
     if best >= 6:
-        edge_edge(c, slot, pair, reach, x1, R1, size1, R2, size2, p, R, (best - 6) // 3, (best - 6) % 3)
+        edge_edge(c, pair, s1, s2, p, R, (best - 6) // 3, (best - 6) % 3)
     elif best >= 0:
         swapped = best >= 3
-        x = x1
-        A = R1
-        s = size1
-        B = R2
-        t = size2
-        Q = R
+        box = s1
+        other = s2
         if swapped:
-            x = x2
-            A = R2
-            s = size2
-            B = R1
-            t = size1
-            Q = wp.transpose(R)
-            p = wp.transpose(R2) * (x1 - x2)
-        face_face(c, slot, pair, reach, x, A, s, B, t, p, Q, best % 3, swapped)
+            box = s2
+            other = s1
+            R = wp.transpose(R)
+            p = wp.transpose(s2.R) * (s1.x - s2.x)
+        face_face(c, pair, box, other, p, R, best % 3, swapped)

@@ -6,10 +6,10 @@ the axes of the box; its end -1 is at t = -half, its end 1 at t = half. ``size``
 
 import warp as wp
 
-from ..spatial.algebra import pack
-from ..spatial.scalar import mat33, real, vec3
-from .narrow import SAME_PLACE, SMALLEST_LENGTH, axis_z, beyond, column, pinned, point_and_box
-from .shapes import LINE, NEXT_PLACE, PLACE, POINT, Contacts, add_contact, feature
+from ..spatial.algebra import axis_z, column, pack
+from ..spatial.scalar import real, vec3
+from .narrow import SAME_PLACE, add_ball, beyond, pinned, point_and_box
+from .shapes import LINE, NEXT_PLACE, PLACE, SMALLEST_LENGTH, Contacts, Pair, Shape, corner, feature
 
 
 @wp.func
@@ -162,19 +162,16 @@ def next_place(axis: vec3, half: real, t: real, go: real, room: vec3):
 
 
 @wp.func
-def capsule_box(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
+def capsule_box(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The point of the capsule's axis that is closest to the box, and, if the capsule lies along a face or an edge, one
     more: where the axis, going on from there, ends or leaves the box behind."""
-    at = wp.transpose(R2) * (x1 - x2)
-    world_axis = axis_z(R1)
-    axis = wp.transpose(R2) * world_axis
-    half = size1[1]
-    radius = size1[0]
-    first = nearest_place(at, axis, half, size2)
-    go, room = room_beyond(at, axis, size2, first)
+    size = s2.size
+    at = wp.transpose(s2.R) * (s1.x - s2.x)
+    world_axis = axis_z(s1.R)
+    axis = wp.transpose(s2.R) * world_axis
+    half = s1.size[1]
+    first = nearest_place(at, axis, half, size)
+    go, room = room_beyond(at, axis, size, first)
 
     contacts = wp.where(go == real(0.0), 1, 2)
     place = first.t
@@ -186,55 +183,44 @@ def capsule_box(
             stop = wp.where(cut < 0, int(go), 0)
 
         p = at + place * axis
-        if cut >= 0 and wp.abs(wp.abs(p[cut]) - size2[cut]) < SAME_PLACE * size2[cut]:
-            p[cut] = wp.sign(p[cut]) * size2[cut]  # on the side plane, where rounding must not choose
-        dist, direction, kind, pin, free = point_and_box(p, size2)
-        feature1 = feature(POINT, vec3(), pinned(real(stop)))
-        feature2 = feature(kind, vec3(), pin)
-        if kind == LINE:
-            feature2.edge = column(R2, free)
+        if cut >= 0 and wp.abs(wp.abs(p[cut]) - size[cut]) < SAME_PLACE * size[cut]:
+            p[cut] = wp.sign(p[cut]) * size[cut]  # on the side plane, where rounding must not choose
+        dist, direction, feature2 = point_and_box(p, s2)
+        feature1 = corner(pinned(real(stop)))
         if stop == 0:
             feature1.kind = wp.where(n == 0, PLACE, NEXT_PLACE)
             if n == 0 and first.edge >= 0:
                 # Unless the axis runs through the box, what it is closest to is what the place is closest to.
-                q = vec3()
-                for k in range(3):
-                    pin[k] = sign_of(first.corner, k)
-                    q[k] = pin[k] * size2[k]
+                pin = vec3(sign_of(first.corner, 0), sign_of(first.corner, 1), sign_of(first.corner, 2))
+                q = wp.cw_mul(pin, size)
                 q[first.edge] = first.u
                 gap = p + dist * direction - q
-                width = size2[0] + size2[1] + size2[2]
+                width = size[0] + size[1] + size[2]
                 if dist > real(0.0) and wp.dot(gap, gap) < SAME_PLACE * SAME_PLACE * width * width:
                     feature1 = feature(LINE, world_axis, vec3())
-                    feature2 = feature(POINT, vec3(), pin)
+                    feature2 = corner(pin)
                     if not first.at_corner:
                         pin[first.edge] = real(0.0)
-                        feature2 = feature(LINE, column(R2, first.edge), pin)
-
-        normal = R2 * direction
-        dist -= radius
-        pos = x1 + place * world_axis + (radius + real(0.5) * dist) * normal
-        add_contact(c, slot, pair, reach, dist, pos, normal, 0, feature1, feature2)
+                        feature2 = feature(LINE, column(s2.R, first.edge), pin)
+        add_ball(c, pair, s1, s1.x + place * world_axis, dist, s2.R * direction, feature1, feature2)
 
 
 @wp.func(inline=False)
-def place_adjoint(
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3, pos: vec3, second: bool, t_bar: real
-):  # fmt: skip
+def place_adjoint(s1: Shape, s2: Shape, pos: vec3, second: bool, t_bar: real):
     """From the cotangent of a PLACE or NEXT_PLACE along the axis to that of the capsule's motion (moment about pos;
     force), which is minus that of the box's, and those of both sizes."""
-    at = wp.transpose(R2) * (x1 - x2)
-    world_axis = axis_z(R1)
-    axis = wp.transpose(R2) * world_axis
+    at = wp.transpose(s2.R) * (s1.x - s2.x)
+    world_axis = axis_z(s1.R)
+    axis = wp.transpose(s2.R) * world_axis
     at_bar = vec3()
     axis_bar = vec3()
     size1_bar = vec3()
     size2_bar = vec3()
-    first = nearest_place(at, axis, size1[1], size2)
+    first = nearest_place(at, axis, s1.size[1], s2.size)
     first_bar = t_bar
     if second:
-        go, room = room_beyond(at, axis, size2, first)
-        t, k = next_place(axis, size1[1], first.t, go, room)
+        go, room = room_beyond(at, axis, s2.size, first)
+        t, k = next_place(axis, s1.size[1], first.t, go, room)
         if k < 0:  # an end, should rounding have it so
             size1_bar[1] = go * t_bar
             first_bar = real(0.0)
@@ -262,8 +248,8 @@ def place_adjoint(
             sign = sign_of(first.corner, k)
             size2_bar[k] += w * across[k] * sign
             if first.at_corner or k != first.edge:
-                axis_bar[k] += w * (sign * size2[k] - at[k] - real(2.0) * first.t * axis[k])
+                axis_bar[k] += w * (sign * s2.size[k] - at[k] - real(2.0) * first.t * axis[k])
         at_bar -= w * across
-    force = R2 * at_bar
-    moment = wp.cross(x1 - pos, force) + wp.cross(world_axis, R2 * axis_bar)
+    force = s2.R * at_bar
+    moment = wp.cross(s1.x - pos, force) + wp.cross(world_axis, s2.R * axis_bar)
     return pack(moment, force), size1_bar, size2_bar

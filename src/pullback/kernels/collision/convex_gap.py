@@ -16,11 +16,12 @@ Functions that are large and called in several places are kept from being inline
 
 import warp as wp
 
+from ..spatial.algebra import unit
 from ..spatial.scalar import real, vec3
 from .feature_gap import Touch, pair_features
-from .gjk import SINGLE, across, difference, gjk, unit
-from .shapes import Mesh
-from .support import SLIVER, Convex, core_radius, is_curved, is_round
+from .gjk import SINGLE, across, difference, gjk
+from .shapes import Mesh, Shape
+from .support import SLIVER, core_radius, is_curved, is_round
 
 # EPA ends when the depth is known this well, relative to the width of the difference: between polytopes, which it
 # describes completely in the end, and if there is a curved shape, when it need only tell one hollow from another.
@@ -59,7 +60,7 @@ def face_plane(a: vec3, b: vec3, c: vec3):
 
 
 @wp.func
-def settle(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, noise: real, width: real):
+def settle(mesh: Mesh, s1: Shape, s2: Shape, start: vec3, near: real, noise: real, width: real):
     """The largest gap near a direction, for shapes that overlap.
 
     If the shapes are taken apart along the direction found, by so much that they no longer overlap, GJK tells whether
@@ -83,31 +84,35 @@ def settle(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, noise: r
 
 
 @wp.func
-def first_tetrahedron(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, v1: int, v2: int):
+def farther(mesh: Mesh, s1: Shape, s2: Shape, a: vec3, u: vec3, v1: int, v2: int):
+    """Point of the difference farthest from a along u or along -u, 1 or -1 for which, and the vertices touched last."""
+    p, v1, v2 = difference(mesh, s1, s2, u, v1, v2)
+    other, v1, v2 = difference(mesh, s1, s2, -u, v1, v2)
+    side = int(1)
+    if wp.dot(other - a, u) < -wp.dot(p - a, u):
+        p = other
+        side = -1
+    return p, side, v1, v2
+
+
+@wp.func
+def first_tetrahedron(mesh: Mesh, s1: Shape, s2: Shape, start: vec3, v1: int, v2: int):
     """Two points of the difference far apart, one far from their line, one far above the plane of these: the corners,
     and the last vertex of either shape that was touched."""
     a, v1, v2 = difference(mesh, s1, s2, start, v1, v2)
     b, v1, v2 = difference(mesh, s1, s2, -start, v1, v2)
     ab = unit(b - a)
-    u = unit(across(ab))
-    c, v1, v2 = difference(mesh, s1, s2, u, v1, v2)
-    other, v1, v2 = difference(mesh, s1, s2, -u, v1, v2)
-    if wp.dot(other - a, u) < -wp.dot(c - a, u):
-        c = other
-    u = unit(wp.cross(ab, c - a))
-    d, v1, v2 = difference(mesh, s1, s2, u, v1, v2)
-    other, v1, v2 = difference(mesh, s1, s2, -u, v1, v2)
-    if wp.dot(other - a, u) < -wp.dot(d - a, u):
-        # Turn over: d is to lie above the triangle a b c.
-        d = other
-        other = a
+    c, _side, v1, v2 = farther(mesh, s1, s2, a, unit(across(ab)), v1, v2)
+    d, side, v1, v2 = farther(mesh, s1, s2, a, unit(wp.cross(ab, c - a)), v1, v2)
+    if side < 0:  # turn over: d is to lie above the triangle a b c
+        first = a
         a = b
-        b = other
+        b = first
     return a, b, c, d, v1, v2
 
 
 @wp.func
-def overlap(mesh: Mesh, s1: Convex, s2: Convex, start: vec3):
+def overlap(mesh: Mesh, s1: Shape, s2: Shape, start: vec3):
     """The largest gap of shapes that overlap, or nearly touch.
 
     A polytope inside the difference is grown where it comes nearest to the origin. If its capacity does not suffice, or
@@ -209,7 +214,7 @@ def overlap(mesh: Mesh, s1: Convex, s2: Convex, start: vec3):
 
 
 @wp.func
-def nearest(mesh: Mesh, s1: Convex, s2: Convex, reach: real):
+def nearest(mesh: Mesh, s1: Shape, s2: Shape, reach: real):
     """Where two shapes are nearest to each other, or overlap least, and whether they are in reach."""
     start = s2.x
     if wp.dot(start, start) > real(0.0):

@@ -10,10 +10,11 @@ others.
 
 import warp as wp
 
-from ..spatial.scalar import mat33, real, vec3
+from ..spatial.algebra import unit
+from ..spatial.scalar import real, vec3
 from .convex_gap import FLUSH, nearest
 from .feature_gap import Touch, place
-from .gjk import difference, unit
+from .gjk import difference
 from .shapes import (
     CIRCLE,
     CIRCLE_CUT,
@@ -23,16 +24,19 @@ from .shapes import (
     FACE,
     LINE,
     PLANE,
-    POINT,
     SPHERE,
     Contacts,
     Feature,
     Mesh,
+    Pair,
+    Shape,
     Shapes,
     add_contact,
+    add_contact_of,
+    corner,
     feature,
 )
-from .support import Convex, Core, convex, core_radius, corner_count, face_ahead, face_corner, straight_edge
+from .support import Core, core_radius, corner_count, face_ahead, face_corner, straight_edge
 
 # Flat on flat: a face counts as touched if its normal is within this cosine of the contact's, and another face as
 # parallel to it likewise; an edge lies along it below this sine. About 5 degrees, as in MuJoCo.
@@ -41,37 +45,56 @@ LYING = wp.constant(real(0.0888))
 MOST_CORNERS = wp.constant(40)
 
 
+@wp.struct
+class Side:
+    """One of two shapes where they touch."""
+
+    s: Shape
+    n: vec3  # its outward normal there
+    core: Core  # what is touched
+    vertex: int  # its corner farthest along n, if it is a mesh
+    face: int  # the flat face at this corner which looks along n most, or -1
+    normal: vec3  # of this face
+    is_flat: bool  # whether the face is turned to the other shape there
+
+
 @wp.func
-def add_touch(c: Contacts, slot: int, pair: int, reach: real, x1: vec3, s1: Convex, s2: Convex, t: Touch):
+def side_of(mesh: Mesh, s: Shape, n: vec3, core: Core, vertex: int):
+    side = Side()
+    side.s = s
+    side.n = n
+    side.core = core
+    side.vertex = vertex
+    face, normal = face_ahead(mesh, s, n, vertex)
+    side.face = face
+    side.normal = normal
+    side.is_flat = face >= 0 and wp.dot(normal, n) > FACING
+    return side
+
+
+@wp.func
+def add_touch(c: Contacts, pair: Pair, origin: vec3, s1: Shape, s2: Shape, t: Touch):
     """The one point where the features of two shapes are nearest to each other."""
     dist = t.gap - core_radius(s1) - core_radius(s2)
-    add_contact(
-        c, slot, pair, reach, dist, x1 + place(s1, s2, t), t.n, 0,
-        feature(t.core1.kind, t.core1.edge, t.core1.pin),
-        feature(t.core2.kind, t.core2.edge, t.core2.pin),
-    )  # fmt: skip
+    feature1 = feature(t.core1.kind, t.core1.edge, t.core1.pin)
+    feature2 = feature(t.core2.kind, t.core2.edge, t.core2.pin)
+    add_contact(c, pair, dist, origin + place(s1, s2, t), t.n, 0, feature1, feature2)
 
 
 @wp.func
 def add_on_face(
-    c: Contacts, slot: int, pair: int, reach: real, x1: vec3, normal: vec3, swapped: bool,
-    height: real, radius: real, point: vec3, mine: Feature, yours: Feature,
+    c: Contacts, pair: Pair, origin: vec3, swapped: bool,
+    normal: vec3, height: real, other: Shape, point: vec3, mine: Feature, yours: Feature,
 ):  # fmt: skip
     """Contact of a face and a point of the core of another shape, which is shape 2 unless swapped."""
+    radius = core_radius(other)
     dist = height - radius
-    pos = x1 + point - (real(0.5) * dist + radius) * normal
-    n = normal
-    first = mine
-    second = yours
-    if swapped:
-        n = -normal
-        first = yours
-        second = mine
-    add_contact(c, slot, pair, reach, dist, pos, n, 0, first, second)
+    pos = origin + point - (real(0.5) * dist + radius) * normal
+    add_contact_of(c, pair, swapped, dist, pos, normal, mine, yours)
 
 
 @wp.func(inline=False)
-def side_plane(mesh: Mesh, s: Convex, face: int, normal: vec3, k: int, count: int):
+def side_plane(mesh: Mesh, s: Shape, face: int, normal: vec3, k: int, count: int):
     """Side k of the prism over a face: a point of it, its outward normal and pin."""
     p, pin = face_corner(mesh, s, face, k)
     q, pin2 = face_corner(mesh, s, face, (k + 1) % count)
@@ -79,27 +102,34 @@ def side_plane(mesh: Mesh, s: Convex, face: int, normal: vec3, k: int, count: in
 
 
 @wp.func
-def face_pin(mesh: Mesh, s: Convex, face: int):
+def face_pin(mesh: Mesh, s: Shape, face: int):
     """What the pins of opposite corners of a face have in common."""
     _p, pin = face_corner(mesh, s, face, 0)
     _p2, pin2 = face_corner(mesh, s, face, corner_count(mesh, s, face) / 2)
     return real(0.5) * (pin + pin2)
 
 
+@wp.func
+def has_edge(side: Side):
+    """Whether a straight edge may be touched."""
+    return side.s.kind != SPHERE and side.s.kind != ELLIPSOID_SHAPE and side.core.kind != PLANE
+
+
 @wp.func(inline=False)
-def edge_on_face(
-    c: Contacts, slot: int, pair: int, reach: real, x1: vec3, mesh: Mesh, swapped: bool,
-    s: Convex, face: int, normal: vec3, other: Convex, vertex: int, f: Core, n: vec3,
-):  # fmt: skip
+def edge_on_face(c: Contacts, pair: Pair, mesh: Mesh, origin: vec3, swapped: bool, base: Side, tip: Side):
     """Contacts of a face and a straight edge of another shape that lies along it: the ends of what is over the face.
 
-    The edge is that of the feature f, or the one of those at its corner which is most nearly parallel to the face; n is
-    the outward normal of the other shape where it is touched. The other shape is shape 2 unless swapped.
+    The edge is what is touched of the tip, or the one of those at its corner which is most nearly parallel to the face.
+    The tip is shape 2 unless swapped.
     """
+    s = base.s
+    face = base.face
+    normal = base.normal
+    other = tip.s
     across = normal
-    if f.kind == LINE and other.kind != CYLINDER:
-        across = n
-    a, b, pin_a, pin_b, sine = straight_edge(mesh, other, n, vertex, across, -normal)
+    if tip.core.kind == LINE and other.kind != CYLINDER:
+        across = tip.n
+    a, b, pin_a, pin_b, sine = straight_edge(mesh, other, tip.n, tip.vertex, across, -normal)
     direction = unit(b - a)
     if sine < LYING and wp.abs(wp.dot(direction, normal)) < LYING:
         # What is left of the edge, from 0 to 1, and the sides of the prism that it ends at.
@@ -130,7 +160,7 @@ def edge_on_face(
                 t = wp.where(m == 0, begin, end)
                 k = wp.where(m == 0, begin_side, end_side)
                 mine = feature(PLANE, vec3(), face_pin(mesh, s, face))
-                yours = feature(POINT, vec3(), wp.where(m == 0, pin_a, pin_b))
+                yours = corner(wp.where(m == 0, pin_a, pin_b))
                 if other.kind == CYLINDER:
                     yours.kind = CIRCLE
                     yours.edge = direction
@@ -142,9 +172,7 @@ def edge_on_face(
                     yours = feature(kind, direction, real(0.5) * (pin_a + pin_b))
                 point = a + t * (b - a)
                 height = wp.dot(point - o, normal)
-                add_on_face(
-                    c, slot, pair, reach, x1, normal, swapped, height, core_radius(other), point, mine, yours
-                )  # fmt: skip
+                add_on_face(c, pair, origin, swapped, normal, height, other, point, mine, yours)
 
 
 @wp.func
@@ -196,17 +224,19 @@ def spread_out(corner: wp.array(dtype=vec3), n: int, normal: vec3, same: real):
 
 
 @wp.func
-def face_on_face(
-    c: Contacts, slot: int, pair: int, reach: real, x1: vec3, mesh: Mesh, swapped: bool,
-    s: Convex, face: int, normal: vec3, other: Convex, other_face: int, other_normal: vec3,
-):  # fmt: skip
+def face_on_face(c: Contacts, pair: Pair, mesh: Mesh, origin: vec3, swapped: bool, base: Side, tip: Side):
     """Contacts of a face and one of another shape that looks at it: corners of what the latter has over the former.
 
     What bounds this part from one of its corners to the next is an edge of the other face (0, 1, ...) or a side of the
-    prism over the first (-1, -2, ...). Of a face with more corners than there is room for, some are taken in turn. The
-    other shape is shape 2 unless swapped.
+    prism over the first (-1, -2, ...). Of a face with more corners than the arrays hold, some are taken in turn. The
+    tip is shape 2 unless swapped.
     """
-    corner = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
+    s = base.s
+    face = base.face
+    normal = base.normal
+    other = tip.s
+    other_face = tip.face
+    point = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
     bound = wp.zeros(shape=MOST_CORNERS, dtype=int)
     old = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
     old_bound = wp.zeros(shape=MOST_CORNERS, dtype=int)
@@ -215,15 +245,15 @@ def face_on_face(
     some = wp.min(corners, MOST_CORNERS / 2)
     for i in range(some):
         p, _pin = face_corner(mesh, other, other_face, i * corners / some)
-        corner[i] = p
+        point[i] = p
         bound[i] = i
     n = int(some)
-    origin, _pin0 = face_corner(mesh, s, face, 0)
-    same = FLUSH * wp.sqrt(wp.dot(corner[1] - corner[0], corner[1] - corner[0]))
+    start, _pin0 = face_corner(mesh, s, face, 0)
+    same = FLUSH * wp.sqrt(wp.dot(point[1] - point[0], point[1] - point[0]))
     for k in range(sides):
         o, side, _pin = side_plane(mesh, s, face, normal, k, sides)
         for i in range(n):
-            old[i] = corner[i]
+            old[i] = point[i]
             old_bound[i] = bound[i]
         m = int(0)
         for i in range(n):
@@ -234,16 +264,16 @@ def face_on_face(
             inside = d <= same
             inside_after = d_after <= same
             if inside and m < MOST_CORNERS:
-                corner[m] = old[i]
+                point[m] = old[i]
                 bound[m] = wp.where(d >= real(0.0) and not inside_after, -1 - k, old_bound[i])
                 m += 1
             if m < MOST_CORNERS and ((d < real(0.0) and not inside_after) or (not inside and d_after < real(0.0))):
-                corner[m] = old[i] + (d / (d - d_after)) * (old[after] - old[i])
+                point[m] = old[i] + (d / (d - d_after)) * (old[after] - old[i])
                 bound[m] = wp.where(inside, -1 - k, old_bound[i])
                 m += 1
         n = m
 
-    keep = spread_out(corner, n, normal, same)
+    keep = spread_out(point, n, normal, same)
     count = wp.min(n, 4)
     for j in range(count):
         i = keep[j]
@@ -253,7 +283,7 @@ def face_on_face(
         before = bound[(i + n - 1) % n]
         after = bound[i]
         mine = feature(PLANE, vec3(), face_pin(mesh, s, face))
-        yours = feature(POINT, vec3(), vec3())
+        yours = corner(vec3())
         if before >= 0 and after >= 0:
             _p, pin = face_corner(mesh, other, other_face, after * corners / some)
             yours.pin = pin
@@ -272,72 +302,34 @@ def face_on_face(
                 k = -1 - before
             _o, pin = face_corner(mesh, s, face, k)
             mine.pin = pin
-            yours = feature(FACE, other_normal, face_pin(mesh, other, other_face))
-        height = wp.dot(corner[i] - origin, normal)
+            yours = feature(FACE, tip.normal, face_pin(mesh, other, other_face))
+        height = wp.dot(point[i] - start, normal)
         if fresh:
-            add_on_face(c, slot, pair, reach, x1, normal, swapped, height, real(0.0), corner[i], mine, yours)
+            add_on_face(c, pair, origin, swapped, normal, height, other, point[i], mine, yours)
 
 
 @wp.func
-def convex_touch(
-    c: Contacts, slot: int, pair: int, reach: real, shapes: Shapes,
-    kind1: int, first1: int, end1: int, x1: vec3, R1: mat33, size1: vec3,
-    kind2: int, first2: int, end2: int, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    """The one contact of two convex shapes, of which ``first`` to ``end`` are the hull's corners if it is a mesh."""
-    s1 = convex(kind1, first1, end1, vec3(), R1, size1)
-    s2 = convex(kind2, first2, end2, x2 - x1, R2, size2)
-    best, in_reach = nearest(shapes.mesh, s1, s2, reach)
-    if in_reach:
-        add_touch(c, slot, pair, reach, x1, s1, s2, best)
-
-
-@wp.func
-def convex_pair(
-    c: Contacts, slot: int, pair: int, reach: real, shapes: Shapes,
-    kind1: int, first1: int, end1: int, x1: vec3, R1: mat33, size1: vec3,
-    kind2: int, first2: int, end2: int, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
+def convex_pair(c: Contacts, pair: Pair, shapes: Shapes, s1: Shape, s2: Shape):
     """The contacts of two convex shapes: several if a flat face of one nearly lies along a face or edge of the other.
 
-    Then the normal is that of the face; if there are two, that of shape 2. Else as ``convex_touch``.
+    Then the normal is that of the face; if there are two, that of shape 2. Else there is one, where they are nearest.
     """
     mesh = shapes.mesh
-    s1 = convex(kind1, first1, end1, vec3(), R1, size1)
-    s2 = convex(kind2, first2, end2, x2 - x1, R2, size2)
-    best, in_reach = nearest(mesh, s1, s2, reach)
-    if in_reach and best.gap - core_radius(s1) - core_radius(s2) < reach:
-        n = best.n
-        _w, vertex1, vertex2 = difference(mesh, s1, s2, n, s1.first, s2.first)
-        face1, normal1 = face_ahead(mesh, s1, n, vertex1)
-        face2, normal2 = face_ahead(mesh, s2, -n, vertex2)
-        several = shapes.one_contact == 0
-        near1 = several and face1 >= 0 and wp.dot(normal1, n) > FACING
-        near2 = several and face2 >= 0 and wp.dot(normal2, n) < -FACING
-        before = c.count[0, slot]
-        if near1 and near2 and wp.dot(normal1, normal2) < -FACING:
-            face_on_face(c, slot, pair, reach, x1, mesh, True, s2, face2, normal2, s1, face1, normal1)
-        for k in range(2):
-            # An edge of shape 1 on a face of shape 2; then, should there be none, the other way round.
-            s = s2
-            other = s1
-            face = face2
-            normal = normal2
-            vertex = vertex1
-            f = best.core1
-            out = n
-            near = near2
-            if k == 1:
-                s = s1
-                other = s2
-                face = face1
-                normal = normal1
-                vertex = vertex2
-                f = best.core2
-                out = -n
-                near = near1
-            straight = other.kind != SPHERE and other.kind != ELLIPSOID_SHAPE and f.kind != PLANE
-            if near and straight and c.count[0, slot] == before:
-                edge_on_face(c, slot, pair, reach, x1, mesh, k == 0, s, face, normal, other, vertex, f, out)
-        if c.count[0, slot] == before:
-            add_touch(c, slot, pair, reach, x1, s1, s2, best)
+    origin = s1.x
+    s1.x = vec3()
+    s2.x -= origin
+    best, in_reach = nearest(mesh, s1, s2, pair.reach)
+    if in_reach and best.gap - core_radius(s1) - core_radius(s2) < pair.reach:
+        before = c.count[0, pair.slot]
+        if shapes.one_contact == 0:
+            _w, vertex1, vertex2 = difference(mesh, s1, s2, best.n, s1.first, s2.first)
+            side1 = side_of(mesh, s1, best.n, best.core1, vertex1)
+            side2 = side_of(mesh, s2, -best.n, best.core2, vertex2)
+            if side1.is_flat and side2.is_flat and wp.dot(side1.normal, side2.normal) < -FACING:
+                face_on_face(c, pair, mesh, origin, True, side2, side1)
+            if c.count[0, pair.slot] == before and side2.is_flat and has_edge(side1):
+                edge_on_face(c, pair, mesh, origin, True, side2, side1)
+            if c.count[0, pair.slot] == before and side1.is_flat and has_edge(side2):
+                edge_on_face(c, pair, mesh, origin, False, side1, side2)
+        if c.count[0, pair.slot] == before:
+            add_touch(c, pair, origin, s1, s2, best)

@@ -7,10 +7,11 @@ largest gap is right, and the features come with it. Shapes are as in ``gjk``.
 
 import warp as wp
 
+from ..spatial.algebra import unit
 from ..spatial.scalar import mat33, real, vec3
-from .gjk import SINGLE, across, difference, extremes, unit
-from .shapes import CYLINDER, LINE, PLANE, Mesh, feature, inflation
-from .support import Convex, Core, core_radius, feature_count, feature_near, is_round, touch
+from .gjk import SINGLE, across, difference, extremes
+from .shapes import CYLINDER, LINE, PLANE, Mesh, Shape, inflation
+from .support import Core, core_radius, feature_count, feature_near, is_round, touch
 
 # Newton's method: ends after a step smaller than this [rad]; larger ones than the second must not make things worse,
 # and none is larger than the third.
@@ -75,7 +76,7 @@ def downhill_step(n: vec3, edge: vec3, on_line: bool, F: real, slope: vec3, H: m
 
 
 @wp.func(inline=False)
-def newton(s1: Convex, s2: Convex, core1: Core, core2: Core, start: vec3, edge: vec3, noise: real):
+def newton(s1: Shape, s2: Shape, core1: Core, core2: Core, start: vec3, edge: vec3, noise: real):
     """Direction of the largest gap between two features, of which one may be a line along ``edge``, else zero. Second,
     whether it was found: features that are not the ones touched need not have a largest gap.
 
@@ -123,7 +124,7 @@ def newton(s1: Convex, s2: Convex, core1: Core, core2: Core, start: vec3, edge: 
 
 
 @wp.func
-def direction_of(s1: Convex, s2: Convex, core1: Core, core2: Core, start: vec3, noise: real):
+def direction_of(s1: Shape, s2: Shape, core1: Core, core2: Core, start: vec3, noise: real):
     """Direction of the largest gap between two features, near another one, and whether it was found."""
     n = start
     settled = bool(True)
@@ -179,7 +180,7 @@ def nearest_of_lines(core1: Core, core2: Core):
 
 
 @wp.func
-def place(s1: Convex, s2: Convex, t: Touch):
+def place(s1: Shape, s2: Shape, t: Touch):
     """The point half-way between both surfaces. Where one feature does not single out a point, the other one's does."""
     radius1 = core_radius(s1)
     radius2 = core_radius(s2)
@@ -195,12 +196,12 @@ def place(s1: Convex, s2: Convex, t: Touch):
         pos = p2 - (radius2 + half) * t.n
     else:
         p1 = nearest_of_lines(t.core1, t.core2)
-        pos = p1 + (inflation(s1.kind, feature(LINE, vec3(), vec3()), s1.size) + half) * t.n
+        pos = p1 + (inflation(s1, LINE) + half) * t.n
     return pos
 
 
 @wp.func
-def own_gap(s1: Convex, s2: Convex, core1: Core, core2: Core, n: vec3):
+def own_gap(s1: Shape, s2: Shape, core1: Core, core2: Core, n: vec3):
     """Gap of two features. It is that of their shapes if they are what these show in this direction, else larger."""
     p1, _H1 = touch(s1, core1, n)
     p2, _H2 = touch(s2, core2, -n)
@@ -215,7 +216,7 @@ def own_gap(s1: Convex, s2: Convex, core1: Core, core2: Core, n: vec3):
 
 
 @wp.func
-def towards(s: Convex, point: vec3, n: vec3):
+def towards(s: Shape, point: vec3, n: vec3):
     """Unit vector across n that leads from a shape's centre to a point, or zero."""
     v = point - s.x
     v -= wp.dot(v, n) * n
@@ -226,7 +227,7 @@ def towards(s: Convex, point: vec3, n: vec3):
 
 
 @wp.func(inline=False)
-def pair_features(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, near: real, noise: real):
+def pair_features(mesh: Mesh, s1: Shape, s2: Shape, start: vec3, near: real, noise: real):
     """The largest gap near a direction, with the features that make it.
 
     A plane or a line may have been preferred for want of something better near by: it is touched outside of the face or

@@ -26,11 +26,9 @@ PLANE as their base, which the normal is fixed to. A PLANE does not say where ac
 it: the point then is fixed to the tip.
 """
 
-import math
-
 import warp as wp
 
-from ..spatial.algebra import lin, pack
+from ..spatial.algebra import axis_z, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec6
 from .shapes import (
     BOX,
@@ -41,19 +39,18 @@ from .shapes import (
     CUT,
     ELLIPSOID,
     FACE,
+    HALF_SQRT3,
     LINE,
     PLANE,
+    SMALLEST_LENGTH,
     Feature,
+    Shape,
     inflation,
+    is_inflated,
 )
 
 # A difference this much smaller than what it is a difference of is rounding. About a hundred times the precision.
 NEGLIGIBLE = wp.constant(real(1e-5 if real is wp.float32 else 1e-13))
-
-# Nor is there a direction to a length [m] below this; the same bound MuJoCo uses.
-SMALLEST_LENGTH = wp.constant(real(1e-15))
-
-HALF_SQRT3 = wp.constant(real(math.sqrt(0.75)))
 
 
 # --- tangents --------------------------------------------------------------------------------------
@@ -75,7 +72,7 @@ def frame_start(normal: vec3, along: int, R2: mat33):
         start = vec3(zero, one, zero)
     turns = zero
     if along == 1:
-        axis = vec3(R2[0, 2], R2[1, 2], R2[2, 2])
+        axis = axis_z(R2)
         across = axis - wp.dot(normal, axis) * normal
         if wp.dot(across, across) <= NEGLIGIBLE * NEGLIGIBLE:
             if wp.abs(normal[0]) < half:
@@ -155,34 +152,35 @@ def pole(R: mat33, axes: vec3, outward: vec3):
 
 
 @wp.func
-def slide(R: mat33, size: vec3, f: Feature, normal: vec3, x: vec3):
+def slide(s: Shape, f: Feature, normal: vec3, x: vec3):
     """C x: how far the core's touching point slides when the outward normal turns by x.
 
     Cᵀ x, where that is not the same (CIRCLE_LEFT, CIRCLE_RIGHT).
     """
     result = vec3()
     if is_curved(f.kind):
-        axes = semi_axes(f.kind, size)
-        y, inverse = pole(R, axes, normal)
-        z = wp.cw_mul(axes, wp.transpose(R) * turned_back(f, x))
-        result = R * (inverse * wp.cw_mul(axes, z - wp.dot(y, z) * y))
+        axes = semi_axes(f.kind, s.size)
+        y, inverse = pole(s.R, axes, normal)
+        z = wp.cw_mul(axes, wp.transpose(s.R) * turned_back(f, x))
+        result = s.R * (inverse * wp.cw_mul(axes, z - wp.dot(y, z) * y))
     return result
 
 
 @wp.func
-def size_adjoint(shape: int, R: mat33, size: vec3, f: Feature, outward: vec3, force: vec3, press: real):
+def size_adjoint(s: Shape, f: Feature, outward: vec3, force: vec3, press: real):
     """Cotangent of a shape's sizes, from the force on its core and that on a surface which grows outwards from it."""
-    local = wp.transpose(R) * force
-    swell = press * inflation(shape, f, vec3(real(1.0), real(0.0), real(0.0)))  # 1 or 0, of this size
+    Rt = wp.transpose(s.R)
+    local = Rt * force
+    swell = wp.where(is_inflated(s, f.kind), press, real(0.0))
     result = vec3(swell + f.pin[0] * local[0] + f.pin[1] * local[1], f.pin[2] * local[2], real(0.0))
-    if shape == BOX:
+    if s.kind == BOX:
         result = wp.cw_mul(f.pin, local)
     if is_curved(f.kind):
-        axes = semi_axes(f.kind, size)
-        y, inverse = pole(R, axes, outward)
-        x = wp.transpose(R) * turned_back(f, force)
+        axes = semi_axes(f.kind, s.size)
+        y, inverse = pole(s.R, axes, outward)
+        x = Rt * turned_back(f, force)
         z = wp.cw_mul(axes, x)
-        stretch = wp.cw_mul(x, y) + inverse * wp.cw_mul(wp.transpose(R) * outward, z - wp.dot(y, z) * y)
+        stretch = wp.cw_mul(x, y) + inverse * wp.cw_mul(Rt * outward, z - wp.dot(y, z) * y)
         if f.kind == ELLIPSOID:
             result = stretch
         else:
@@ -204,21 +202,9 @@ def quotient(x: real, y: real, scale: real):
 
 @wp.func
 def tip_share(
-    shape1: int,
-    R1: mat33,
-    size1: vec3,
-    f1: Feature,
-    shape2: int,
-    R2: mat33,
-    size2: vec3,
-    f2: Feature,
-    normal: vec3,
-    tangent: vec3,
-    dist: real,
-    pos_bar: vec3,
-    dist_bar: real,
-    normal_bar: vec3,
-):
+    s1: Shape, f1: Feature, s2: Shape, f2: Feature, normal: vec3, tangent: vec3, dist: real,
+    pos_bar: vec3, dist_bar: real, normal_bar: vec3,
+):  # fmt: skip
     """Share of shape 2, the tip, in the cotangents of a contact: moment and force about it.
 
     ``normal_bar`` and ``tangent``, any unit vector, are orthogonal to the normal. Where the contact is not determined,
@@ -228,8 +214,8 @@ def tip_share(
     """
     half = real(0.5)
     one = real(1.0)
-    radius1 = inflation(shape1, f1, size1)
-    radius2 = inflation(shape2, f2, size2)
+    radius1 = inflation(s1, f1.kind)
+    radius2 = inflation(s2, f2.kind)
     span = radius1 + dist + radius2  # from core to core
     scale = radius1 + wp.abs(dist) + radius2
     arm = radius2 + half * dist  # from the contact to the core of the tip
@@ -245,7 +231,7 @@ def tip_share(
         if f2.kind == FACE:
             force = quotient(wp.dot(normal, force), wp.dot(normal, f2.edge), one) * f2.edge
     else:
-        turn = normal_bar - arm * across - slide(R2, size2, f2, normal, across)  # N - K₂ P
+        turn = normal_bar - arm * across - slide(s2, f2, normal, across)  # N - K₂ P
         if f1.kind == LINE:
             side = wp.cross(normal, f1.edge)
             if f2.kind == LINE:
@@ -254,14 +240,14 @@ def tip_share(
                 m = quotient(wp.dot(side, turn) + held * span, sine, one) * f2.edge
                 force -= held * side
             else:
-                bend = wp.dot(side, slide(R2, size2, f2, normal, side))
+                bend = wp.dot(side, slide(s2, f2, normal, side))
                 force += quotient(wp.dot(side, turn), span + bend, scale + bend) * side
         else:
             # Principal directions of C₁ + C₂, by a turn whose tangent is t.
             a = tangent
             b = wp.cross(normal, a)
-            Ca = slide(R1, size1, f1, normal, a) + slide(R2, size2, f2, normal, a)
-            Cb = slide(R1, size1, f1, normal, b) + slide(R2, size2, f2, normal, b)
+            Ca = slide(s1, f1, normal, a) + slide(s2, f2, normal, a)
+            Cb = slide(s1, f1, normal, b) + slide(s2, f2, normal, b)
             aa = wp.dot(a, Ca)
             bb = wp.dot(b, Cb)
             ab = wp.dot(a, Cb)
@@ -275,32 +261,17 @@ def tip_share(
             u = cosine * (b + t * a)
             force += quotient(wp.dot(u, turn), span + bend, scale + bend) * u
 
-    m += arm * force + slide(R2, size2, f2, normal, force)
+    m += arm * force + slide(s2, f2, normal, force)
     return pack(wp.cross(normal, m), force)
 
 
 @wp.func(inline=False)
 def contact_adjoint(
-    shape1: int,
-    R1: mat33,
-    size1: vec3,
-    f1: Feature,
-    shape2: int,
-    R2: mat33,
-    size2: vec3,
-    f2: Feature,
-    pos: vec3,
-    normal: vec3,
-    dist: real,
-    along: int,
-    pos_bar: vec3,
-    dist_bar: real,
-    n_bar: vec3,
-    t1_bar: vec3,
-    t2_bar: vec3,
-):
+    s1: Shape, f1: Feature, s2: Shape, f2: Feature, normal: vec3, dist: real, along: int,
+    pos_bar: vec3, dist_bar: real, n_bar: vec3, t1_bar: vec3, t2_bar: vec3,
+):  # fmt: skip
     """Cotangents of the motion of either body (moment about pos; force) and of the sizes of either shape."""
-    start, turns = frame_start(normal, along, R2)
+    start, turns = frame_start(normal, along, s2.R)
     climb = wp.dot(normal, start)
     t1 = start - climb * normal
     length = wp.sqrt(wp.dot(t1, t1))
@@ -318,15 +289,13 @@ def contact_adjoint(
     bar1 = vec6()
     bar2 = vec6()
     if firmness(f2.kind) > firmness(f1.kind):
-        bar1 = tip_share(
-            shape2, R2, size2, f2, shape1, R1, size1, f1, -normal, t1, dist, pos_bar, dist_bar, -normal_bar
-        )
+        bar1 = tip_share(s2, f2, s1, f1, -normal, t1, dist, pos_bar, dist_bar, -normal_bar)
         bar2 = total - bar1
     else:
-        bar2 = tip_share(shape1, R1, size1, f1, shape2, R2, size2, f2, normal, t1, dist, pos_bar, dist_bar, normal_bar)
+        bar2 = tip_share(s1, f1, s2, f2, normal, t1, dist, pos_bar, dist_bar, normal_bar)
         bar1 = total - bar2
 
     shift = real(0.5) * wp.dot(normal, pos_bar)
-    size1_bar = size_adjoint(shape1, R1, size1, f1, normal, lin(bar1), shift - dist_bar)
-    size2_bar = size_adjoint(shape2, R2, size2, f2, -normal, lin(bar2), -shift - dist_bar)
+    size1_bar = size_adjoint(s1, f1, normal, lin(bar1), shift - dist_bar)
+    size2_bar = size_adjoint(s2, f2, -normal, lin(bar2), -shift - dist_bar)
     return bar1, bar2 + turns * pack(spin, vec3()), size1_bar, size2_bar

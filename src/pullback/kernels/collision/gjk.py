@@ -7,8 +7,8 @@ of the shapes. Shapes are cores without their radius (``support``), in world axe
 import warp as wp
 
 from ..spatial.scalar import real, vec3
-from .shapes import Mesh
-from .support import SLIVER, Convex, support
+from .shapes import Mesh, Shape
+from .support import SLIVER, support
 
 Simplex = wp.types.matrix((4, 3), real)
 
@@ -25,11 +25,6 @@ GJK_ROUNDS = wp.constant(60)
 
 
 @wp.func
-def unit(v: vec3):
-    return v / wp.sqrt(wp.dot(v, v))
-
-
-@wp.func
 def across(n: vec3):
     """Some vector orthogonal to the unit vector n."""
     u = vec3(real(0.0), -n[2], n[1])
@@ -39,7 +34,7 @@ def across(n: vec3):
 
 
 @wp.func(inline=False)
-def extremes(mesh: Mesh, s1: Convex, s2: Convex, n1: vec3, n2: vec3, vertex1: int, vertex2: int):
+def extremes(mesh: Mesh, s1: Shape, s2: Shape, n1: vec3, n2: vec3, vertex1: int, vertex2: int):
     """Points of shape 1 farthest along n1 and of shape 2 farthest along n2: their difference, and their corners."""
     p1, v1 = support(mesh, s1, n1, vertex1)
     p2, v2 = support(mesh, s2, n2, vertex2)
@@ -47,7 +42,7 @@ def extremes(mesh: Mesh, s1: Convex, s2: Convex, n1: vec3, n2: vec3, vertex1: in
 
 
 @wp.func
-def difference(mesh: Mesh, s1: Convex, s2: Convex, n: vec3, vertex1: int, vertex2: int):
+def difference(mesh: Mesh, s1: Shape, s2: Shape, n: vec3, vertex1: int, vertex2: int):
     """Point of the difference farthest along n; the gap is minus its height."""
     return extremes(mesh, s1, s2, n, -n, vertex1, vertex2)
 
@@ -140,7 +135,7 @@ def nearest_part(y: Simplex, count: int):
 
 
 @wp.func(inline=False)
-def gjk(mesh: Mesh, s1: Convex, s2: Convex, start: vec3, out_of_reach: real):
+def gjk(mesh: Mesh, s1: Shape, s2: Shape, start: vec3, out_of_reach: real):
     """Direction of the gap between two shapes, roughly; 1 if they are apart, 0 if not, -1 if farther than that; and the
     largest distance between points of them that has come up."""
     n = start

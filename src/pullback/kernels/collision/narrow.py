@@ -1,37 +1,37 @@
 """Where two simple shapes touch: all pairs of them that have a closed answer, but for the edges of boxes
 (``box_box``, ``capsule_box``).
 
-Which contacts there are, and in which order, is what MuJoCo finds. Every function takes
-
-    c, slot, pair, reach    where to note contacts, of which world and pair, and how far apart they may be
-    x1, R1, size1           shape 1: position, axes (the columns of R1), sizes as MuJoCo has them
-    x2, R2, size2           shape 2
-
-and notes for each contact what is touched of either shape, see ``shapes``.
+Which contacts there are, and in which order, is what MuJoCo finds. Every function takes c and pair, where contacts are
+noted, and both shapes; it notes for each contact what is touched of either, see ``shapes``.
 """
-
-import math
 
 import warp as wp
 
+from ..spatial.algebra import axis_z, column
 from ..spatial.scalar import mat33, real, vec3
 from .shapes import (
+    CAPSULE,
     CIRCLE,
     CIRCLE_LEFT,
     CIRCLE_RIGHT,
     ELLIPSOID,
+    HALF_SQRT3,
     LINE,
     PLANE,
     POINT,
+    SMALLEST_LENGTH,
     Contacts,
     Feature,
     Mesh,
+    Pair,
+    Shape,
     add_contact,
+    bare,
+    corner,
     feature,
+    inflation,
 )
-
-# Shorter than this is no direction; the same bound MuJoCo uses.
-SMALLEST_LENGTH = wp.constant(real(1e-15))
+from .support import climb, face_ahead
 
 # Capsules are taken as parallel below this sine (squared) of the angle between them, and touch in two points.
 PARALLEL = wp.constant(real(1e-8))
@@ -41,18 +41,6 @@ UPRIGHT = wp.constant(real(1e-6 if real is wp.float32 else 1e-14))
 
 # What is meant to be one place, but was computed in two ways, differs by less than this share of a box's size.
 SAME_PLACE = wp.constant(real(1e-5 if real is wp.float32 else 1e-10))
-
-HALF_SQRT3 = wp.constant(real(math.sqrt(3.0) / 2.0))
-
-
-@wp.func
-def column(R: mat33, k: int):
-    return vec3(R[0, k], R[1, k], R[2, k])
-
-
-@wp.func
-def axis_z(R: mat33):
-    return column(R, 2)
 
 
 @wp.func
@@ -64,12 +52,6 @@ def beyond(x: real, limit: real):
     elif x < -limit:
         side = -1
     return side
-
-
-@wp.func
-def bare(kind: int):
-    """A feature that needs no edge and does not grow."""
-    return feature(kind, vec3(), vec3())
 
 
 @wp.func
@@ -94,55 +76,44 @@ def towards(v: vec3, R1: mat33, R2: mat33):
 
 
 @wp.func
-def add_round(
-    c: Contacts,
-    slot: int,
-    pair: int,
-    reach: real,
-    p1: vec3,
-    radius1: real,
-    p2: vec3,
-    radius2: real,
-    R1: mat33,
-    R2: mat33,
-    feature1: Feature,
-    feature2: Feature,
-):
-    """Contact of two balls, to which most pairs come down in the end."""
-    normal, length = towards(p2 - p1, R1, R2)
-    dist = length - radius1 - radius2
+def add_round(c: Contacts, pair: Pair, s1: Shape, p1: vec3, f1: Feature, s2: Shape, p2: vec3, f2: Feature):
+    """Contact of two balls, or points, to which most pairs come down in the end."""
+    radius1 = inflation(s1, f1.kind)
+    normal, length = towards(p2 - p1, s1.R, s2.R)
+    dist = length - radius1 - inflation(s2, f2.kind)
     pos = p1 + (radius1 + real(0.5) * dist) * normal
-    add_contact(c, slot, pair, reach, dist, pos, normal, 0, feature1, feature2)
+    add_contact(c, pair, dist, pos, normal, 0, f1, f2)
 
 
 @wp.func
-def add_on_plane(
-    c: Contacts,
-    slot: int,
-    pair: int,
-    reach: real,
-    x1: vec3,
-    normal: vec3,
-    point: vec3,
-    radius: real,
-    along: int,
-    feature2: Feature,
+def add_ball(
+    c: Contacts, pair: Pair, s1: Shape, centre: vec3, height: real, normal: vec3, feature1: Feature, feature2: Feature
 ):
-    """Contact of a plane and a point, perhaps with a ball around it."""
-    height = wp.dot(point - x1, normal)
+    """Contact of a ball of shape 1, whose centre is at a height above shape 2."""
+    radius = s1.size[0]
     dist = height - radius
-    pos = point - (radius + real(0.5) * dist) * normal
-    add_contact(c, slot, pair, reach, dist, pos, normal, along, bare(PLANE), feature2)
+    pos = centre + (radius + real(0.5) * dist) * normal
+    add_contact(c, pair, dist, pos, normal, 0, feature1, feature2)
 
 
 @wp.func
-def along_segment(axis: vec3, coordinate: real, half: real):
-    """What a segment -half .. half of its axis z shows at a coordinate: its inside or one of its ends."""
-    f = feature(LINE, axis, vec3())
-    if coordinate >= half:
-        f = feature(POINT, vec3(), pinned(real(1.0)))
-    elif coordinate <= -half:
-        f = feature(POINT, vec3(), pinned(real(-1.0)))
+def add_on_plane(c: Contacts, pair: Pair, s1: Shape, s2: Shape, point: vec3, feature2: Feature):
+    """Contact of a plane and a point, perhaps with a ball around it; friction is aligned with a capsule."""
+    normal = axis_z(s1.R)
+    radius = inflation(s2, feature2.kind)
+    dist = wp.dot(point - s1.x, normal) - radius
+    pos = point - (radius + real(0.5) * dist) * normal
+    add_contact(c, pair, dist, pos, normal, wp.where(s2.kind == CAPSULE, 1, 0), bare(PLANE), feature2)
+
+
+@wp.func
+def along_segment(s: Shape, coordinate: real):
+    """What the segment that is a capsule's core shows at a coordinate of its axis: its inside or one of its ends."""
+    f = feature(LINE, axis_z(s.R), vec3())
+    if coordinate >= s.size[1]:
+        f = corner(pinned(real(1.0)))
+    elif coordinate <= -s.size[1]:
+        f = corner(pinned(real(-1.0)))
     return f
 
 
@@ -150,76 +121,54 @@ def along_segment(axis: vec3, coordinate: real, half: real):
 
 
 @wp.func
-def plane_sphere(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    add_on_plane(c, slot, pair, reach, x1, axis_z(R1), x2, size2[0], 0, bare(POINT))
+def plane_sphere(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    add_on_plane(c, pair, s1, s2, s2.x, bare(POINT))
 
 
 @wp.func
-def plane_capsule(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    """Each end for itself; friction is aligned with the capsule."""
-    normal = axis_z(R1)
-    half = size2[1] * axis_z(R2)
+def plane_capsule(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    """Each end for itself."""
+    half = s2.size[1] * axis_z(s2.R)
     sign = real(1.0)
     ends = int(2)
     for _ in range(ends):
-        end = feature(POINT, vec3(), pinned(sign))
-        add_on_plane(c, slot, pair, reach, x1, normal, x2 + sign * half, size2[0], 1, end)
+        add_on_plane(c, pair, s1, s2, s2.x + sign * half, corner(pinned(sign)))
         sign = -sign
 
 
 @wp.func
-def plane_box(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
+def plane_box(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The first four corners that are within reach and below the box's centre."""
-    normal = axis_z(R1)
-    centre = wp.dot(x2 - x1, normal)
+    normal = axis_z(s1.R)
+    centre = wp.dot(s2.x - s1.x, normal)
     found = int(0)
     corners = int(8)
     for i in range(corners):
         pin = vec3(real(2 * (i & 1) - 1), real((i & 2) - 1), real((i & 4) // 2 - 1))
-        corner = R2 * wp.cw_mul(pin, size2)
-        below = wp.dot(corner, normal)
-        if below <= real(0.0) and centre + below <= reach and found < 4:
+        arm = s2.R * wp.cw_mul(pin, s2.size)
+        below = wp.dot(arm, normal)
+        if below <= real(0.0) and centre + below <= pair.reach and found < 4:
             found += 1
-            add_on_plane(
-                c, slot, pair, reach, x1, normal, x2 + corner, real(0.0), 0, feature(POINT, vec3(), pin)
-            )  # fmt: skip
+            add_on_plane(c, pair, s1, s2, s2.x + arm, corner(pin))
 
 
 @wp.func
-def plane_ellipsoid(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
+def plane_ellipsoid(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The point whose tangent plane is parallel to the plane."""
-    normal = axis_z(R1)
-    scaled = wp.cw_mul(wp.transpose(R2) * normal, size2)
-    lowest = wp.cw_mul(scaled, size2) / wp.sqrt(wp.dot(scaled, scaled))
-    add_on_plane(c, slot, pair, reach, x1, normal, x2 - R2 * lowest, real(0.0), 0, bare(ELLIPSOID))
+    scaled = wp.cw_mul(wp.transpose(s2.R) * axis_z(s1.R), s2.size)
+    lowest = wp.cw_mul(scaled, s2.size) / wp.sqrt(wp.dot(scaled, scaled))
+    add_on_plane(c, pair, s1, s2, s2.x - s2.R * lowest, bare(ELLIPSOID))
 
 
 @wp.func
-def plane_cylinder(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
+def plane_cylinder(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The lowest point, the one opposite to it on the other cap, and two more that make a triangle on the lower cap."""
-    normal = axis_z(R1)
-    axis = axis_z(R2)
-    radius = size2[0]
+    normal = axis_z(s1.R)
+    axis = axis_z(s2.R)
+    radius = s2.size[0]
     cosine = wp.dot(normal, axis)
-    side = real(1.0)  # of the cap next to the plane
-    if cosine > real(0.0):
-        side = real(-1.0)
-    cap = side * size2[1] * axis
+    side = wp.where(cosine > real(0.0), real(-1.0), real(1.0))  # of the cap next to the plane
+    cap = side * s2.size[1] * axis
 
     # Towards the lowest point of the rim. At a small tilt the first difference is not orthogonal to the axis.
     out = cosine * axis - normal
@@ -227,12 +176,12 @@ def plane_cylinder(
     tilt = wp.sqrt(wp.dot(out, out))
     upright = tilt < UPRIGHT
     if upright:
-        out = column(R2, 0)
+        out = column(s2.R, 0)
     else:
         out = out / tilt
     sideways = HALF_SQRT3 * wp.cross(axis, out)
 
-    if wp.dot(x2 + cap + radius * out - x1, normal) <= reach:
+    if wp.dot(s2.x + cap + radius * out - s1.x, normal) <= pair.reach:
         contacts = int(4)
         for k in range(contacts):
             on_rim = out
@@ -250,28 +199,9 @@ def plane_cylinder(
                 on_rim = turn * sideways - real(0.5) * out
             f = feature(kind, axis, pinned(sign))
             if upright:
-                out2 = wp.transpose(R2) * on_rim
-                f = feature(POINT, vec3(), vec3(out2[0], out2[1], sign))
-            point = x2 + sign * side * cap + radius * on_rim
-            add_on_plane(c, slot, pair, reach, x1, normal, point, real(0.0), 0, f)
-
-
-@wp.func
-def farthest_corner(mesh: Mesh, first: int, direction: vec3):
-    """The corner of a convex hull that is farthest along a direction, found by climbing from corner to corner."""
-    best = int(first)
-    height = wp.dot(mesh.vertex[best], direction)
-    climbing = bool(True)
-    while climbing:
-        here = best
-        for k in range(mesh.first_neighbour[here], mesh.first_neighbour[here + 1]):
-            other = mesh.neighbour[k]
-            h = wp.dot(mesh.vertex[other], direction)
-            if h > height:
-                height = h
-                best = other
-        climbing = best != here
-    return best
+                out2 = wp.transpose(s2.R) * on_rim
+                f = corner(vec3(out2[0], out2[1], sign))
+            add_on_plane(c, pair, s1, s2, s2.x + sign * side * cap + radius * on_rim, f)
 
 
 @wp.func
@@ -320,26 +250,14 @@ def spread_out(mesh: Mesh, begin: int, n: int, i: int):
 
 
 @wp.func
-def plane_mesh(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-    mesh: Mesh, first: int, end: int,
-):  # fmt: skip
+def plane_mesh(c: Contacts, pair: Pair, mesh: Mesh, s1: Shape, s2: Shape):
     """The lowest corner and up to three more of that face around it which is turned to the plane most."""
-    normal = axis_z(R1)
-    up = wp.transpose(R2) * normal
-    lowest = farthest_corner(mesh, first, -up)
-    point = x2 + R2 * mesh.vertex[lowest]
-    if wp.dot(point - x1, normal) <= reach:
-        add_on_plane(c, slot, pair, reach, x1, normal, point, real(0.0), 0, bare(POINT))
-
-        face = int(-1)
-        slope = real(1.0)
-        for k in range(mesh.first_face[lowest], mesh.first_face[lowest + 1]):
-            s = wp.dot(mesh.face_normal[mesh.face[k]], up)
-            if s < slope:
-                slope = s
-                face = mesh.face[k]
+    normal = axis_z(s1.R)
+    lowest = climb(mesh, -(wp.transpose(s2.R) * normal), s2.first)
+    point = s2.x + s2.R * mesh.vertex[lowest]
+    if wp.dot(point - s1.x, normal) <= pair.reach:
+        add_on_plane(c, pair, s1, s2, point, bare(POINT))
+        face, _normal = face_ahead(mesh, s2, -normal, lowest)
         if face >= 0:
             begin = mesh.first_corner[face]
             n = mesh.first_corner[face + 1] - begin
@@ -350,9 +268,9 @@ def plane_mesh(
             i, j, k = spread_out(mesh, begin, n, at)
             others = wp.min(n, 4) - 1
             for _ in range(others):
-                point = R2 * mesh.vertex[mesh.corner[begin + i]]
-                if wp.dot(point, normal) <= real(0.0):
-                    add_on_plane(c, slot, pair, reach, x1, normal, x2 + point, real(0.0), 0, bare(POINT))
+                arm = s2.R * mesh.vertex[mesh.corner[begin + i]]
+                if wp.dot(arm, normal) <= real(0.0):
+                    add_on_plane(c, pair, s1, s2, s2.x + arm, bare(POINT))
                 i = j
                 j = k
 
@@ -361,37 +279,25 @@ def plane_mesh(
 
 
 @wp.func
-def sphere_sphere(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    add_round(c, slot, pair, reach, x1, size1[0], x2, size2[0], R1, R2, bare(POINT), bare(POINT))
+def sphere_sphere(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    add_round(c, pair, s1, s1.x, bare(POINT), s2, s2.x, bare(POINT))
 
 
 @wp.func
-def sphere_capsule(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    axis = axis_z(R2)
-    half = size2[1]
-    t = wp.clamp(wp.dot(x1 - x2, axis), -half, half)
-    add_round(
-        c, slot, pair, reach, x1, size1[0], x2 + t * axis, size2[0], R1, R2, bare(POINT), along_segment(axis, t, half)
-    )  # fmt: skip
+def sphere_capsule(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    axis = axis_z(s2.R)
+    t = wp.clamp(wp.dot(s1.x - s2.x, axis), -s2.size[1], s2.size[1])
+    add_round(c, pair, s1, s1.x, bare(POINT), s2, s2.x + t * axis, along_segment(s2, t))
 
 
 @wp.func
-def capsule_capsule(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
+def capsule_capsule(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The closest points of the two axes; if these are parallel, what is closest to each end of capsule 1."""
-    a1 = axis_z(R1)
-    a2 = axis_z(R2)
-    h1 = size1[1]
-    h2 = size2[1]
-    r = x1 - x2
+    a1 = axis_z(s1.R)
+    a2 = axis_z(s2.R)
+    h1 = s1.size[1]
+    h2 = s2.size[1]
+    r = s1.x - s2.x
     r1 = wp.dot(r, a1)
     r2 = wp.dot(r, a2)
     across = wp.cross(a1, a2)
@@ -409,10 +315,7 @@ def capsule_capsule(
         if wp.abs(t) > h2:
             t = wp.clamp(t, -h2, h2)
             s = wp.clamp(cosine * t - r1, -h1, h1)
-        add_round(
-            c, slot, pair, reach, x1 + s * a1, size1[0], x2 + t * a2, size2[0], R1, R2,
-            along_segment(a1, s, h1), along_segment(a2, t, h2),
-        )  # fmt: skip
+        add_round(c, pair, s1, s1.x + s * a1, along_segment(s1, s), s2, s2.x + t * a2, along_segment(s2, t))
         s = h1
 
 
@@ -420,49 +323,37 @@ def capsule_capsule(
 
 
 @wp.func
-def sphere_cylinder(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    axis = axis_z(R2)
-    radius = size2[0]
-    r = x1 - x2
+def sphere_cylinder(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    axis = axis_z(s2.R)
+    radius = s2.size[0]
+    half = s2.size[1]
+    r = s1.x - s2.x
     along = wp.dot(r, axis)
     across = r - along * axis
     width = wp.sqrt(wp.dot(across, across))
-    side = real(-1.0)
-    if along > real(0.0):
-        side = real(1.0)
+    side = wp.where(along > real(0.0), real(1.0), real(-1.0))
 
-    beside = wp.abs(along) < size2[1]
+    beside = wp.abs(along) < half
     above = width < radius
     if beside and above:  # the centre is inside the cylinder: the way out is through what is nearer
-        above = size2[1] - wp.abs(along) < radius - width
+        above = half - wp.abs(along) < radius - width
         beside = not above
 
-    if beside:
-        add_round(
-            c, slot, pair, reach, x1, size1[0], x2 + along * axis, radius, R1, R2,
-            bare(POINT), feature(LINE, axis, vec3()),
-        )  # fmt: skip
-    elif above:
-        normal = -side * axis
-        dist = side * along - size2[1] - size1[0]
-        pos = x1 + (size1[0] + real(0.5) * dist) * normal
-        add_contact(
-            c, slot, pair, reach, dist, pos, normal, 0, bare(POINT), feature(PLANE, vec3(), pinned(side))
-        )  # fmt: skip
+    if above:
+        cap = feature(PLANE, vec3(), pinned(side))
+        add_ball(c, pair, s1, s1.x, side * along - half, -side * axis, bare(POINT), cap)
     else:
-        corner = x2 + side * size2[1] * axis + (radius / width) * across
-        add_round(
-            c, slot, pair, reach, x1, size1[0], corner, real(0.0), R1, R2,
-            bare(POINT), feature(CIRCLE, axis, pinned(side)),
-        )  # fmt: skip
+        point = s2.x + along * axis
+        f = feature(LINE, axis, vec3())
+        if not beside:
+            point = s2.x + side * half * axis + (radius / width) * across
+            f = feature(CIRCLE, axis, pinned(side))
+        add_round(c, pair, s1, s1.x, bare(POINT), s2, point, f)
 
 
 @wp.func
-def point_and_box(p: vec3, size: vec3):
-    """What of a box is nearest to p, all in the box's axes: distance, direction to the box, feature, its free axis.
+def point_and_box(p: vec3, s: Shape):
+    """What of a box is nearest to p, in the box's axes: distance, direction to the box; and the feature.
 
     For a point inside that is the nearest face, the distance is negative and the direction is into the box.
     """
@@ -474,54 +365,39 @@ def point_and_box(p: vec3, size: vec3):
     depth = real(0.0)
     axes = int(3)
     for k in range(axes):
-        side = real(0.0)
-        if p[k] > size[k]:
-            side = real(1.0)
-        elif p[k] < -size[k]:
-            side = real(-1.0)
+        side = real(beyond(p[k], s.size[k]))
         pin[k] = side
         q[k] = p[k]
         if side == real(0.0):
             free = k
         else:
-            q[k] = side * size[k]
+            q[k] = side * s.size[k]
             clamped += 1
-        room = size[k] - wp.abs(p[k])
-        if k == 0 or room < depth:
-            depth = room
+        inside = s.size[k] - wp.abs(p[k])
+        if k == 0 or inside < depth:
+            depth = inside
             inner = k
 
     gap = q - p
     dist = wp.sqrt(wp.dot(gap, gap))
     direction = vec3()
-    kind = POINT
+    f = corner(pin)
     if dist > SMALLEST_LENGTH:
         direction = gap / dist
         if clamped == 1:
-            kind = PLANE
+            f.kind = PLANE
         elif clamped == 2:
-            kind = LINE
+            f = feature(LINE, column(s.R, free), pin)
     else:
-        kind = PLANE
         dist = -depth
         pin = vec3()
-        pin[inner] = real(-1.0)  # should both sides be equally near
-        if p[inner] > real(0.0):
-            pin[inner] = real(1.0)
+        pin[inner] = wp.where(p[inner] > real(0.0), real(1.0), real(-1.0))  # -1, should both sides be equally near
         direction = -pin
-    return dist, direction, kind, pin, free
+        f = feature(PLANE, vec3(), pin)
+    return dist, direction, f
 
 
 @wp.func
-def sphere_box(
-    c: Contacts, slot: int, pair: int, reach: real,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3,
-):  # fmt: skip
-    dist, direction, kind, pin, free = point_and_box(wp.transpose(R2) * (x1 - x2), size2)
-    dist -= size1[0]
-    normal = R2 * direction
-    pos = x1 + (size1[0] + real(0.5) * dist) * normal
-    edge = vec3()
-    if kind == LINE:
-        edge = column(R2, free)
-    add_contact(c, slot, pair, reach, dist, pos, normal, 0, bare(POINT), feature(kind, edge, pin))
+def sphere_box(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
+    dist, direction, f = point_and_box(wp.transpose(s2.R) * (s1.x - s2.x), s2)
+    add_ball(c, pair, s1, s1.x, dist, s2.R * direction, bare(POINT), f)

@@ -33,9 +33,16 @@ axis z has size 1. Meshes have no sizes. A CIRCLE's radius and the sizes of an E
 A cylinder's cap is clipped as a polygon: its corners are POINTs with pins along their radius, its edges are CUT.
 """
 
+import math
+
 import warp as wp
 
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+
+# Shorter than this [m] is no direction; the same bound MuJoCo uses.
+SMALLEST_LENGTH = wp.constant(real(1e-15))
+
+HALF_SQRT3 = wp.constant(real(math.sqrt(0.75)))
 
 # Types of shapes, as MuJoCo numbers them; a contact's shape 1 has the lower number.
 PLANE_SHAPE = wp.constant(0)
@@ -97,7 +104,7 @@ class Mesh:
 class Shapes:
     """Shapes and the pairs of them that may touch: nothing here is differentiated."""
 
-    kind: wp.array(dtype=int)  # a shape
+    kind: wp.array(dtype=int)  # per shape
     body: wp.array(dtype=int)
     first_vertex: wp.array(dtype=int)  # of a mesh's hull; the next entry is its end
     mesh: Mesh
@@ -109,7 +116,7 @@ class Shapes:
     plane_pairs: int  # pairs with a plane come first
     one_contact: int  # 1: pairs without a collider of their own make one contact, even flat on flat
 
-    pair_first: wp.array(dtype=int)  # a pair: shape 1 and shape 2, of which shape 1 has the lower type
+    pair_first: wp.array(dtype=int)  # per pair: shape 1 and shape 2, of which shape 1 has the lower type
     pair_second: wp.array(dtype=int)
     pair_dim: wp.array(dtype=int)  # 1: no friction, 3: sliding, 4: and torsion, 6: and rolling
     pair_margin: wp.array(dtype=real)  # only contacts nearer than this [m] exert forces
@@ -139,6 +146,28 @@ class Shapes:
 
 
 @wp.struct
+class Shape:
+    """A shape in its place."""
+
+    kind: int
+    x: vec3  # position
+    R: mat33  # its axes are the columns
+    size: vec3  # as MuJoCo has it
+    first: int  # corner of a mesh's hull ...
+    end: int  # ... and where its corners end
+    spread: mat33  # of an ellipsoid, R diag(size²) Rᵀ: it reaches √(nᵀ spread n) far along n
+
+
+@wp.struct
+class Pair:
+    """Two shapes that are tried: where their contacts are noted."""
+
+    number: int
+    slot: int
+    reach: real  # only contacts nearer than this [m] are noted
+
+
+@wp.struct
 class Poses:
     """Where bodies are, ``[body, slot]``, and the cotangents of that: of a tree, or of anything else that can touch."""
 
@@ -161,7 +190,7 @@ class Contacts:
     low: wp.array2d(dtype=real)
     high: wp.array2d(dtype=real)
 
-    count: wp.array2d(dtype=int)  # one item: how many were found, which may be more than there is room for
+    count: wp.array2d(dtype=int)  # one item: how many were found, which may be more than the arrays hold
     pair: wp.array2d(dtype=int)
     pos: wp.array2d(dtype=vec3)
     normal: wp.array2d(dtype=vec3)
@@ -181,36 +210,73 @@ def feature(kind: int, edge: vec3, pin: vec3):
 
 
 @wp.func
-def inflation(shape: int, f: Feature, size: vec3):
-    """How far the surface lies outside the core of a feature."""
-    radius = real(0.0)
-    if shape == SPHERE or shape == CAPSULE or (shape == CYLINDER and f.kind == LINE):
-        radius = size[0]
-    return radius
+def bare(kind: int):
+    """A feature that needs no edge and does not grow."""
+    return feature(kind, vec3(), vec3())
+
+
+@wp.func
+def corner(pin: vec3):
+    """A point that grows with the sizes of its shape."""
+    return feature(POINT, vec3(), pin)
+
+
+@wp.func
+def shape(kind: int, x: vec3, R: mat33, size: vec3, first: int, end: int):
+    s = Shape()
+    s.kind = kind
+    s.x = x
+    s.R = R
+    s.size = size
+    s.first = first
+    s.end = end
+    if kind == ELLIPSOID_SHAPE:
+        E = R * wp.diag(size)
+        s.spread = E * wp.transpose(E)
+    return s
+
+
+@wp.func
+def is_inflated(s: Shape, kind: int):
+    """Whether the surface lies outside the core of a feature of this kind: by the shape's first size."""
+    return s.kind == SPHERE or s.kind == CAPSULE or (s.kind == CYLINDER and kind == LINE)
+
+
+@wp.func
+def inflation(s: Shape, kind: int):
+    """How far it does."""
+    return wp.where(is_inflated(s, kind), s.size[0], real(0.0))
 
 
 @wp.func
 def add_contact(
-    c: Contacts,
-    slot: int,
-    pair: int,
-    reach: real,
-    dist: real,
-    pos: vec3,
-    normal: vec3,
-    along: int,
-    feature1: Feature,
-    feature2: Feature,
+    c: Contacts, pair: Pair, dist: real, pos: vec3, normal: vec3, along: int, feature1: Feature, feature2: Feature
 ):
     """Notes a contact, unless it is out of reach; exactly at its reach it is out, as in MuJoCo."""
-    if dist < reach:
+    if dist < pair.reach:
+        slot = pair.slot
         k = c.count[0, slot]
         c.count[0, slot] = k + 1
         if k < c.pair.shape[0]:
-            c.pair[k, slot] = pair
+            c.pair[k, slot] = pair.number
             c.pos[k, slot] = pos
             c.normal[k, slot] = normal
             c.dist[k, slot] = dist
             c.along[k, slot] = along
             c.feature1[k, slot] = feature1
             c.feature2[k, slot] = feature2
+
+
+@wp.func
+def add_contact_of(
+    c: Contacts, pair: Pair, swapped: bool, dist: real, pos: vec3, normal: vec3, mine: Feature, yours: Feature
+):
+    """The same, where ``mine`` is of shape 1 unless swapped; the normal leads from ``mine`` to ``yours``."""
+    n = normal
+    first = mine
+    second = yours
+    if swapped:
+        n = -normal
+        first = yours
+        second = mine
+    add_contact(c, pair, dist, pos, n, 0, first, second)

@@ -13,6 +13,7 @@ the world's origin would cost digits.
 
 import warp as wp
 
+from ..spatial.algebra import axis_z, column
 from ..spatial.scalar import PI, mat33, real, vec3
 from .shapes import (
     BOX,
@@ -27,6 +28,8 @@ from .shapes import (
     POINT,
     SPHERE,
     Mesh,
+    Shape,
+    inflation,
 )
 
 # A hull with no more corners than this is searched through, a larger one is climbed along its edges.
@@ -37,19 +40,6 @@ CAP_CORNERS = wp.constant(16)
 
 # Three corners with a smaller sine (squared) than this are on a line: rounding would decide where they face.
 SLIVER = wp.constant(real(1e-11 if real is wp.float32 else 1e-26))
-
-
-@wp.struct
-class Convex:
-    """A shape in its place."""
-
-    kind: int
-    first: int  # of a mesh's corners
-    end: int
-    x: vec3
-    R: mat33
-    size: vec3
-    spread: mat33  # of an ellipsoid, R diag(size²) Rᵀ: it reaches √(nᵀ spread n) far
 
 
 @wp.struct
@@ -64,40 +54,19 @@ class Core:
 
 
 @wp.func
-def convex(kind: int, first: int, end: int, x: vec3, R: mat33, size: vec3):
-    s = Convex()
-    s.kind = kind
-    s.first = first
-    s.end = end
-    s.x = x
-    s.R = R
-    s.size = size
-    if kind == ELLIPSOID_SHAPE:
-        E = R * wp.diag(size)
-        s.spread = E * wp.transpose(E)
-    return s
+def core_radius(s: Shape):
+    return inflation(s, POINT)
 
 
 @wp.func
-def core_radius(s: Convex):
-    radius = real(0.0)
-    if s.kind == SPHERE or s.kind == CAPSULE:
-        radius = s.size[0]
-    return radius
-
-
-@wp.func
-def is_curved(s: Convex):
+def is_curved(s: Shape):
     return s.kind == ELLIPSOID_SHAPE or s.kind == CYLINDER
 
 
 @wp.func
 def sign_of(x: real):
     """1 or -1: unlike wp.sign never 0."""
-    result = real(1.0)
-    if x < real(0.0):
-        result = real(-1.0)
-    return result
+    return wp.where(x < real(0.0), real(-1.0), real(1.0))
 
 
 @wp.func
@@ -106,38 +75,41 @@ def signs(d: vec3):
 
 
 @wp.func
-def column(R: mat33, k: int):
-    return vec3(R[0, k], R[1, k], R[2, k])
+def climb(mesh: Mesh, d: vec3, start: int):
+    """Corner of a hull that lies farthest along d: on a convex hull who has no higher neighbour is highest."""
+    best = int(start)
+    top = wp.dot(mesh.vertex[best], d)
+    climbing = bool(True)
+    while climbing:
+        here = best
+        for k in range(mesh.first_neighbour[here], mesh.first_neighbour[here + 1]):
+            i = mesh.neighbour[k]
+            height = wp.dot(mesh.vertex[i], d)
+            if height > top:
+                top = height
+                best = i
+        climbing = best != here
+    return best
 
 
 @wp.func
-def farthest_corner(mesh: Mesh, first: int, end: int, d: vec3, start: int):
+def farthest_corner(mesh: Mesh, s: Shape, d: vec3, start: int):
     """Corner of a hull that lies farthest along d (in its frame), to be sought from corner ``start``."""
     best = int(start)
-    top = wp.dot(mesh.vertex[best], d)
-    if end - first <= SMALL_HULL:
-        for i in range(first, end):
+    if s.end - s.first <= SMALL_HULL:
+        top = wp.dot(mesh.vertex[best], d)
+        for i in range(s.first, s.end):
             height = wp.dot(mesh.vertex[i], d)
             if height > top:
                 top = height
                 best = i
     else:
-        # On a convex hull who has no higher neighbour is highest.
-        climbing = bool(True)
-        while climbing:
-            here = best
-            for k in range(mesh.first_neighbour[here], mesh.first_neighbour[here + 1]):
-                i = mesh.neighbour[k]
-                height = wp.dot(mesh.vertex[i], d)
-                if height > top:
-                    top = height
-                    best = i
-            climbing = best != here
+        best = climb(mesh, d, start)
     return best
 
 
 @wp.func
-def support(mesh: Mesh, s: Convex, n: vec3, vertex: int):
+def support(mesh: Mesh, s: Shape, n: vec3, vertex: int):
     """Point of the core farthest along n, and the corner it is if the shape is a mesh."""
     d = wp.transpose(s.R) * n
     p = vec3()
@@ -156,7 +128,7 @@ def support(mesh: Mesh, s: Convex, n: vec3, vertex: int):
     elif s.kind == BOX:
         p = wp.cw_mul(s.size, signs(d))
     elif s.kind == MESH:
-        corner = farthest_corner(mesh, s.first, s.end, d, vertex)
+        corner = farthest_corner(mesh, s, d, vertex)
         p = mesh.vertex[corner]
     return s.x + s.R * p, corner
 
@@ -172,7 +144,7 @@ def absent():
 
 
 @wp.func
-def core(kind: int, s: Convex, local: vec3, edge: vec3, pin: vec3):
+def core(kind: int, s: Shape, local: vec3, edge: vec3, pin: vec3):
     f = Core()
     f.kind = kind
     f.p = s.x + s.R * local
@@ -182,7 +154,7 @@ def core(kind: int, s: Convex, local: vec3, edge: vec3, pin: vec3):
 
 
 @wp.func
-def feature_count(mesh: Mesh, s: Convex, vertex: int):
+def feature_count(mesh: Mesh, s: Shape, vertex: int):
     """How many features ``feature_near`` can tell of."""
     count = int(1)
     if s.kind == CAPSULE:
@@ -197,9 +169,9 @@ def feature_count(mesh: Mesh, s: Convex, vertex: int):
 
 
 @wp.func
-def segment_feature(s: Convex, n: vec3, k: int):
+def segment_feature(s: Shape, n: vec3, k: int):
     """Features of a capsule or a cylinder: the end ahead, the cap ahead, the side, the end behind."""
-    axis = column(s.R, 2)
+    axis = axis_z(s.R)
     end = sign_of(wp.dot(axis, n))
     kind = POINT
     if s.kind == CYLINDER:
@@ -219,7 +191,7 @@ def segment_feature(s: Convex, n: vec3, k: int):
 
 
 @wp.func
-def box_feature(s: Convex, n: vec3, near: real, k: int):
+def box_feature(s: Shape, n: vec3, near: real, k: int):
     """Features of a box: the corner ahead, its three faces, its three edges, the corners at their other ends."""
     d = wp.transpose(s.R) * n
     pin = signs(d)
@@ -250,7 +222,7 @@ def box_feature(s: Convex, n: vec3, near: real, k: int):
 
 
 @wp.func
-def mesh_feature(mesh: Mesh, s: Convex, n: vec3, near: real, vertex: int, k: int):
+def mesh_feature(mesh: Mesh, s: Shape, n: vec3, near: real, vertex: int, k: int):
     """Features of a hull: the corner ahead, the faces and the edges that meet there, the corners at their other ends.
 
     Faces are read off the corners. The table of faces is not as exact: it joins what is nearly in one plane.
@@ -295,7 +267,7 @@ def mesh_feature(mesh: Mesh, s: Convex, n: vec3, near: real, vertex: int, k: int
 
 
 @wp.func
-def feature_near(mesh: Mesh, s: Convex, n: vec3, near: real, vertex: int, k: int):
+def feature_near(mesh: Mesh, s: Shape, n: vec3, near: real, vertex: int, k: int):
     """Features that may be the one touched if n is nearly the normal there, by number.
 
     The first is what is touched if nothing is special about n: a POINT, a CIRCLE or an ELLIPSOID.
@@ -323,7 +295,7 @@ def is_round(kind: int):
 
 
 @wp.func
-def touch(s: Convex, f: Core, n: vec3):
+def touch(s: Shape, f: Core, n: vec3):
     """Point of a round feature farthest along n, and how it moves when n does: its derivative by n.
 
     On the rim of a cylinder that is undefined if n is the axis; then the point is the centre and the derivative zero.
@@ -351,7 +323,7 @@ def touch(s: Convex, f: Core, n: vec3):
 
 
 @wp.func
-def face_ahead(mesh: Mesh, s: Convex, n: vec3, vertex: int):
+def face_ahead(mesh: Mesh, s: Shape, n: vec3, vertex: int):
     """Number of that flat face of a shape at its farthest corner which looks along n most, or -1, and its normal."""
     d = wp.transpose(s.R) * n
     face = int(-1)
@@ -378,7 +350,7 @@ def face_ahead(mesh: Mesh, s: Convex, n: vec3, vertex: int):
 
 
 @wp.func
-def corner_count(mesh: Mesh, s: Convex, face: int):
+def corner_count(mesh: Mesh, s: Shape, face: int):
     count = int(4)
     if s.kind == CYLINDER:
         count = CAP_CORNERS
@@ -388,7 +360,7 @@ def corner_count(mesh: Mesh, s: Convex, face: int):
 
 
 @wp.func(inline=False)
-def face_corner(mesh: Mesh, s: Convex, face: int, i: int):
+def face_corner(mesh: Mesh, s: Shape, face: int, i: int):
     """Corner i of a face, counted around it against the clock seen from outside, and its pin.
 
     The cap of a cylinder has corners too: so many points of its rim.
@@ -415,7 +387,7 @@ def face_corner(mesh: Mesh, s: Convex, face: int, i: int):
 
 
 @wp.func
-def straight_edge(mesh: Mesh, s: Convex, n: vec3, vertex: int, across: vec3, outward: vec3):
+def straight_edge(mesh: Mesh, s: Shape, n: vec3, vertex: int, across: vec3, outward: vec3):
     """The straight edge at a shape's farthest corner along n that is most nearly orthogonal to ``across``.
 
     Its two ends, in an order that does not depend on which is the corner, their pins, and the sine of the angle by

@@ -33,12 +33,14 @@ from ..collision.shapes import (
     SPHERE,
     Contacts,
     Feature,
+    Pair,
     Poses,
+    Shape,
     Shapes,
-    feature,
+    shape,
 )
-from ..spatial.algebra import ang, lin, pack, quat_matrix, quat_mul
-from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from ..spatial.algebra import ang, axis_z, lin, pack, quat_matrix, quat_mul
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Workspace
 from .flavour import ALL_SHAPES
 
@@ -89,8 +91,7 @@ def may_touch(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: i
     offset = c.x[j, slot] - c.x[i, slot]
     near = bool(False)
     if g.kind[i] == PLANE_SHAPE:
-        R = c.R[i, slot]
-        near = wp.dot(vec3(R[0, 2], R[1, 2], R[2, 2]), offset) <= reach
+        near = wp.dot(axis_z(c.R[i, slot]), offset) <= reach
     else:
         reach += bounding_radius(g, i, p.shape_size[world, i])
         near = wp.dot(offset, offset) <= reach * reach
@@ -98,67 +99,57 @@ def may_touch(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: i
 
 
 @wp.func
-def collide_pair(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: int, slot: int):
-    """Notes the contacts of one pair."""
-    i = g.pair_first[pair]
-    j = g.pair_second[pair]
-    kind1 = g.kind[i]
-    kind2 = g.kind[j]
-    x1 = c.x[i, slot]
-    x2 = c.x[j, slot]
-    R1 = c.R[i, slot]
-    R2 = c.R[j, slot]
-    size1 = p.shape_size[world, i]
-    size2 = p.shape_size[world, j]
-    reach = g.pair_margin[pair] + more
-    if kind1 == PLANE_SHAPE:
-        if kind2 == SPHERE:
-            plane_sphere(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-        elif kind2 == CAPSULE:
-            plane_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-        elif kind2 == ELLIPSOID_SHAPE:
-            plane_ellipsoid(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-        elif kind2 == CYLINDER:
-            plane_cylinder(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-        elif kind2 == BOX:
-            plane_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-        else:
-            plane_mesh(
-                c, slot, pair, reach, x1, R1, size1, x2, R2, size2, g.mesh, g.first_vertex[j], g.first_vertex[j + 1]
-            )
-    elif kind1 == SPHERE and kind2 == SPHERE:
-        sphere_sphere(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif kind1 == SPHERE and kind2 == CAPSULE:
-        sphere_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif kind1 == SPHERE and kind2 == CYLINDER:
-        sphere_cylinder(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif kind1 == SPHERE and kind2 == BOX:
-        sphere_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif kind1 == CAPSULE and kind2 == CAPSULE:
-        capsule_capsule(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif ALL_SHAPES:
-        collide_flat_or_curved(g, c, pair, reach, i, j, x1, R1, size1, x2, R2, size2, slot)
+def shape_of(g: Shapes, p: Params, c: Contacts, i: int, world: int, slot: int):
+    return shape(
+        g.kind[i], c.x[i, slot], c.R[i, slot], p.shape_size[world, i], g.first_vertex[i], g.first_vertex[i + 1]
+    )
 
 
 @wp.func
-def collide_flat_or_curved(
-    g: Shapes, c: Contacts, pair: int, reach: real, i: int, j: int,
-    x1: vec3, R1: mat33, size1: vec3, x2: vec3, R2: mat33, size2: vec3, slot: int,
-):  # fmt: skip
+def collide_pair(g: Shapes, p: Params, c: Contacts, number: int, more: real, world: int, slot: int):
+    """Notes the contacts of one pair."""
+    s1 = shape_of(g, p, c, g.pair_first[number], world, slot)
+    s2 = shape_of(g, p, c, g.pair_second[number], world, slot)
+    pair = Pair()
+    pair.number = number
+    pair.slot = slot
+    pair.reach = g.pair_margin[number] + more
+    if s1.kind == PLANE_SHAPE:
+        if s2.kind == SPHERE:
+            plane_sphere(c, pair, s1, s2)
+        elif s2.kind == CAPSULE:
+            plane_capsule(c, pair, s1, s2)
+        elif s2.kind == ELLIPSOID_SHAPE:
+            plane_ellipsoid(c, pair, s1, s2)
+        elif s2.kind == CYLINDER:
+            plane_cylinder(c, pair, s1, s2)
+        elif s2.kind == BOX:
+            plane_box(c, pair, s1, s2)
+        else:
+            plane_mesh(c, pair, g.mesh, s1, s2)
+    elif s1.kind == SPHERE and s2.kind == SPHERE:
+        sphere_sphere(c, pair, s1, s2)
+    elif s1.kind == SPHERE and s2.kind == CAPSULE:
+        sphere_capsule(c, pair, s1, s2)
+    elif s1.kind == SPHERE and s2.kind == CYLINDER:
+        sphere_cylinder(c, pair, s1, s2)
+    elif s1.kind == SPHERE and s2.kind == BOX:
+        sphere_box(c, pair, s1, s2)
+    elif s1.kind == CAPSULE and s2.kind == CAPSULE:
+        capsule_capsule(c, pair, s1, s2)
+    elif ALL_SHAPES:
+        collide_flat_or_curved(g, c, pair, s1, s2)
+
+
+@wp.func
+def collide_flat_or_curved(g: Shapes, c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The pairs that take more than a few lines."""
-    kind1 = g.kind[i]
-    kind2 = g.kind[j]
-    if kind1 == CAPSULE and kind2 == BOX:
-        capsule_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
-    elif kind1 == BOX and kind2 == BOX:
-        box_box(c, slot, pair, reach, x1, R1, size1, x2, R2, size2)
+    if s1.kind == CAPSULE and s2.kind == BOX:
+        capsule_box(c, pair, s1, s2)
+    elif s1.kind == BOX and s2.kind == BOX:
+        box_box(c, pair, s1, s2)
     else:
-        f = g.first_vertex
-        convex_pair(
-            c, slot, pair, reach, g,
-            kind1, f[i], f[i + 1], x1, R1, size1,
-            kind2, f[j], f[j + 1], x2, R2, size2,
-        )  # fmt: skip
+        convex_pair(c, pair, g, s1, s2)
 
 
 @wp.func
@@ -259,9 +250,7 @@ def detect(g: Shapes, p: Params, poses: Poses, c: Contacts, more: real, world: i
 
 @wp.func
 def pair_adjoint(
-    shape1: int, x1: vec3, R1: mat33, size1: vec3, f1: Feature,
-    shape2: int, x2: vec3, R2: mat33, size2: vec3, f2: Feature,
-    pos: vec3, normal: vec3, dist: real, along: int,
+    s1: Shape, f1: Feature, s2: Shape, f2: Feature, pos: vec3, normal: vec3, dist: real, along: int,
     pos_bar: vec3, dist_bar: real, n_bar: vec3, t1_bar: vec3, t2_bar: vec3,
 ):  # fmt: skip
     """``contact_adjoint``, and what features do not say of a contact: the motion of points along an edge or an axis."""
@@ -272,27 +261,22 @@ def pair_adjoint(
     if ALL_SHAPES:
         passing = f1.kind == EDGE_END or f2.kind == EDGE_END
         if passing:
-            g1 = feature(LINE, f1.edge, f1.pin)
-            g2 = feature(LINE, f2.edge, f2.pin)
+            g1.kind = LINE
+            g2.kind = LINE
             rest_bar = vec3()
     bar1, bar2, size1_bar, size2_bar = contact_adjoint(
-        shape1, R1, size1, g1, shape2, R2, size2, g2,
-        pos, normal, dist, along, rest_bar, dist_bar, n_bar, t1_bar, t2_bar,
-    )  # fmt: skip
+        s1, g1, s2, g2, normal, dist, along, rest_bar, dist_bar, n_bar, t1_bar, t2_bar
+    )
     if ALL_SHAPES:
         if passing:
-            more1, more2, grow1, grow2 = edge_end_adjoint(
-                x1, R1, size1, f1, x2, R2, size2, f2, pos, normal, dist, pos_bar, dist_bar
-            )  # fmt: skip
+            more1, more2, grow1, grow2 = edge_end_adjoint(s1, f1, s2, f2, pos, normal, dist, pos_bar, dist_bar)
             bar1 += more1
             bar2 += more2
             size1_bar += grow1
             size2_bar += grow2
         if f1.kind == PLACE or f1.kind == NEXT_PLACE:
-            along_axis = wp.dot(lin(bar1), vec3(R1[0, 2], R1[1, 2], R1[2, 2]))
-            more, grow1, grow2 = place_adjoint(
-                x1, R1, size1, x2, R2, size2, pos, f1.kind == NEXT_PLACE, along_axis
-            )  # fmt: skip
+            along_axis = wp.dot(lin(bar1), axis_z(s1.R))
+            more, grow1, grow2 = place_adjoint(s1, s2, pos, f1.kind == NEXT_PLACE, along_axis)
             bar1 += more
             bar2 -= more
             size1_bar += grow1
@@ -302,71 +286,35 @@ def pair_adjoint(
 
 @wp.func
 def shape_adjoint(
-    p: Params,
-    p_bar: Params,
-    poses: Poses,
-    c: Contacts,
-    i: int,
-    body: int,
-    pos: vec3,
-    bar: vec6,
-    size_bar: vec3,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    p_bar: Params, poses: Poses, i: int, body: int, s: Shape, pos: vec3, bar: vec6, size_bar: vec3,
+    world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """Adds the cotangent of a shape's motion (moment about pos; force) to those of its body and its parameters."""
     force = lin(bar)
     poses.W[body, slot] = poses.W[body, slot] + pack(ang(bar) + wp.cross(pos - poses.o[body, slot], force), force)
     if wants_params == 1:
         p_bar.shape_size[world, i] = p_bar.shape_size[world, i] + size_bar
         p_bar.shape_pos[world, i] = p_bar.shape_pos[world, i] + wp.transpose(poses.R[body, slot]) * force
-        turn = wp.transpose(c.R[i, slot]) * (ang(bar) + wp.cross(pos - c.x[i, slot], force))
+        turn = wp.transpose(s.R) * (ang(bar) + wp.cross(pos - s.x, force))
         p_bar.shape_quat[world, i] = p_bar.shape_quat[world, i] + vec4(turn[0], turn[1], turn[2], real(0.0))
 
 
 @wp.func
 def geometry_adjoint(
-    g: Shapes,
-    p: Params,
-    p_bar: Params,
-    poses: Poses,
-    c: Contacts,
-    k: int,
-    pos_bar: vec3,
-    dist_bar: real,
-    n_bar: vec3,
-    t1_bar: vec3,
-    t2_bar: vec3,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    g: Shapes, p: Params, p_bar: Params, poses: Poses, c: Contacts, k: int,
+    pos_bar: vec3, dist_bar: real, n_bar: vec3, t1_bar: vec3, t2_bar: vec3,
+    world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """From the cotangents of a contact's point, distance and frame to the poses of the bodies and the shapes' sizes."""
     pair = c.pair[k, slot]
     i = g.pair_first[pair]
     j = g.pair_second[pair]
-    bar1, bar2, size1_bar, size2_bar = pair_adjoint(
-        g.kind[i],
-        c.x[i, slot],
-        c.R[i, slot],
-        p.shape_size[world, i],
-        c.feature1[k, slot],
-        g.kind[j],
-        c.x[j, slot],
-        c.R[j, slot],
-        p.shape_size[world, j],
-        c.feature2[k, slot],
-        c.pos[k, slot],
-        c.normal[k, slot],
-        c.dist[k, slot],
-        c.along[k, slot],
-        pos_bar,
-        dist_bar,
-        n_bar,
-        t1_bar,
-        t2_bar,
-    )
+    s1 = shape_of(g, p, c, i, world, slot)
+    s2 = shape_of(g, p, c, j, world, slot)
     pos = c.pos[k, slot]
-    shape_adjoint(p, p_bar, poses, c, i, g.body[i], pos, bar1, size1_bar, world, slot, wants_params)
-    shape_adjoint(p, p_bar, poses, c, j, g.body[j], pos, bar2, size2_bar, world, slot, wants_params)
+    bar1, bar2, size1_bar, size2_bar = pair_adjoint(
+        s1, c.feature1[k, slot], s2, c.feature2[k, slot], pos, c.normal[k, slot], c.dist[k, slot], c.along[k, slot],
+        pos_bar, dist_bar, n_bar, t1_bar, t2_bar,
+    )  # fmt: skip
+    shape_adjoint(p_bar, poses, i, g.body[i], s1, pos, bar1, size1_bar, world, slot, wants_params)
+    shape_adjoint(p_bar, poses, j, g.body[j], s2, pos, bar2, size2_bar, world, slot, wants_params)

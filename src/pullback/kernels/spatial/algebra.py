@@ -17,6 +17,24 @@ from .scalar import SMALL_ANGLE_SQUARED, mat33, real, sym66, vec3, vec4, vec6
 # A quaternion whose length is one to this much [1] is not brought to unit length again; the same bound MuJoCo uses.
 UNIT_LENGTH = wp.constant(real(1e-15))
 
+# --- 3-vectors -------------------------------------------------------------------------------------
+
+
+@wp.func
+def unit(v: vec3):
+    return v / wp.sqrt(wp.dot(v, v))
+
+
+@wp.func
+def column(R: mat33, k: int):
+    return vec3(R[0, k], R[1, k], R[2, k])
+
+
+@wp.func
+def axis_z(R: mat33):
+    return column(R, 2)
+
+
 # --- 6-vectors -------------------------------------------------------------------------------------
 
 

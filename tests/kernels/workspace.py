@@ -1,4 +1,4 @@
-"""What kernels under test read and write: arrays, hulls of meshes, room for contacts; and random rotations."""
+"""What kernels under test read and write: arrays, hulls of meshes, contacts; and random rotations."""
 
 import numpy as np
 import warp as wp
@@ -24,20 +24,21 @@ def put_hulls(mesh, hulls: dict[str, np.ndarray], precision: str) -> None:
         setattr(mesh, name, upload(values if floats else values.astype("i4"), vec3 if floats else int, precision))
 
 
-def contact_room(precision: str, most: int, poses: int):
-    """The kernels' struct Contacts, with room for so many contacts of each pose."""
+def contact_workspace(precision: str, most: int, poses: int):
+    """The kernels' struct Contacts, that holds so many contacts of each pose."""
     scalar, shapes = specialise(precision, "spatial.scalar"), specialise(precision, "collision.shapes")
     types = {"count": int, "pair": int, "pos": scalar.vec3, "normal": scalar.vec3, "dist": scalar.real, "along": int}
     types |= dict.fromkeys(("feature1", "feature2"), shapes.Feature)
-    room = shapes.Contacts()
+    contacts = shapes.Contacts()
     for name, dtype in types.items():
-        setattr(room, name, wp.zeros((1 if name == "count" else most, poses), dtype=dtype, device="cpu"))
-    return room
+        setattr(contacts, name, wp.zeros((1 if name == "count" else most, poses), dtype=dtype, device="cpu"))
+    return contacts
 
 
-def found_contacts(room) -> dict[str, np.ndarray]:
+def found_contacts(contacts) -> dict[str, np.ndarray]:
     """The contacts of every pose, padded: arrays ``[pose, contact]``, and how many there are of each, ``count``."""
-    return {name: getattr(room, name).numpy().swapaxes(0, 1) for name in READ} | {"count": room.count.numpy()[0]}
+    found = {name: getattr(contacts, name).numpy().swapaxes(0, 1) for name in READ}
+    return found | {"count": contacts.count.numpy()[0]}
 
 
 def rotations(rng: np.random.Generator, n: int) -> np.ndarray:
