@@ -25,7 +25,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.launch import Crew, Recorder, cores_to_use, launch
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
 from pullback.dynamics.contacts import contact_room, flavour_of, read_contacts, shapes_struct
@@ -109,7 +109,7 @@ class Articulated(System):
         self._lanes = self._make_lanes(threads)
         self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
-        self._crew = Crew()
+        self._crew, self._launches = Crew(), Recorder()
         self._nothing_applied = specialise(self.dtype, "applied").Applied()
         self._wide: dict = {}  # what linearize keeps
 
@@ -432,8 +432,13 @@ class Articulated(System):
             for lane in self._lanes:
                 room = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
                 inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
-                launches.append(lane.record(kernel, inputs, self.device))
+                launches.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(launches)
+
+    def _launch_worlds(self, kernel, *inputs) -> None:
+        """Runs a kernel that needs no workspace, with one thread per world."""
+        with self._crew.lock:
+            self._launches.record(kernel, self.worlds, inputs, self.device).launch()
 
 
 def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
@@ -475,7 +480,7 @@ class FusedBackward:
         final_q = self._own(final[0])
         self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
-        launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
+        system._launch_worlds(self.kernels.to_tangent, system._tree, final_q, q_bar, self.carry_q)
         self.carry_v = wp.clone(v_bar)
         # of worlds that failed, which are left out, and those whose cotangents will
         self.codes = None if status is None else wp.array(to_numpy(status.codes), dtype=int, device=system.device)
@@ -535,8 +540,8 @@ class FusedBackward:
         """The cotangents at the state that it has come to, in stored coordinates."""
         system = self.system
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
-        launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
+        inputs = (system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar)
+        system._launch_worlds(self.kernels.to_coordinates, *inputs)
         status = self._clear_failed(q_bar)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
