@@ -38,6 +38,8 @@ from pullback.core.trees import (
     row,
     stack,
     tree_map,
+    where,
+    world_mask,
 )
 
 
@@ -293,6 +295,25 @@ class System(ABC):
         other.worlds, other.dtype = worlds, dtype or self.dtype
         return other
 
+    def reset(self, state, worlds, start=None):
+        """A state with some worlds set to a start; the others are as they were.
+
+        worlds: (worlds,) booleans, such as ``run.status.failed``, or numbers of worlds
+        start:  a state of all worlds, of which those are taken; ``system.state()`` if None
+        """
+        start = self.start_like(state, start)
+        chosen = where(world_mask(worlds, self.worlds), tree_map(to_numpy, start), tree_map(to_numpy, state))
+        return tree_map(_as_given, chosen, state)
+
+    def start_like(self, state, start=None):
+        """The start given, or ``system.state()``, if it has the form of ``state``; an error if not."""
+        if start is None:
+            if not hasattr(self, "state"):
+                raise PullbackError(f"{type(self).__name__} has no state() to start from: give a start")
+            start = self.state()
+        check_like(start, state, "the start")
+        return start
+
     # --- the tangent space -------------------------------------------------------------------------
 
     def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
@@ -337,6 +358,13 @@ class System(ABC):
             yield Jacobians(t, A[None], B[None], {})
 
 
+def _as_given(array: np.ndarray, like):
+    """In the precision of another array, and on the GPU that it is on."""
+    if isinstance(like, wp.array) and not like.device.is_cpu:
+        return wp.array(array, dtype=like.dtype, device=like.device)
+    return array.astype(to_numpy(like).dtype, copy=False)
+
+
 def _refuse_blow_up(state, step: int) -> None:
     bad = first_bad_leaf(tree_map(to_numpy, state))
     if bad is not None:
@@ -350,8 +378,7 @@ def _mask_blow_up(after, before, codes: np.ndarray, step: int):
     after = tree_map(to_numpy, after)
     finite = [np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in leaves(after) if is_real(x)]
     codes[(codes[:, 1] < 0) & ~np.all(finite, axis=0)] = step
-    good = codes[:, 1] < 0
-    return tree_map(lambda new, old: np.where(good.reshape(-1, *(1,) * (new.ndim - 1)), new, old), after, before)
+    return where(codes[:, 1] < 0, after, before)
 
 
 def _inputs_at(inputs: Mapping | None, t: int, take=lambda x: x) -> dict:
@@ -411,8 +438,7 @@ class SteppedBackward:
         """Zero in worlds that failed: what has no influence is pulled back to nothing."""
         if self.failed is None or not np.any(self.failed):
             return bars
-        there = ~self.failed
-        return tree_map(lambda bar: np.where(there.reshape(-1, *(1,) * (np.ndim(bar) - 1)), bar, 0.0), bars)
+        return where(self.failed, tree_map(np.zeros_like, bars), bars)
 
     def _add_control_bar(self, held: int, bar) -> None:
         if bar is not None or self.system.nu:
