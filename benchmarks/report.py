@@ -17,6 +17,7 @@ from common import machine
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 TITLES = {
     "dynamics": "Articulated bodies, one core, float64",
+    "bindings": "Single steps in torch and JAX, float64",
     "contact": "Contacts, one core, float64",
     "robots": "Robots of other packages, one step, float64",
     "heat": "Heat in a printed part, and its tasks, all cores",

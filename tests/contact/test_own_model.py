@@ -38,7 +38,7 @@ def test_ball_bounces_as_on_a_spring():
         v += 1e-3 * (max(0.1 - z, 0.0) * 2e3 / 2 - 9.81)
         z += 1e-3 * v
         heights.append(z)
-    assert min(heights) < 0.06 and heights[-1] > 0.1  # it has been deep in, and is out again
+    assert min(heights) < 0.06 and heights[400] > 0.199  # it has been deep in, and is up again
     np.testing.assert_allclose(run.q[:, 0, 2], heights, rtol=1e-12)
 
 

@@ -38,6 +38,8 @@ from pullback.core.trees import (
     row,
     stack,
     tree_map,
+    where,
+    world_mask,
 )
 
 
@@ -332,6 +334,25 @@ class System(ABC):
         other.worlds, other.dtype = worlds, dtype or self.dtype
         return other
 
+    def reset(self, state, worlds, start=None):
+        """A state with some worlds set to a start; the others are as they were.
+
+        worlds: (worlds,) booleans, such as ``run.status.failed``, or numbers of worlds
+        start:  a state of all worlds, of which those are taken; ``system.state()`` if None
+        """
+        start = self.start_like(state, start)
+        chosen = where(world_mask(worlds, self.worlds), tree_map(to_numpy, start), tree_map(to_numpy, state))
+        return tree_map(_as_given, chosen, state)
+
+    def start_like(self, state, start=None):
+        """The start given, or ``system.state()``, if it has the form of ``state``; an error if not."""
+        if start is None:
+            if not hasattr(self, "state"):
+                raise PullbackError(f"{type(self).__name__} has no state() to start from: give a start")
+            start = self.state()
+        check_like(start, state, "the start")
+        return start
+
     # --- the tangent space -------------------------------------------------------------------------
 
     def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
@@ -374,6 +395,13 @@ class System(ABC):
         for t, control in enumerate(controls):
             A, B = self.linearize(row(states, t), control, params)
             yield Jacobians(t, A[None], B[None], {})
+
+
+def _as_given(array: np.ndarray, like):
+    """In the precision of another array, and on the GPU that it is on."""
+    if isinstance(like, wp.array) and not like.device.is_cpu:
+        return wp.array(array, dtype=like.dtype, device=like.device)
+    return array.astype(to_numpy(like).dtype, copy=False)
 
 
 def _refuse_blow_up(state, step: int) -> None:
@@ -446,8 +474,7 @@ class SteppedBackward:
         """Zero in worlds that failed: what has no influence is pulled back to nothing."""
         if self.failed is None or not np.any(self.failed):
             return bars
-        there = ~self.failed
-        return tree_map(lambda bar: np.where(there.reshape(-1, *(1,) * (np.ndim(bar) - 1)), bar, 0.0), bars)
+        return where(self.failed, tree_map(np.zeros_like, bars), bars)
 
     def _add_control_bar(self, held: int, bar) -> None:
         if bar is not None or self.system.nu:

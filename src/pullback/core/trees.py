@@ -56,6 +56,30 @@ def start_of(system, given: tuple) -> tuple:
     return system.state_type(*fields), controls
 
 
+def where(worlds, chosen, other, *, select: Callable = np.where):
+    """A state with the leaves of ``chosen`` in some worlds, (worlds,) booleans, and those of ``other`` in the others.
+
+    select: np.where, or the same of another library of arrays
+    """
+    return tree_map(lambda x, y: select(worlds.reshape(-1, *(1,) * (np.ndim(y) - 1)), x, y), chosen, other)
+
+
+def world_mask(worlds, count: int) -> np.ndarray:
+    """(count,) booleans from such, or from numbers of worlds."""
+    given = to_numbers(worlds, "worlds")
+    if given.dtype == bool and given.shape == (count,):
+        return given
+    if given.dtype == bool or given.ndim > 1 or (given.size and given.dtype.kind not in "iu"):
+        raise PullbackError(
+            f"worlds must be booleans of shape ({count},) or numbers of worlds, not {given.dtype} {given.shape}"
+        )
+    if np.any((given < 0) | (given >= count)):
+        raise PullbackError(f"worlds are numbered from 0 to {count - 1}, but {worlds} was given")
+    mask = np.zeros(count, dtype=bool)
+    mask[given.astype(int)] = True
+    return mask
+
+
 def row(states, index):
     """The state at an index along the first axis, or the states of a slice."""
     return tree_map(lambda leaf: leaf[index], states)

@@ -25,7 +25,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.launch import Crew, Recorder, cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
@@ -112,7 +112,7 @@ class Articulated(System):
         self._lanes = self._make_lanes(threads)
         self._spare: list = []  # memory for cotangents of parameters
         self._threads = threads
-        self._crew = Crew()
+        self._crew, self._launches = Crew(), Recorder()
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
         self._wide: dict = {}  # what linearize keeps
 
@@ -438,8 +438,13 @@ class Articulated(System):
             for lane in self._lanes:
                 room = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
                 inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
-                launches.append(lane.record(kernel, inputs, self.device))
+                launches.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(launches)
+
+    def _launch_worlds(self, kernel, *inputs) -> None:
+        """Runs a kernel that needs no workspace, with one thread per world."""
+        with self._crew.lock:
+            self._launches.record(kernel, self.worlds, inputs, self.device).launch()
 
 
 def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
@@ -481,7 +486,7 @@ class FusedBackward:
         final_q = self._own(final[0])
         self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
-        launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
+        system._launch_worlds(self.kernels.to_tangent, system._tree, final_q, q_bar, self.carry_q)
         self.carry_v = wp.clone(v_bar)
         self.mask = status is not None
         # of worlds that failed, which are left out, and those whose cotangents will
@@ -546,8 +551,8 @@ class FusedBackward:
         if system.contact is not None and not self.mask:
             check_health(system, self.codes, self.controls, hold=self.hold)
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
-        launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
+        inputs = (system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar)
+        system._launch_worlds(self.kernels.to_coordinates, *inputs)
         status = self._clear_failed(q_bar)
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
         state_bar, params = State(from_device(q_bar), from_device(self.carry_v)), self.params_bar.named()

@@ -50,9 +50,9 @@ def check_health(
     hold:   steps for which each control is held
     """
     health = status.numpy()
-    sick = np.flatnonzero(health[:, 0] != HEALTHY)
-    if not len(sick):
+    if (health[:, 0] == HEALTHY).all():
         return
+    sick = np.flatnonzero(health[:, 0] != HEALTHY)
     world = int(sick[np.argmin(health[sick, 1])])
     code, step = int(health[world, 0]), int(health[world, 1])
     so_far = None

@@ -1,18 +1,16 @@
-"""Launching one kernel for a range of worlds, cheaply, many times."""
+"""A range of worlds, and where kernels work on them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-import warp as wp
-
-from pullback.core.launch import launch
+from pullback.core.launch import Recorder
 
 
 @dataclass
 class Lane:
-    """A range of worlds and the workspace they take turns in. On the CPU there is one a thread, on CUDA one in all."""
+    """Worlds and the workspace they take turns in. On the CPU there is one per thread, on CUDA a single one."""
 
     first: int
     end: int
@@ -20,16 +18,4 @@ class Lane:
     workspace: Any
     contacts: Any = None
     rows: Any = None
-    _recorded: dict = field(default_factory=dict)  # kernel: (command, the inputs it holds)
-
-    def record(self, kernel, inputs: tuple, device: str) -> wp.Launch:
-        """A launch with one thread a slot, kept for the next time: starting it again costs a fifth of a new one."""
-        if kernel in self._recorded:
-            command, held = self._recorded[kernel]
-            for i, (new, old) in enumerate(zip(inputs, held, strict=True)):
-                if new is not old:
-                    command.set_param_at_index(i, new)
-        else:
-            command = launch(kernel, self.slots, list(inputs), device, record_cmd=True)
-        self._recorded[kernel] = (command, inputs)
-        return command
+    launches: Recorder = field(default_factory=Recorder)  # with one thread per slot

@@ -40,7 +40,7 @@ class Batches:
             commands = []
             for lane, first, end in zip(lanes, bounds[:-1], bounds[1:], strict=True):
                 inputs = (*before, *lane.workspace, int(first), int(end), *after)
-                commands.append(lane.record(kernel, inputs, self.device))
+                commands.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(commands)
 
     def _lanes_for(self, n: int) -> list[Lane]:

@@ -27,12 +27,14 @@ from pullback.torch.algorithms import (
     velocity,
 )
 from pullback.torch.functions import rollout, step
+from pullback.torch.loop import closed_loop, reset
 from pullback.torch.module import Simulator
 
 __all__ = [
     "Simulator",
     "center_of_mass",
     "center_of_mass_velocity",
+    "closed_loop",
     "energy",
     "forward_dynamics",
     "inverse_dynamics",
@@ -40,6 +42,7 @@ __all__ = [
     "kinematics",
     "mass_matrix",
     "momentum",
+    "reset",
     "rollout",
     "step",
     "velocity",

@@ -13,7 +13,7 @@ from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System, check_inputs
-from pullback.core.trees import is_state, leaf_names, leaves, row, start_of, tree_map, with_leaves
+from pullback.core.trees import is_state, leaf_names, leaves, start_of, tree_map, with_leaves
 from pullback.rollout import Run, checkpoint_levels
 from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
 
@@ -45,19 +45,12 @@ def rollout(
     status:    a ``pullback.Status()`` to be filled in: worlds that fail then stay where they were and have gradients of
                zero, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one, failure is an error.
     """
-    hold = check_whole(hold, "hold")
     start, controls = start_of(system, start_and_controls)
-    for name, tensor in zip(leaf_names(start), leaves(start), strict=True):
-        check(system, name, tensor, counts=True)
     check(system, "controls", controls)
     if controls.ndim == 3 and controls.shape[0] == 0:
         raise PullbackError("controls has no steps: its shape is (steps, worlds, nu)")
-    tensors, constants = split_params(system, params or {})
-    for name, tensor in (inputs or {}).items():
-        check(system, f"input {name!r}", tensor)
-    form = Form(tree_map(lambda leaf: None, start), tuple(inputs or {}), tuple(tensors))
-    every = (*leaves(start), controls, *(inputs or {}).values(), *tensors.values())
-    states = with_leaves(form.state, _Rollout.apply(system, hold, checkpoint_every, status, constants, form, *every))
+    call = prepare(system, start, params, inputs, hold=hold, every=checkpoint_every, status=status)
+    states = call(start, controls, inputs or {})
     return states if is_state(start_and_controls[0]) else tuple(states)
 
 
@@ -74,75 +67,114 @@ def step(
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
     """
-    *start, control = state_and_control
-    check(system, "control", control)
+    start, control = start_of(system, state_and_control)
+    call = prepare(system, start, params, inputs, hold=hold, last=True, status=status)
+    after = call(start, check_control(system, control), inputs or {})
+    return after if is_state(state_and_control[0]) else tuple(after)
+
+
+def check_control(system: System, control, what: str = "control") -> torch.Tensor:
+    """A control (worlds, nu) as it is, or an error."""
+    check(system, what, control)
     if tuple(control.shape) != (system.worlds, system.nu):
         raise PullbackError(
-            f"control has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
+            f"{what} has shape {tuple(control.shape)}, but (worlds={system.worlds}, nu={system.nu}) is needed"
         )
-    every = None if inputs is None else {name: x[None] for name, x in inputs.items()}
-    states = rollout(system, *start, control[None], params=params, inputs=every, hold=hold, status=status)
-    return row(states, 1) if is_state(states) else tuple(x[1] for x in states)
+    return control
 
 
-class Form(NamedTuple):
-    """What the tensors are that autograd hands on in a row: leaves of a state, controls, inputs, parameters."""
+def prepare(system: System, start, params: Mapping | None, inputs: Mapping | None, **options) -> Call:
+    """What is the same for all calls of a loop: everything but the tensors of each, all of it checked."""
+    for name, tensor in zip(leaf_names(start), leaves(start), strict=True):
+        check(system, name, tensor, counts=True)
+    tensors, constants = split_params(system, params or {})
+    for name, tensor in (inputs or {}).items():
+        check(system, f"input {name!r}", tensor)
+    options["hold"] = check_whole(options["hold"], "hold")
+    with stream(system):
+        held = system.hold_params({**constants, **{name: to_numpy(x) for name, x in tensors.items()}})
+    return Call(system, tree_map(lambda leaf: None, start), tuple(inputs or {}), tensors, held, **options)
 
-    state: Any  # a state with None in the place of each leaf
+
+class Call(NamedTuple):
+    """A rollout but for its tensors: start, controls and inputs."""
+
+    system: System
+    form: Any  # a state with None in the place of each leaf
     inputs: tuple[str, ...]
-    params: tuple[str, ...]
+    params: dict[str, torch.Tensor]
+    held: Any  # those and all other parameters, as the System holds them
+    hold: int = 1
+    every: int | str | tuple[int, ...] = 1
+    status: Status | None = None
+    last: bool = False  # a single step: controls, inputs and the state that it returns have no axis of time
+
+    def __call__(self, start, controls: torch.Tensor, inputs: Mapping):
+        given = (*leaves(start), controls, *(inputs[name] for name in self.inputs), *self.params.values())
+        return with_leaves(self.form, _Rollout.apply(self, *given))
 
     def split(self, row: Sequence) -> tuple[list, Any, dict, dict]:
-        """Leaves, controls, inputs by name and parameters by name."""
-        count, more = len(leaves(self.state)), len(self.inputs)
+        """What autograd hands on in a row, as leaves, controls, inputs by name and parameters by name."""
+        count, more = len(leaves(self.form)), len(self.inputs)
         leaf, (controls, *rest) = row[:count], row[count:]
         named = (zip(self.inputs, rest[:more], strict=True), zip(self.params, rest[more:], strict=True))
         return list(leaf), controls, *map(dict, named)
 
+    def over_time(self, x: torch.Tensor) -> torch.Tensor:
+        """Controls or an input with the axis of time that Systems take."""
+        return x[None] if self.last else x
+
 
 class _Rollout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, system, hold, every, status, constants, form, *tensors):
-        ctx.system, ctx.hold, ctx.every, ctx.form = system, hold, every, form
-        start, controls, inputs, params = form.split(tensors)
-        keep_every = hold * checkpoint_levels(every, controls.shape[0])[0]
+    def forward(ctx, call, *tensors):
+        system, status = call.system, call.status
+        start, controls, inputs, params = call.split(tensors)
+        keep_every = call.hold * checkpoint_levels(call.every, controls.shape[0])[0]
         with stream(system):
-            ctx.held = system.hold_params({**constants, **{name: to_numpy(x) for name, x in params.items()}})
-            run = {"hold": hold, "params": ctx.held, **_inputs(system, inputs, len(controls), status)}
-            first = with_leaves(form.state, map(lend, start))
-            states = system.steps(first, lend(controls), keep_every=keep_every, **run)
-            states = [take(x) for x in leaves(states)]
-        ctx.status = None if status is None else Status(status.codes)  # the caller may use theirs again
-        for name, given, kept in zip(leaf_names(form.state), start, states, strict=True):
-            check(system, name, given, counts=not kept.is_floating_point())
+            run = {"hold": call.hold, "params": call.held, **_inputs(call, inputs, controls, status)}
+            first = with_leaves(call.form, map(lend, start))
+            states = system.steps(first, lend(call.over_time(controls)), keep_every=keep_every, **run)
+            states = [take(x[1] if call.last else x) for x in leaves(states)]
+        ctx.call, ctx.status = call, None if status is None else Status(status.codes)  # the caller may use theirs again
+        for name, given, kept in zip(leaf_names(call.form), start, states, strict=True):
+            if kept.is_floating_point() and not given.is_floating_point():
+                check(system, name, given)
         ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
-        ctx.save_for_backward(*states, controls, *inputs.values(), *params.values())
+        ctx.save_for_backward(*(start if call.last else ()), *states, controls, *inputs.values(), *params.values())
         return tuple(states)
 
     @staticmethod
     def backward(ctx, *states_bar):
         refuse_second_derivatives()
-        states, controls, inputs, params = ctx.form.split(ctx.saved_tensors)
-        *_, wanted_params = wanted = ctx.form.split(ctx.needs_input_grad[6:])
-        with stream(ctx.system):
-            kept = with_leaves(ctx.form.state, map(lend, states))
-            given = _inputs(ctx.system, inputs, len(controls), ctx.status)
-            run = Run(ctx.system, kept, lend(controls), ctx.every, ctx.held, ctx.hold, **given)
+        call, saved, count = ctx.call, ctx.saved_tensors, len(states_bar)
+        if call.last:
+            pairs = zip(saved[:count], saved[count : 2 * count], strict=True)
+            saved = (*(torch.stack([x.detach().to(y.dtype), y.detach()]) for x, y in pairs), *saved[2 * count :])
+        states, controls, inputs, params = call.split(saved)
+        *_, wanted_params = wanted = call.split(ctx.needs_input_grad[1:])
+        with stream(call.system):
+            kept = with_leaves(call.form, map(lend, states))
+            given = _inputs(call, inputs, controls, ctx.status)
+            run = Run(call.system, kept, lend(call.over_time(controls)), call.every, call.held, call.hold, **given)
             pairs = zip(states, states_bar, strict=True)
-            bars = with_leaves(ctx.form.state, (lend(bar) if x.is_floating_point() else None for x, bar in pairs))
+            bars = with_leaves(call.form, (lend(bar) if x.is_floating_point() else None for x, bar in pairs))
             named = {f"{name}_bar": bar for name, bar in bars._asdict().items()}
             found = run.pullback(**named, wants_params=any(wanted_params.values()))
-            wants = (*wanted[0], wanted[1], *wanted[2].values())
-            found_bars = (*leaves(found.state), found.controls, *found.inputs.values())
-            tensors_bar = [take(bar) if want else None for bar, want in zip(found_bars, wants, strict=True)]
+            start_bar = [take(bar) if want else None for bar, want in zip(leaves(found.state), wanted[0], strict=True)]
+            others = zip((found.controls, *found.inputs.values()), (wanted[1], *wanted[2].values()), strict=True)
+            others_bar = [take(bar) if want else None for bar, want in others]
+        if call.last:
+            others_bar = [None if bar is None else bar[0] for bar in others_bar]
         params_bar = (param_grad(found.params[n], x) if wanted_params[n] else None for n, x in params.items())
-        return None, None, None, None, None, None, *tensors_bar, *params_bar
+        return None, *start_bar, *others_bar, *params_bar
 
 
-def _inputs(system: System, inputs: Mapping, steps: int, status: Status | None) -> dict:
+def _inputs(call: Call, inputs: Mapping, controls: torch.Tensor, status: Status | None) -> dict:
     """Inputs, checked, and the status as keywords for Systems and runs, where there are any."""
-    given = check_inputs(system, {name: lend(x) for name, x in inputs.items()}, steps)
+    steps = 1 if call.last else len(controls)
+    given = check_inputs(call.system, {name: lend(call.over_time(x)) for name, x in inputs.items()}, steps)
     return ({"inputs": given} if given else {}) | ({} if status is None else {"status": status})
 
 

@@ -1,0 +1,111 @@
+"""A policy in the loop, and worlds that start again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from pullback.core.checks import check_whole
+from pullback.core.status import Status
+from pullback.core.system import System
+from pullback.core.trees import is_state, start_of, tree_map, where, world_mask
+from pullback.torch.functions import check_control, prepare
+from pullback.torch.tensors import take
+
+
+def closed_loop(
+    system: System,
+    policy: Callable,
+    *start,
+    steps: int,
+    observe: Callable | None = None,
+    params: Mapping | None = None,
+    inputs: Mapping | None = None,
+    hold: int = 1,
+    detach_every: int | None = None,
+    status: Status | None = None,
+):
+    """States and controls under a policy: ``states, controls = closed_loop(system, policy, state, steps=100)``.
+
+    The states are those of :func:`rollout`, q (steps + 1, worlds, nq) and v (steps + 1, worlds, nv) of a robot, and the
+    controls (steps, worlds, nu). Gradients go to whatever the policy was made of, to the start, ``params`` and
+    ``inputs``. The fields of the start may also be given one by one; then states is a plain tuple: ``(q, v), controls =
+    closed_loop(system, policy, q0, v0, steps=100)``.
+
+    policy:    a torch.nn.Module, or any function, from what ``observe`` makes of a state to a control (worlds, nu)
+    steps:     calls of the policy; each control is held for ``hold`` timesteps
+    observe:   from a state to what the policy is given: the state itself if None
+    params, inputs: as for :func:`rollout`
+    detach_every: n: gradients do not go back through the states at steps n, 2n, ..., for short-horizon policy gradients
+    status:    a ``pullback.Status()`` to be filled in: worlds that fail stay where they were from then on, and nothing
+               that is returned of them has a gradient. Its steps count timesteps. Without one, failure is an error.
+    """
+    state, _ = start_of(system, (*start, None))
+    steps = check_whole(steps, "steps")
+    every = steps if detach_every is None else check_whole(detach_every, "detach_every")
+    call = prepare(system, state, params, inputs, hold=hold, last=True)
+    failures = None if status is None else _Failures(system.worlds, call.hold)
+    rows, controls = [state], []
+    for t in range(steps):
+        if t and t % every == 0:
+            state = tree_map(torch.Tensor.detach, state)
+        control = check_control(system, policy(state if observe is None else observe(state)), "the policy's control")
+        one = None if status is None else Status()
+        after = call._replace(status=one)(state, control, {name: x[t] for name, x in (inputs or {}).items()})
+        state = after if failures is None else failures.mask(one, state, after)
+        rows.append(state)
+        controls.append(control)
+    states = tree_map(lambda *x: torch.stack(x), *rows)
+    controls = torch.stack(controls)
+    if failures is not None:
+        states, controls = tree_map(failures.without_gradient, states), failures.without_gradient(controls)
+        status.set(failures.codes, failures.describe)
+    return (states if is_state(start[0]) else tuple(states)), controls
+
+
+class _Failures:
+    """Which worlds of a loop failed so far, when and why."""
+
+    def __init__(self, worlds: int, hold: int):
+        self.hold, self.steps = hold, []
+        self.codes = torch.full((worlds, 2), -1)
+
+    def mask(self, step: Status, before, after):
+        """The state after a step, but the one before it in worlds that have failed."""
+        codes = take(step.codes)
+        codes = torch.stack([codes[:, 0], codes[:, 1] + self.hold * len(self.steps)], dim=1)
+        new = (take(step.codes)[:, 1] >= 0) & ~self.failed.to(codes.device)
+        self.codes = torch.where(new[:, None], codes, self.codes.to(codes))
+        self.steps.append(step)
+        return where(self.failed, tree_map(torch.Tensor.detach, before), after, select=torch.where)
+
+    @property
+    def failed(self) -> torch.Tensor:
+        return self.codes[:, 1] >= 0
+
+    def without_gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """x (steps, worlds, ...), detached in worlds that failed."""
+        return torch.where(self.failed.reshape(1, -1, *(1,) * (x.ndim - 2)), x.detach(), x)
+
+    def describe(self, world: int, code: int, step: int) -> str:
+        return f"in call {step // self.hold} of the policy: {self.steps[step // self.hold].reasons[world]}"
+
+
+def reset(system: System, state, worlds, start=None):
+    """The state with some worlds set to a start: gradients flow to the others as before, and in these to ``start``.
+
+    state:  of tensors (worlds, ...), or its fields in a plain tuple, and such a tuple is then returned
+    worlds: (worlds,) booleans, such as ``status.failed``, or numbers of worlds
+    start:  a state of all worlds, of which those are taken; ``system.state()`` if None
+    """
+    named = state if is_state(state) else system.state_type(*state)
+    start = start if start is None or is_state(start) else system.state_type(*start)
+    start = tree_map(_tensor_like, system.start_like(named, start), named)
+    mask = torch.as_tensor(world_mask(worlds, system.worlds), device=system.device)
+    chosen = where(mask, start, named, select=torch.where)
+    return chosen if is_state(state) else tuple(chosen)
+
+
+def _tensor_like(x, like: torch.Tensor) -> torch.Tensor:
+    return (x if isinstance(x, torch.Tensor) else take(x)).to(like)
