@@ -6,7 +6,7 @@ import pytest
 import pullback as pb
 from pullback.reach import ReachabilityMap, check_place, check_plan, humanoid_maps, inverse
 from pullback.reach.sqp import minimise
-from pullback.tasks import TASKS, Camera, Controls, Factors, Parameters, Planning, Tracking, solve
+from pullback.tasks import TASKS, Camera, Controls, Factors, Parameters, Tracking, solve
 from pullback.view import (
     Viewer,
     body_gradients,
@@ -95,15 +95,10 @@ def calls(run, racecar) -> dict:
         "Controls scale": (lambda x: Controls(5, scale=x).begin(system), (0, 1)),
         "Controls start": (lambda x: Controls(5, start=x).begin(system), (1, 2)),
         "Parameters": (lambda x: Parameters(5, x).begin(system), ()),
-        "Parameters start": (lambda x: Parameters(5, {"mass": [1]}, start=x).begin(system), (7,)),
-        "Parameters tied": (lambda x: Parameters(5, {"mass": [1]}, tied=x).begin(system), (5, 7, 12)),
-        "Parameters low": (lambda x: Parameters(5, {"mass": [1]}, low=x).begin(system), (1, 2)),
         "Factors": (lambda x: Factors(5, x).begin(system), ()),
-        "Factors most": (lambda x: Factors(5, {"m": ("mass", 1)}, most=x).begin(system), (1,)),
         "Camera": (Camera, ()),
         "Tracking": (lambda x: Tracking(x, np.ones(4))(run), ()),
         "Tracking weights": (lambda x: Tracking(system.state(), x)(run), (1,)),
-        "Planning": (lambda x: Planning(name="a", about="b", solve=x), ()),
         "solve": (solve, ()),
         "solve seed": (lambda x: solve(racecar, iterations=1, seed=x), (1,)),
         "task": (lambda x: racecar(x, True), ()),
@@ -111,10 +106,7 @@ def calls(run, racecar) -> dict:
         "footsteps": (lambda x: TASKS["footsteps"](seed=x), (1,)),
         **{
             f"task {name}": (lambda x, name=name: racecar.but(**{name: x}), right)
-            for name, right in {
-                **{"find": (), "loss": (), "figure": (), "system": (), "iterations": (1,), "target": (1, 2)},
-                **{"camera": (0,), "easier": (12,), "name": (4,), "curves": (0,)},
-            }.items()
+            for name, right in {"find": (), "system": (), "method": (), "start": ()}.items()
         },
     }  # fmt: skip
 

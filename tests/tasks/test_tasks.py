@@ -207,7 +207,7 @@ def test_the_road_of_the_racecar():
 
 def test_what_is_easily_got_wrong():
     good = task(Controls(20))
-    with pytest.raises(pb.PullbackError, match="method of a task must be a method such as"):
+    with pytest.raises(pb.PullbackError, match="method of a task must be a Method, such as LBFGS"):
         task(Controls(20), method=type(good.method))
     with pytest.raises(pb.PullbackError, match="start of a task must be a state"):
         task(Controls(20), start=[0.1, 0.0])

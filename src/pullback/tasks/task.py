@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import checked, to_numbers, to_numpy
-from pullback.core.checks import check_kind, check_whole
+from pullback.core.checks import check_kind
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import Bars, System
 from pullback.core.trees import is_state, leaves, tree_map
@@ -136,23 +136,9 @@ class Task(FromFactory):
     origin: Origin | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
-        for name, kind in {"name": str, "about": str, "unit": str, "system": System, "find": Variables}.items():
-            check_kind(getattr(self, name), kind, f"{name} of a task")
-        for name, value in (("loss", self.loss), ("figure", self.figure), ("curves", self.curves)):
-            if not callable(value) and not (name == "curves" and value is None):
-                raise PullbackError(f"{name} of a task must be a function of a run, not {value!r}")
-        check_whole(self.iterations, "iterations of a task")
-        check_whole(self.baseline_iterations, "baseline_iterations of a task")
-        if not isinstance(self.target, int | float | np.number) or np.isnan(self.target):
-            raise PullbackError(f"target of a task must be a number, not {self.target!r}")
-        if self.camera is not None:
-            check_kind(self.camera, Camera, "camera of a task", "Camera((1, -2, 1))")
-        if not isinstance(self.easier, tuple) or not all(isinstance(one, Task) for one in self.easier):
-            raise PullbackError(f"easier of a task must be a tuple of Tasks, not {self.easier!r}")
-        for name in ("method", "baseline"):
-            value = getattr(self, name)
-            if not isinstance(value, Method) and not (name == "baseline" and value is None):
-                raise PullbackError(f"{name} of a task must be a method such as LBFGS(), not {value!r}")
+        check_kind(self.system, System, "system of a task", "pb.Articulated(model)")
+        check_kind(self.find, Variables, "find of a task", "Controls(steps)")
+        check_kind(self.method, Method, "method of a task", "LBFGS()")
         if not is_state(self.start) or any(np.ndim(to_numpy(leaf)) < 1 for leaf in leaves(self.start)):
             raise PullbackError("start of a task must be a state: make one with system.state(...)")
         if self.system.worlds != 1:

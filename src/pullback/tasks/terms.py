@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class StateGoal(StateTerm):
     def __init__(self, *, weights=1.0, when: When = "end", **fields):
         if not fields:
             raise PullbackError("StateGoal needs a goal for a field of the state, such as q=[0.5, 0.0]")
-        self.fields, self.when, self.weights = fields, when, _weights(weights, "StateGoal")
+        self.fields, self.when, self.weights = fields, when, checked_weights(weights, "StateGoal")
 
     def __repr__(self) -> str:
         return f"StateGoal({', '.join(self.fields)}, when={self.when!r})"
@@ -126,10 +126,28 @@ class StateGoal(StateTerm):
             yield in_q if name == "q" else in_v, in_v, goal
 
 
-class FrameTerm(Term):
+class Weighted(Term):
+    """A term with weights, which are checked when it is made."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "weights", checked_weights(self.weights, type(self).__name__))
+
+    def _weights_like(self, x: np.ndarray) -> np.ndarray:
+        """The weights in the shape of what they multiply."""
+        return _broadcast(self.weights, x.shape, type(self).__name__)
+
+
+@dataclass(frozen=True)
+class FrameTerm(Weighted):
     """½ Σ weights · away², where away (k, worlds, 3) is how far a frame is from its goal at k steps."""
 
-    entries: slice  # of a pose [position, quaternion], that are compared
+    name: str
+    goal: Any
+    of: str = "site"
+    weights: Any = 1.0
+    when: When = "end"
+
+    entries: ClassVar[slice]  # of a pose [position, quaternion], that are compared
 
     def _poses(self, run: Run):
         """Steps (k,), configurations there, their poses, and how far (k, worlds, 3) these are from the goal."""
@@ -144,7 +162,7 @@ class FrameTerm(Term):
 
     def __call__(self, run: Run) -> Loss:
         steps, _, found, pose, away = self._poses(run)
-        weighted = _broadcast(self.weights, away.shape, type(self).__name__) * away
+        weighted = self._weights_like(away) * away
         bar = np.zeros(found.value.shape)
         bar[:, :, 0, self.entries] = self._difference_bar(pose, away, weighted)
         q_bar = to_numpy(found.pullback(bar, wants_params=False).q)
@@ -155,17 +173,15 @@ class FrameTerm(Term):
         steps, q, _, pose, away = self._poses(run)
         found = jacobian(run.system, q, of=self.of, names=(self.name,), params=run.params)
         rows = self._difference_rows(to_numpy(found.value)[:, 0, 0].astype(float), pose[:, 0], away[:, 0])
-        weights = _broadcast(self.weights, away.shape, type(self).__name__)[:, 0]
-        return _expansion(run, steps, away[:, 0], rows, weights)
+        return _expansion(run, steps, away[:, 0], rows, self._weights_like(away)[:, 0])
 
     def distance(self, run: Run) -> np.ndarray:
         """(worlds,): the largest distance from the goal [m] or [rad], for the figure of a task."""
         *_, away = self._poses(run)
-        counted = _broadcast(self.weights, away.shape, type(self).__name__) > 0
+        counted = self._weights_like(away) > 0
         return np.linalg.norm(np.where(counted, away, 0.0), axis=2).max(axis=0, initial=0.0)
 
 
-@dataclass(frozen=True)
 class Position(FrameTerm):
     """½ Σ weights · (p - goal)² [m²] of the position p of a site, in the world.
 
@@ -178,16 +194,7 @@ class Position(FrameTerm):
     ``distance(run)``, (worlds,), is the largest distance at these steps [m].
     """
 
-    name: str
-    goal: Any
-    of: str = "site"
-    weights: Any = 1.0
-    when: When = "end"
-
     entries = slice(0, 3)
-
-    def __post_init__(self):
-        object.__setattr__(self, "weights", _weights(self.weights, "Position"))
 
     def _difference(self, goal, pose):
         return pose - goal
@@ -199,7 +206,6 @@ class Position(FrameTerm):
         return jacobians[:, 3:]
 
 
-@dataclass(frozen=True)
 class Orientation(FrameTerm):
     """½ Σ weights · turn² [rad²] of the rotation vector from the goal to the orientation of a site.
 
@@ -212,16 +218,10 @@ class Orientation(FrameTerm):
     ``distance(run)``, (worlds,), is the largest angle at these steps [rad].
     """
 
-    name: str
-    goal: Any
-    of: str = "site"
-    weights: Any = 1.0
-    when: When = "end"
-
     entries = slice(3, 7)
 
     def __post_init__(self):
-        object.__setattr__(self, "weights", _weights(self.weights, "Orientation"))
+        super().__post_init__()
         if np.any(np.linalg.norm(np.atleast_1d(to_numbers(self.goal, "goal of Orientation")), axis=-1) < 1e-12):
             raise PullbackError("the goal of Orientation has zero length; no rotation is (1, 0, 0, 0)")
 
@@ -236,38 +236,32 @@ class Orientation(FrameTerm):
 
 
 @dataclass(frozen=True)
-class Effort(Term):
+class Effort(Weighted):
     """½ Σ weights · u² of all controls, in the units of the actuators. weights: one number, or (nu,)."""
 
     weights: Any = 1.0
 
-    def __post_init__(self):
-        object.__setattr__(self, "weights", _weights(self.weights, "Effort"))
-
     def __call__(self, run: Run) -> Loss:
         controls = to_numpy(run.controls).astype(float)
-        weights = _broadcast(self.weights, controls.shape, "Effort")
+        weights = self._weights_like(controls)
         return Loss((weights * controls**2).sum(axis=(0, 2)) / 2, {}, weights * controls)
 
     def expand(self, run: Run) -> Expansion:
         controls = to_numpy(run.controls)[:, 0].astype(float)
-        weights = _broadcast(self.weights, controls.shape, "Effort")
+        weights = self._weights_like(controls)
         return _no_expansion(run)._replace(u=weights * controls, uu=weights)
 
 
 @dataclass(frozen=True)
-class Smoothness(Term):
+class Smoothness(Weighted):
     """½ Σ weights · (change of u from step to step)², in the units of the actuators. weights: one number, or (nu,)."""
 
     weights: Any = 1.0
 
-    def __post_init__(self):
-        object.__setattr__(self, "weights", _weights(self.weights, "Smoothness"))
-
     def __call__(self, run: Run) -> Loss:
         controls = to_numpy(run.controls).astype(float)
         change = np.diff(controls, axis=0)
-        weighted = _broadcast(self.weights, change.shape, "Smoothness") * change
+        weighted = self._weights_like(change) * change
         bar = np.zeros(controls.shape)
         bar[1:] += weighted
         bar[:-1] -= weighted
@@ -323,7 +317,8 @@ def _rows(given, steps: np.ndarray, run: Run, size: int, what: str) -> np.ndarra
     raise PullbackError(f"{what} has shape {goal.shape}, but ({size},), ({run.steps + 1}, {size}){rows} is needed")
 
 
-def _weights(given, what: str) -> np.ndarray:
+def checked_weights(given, what: str) -> np.ndarray:
+    """Finite numbers that are not negative, or an error."""
     weights = to_numbers(given, f"weights of {what}").astype(float)
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise PullbackError(f"weights of {what} must be finite and not negative")

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
 from pullback.rollout import Run
 from pullback.tasks.loss import Expansion, Loss
-from pullback.tasks.terms import Effort, StateTerm
+from pullback.tasks.terms import Effort, StateTerm, checked_weights
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,8 @@ class Tracking(StateTerm):
     def __post_init__(self):
         if not hasattr(self.goal, "_fields"):
             raise PullbackError("goal of Tracking must be a state such as pb.State(q, v)")
-        for name, value in (("weights", self.weights), ("effort", self.effort)):
-            numbers = to_numbers(value, f"{name} of Tracking")
-            if not np.all(np.isfinite(numbers)) or np.any(numbers < 0):
-                raise PullbackError(f"{name} of Tracking must be finite and not negative")
+        checked_weights(self.weights, "Tracking")
+        Effort(self.effort)  # which checks it
 
     def __call__(self, run: Run) -> Loss:
         states, controls = super().__call__(run), Effort(self.effort)(run)

@@ -1,9 +1,9 @@
-"""What a task may look for: the controls of a motion, or parameters of the System, or factors of them."""
+"""Decision variables of a task: the controls of a trajectory, or parameters of the System, or factors of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,9 +16,9 @@ from pullback.rollout.entries import entry_name
 
 
 class Variables(ABC):
-    """A vector (n,) that stands for something in a motion. Points are several of them, (k, n): one a world."""
+    """A vector (n,) that stands for something in a trajectory. Points are several of them, (k, n): one per world."""
 
-    steps: int  # of the motion
+    steps: int  # of the trajectory
 
     @abstractmethod
     def begin(self, system: System) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -26,7 +26,7 @@ class Variables(ABC):
 
     @abstractmethod
     def decode(self, system: System, points: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Controls (steps, k, nu), and parameters by name, a set a world."""
+        """Controls (steps, k, nu), and parameters by name, one set per world."""
 
     @abstractmethod
     def pull(self, system: System, points: np.ndarray, bars: Bars) -> np.ndarray:
@@ -66,8 +66,9 @@ class Controls(Variables):
     until: int | None = None
 
     def __post_init__(self):
-        for name in ("steps", "hold", *(["until"] if self.until is not None else [])):
+        for name in ("steps", "hold"):
             check_whole(getattr(self, name), f"{name} of Controls")
+        check_whole(self.driven, "until of Controls")
 
     @property
     def driven(self) -> int:
@@ -165,38 +166,29 @@ class Parameters(Variables):
 
     def __post_init__(self):
         check_whole(self.steps, "steps of Parameters")
-        for name, kind in {"entries": Mapping, "start": Mapping, "tied": Collection, "linear": Collection}.items():
-            check_kind(getattr(self, name), kind, f"{name} of Parameters")
+        check_kind(self.entries, Mapping, "entries of Parameters", '{"mass": [1, 2]}')
         for name in (*self.start, *self.tied, *self.linear):
-            if not isinstance(name, str) or name not in self.entries:
+            if name not in self.entries:
                 raise PullbackError(
                     f"start, tied and linear are of entries, and {name!r} is none of {list(self.entries)}"
                 )
-        low, high = (to_numbers(x, "low and high of Parameters") for x in (self.low, self.high))
-        if not (low.ndim == high.ndim == 0 and low <= high):
-            raise PullbackError(
-                f"low of Parameters must be a number, and at most high, not {self.low!r}, {self.high!r}"
-            )
+        if not self.low <= self.high:
+            raise PullbackError(f"low of Parameters must be at most high, not {self.low!r} and {self.high!r}")
 
-    def _mask(self, system: System, name: str) -> np.ndarray:
-        if name not in system.params:
-            raise PullbackError(f"there is no parameter {name!r} to look for; there are {', '.join(system.params)}")
-        return _mask_of(system, name, self.entries[name])
-
-    def _base(self, system: System, name: str) -> np.ndarray:
+    def _base(self, system: System, name: str, mask: np.ndarray) -> np.ndarray:
         base = np.array(system.params[name], dtype=float)
         if name in self.start:
-            mask = self._mask(system, name)
             base[mask] = np.broadcast_to(np.asarray(self.start[name], dtype=float), base.shape)[mask]
         return base
 
     def begin(self, system):
         if not self.entries:
-            raise PullbackError("Parameters needs at least one entry to look for")
+            raise PullbackError("Parameters needs at least one entry to optimise")
         _given(self.controls, self.steps, system)
         first = []
-        for name in self.entries:
-            values = self._base(system, name)[self._mask(system, name)]
+        for name, index in self.entries.items():
+            mask = _mask_of(system, name, index)
+            values = self._base(system, name, mask)[mask]
             if name not in self.linear and not np.all(values > 0):
                 raise PullbackError(f"{name!r} is not positive everywhere: name it in linear=(...)")
             values = values if name in self.linear else np.log(values)
@@ -207,8 +199,8 @@ class Parameters(Variables):
     def _parts(self, system: System, points: np.ndarray):
         """Name, mask and variables (k, count or 1) of each parameter."""
         at = 0
-        for name in self.entries:
-            mask = self._mask(system, name)
+        for name, index in self.entries.items():
+            mask = _mask_of(system, name, index)
             count = 1 if name in self.tied else int(mask.sum())
             yield name, mask, points[:, at : at + count], slice(at, at + count)
             at += count
@@ -216,7 +208,7 @@ class Parameters(Variables):
     def decode(self, system, points):
         params = {}
         for name, mask, x, _ in self._parts(system, points):
-            value = np.repeat(self._base(system, name)[None], len(points), axis=0)
+            value = np.repeat(self._base(system, name, mask)[None], len(points), axis=0)
             value[:, mask] = x if name in self.linear else np.exp(x)
             params[name] = value
         return _repeated(self.controls, self.steps, system, len(points)), params
@@ -275,8 +267,8 @@ class Factors(Variables):
     def __post_init__(self):
         check_whole(self.steps, "steps of Factors")
         check_kind(self.groups, Mapping, "groups of Factors", '{"mass of the trunk": ("mass", 1)}')
-        if not isinstance(self.most, int | float | np.number) or not self.most > 1:
-            raise PullbackError(f"most of Factors must be a number above 1, not {self.most!r}")
+        if not self.most > 1:
+            raise PullbackError(f"most of Factors must be above 1, not {self.most!r}")
 
     def _weights(self, system: System) -> dict[str, np.ndarray]:
         """By name of the parameter, which entries each factor multiplies: (*shape, n)."""
@@ -285,11 +277,8 @@ class Factors(Variables):
             if not isinstance(group, tuple) or len(group) != 2:
                 raise PullbackError(f"{label!r} must be a pair such as ('mass', 1), not {group!r}")
             name, index = group
-            if name not in system.params:
-                raise PullbackError(f"{label!r}: there is no parameter {name!r}; there are {', '.join(system.params)}")
-            shape = system.params[name].shape
-            of = weights.setdefault(name, np.zeros((*shape, len(self.groups))))
             mask = _mask_of(system, name, index)
+            of = weights.setdefault(name, np.zeros((*mask.shape, len(self.groups))))
             if not np.any(system.params[name][mask]):
                 raise PullbackError(f"{label!r}: a factor of {name!r} changes nothing, since it is zero there")
             of[mask, j] = 1.0
@@ -297,7 +286,7 @@ class Factors(Variables):
 
     def begin(self, system):
         if not self.groups:
-            raise PullbackError("Factors needs at least one group to look for")
+            raise PullbackError("Factors needs at least one group to optimise")
         self._weights(system)
         _given(self.controls, self.steps, system)
         x = np.zeros(len(self.groups))
@@ -332,6 +321,8 @@ class Factors(Variables):
 
 def _mask_of(system: System, name: str, index) -> np.ndarray:
     """Which entries of a parameter an index means."""
+    if name not in system.params:
+        raise PullbackError(f"there is no parameter {name!r}; there are {', '.join(system.params)}")
     mask = np.zeros(system.params[name].shape, dtype=bool)
     try:
         mask[index] = True
