@@ -110,6 +110,18 @@ def test_it_is_simulated(tmp_path, monkeypatch, capsys):
     assert "--keyframe is for robots" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_what_blows_up_is_written_until_then(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    stiff = ["def system():", "    swarm = SeenSwarm()", "    swarm.params['c'] = np.array(1e4)", "    return swarm"]
+    Path("stiff.py").write_text(TASK + "\n".join(stiff), encoding="utf-8")
+    assert main(["simulate", "stiff.py", "--steps", "200"]) == 2
+    said = capsys.readouterr().err
+    assert "not finite" in said and "steps before are in out/stiff/motion.npz" in said and said.count("\n") == 1
+    with np.load("out/stiff/motion.npz", allow_pickle=False) as held:
+        assert 10 < len(held["points.x"]) < 201 and len(held["controls"]) == len(held["points.x"]) - 1
+
+
 @pytest.mark.parametrize(
     "text, words",
     [

@@ -17,7 +17,7 @@ from pullback.core.system import System
 from pullback.core.trees import leaf_names, leaves, numbers, row, tree_map
 from pullback.dynamics import energy
 from pullback.rollout import Run, rollout
-from pullback.view import draw_run, export, save_motion
+from pullback.view import Drawing, draw_run, export, save_motion
 
 # A random control is held this long: white noise averages out before a robot moves. [s]
 RANDOM_FOR = 0.1
@@ -114,9 +114,7 @@ def simulated(setup: Setup, controls: np.ndarray, args, folder: Path) -> dict:
     }
     if setup.energy is not None:
         summary |= {f"energy_{name}": setup.energy(row(states, t)) for name, t in {"start": 0, "end": -1}.items()}
-    shown = states if problem is None else until_wild(states)
-    motion = Run(system, shown, controls[: len(leaves(shown)[0]) - 1], 1, system.hold_params())
-    drawing = None if system.drawing is None else draw_run(motion, title=title)
+    drawing = drawn(system, states, controls, title, problem)
     save_motion(folder / "motion.npz", drawing, **arrays, controls=controls[:steps], dt=system.dt)
     if drawing is not None:
         summary["replay"] = str(export(drawing, folder / "motion.html"))
@@ -173,9 +171,25 @@ def _whole(system: System, start, controls: np.ndarray) -> SimulationError:
     raise PullbackError("the motion ended, and did not when it was simulated again: report this, with the robot's file")
 
 
+def drawn(system: System, states, controls: np.ndarray, title: str, problem: SimulationError | None) -> Drawing | None:
+    """What a motion looks like, of one that blew up as far as it can be shown; None if it has no looks."""
+    if system.drawing is None:
+        return None
+    shown = states if problem is None else until_wild(states)
+    run = Run(system, shown, controls[: len(leaves(shown)[0]) - 1], 1, system.hold_params())
+    try:
+        return draw_run(run, title=title)
+    except PullbackError:
+        if problem is None:
+            raise
+        return None
+
+
 def until_wild(states):
-    """The states before one whose velocities ``v`` are wild; at least the first."""
-    v = getattr(states, "v", np.zeros((1, 1)))
+    """The states before one whose velocities ``v`` are wild, but at least the first; all if there are no such."""
+    v = getattr(states, "v", None)
+    if not isinstance(v, np.ndarray):
+        return states
     fastest = np.abs(v).max(axis=tuple(range(1, v.ndim)), initial=0.0)
     return row(states, slice(max(1, int(np.argmax(np.append(fastest, np.inf) > WILD)))))
 

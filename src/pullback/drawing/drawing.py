@@ -412,7 +412,8 @@ def draw_points(times, points, *, radius, colours=BALL_COLOUR, title: str = "") 
         raise PullbackError(f"points must be finite and of shape (frames, worlds, n, 3), not {points.shape}")
     frames, worlds, count, _ = points.shape
     poses = np.zeros((frames, worlds, count + 1, 7), dtype=np.float32)
-    poses[:, :, 1:, :3], poses[..., 3] = points, 1.0
+    with np.errstate(over="ignore"):  # what is too far away is not finite, and found when it is drawn
+        poses[:, :, 1:, :3], poses[..., 3] = points, 1.0
     return Drawing(
         title=title,
         times=to_numbers(times, "times").astype(float),
