@@ -251,12 +251,18 @@ def frame(nx: int, ny: int, thickness: int = 1) -> np.ndarray:
     return footprint
 
 
-def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
-    """The hexahedra of a file that meshio reads (VTK, Abaqus, Gmsh, Exodus, ...). ``unit`` is the file's in metres."""
+def import_meshio(what: str):
+    """meshio, which reads and writes files of meshes, for a function named ``what``."""
     try:
         import meshio
     except ImportError:
-        raise PullbackError("reading a mesh needs meshio: pip install 'pullback[thermal]'") from None
+        raise PullbackError(f"{what} needs meshio: pip install 'pullback[thermal]'") from None
+    return meshio
+
+
+def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
+    """The hexahedra of a file that meshio reads (VTK, Abaqus, Gmsh, Exodus, ...). ``unit`` is the file's in metres."""
+    meshio = import_meshio("read_mesh")
     unit = check_number(unit, "unit")
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         raise PullbackError(f"there is no mesh {str(path)!r}")
