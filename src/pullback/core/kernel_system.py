@@ -1,0 +1,108 @@
+"""What Systems whose steps are kernels have in common: arrays on a device, parameters as kernels read them, copies."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import PRECISIONS, check_precision, checked, to_device, to_numpy
+from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
+from pullback.core.params import NamedParams
+from pullback.core.system import System
+
+
+class KernelSystem(System):
+    """A System whose steps are kernels, in one precision on one device.
+
+    A derived class says how kernels read its parameters, ``_kernel_params_of``, and with what it is made again,
+    ``_settings``.
+    """
+
+    params: NamedParams
+    _kernel_params: tuple[int, Any] | None = None  # the version of ``params`` that they are of
+
+    @abstractmethod
+    def _kernel_params_of(self, values: Mapping):
+        """Values of all parameters, each of its shape or (worlds, *shape), as kernels read them."""
+
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """Arguments that make this System again, with the parameters that it began with."""
+
+    def _is_here(self, value) -> bool:
+        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
+        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
+
+    def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
+        """What a caller gave, on the device: checked, or as it is if it is there already."""
+        if not self._is_here(value):
+            return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
+        if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
+            raise PullbackError(
+                f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
+            )
+        return value
+
+    def _own(self, x) -> wp.array:
+        """An array of this System's precision on its device, unchecked."""
+        if isinstance(x, wp.array) and x.dtype is PRECISIONS[self.dtype] and str(x.device) == self.device:
+            return x
+        x = np.ascontiguousarray(to_numpy(x), dtype=self.dtype)
+        # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
+        return to_device(x.reshape(-1).reshape(x.shape), self.dtype, self.device)
+
+    def _one_control(self, control):
+        """The control of a step as the controls of a rollout, (1, worlds, nu); the usual one if None."""
+        if control is None:
+            return self.default_controls(1)
+        if self._is_here(control):
+            return control.reshape((1, *control.shape))
+        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+
+    def hold_params(self, given: Mapping | None = None):
+        return self._take_params(given)
+
+    def _take_params(self, given):
+        """Parameters as kernels read them: the System's own with those given in place of some, or what was held."""
+        if given is not None and not isinstance(given, Mapping):
+            if not hasattr(given, "struct"):
+                kind = type(given).__name__
+                raise PullbackError(f"params must map names to arrays, as in {{'mass': mass}}, not {kind}")
+            return given
+        if given:
+            checked_values = {name: self.params.check(name, value) for name, value in given.items()}
+            return self._kernel_params_of({**self.params, **checked_values})
+        if self._kernel_params is None or self._kernel_params[0] != self.params.version:
+            self._kernel_params = (self.params.version, self._kernel_params_of(self.params))
+        return self._kernel_params[1]
+
+    def in_worlds(self, worlds: int, *, dtype: str | None = None):
+        """The same System in another number of worlds, and maybe another precision.
+
+        It has this one's parameters, but for those that differ between worlds, which are as at first.
+        """
+        dtype = check_precision(self.dtype if dtype is None else dtype)
+        other = self._made_again(worlds=check_whole(worlds, "worlds"), dtype=dtype)
+        for name, value in self.params.items() if self.params.version else ():
+            if not self.params.is_per_world(name, value):
+                other.params[name] = value
+        return other
+
+    def _made_again(self, **changes):
+        return type(self)(**(self._settings() | changes))
+
+    def __reduce__(self):
+        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
+        return _rebuild, (type(self), self._settings(), dict(self.params))
+
+
+def _rebuild(kind: type, settings: dict, params: dict) -> KernelSystem:
+    system = kind(**settings)
+    for name, value in params.items():
+        system.params[name] = value
+    return system
