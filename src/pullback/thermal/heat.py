@@ -118,7 +118,7 @@ class Heat(KernelSystem):
         self.params = HeatParams(table, self.worlds)
         what = f"a state of {self.worlds} worlds with {self.n} nodes"
         require_space((1, self.worlds, self.n), self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
-        self._part = upload(self.geometry, self.dtype, self.device)
+        self._part = upload(specialise(self.dtype, "heat.elements").Part, self.geometry.arrays, self.device)
         self._path = self._upload_path()
         self._stepper = stepper_of(self, cores_to_use(self._threads))
         self._take_params(None)  # refuses an unstable step
@@ -130,8 +130,7 @@ class Heat(KernelSystem):
         )
 
     def _upload_path(self):
-        module = specialise(self.dtype, "heat.path")
-        path, tool = module.Path(), self.toolpath
+        tool = self.toolpath
         pace = np.diff(tool.points, axis=0) / np.diff(tool.times)[:, None]
         fields = {
             "times": tool.times,
@@ -140,11 +139,7 @@ class Heat(KernelSystem):
             "on": np.append(tool.on[:-1], 0.0),
             "births": self.geometry.births,
         }
-        for name, array in fields.items():
-            kind = module.Path.vars[name].type.dtype
-            number = float if kind is wp.float64 else self.dtype
-            setattr(path, name, wp.array(array.astype(number), dtype=kind, ndim=1, device=self.device))
-        return path
+        return upload(specialise(self.dtype, "heat.path").Path, fields, self.device)
 
     # --- states, controls, parameters ---------------------------------------------------------------
 
@@ -154,11 +149,10 @@ class Heat(KernelSystem):
         What is not given is ambient temperature, and the start of the toolpath.
         """
         T = np.reshape(self.params["ambient"], (-1, 1)) if T is None else to_numbers(T, "T")
-        if T.shape in ((1, 1), (self.worlds,)) and T.shape != (self.n,):
-            T = np.broadcast_to(T.reshape(-1, 1), (self.worlds, 1))
-        if T.ndim < 2 or T.shape == (self.worlds, 1):
-            one_for_all = T.shape in ((), (self.n,), (self.worlds, 1))
-            T = np.broadcast_to(T, (self.worlds, self.n)) if one_for_all else T
+        if T.shape == (self.worlds,) != (self.n,):
+            T = T[:, None]
+        if T.shape in ((), (self.n,), (1, 1), (self.worlds, 1)):
+            T = np.broadcast_to(T, (self.worlds, self.n))
         s = self._clock(self.toolpath.times[0] if s is None else s)
         fields = []
         for name, value, size in zip(("T", "s"), (T, s), self.state_sizes, strict=True):
