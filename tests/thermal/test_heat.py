@@ -10,9 +10,8 @@ from parts import controls_near, crooked_part, warm_state
 
 import pullback as pb
 from pullback import thermal
-from pullback.thermal.cores import launches_of
-from pullback.thermal.explicit import Explicit
 from pullback.thermal.law import Pieces
+from pullback.thermal.stepper import ELEMENT_STEPS, Phases
 
 METHODS = ("explicit", "implicit")
 STILL = thermal.Toolpath([0.0, 1e6], np.zeros((2, 3)), [0.0, 0.0])
@@ -189,7 +188,8 @@ def test_how_many_steps_a_launch_does_is_of_no_account(method, monkeypatch):
     start, controls = warm_state(heat), controls_near(heat, 20)
     results = []
     for at_once in (1, 7, 100):
-        monkeypatch.setattr(heat._stepper, "launches", lambda steps, at_once=at_once: launches_of(steps, at_once))
+        monkeypatch.setitem(ELEMENT_STEPS, method, at_once * len(heat.mesh.elements))
+        assert heat._stepper.launches(20)[0] == (0, min(at_once, 20))
         run = pb.rollout(heat, start, controls, checkpoint_every=3)
         results.append((run.T, *run.pullback(T_bar=run.T).state, run.pullback(T_bar=run.T).controls))
     for other in results[1:]:
@@ -229,7 +229,7 @@ def test_launches_by_phases_give_the_same():
     start, controls = warm_state(heat), controls_near(heat, 30)
     bar = np.random.default_rng(1).standard_normal((31, 2, heat.n))
     runs, grads = [], []
-    for stepper in (heat._stepper, Explicit(heat, 1, by_phases=True)):
+    for stepper in (heat._stepper, Phases(heat)):
         heat._stepper = stepper
         runs.append(pb.rollout(heat, start, controls, checkpoint_every=4))
         grads.append(runs[-1].pullback(T_bar=bar))

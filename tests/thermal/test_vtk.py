@@ -1,5 +1,6 @@
 """Files for ParaView, read back with another reader."""
 
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import meshio
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from pullback import PullbackError
-from pullback.thermal import births, follow, printed, write_vtk
+from pullback.thermal import births, follow, printed, read_mesh, write_vtk
 
 
 @pytest.fixture
@@ -33,6 +34,13 @@ def test_what_is_written_is_read_back(tmp_path, wall, precision):
         np.testing.assert_array_equal(read.points[read.cells_dict["hexahedron"]], mesh.nodes[alive])
         np.testing.assert_array_equal(read.point_data["temperature"], temperatures[row][np.unique(alive)])
         np.testing.assert_array_equal(read.point_data["height"], height[np.unique(alive)])
+
+
+def test_without_meshio_the_message_says_what_to_install(tmp_path, wall, monkeypatch):
+    monkeypatch.setitem(sys.modules, "meshio", None)
+    for call in (lambda: write_vtk(tmp_path / "part.pvd", wall[0], [0.0], None), lambda: read_mesh("part.vtu")):
+        with pytest.raises(PullbackError, match=r"needs meshio: pip install 'pullback\[thermal\]'"):
+            call()
 
 
 def test_what_cannot_be_written(tmp_path, wall):

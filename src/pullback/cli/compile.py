@@ -17,7 +17,7 @@ from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
 from pullback.core.launch import BLOCK, cores_to_use, load
 from pullback.kernels import PRECISIONS, Flavour, specialise
-from pullback.thermal.explicit import THREADS
+from pullback.thermal.stepper import THREADS
 
 # Modules with kernels, the slowest first. One of each for every contact model, and without contacts.
 STEPS = ("step_adjoint", "step", "report")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import warp as wp
 
@@ -29,6 +29,8 @@ _started = False
 # CUDA threads a block. A thread works on a world of its own for a long time, so what counts is that the blocks of some
 # ten thousand worlds are spread over all multiprocessors.
 BLOCK = 64
+# What the gate of kernels that wait for each other holds once one of them cannot come; arrivals leave it negative.
+CLOSED = -(2**30)
 NO_DRIVER = b"Warp CUDA warning: Could not find or load the NVIDIA CUDA driver."
 
 
@@ -49,14 +51,34 @@ class Crew:
         self.lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
 
-    def launch(self, commands: list[wp.Launch]) -> None:
-        """All of them at the same time. The caller holds the lock, and always comes with as many."""
+    def launch(self, commands: list[wp.Launch], gate: wp.array | None = None) -> None:
+        """All of them at the same time. The caller holds the lock, and always comes with as many.
+
+        gate: (1,) int32 of kernels that wait for each other. They meet there first, as ``kernels/heat/cores.py`` does;
+        if a thread cannot be started, it is closed, and those that came leave without having done anything.
+        """
+        if gate is not None:
+            gate.zero_()
         if len(commands) == 1:
             commands[0].launch()
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(len(commands))
-        list(self._pool.map(wp.Launch.launch, commands))
+        running = []
+        try:
+            for command in commands:
+                running.append(self._pool.submit(command.launch))
+        except BaseException:
+            if gate is not None:
+                gate.numpy()[0] = CLOSED
+            self._pool.shutdown(cancel_futures=True)  # waits for those that run
+            self._pool = None
+            raise
+        try:
+            for future in running:
+                future.result()
+        finally:
+            wait(running)  # after an interrupt too: the workspace is theirs until then
 
 
 def _renew_in_child() -> None:

@@ -251,12 +251,10 @@ def _arc(machine: _Machine, values: dict, target: np.ndarray, tolerance: float) 
     if sweep > MOST_PIECES * step:
         raise PullbackError(f"an arc of radius {radius:g} m has more than {MOST_PIECES} straight pieces")
     count = max(1, math.ceil(sweep / step))
-    route = []
-    for share in np.arange(1, count) / count:
-        angle = math.atan2(*out[::-1]) + turn * share * sweep
-        place = centre + radius * np.array([math.cos(angle), math.sin(angle)])
-        route.append(np.append(place, start[2] + share * (target[2] - start[2])))
-    return [*route, target]
+    share = np.arange(1, count) / count
+    angle = math.atan2(*out[::-1]) + turn * share * sweep
+    around = centre + radius * np.column_stack([np.cos(angle), np.sin(angle)])
+    return [*np.column_stack([around, start[2] + share * (target[2] - start[2])]), target]
 
 
 def _centre(machine: _Machine, values: dict, target: np.ndarray, turn: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,15 +10,13 @@ import warp as wp
 
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
-from pullback.kernels import specialise
-from pullback.thermal.mesh import CORNERS, Mesh
+from pullback.thermal.mesh import GAUSS, Mesh, hexahedron_shapes
 
 # Elements whose corners differ by less than this share of their size have one stiffness. [1]
 SAME_SHAPE = 1e-10
 # A face whose normal is this flat is upright, and the beam from above passes it by. [1]
 UPRIGHT = 1e-9
 NEVER = np.iinfo(np.int32).max
-GAUSS = 1.0 / np.sqrt(3.0)
 # Corners of a face in its own coordinates, and the Gauss points near them.
 SQUARE = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)], dtype=float)
 
@@ -29,19 +28,12 @@ def _face_shapes() -> tuple[np.ndarray, np.ndarray]:
     return x.prod(axis=-1) / 4, slopes
 
 
-def _hexahedron_shapes() -> tuple[np.ndarray, np.ndarray]:
-    """The same in a hexahedron: (8 points, 8 corners) and (8 points, 3, 8 corners)."""
-    x = 1 + GAUSS * CORNERS[:, None] * CORNERS[None]
-    slopes = [CORNERS[:, a] * x[..., (a + 1) % 3] * x[..., (a + 2) % 3] for a in range(3)]
-    return x.prod(axis=-1) / 8, np.stack(slopes, axis=1) / 8
-
-
 def stiffness_and_volumes(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of hexahedra (e, 8, 3): (e, 8, 8) [m] for a conductivity of one, and the volume of each corner (e, 8) [m³].
 
     By 2×2×2 Gauss points; the volumes are the row sums of the mass matrix.
     """
-    shapes, slopes = _hexahedron_shapes()
+    shapes, slopes = hexahedron_shapes()
     jacobian = np.einsum("qac,ecx->eqax", slopes, corners)
     weight = np.linalg.det(jacobian)
     gradient = np.linalg.solve(jacobian, np.broadcast_to(slopes, (len(corners), *slopes.shape)))
@@ -112,16 +104,15 @@ class Geometry:
         )
 
 
-def upload(geometry: Geometry, precision: str, device: str):
-    """The kernels' struct Part."""
-    module = specialise(precision, "heat.elements")
-    part = module.Part()
-    for name, variable in module.Part.vars.items():
-        kind = variable.type.dtype
-        number = np.int32 if "int" in str(getattr(kind, "_wp_scalar_type_", kind)) else precision
-        array = np.ascontiguousarray(geometry.arrays[name], dtype=number)
-        setattr(part, name, wp.array(array, dtype=kind, ndim=variable.type.ndim, device=device))
-    return part
+def upload(kind, arrays: Mapping[str, np.ndarray], device: str):
+    """A struct of kernels, filled with arrays of the same names."""
+    struct = kind()
+    for name, array in arrays.items():
+        field = kind.vars[name].type
+        number = wp.dtype_to_numpy(getattr(field.dtype, "_wp_scalar_type_", field.dtype))
+        array = np.ascontiguousarray(array, dtype=number)
+        setattr(struct, name, wp.array(array, dtype=field.dtype, ndim=field.ndim, device=device))
+    return struct
 
 
 def _group_shapes(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import (
-    PRECISIONS,
     check_device,
     check_precision,
     checked,
@@ -23,25 +22,24 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError, SimulationError
-from pullback.core.launch import Crew, cores_to_use, launch
+from pullback.core.kernel_system import KernelSystem
+from pullback.core.launch import cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, System, refuse_overflow
+from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.drawing import Drawing
 from pullback.kernels import specialise
+from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY, NOT_CONVERGED
 from pullback.thermal.drawing import draw_heating
-from pullback.thermal.explicit import Explicit
 from pullback.thermal.geometry import Geometry, birth_times, upload
-from pullback.thermal.implicit import Implicit
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
 from pullback.thermal.params import KernelLaw, parameters
+from pullback.thermal.stepper import stepper_of
 from pullback.thermal.toolpath import Toolpath
 
 CONTROLS = ("power", "speed", "radius")
-# Nothing is this hot: what gets there, or below zero, has blown up. [K]
-HOTTEST = 1e6
 
 
 class HeatState(NamedTuple):
@@ -56,7 +54,7 @@ class HeatState(NamedTuple):
     s: Any
 
 
-class Heat(System):
+class Heat(KernelSystem):
     """Conduction, a laser along a toolpath, element birth, convection and radiation; in ``worlds`` copies.
 
     mesh:         hexahedra
@@ -114,19 +112,18 @@ class Heat(System):
         self.toolpath = toolpath.check_over(mesh, born=self.born)
         self.geometry = Geometry.of(mesh, self.born)
         self.pieces = Pieces.of(material.temperatures, material.solidus, material.liquidus)
-        self.params = NamedParams(parameters(material, self.pieces, convection, ambient), self.worlds)
         self._threads = threads
-        self._prepare()
+        self._prepare({"convection": convection, "ambient": ambient})
 
-    def _prepare(self) -> None:
+    def _prepare(self, settings: Mapping) -> None:
         """What follows from worlds, precision and device."""
+        table = parameters(self.material, self.pieces, settings["convection"], settings["ambient"])
+        self.params = NamedParams(table, self.worlds)
         what = f"a state of {self.worlds} worlds with {self.n} nodes"
         require_space((1, self.worlds, self.n), self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
-        self._part = upload(self.geometry, self.dtype, self.device)
+        self._part = upload(specialise(self.dtype, "heat.elements").Part, self.geometry.arrays, self.device)
         self._path = self._upload_path()
-        self._crew = Crew()
-        stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
-        self._stepper = stepper(self, cores_to_use(self._threads))
+        self._stepper = stepper_of(self, cores_to_use(self._threads))
         self._take_params(None)  # refuses an unstable step
 
     def __repr__(self) -> str:
@@ -136,8 +133,7 @@ class Heat(System):
         )
 
     def _upload_path(self):
-        module = specialise(self.dtype, "heat.path")
-        path, tool = module.Path(), self.toolpath
+        tool = self.toolpath
         pace = np.diff(tool.points, axis=0) / np.diff(tool.times)[:, None]
         fields = {
             "times": tool.times,
@@ -146,11 +142,7 @@ class Heat(System):
             "on": np.append(tool.on[:-1], 0.0),
             "births": self.geometry.births,
         }
-        for name, array in fields.items():
-            kind = module.Path.vars[name].type.dtype
-            number = float if kind is wp.float64 else self.dtype
-            setattr(path, name, wp.array(array.astype(number), dtype=kind, ndim=1, device=self.device))
-        return path
+        return upload(specialise(self.dtype, "heat.path").Path, fields, self.device)
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
         """The part of the first world, coloured by its temperature, and the laser. Ghost and bars are not drawn."""
@@ -164,11 +156,10 @@ class Heat(System):
         What is not given is ambient temperature, and the start of the toolpath.
         """
         T = np.reshape(self.params["ambient"], (-1, 1)) if T is None else to_numbers(T, "T")
-        if T.shape in ((1, 1), (self.worlds,)) and T.shape != (self.n,):
-            T = np.broadcast_to(T.reshape(-1, 1), (self.worlds, 1))
-        if T.ndim < 2 or T.shape == (self.worlds, 1):
-            one_for_all = T.shape in ((), (self.n,), (self.worlds, 1))
-            T = np.broadcast_to(T, (self.worlds, self.n)) if one_for_all else T
+        if T.shape == (self.worlds,) != (self.n,):
+            T = T[:, None]
+        if T.shape in ((), (self.n,), (1, 1), (self.worlds, 1)):
+            T = np.broadcast_to(T, (self.worlds, self.n))
         s = self._clock(self.toolpath.times[0] if s is None else s)
         fields = []
         for name, value, size in zip(("T", "s"), (T, s), self.state_sizes, strict=True):
@@ -231,19 +222,6 @@ class Heat(System):
         """The longest stable explicit step [s], at any temperature of the table."""
         return float(self._take_params(None).explicit_limits(self.geometry.fastest, self.geometry.widest).min())
 
-    def _is_here(self, value) -> bool:
-        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
-        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
-
-    def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
-        if self._is_here(value):
-            if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
-                raise PullbackError(
-                    f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
-                )
-            return value
-        return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
-
     def _take_state(self, state, name: str = "") -> HeatState:
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
@@ -280,15 +258,7 @@ class Heat(System):
                     )
         return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
 
-    def hold_params(self, given: Mapping | None = None) -> KernelLaw:
-        return self._take_params(given)
-
-    def _take_params(self, given: Mapping | KernelLaw | None) -> KernelLaw:
-        if isinstance(given, KernelLaw):
-            return given
-        return self.params.held(given, self._law_of)
-
-    def _law_of(self, values: Mapping, like: KernelLaw | None) -> KernelLaw:
+    def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         law = KernelLaw(self.params.table, values, self.worlds, self.pieces, self.dtype, self.device)
         if self.method == "explicit":
             limits = law.explicit_limits(self.geometry.fastest, self.geometry.widest)
@@ -326,36 +296,19 @@ class Heat(System):
         bars = backward.finish(state)
         return Bars(bars.state, bars.control[0], bars.params)
 
-    def _one_control(self, control):
-        if control is None:
-            return self.default_controls(1)
-        if self._is_here(control):
-            return control.reshape((1, *control.shape))
-        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+    def _settings(self) -> dict[str, Any]:
+        names = ("mesh", "material", "toolpath", "born", "dt", "method", "spot_radius", "power")
+        names += ("worlds", "dtype", "device")
+        first = {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
+        return {name: getattr(self, name) for name in names} | first | {"threads": self._threads}
 
-    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Heat:
-        """The same System in another number of worlds, and maybe another precision.
-
-        It has this one's parameters, but for those that differ between worlds, which are as at first.
-        """
+    def _made_again(self, **changes) -> Heat:
+        """With the geometry that is there: it takes long, and knows neither worlds nor precision."""
         other = object.__new__(Heat)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") and k != "params"})
-        other.worlds = check_whole(worlds, "worlds")
-        other.dtype = check_precision(self.dtype if dtype is None else dtype)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_")}, **changes)
         other._threads = self._threads
-        other.params = NamedParams(self.params.table, other.worlds)
-        for name, value in self.params.items() if self.params.version else ():
-            if not self.params.is_per_world(name, value):
-                other.params[name] = value
-        other._prepare()
+        other._prepare(self._settings())
         return other
-
-    def __reduce__(self):
-        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
-        settings = {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
-        settings |= {"born": self.born, "threads": self._threads}
-        settings |= {k: getattr(self, k) for k in ("dt", "method", "spot_radius", "power", "worlds", "dtype", "device")}
-        return _rebuild, (self.mesh, self.material, self.toolpath, settings, dict(self.params))
 
     # --- many steps at once -------------------------------------------------------------------------
 
@@ -378,20 +331,23 @@ class Heat(System):
         rows = empty((len(kept), self.worlds, self.n), self.dtype, self.device)
         wp.copy(rows, start.T, count=start.T.size)
         trace = Trace(self, law, controls, 0, count, start.s)
-        if count:
-            try:
-                with self._crew.lock:
-                    self._stepper.forward(law, trace, start.T, rows, keep_every)
-                self._refuse_blow_up(rows, kept) if status is None else self._mask_blow_up(rows, kept, status)
-            except SimulationError as error:
-                good = kept[kept <= error.step]
-                s = to_device(to_numpy(trace.s)[good], self.dtype, self.device)
-                error.states = HeatState(from_device(rows[: len(good)]), from_device(s))
-                raise
-        elif status is not None:
-            self._mask_blow_up(rows, kept, status)
-        s = to_device(to_numpy(trace.s)[kept], self.dtype, self.device)
-        return HeatState(from_device(rows), from_device(s))
+        codes, now = self._stepper.forward(law, trace, start.T, rows, keep_every)
+        every_s = to_numpy(trace.s)
+        s, reasons = every_s[kept], {}
+        if now is not None:
+            for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
+                code, step = codes[world]
+                reasons[world] = self._reason(world, code, step, to_numpy(start.T)[world], now[(step + 1) % 2, world])
+            if status is None:
+                self._refuse_failure(codes, reasons, rows, s, kept)
+            T = rows.numpy()
+            for world in reasons:  # it stays where it was
+                step = codes[world, 1]
+                T[kept > step, world], s[kept > step, world] = now[step % 2, world], every_s[step, world]
+            rows = to_device(T, self.dtype, self.device)
+        if status is not None:
+            status.set(codes, lambda world, code, step: reasons[world])
+        return HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
 
     def backward(
         self,
@@ -406,57 +362,46 @@ class Heat(System):
     ):
         return HeatBackward(self, controls, final_bar, hold, self._take_params(params), status, wants_params)
 
-    def _mask_blow_up(self, rows: wp.array, kept: np.ndarray, status: Status) -> None:
-        """Puts the last state that a world had in the place of those after it that are beyond all bounds."""
-        every, codes = rows.numpy(), np.full((self.worlds, 2), -1)
-        wrong = ~np.all((every > 0) & (every < HOTTEST), axis=2)
-        for world in np.flatnonzero(wrong.any(axis=0)):
-            row = int(np.argmax(wrong[:, world]))
-            every[row:, world] = every[max(row - 1, 0), world]
-            codes[world] = max(int(kept[row]) - 1, 0)
-        if self.device != "cpu":
-            rows.assign(every)
-        status.set(codes, lambda world, code, step: f"the temperatures of world {world} grew beyond all bounds")
+    def _reason(self, world: int, code: int, step: int, start: np.ndarray, after: np.ndarray) -> str:
+        """What happened in a world that failed, by its temperatures at the start and after that step."""
+        hottest = specialise(self.dtype, "heat.elements").HOTTEST
+        advice = "look at the power [W] and the radius [m] of the laser"
+        if code == NOT_CONVERGED:
+            return (
+                f"the implicit solver did not converge in world {world} at step {step}: use a smaller dt (now "
+                f"{self.dt:g} s), or {advice}"
+            )
+        T = start if np.any(start >= hottest) else after
+        node = int(np.argmin((T > 0) & (T < hottest)))
+        wrong = f"that of node {node} in world {world} is {T[node]:g} K"
+        if T is start:
+            return f"the state given is absurd: its temperatures must be below {hottest:g} K, and {wrong}"
+        return f"temperatures grew beyond all bounds: at step {step} {wrong}; {advice}"
 
-    def _refuse_blow_up(self, rows: wp.array, kept: np.ndarray) -> None:
-        """What is not finite stays so: it is enough to look at the last state."""
-        last = rows[len(kept) - 1].numpy()
-        if np.all((last > 0) & (last < HOTTEST)):
-            return
-        every = rows.numpy()
-        wrong = ~((every > 0) & (every < HOTTEST))
-        row, world, node = (int(i) for i in np.argwhere(wrong)[0])
-        what = f"that of node {node} in world {world} is {every[row, world, node]:g} K"
-        if row == 0:
-            raise PullbackError(f"the state given is absurd: its temperatures must be below {HOTTEST:g} K, and {what}")
-        raise SimulationError(
-            f"temperatures grew beyond all bounds: at step {kept[row]} {what}; look at the power [W] and the radius "
-            "[m] of the laser",
-            world=world,
-            step=int(kept[row]) - 1,
-        )
-
-
-def _rebuild(mesh: Mesh, material: Material, toolpath: Toolpath, settings: dict, params: dict) -> Heat:
-    heat = Heat(mesh, material, toolpath, **settings)
-    for name, value in params.items():
-        heat.params[name] = value
-    return heat
+    def _refuse_failure(self, codes: np.ndarray, reasons: dict[int, str], rows, s: np.ndarray, kept) -> None:
+        """A SimulationError for the world that failed first."""
+        world = min(reasons, key=lambda world: codes[world, 1])
+        step = int(codes[world, 1])
+        good = int(np.sum(kept <= step))
+        so_far = HeatState(from_device(rows[:good]), from_device(to_device(s[:good], self.dtype, self.device)))
+        raise SimulationError(reasons[world], world=world, step=step, states=so_far)
 
 
 class Trace:
     """The beam and what is there of the part, in the steps from ``first`` to ``end`` of the controls."""
 
     def __init__(self, heat: Heat, law: KernelLaw, controls: wp.array, first: int, end: int, s: wp.array):
-        module = specialise(heat.dtype, "heat.path")
         steps, worlds, device = end - first, heat.worlds, heat.device
-        self.first, self.steps = first, steps
+        self.steps = steps
         self.s = empty((steps + 1, worlds, 2), heat.dtype, device)
         wp.copy(self.s, s, count=2 * worlds)
-        self.beams = wp.empty((steps, worlds), dtype=module.Beam, device=device)
-        self.live = wp.empty((steps + 1, worlds), dtype=wp.int32, device=device)
-        inputs = [heat._path, law.struct.scalars, controls, first, heat.dt, self.s, self.beams, self.live]
-        launch(module.trace, worlds, inputs, device)
+        kernels = specialise(heat.dtype, "heat.elements")
+        self.struct = kernels.Trace()
+        self.struct.beams = wp.empty((steps, worlds), dtype=kernels.Beam, device=device)
+        self.struct.live = wp.empty((steps + 1, worlds), dtype=wp.int32, device=device)
+        self.struct.dt = heat.dt
+        inputs = [heat._path, law.struct.scalars, controls, first, heat.dt, self.s, self.struct.beams, self.struct.live]
+        launch(specialise(heat.dtype, "heat.path").trace, worlds, inputs, device)
 
 
 class HeatBackward:
@@ -466,58 +411,78 @@ class HeatBackward:
         self, heat: Heat, controls, final_bar, hold: int, law: KernelLaw, status: Status | None, wants_params: bool
     ):
         self.heat, self.hold, self.law, self.wants_params = heat, hold, law, wants_params
-        self.status, self.failed = status, None if status is None else status.failed
-        final_bar = self._masked(final_bar)
+        self.is_masked = status is not None
+        self.codes = np.full((heat.worlds, 2), HEALTHY) if status is None else np.array(to_numpy(status.codes))
+        self.reasons = {} if status is None else status.reasons
         self.controls = heat._take_controls(controls, hold)
         self.controls_bar = zeros(self.controls.shape, heat.dtype, heat.device)
         self.carry = HeatState(*(wp.clone(x) for x in heat._take_state(final_bar, "_bar")))
         self.law_bar = law.zero_bars(heat._stepper.lanes)
         self.path_bar = wp.zeros((heat.worlds, law.scalars.shape[1]), dtype=wp.float64, device=heat.device)
 
-    def _own(self, x) -> wp.array:
-        """An array of the System's precision, on its device."""
-        heat = self.heat
-        if isinstance(x, wp.array) and x.dtype is PRECISIONS[heat.dtype] and str(x.device) == heat.device:
-            return x
-        x = np.ascontiguousarray(to_numpy(x), dtype=heat.dtype)
-        # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
-        return to_device(x.reshape(-1).reshape(x.shape), heat.dtype, heat.device)
-
     def through(self, states: HeatState, first: int, end: int, states_bar: HeatState | None = None) -> None:
         """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
 
         The state at ``end`` must be among them.
         """
-        heat = self.heat
-        T, s = (self._own(x) for x in states)
-        T_bar, s_bar = (T, s) if states_bar is None else (self._own(x) for x in self._masked(states_bar))
-        trace = Trace(heat, self.law, self.controls, first, end, s[0])
-        module = specialise(heat.dtype, "heat.path")
-        beams_bar = wp.zeros((heat._stepper.beam_lanes, *trace.beams.shape), dtype=module.Beam, device=heat.device)
-        every_row, wants_params = int(states_bar is not None), int(self.wants_params)
-        with heat._crew.lock:
-            heat._stepper.backward(
-                self.law, self.law_bar, trace, beams_bar, T, T_bar, every_row, wants_params, self.carry.T
-            )
-        inputs = [heat._path, self.law.struct.scalars, self.controls, first, heat.dt, s, beams_bar, s_bar, every_row]
+        heat, law = self.heat, self.law
+        T, s = (heat._own(x) for x in states)
+        T_bar, s_bar = (T, s) if states_bar is None else (heat._own(x) for x in states_bar)
+        trace = Trace(heat, law, self.controls, first, end, s[0])
+        kernels = specialise(heat.dtype, "heat.elements")
+        bars = kernels.Bars()
+        bars.rows, bars.rows_bar, bars.carry, bars.law = T, T_bar, self.carry.T, self.law_bar
+        bars.every_row, bars.wants_params = int(states_bar is not None), int(self.wants_params)
+        shape = (heat._stepper.beam_lanes, end - first, heat.worlds)
+        bars.beams = wp.zeros(shape, dtype=kernels.Beam, device=heat.device)
+        bars.status = wp.array(self.codes, dtype=wp.int32, device=heat.device)
+        heat._stepper.backward(law, trace, bars)
+        inputs = [heat._path, law.struct.scalars, self.controls, first, heat.dt, s, bars.beams, s_bar, bars.every_row]
         inputs += [self.carry.s, self.controls_bar, self.path_bar]
-        launch(module.trace_adjoint, heat.worlds, inputs, heat.device)
+        launch(specialise(heat.dtype, "heat.path").trace_adjoint, heat.worlds, inputs, heat.device)
+        self._note(bars.status.numpy(), first)
+
+    def _note(self, codes: np.ndarray, first: int) -> None:
+        """Which worlds the solver gave up in; their steps are counted from ``first``."""
+        for world in map(int, np.flatnonzero((self.codes[:, 1] < 0) & (codes[:, 1] >= 0))):
+            step = first + int(codes[world, 1])
+            self.codes[world] = codes[world, 0], step
+            self.reasons[world] = (
+                f"the solver of the gradient did not converge in world {world} at step {step}: use a smaller dt (now "
+                f"{self.heat.dt:g} s), or look at the power [W] and radius [m] of the laser"
+            )
+            if not self.is_masked:
+                raise SimulationError(self.reasons[world], world=world, step=step)
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
-        params = Named()
-        if self.wants_params:
-            params = self.law.user_bars(self.law_bar, self.path_bar)
+        status = self._clear_failed() if self.is_masked else None
+        params = self.law.user_bars(self.law_bar, self.path_bar) if self.wants_params else Named()
         state_bar = HeatState(*(from_device(x) for x in self.carry))
-        bars = Bars(state_bar, self._summed_controls_bar(), params, status=self.status)
+        bars = Bars(state_bar, self._summed_controls_bar(), params, status=status)
         return refuse_overflow(bars, self.heat.dtype, self.law.per_world)
 
-    def _masked(self, bars):
-        """Cotangents (..., worlds, n) that are zero in worlds that failed."""
-        if self.failed is None or not np.any(self.failed):
-            return bars
-        there = ~self.failed.reshape((-1, 1))
-        return HeatState(*(None if bar is None else np.where(there, to_numpy(bar), 0.0) for bar in bars))
+    def _clear_failed(self) -> Status:
+        """Sets the cotangents of worlds that failed, or whose gradient is not finite, to zero."""
+        bar, worlds = self.law_bar, self.heat.worlds
+        arrays = [self.controls_bar, *self.carry, self.path_bar, bar.capacity, bar.conductivity, bar.scalars]
+        found = [x.numpy() for x in arrays]
+        controls, *others = found
+        views = [controls, *(x.reshape(-1, worlds, x[0].size) for x in others)]  # [any, world, any]
+        finite = np.all([np.isfinite(x).all(axis=(0, 2)) for x in views], axis=0)
+        for world in map(int, np.flatnonzero(~finite & (self.codes[:, 1] < 0))):
+            step = int(np.max(np.flatnonzero(~np.isfinite(controls[:, world]).all(axis=1)), initial=0))
+            self.codes[world] = GRADIENT_NOT_FINITE, step
+            self.reasons[world] = f"the gradient of world {world} grew beyond {self.heat.dtype}, at step {step}"
+        failed = self.codes[:, 1] >= 0
+        if np.any(failed):
+            for view in views:
+                view[:, failed] = 0.0
+            if self.heat.device != "cpu":
+                for array, x in zip(arrays, found, strict=True):
+                    array.assign(x)
+        reasons = dict(self.reasons)
+        return Status(self.codes.copy(), lambda world, code, step: reasons[world])
 
     def _summed_controls_bar(self):
         """Cotangents of the controls, each summed over the steps for which it is held."""

@@ -46,26 +46,20 @@ class Material:
     source: str = ""
 
     def __post_init__(self):
-        for name in ("name", "source"):
-            if not isinstance(getattr(self, name), str):
-                raise PullbackError(f"{name} of a material is text, not {type(getattr(self, name)).__name__}")
         for name in ("temperatures", "conductivity", "capacity"):
             value = np.array(to_numbers(getattr(self, name), f"{name} of {self.name}"), dtype=float)
             if value.ndim != 1 or not len(value):
                 raise PullbackError(f"{name} of {self.name} must be a row of numbers, not of shape {value.shape}")
-            object.__setattr__(self, name, value)
-        for name in ("conductivity", "capacity"):
-            if getattr(self, name).shape != self.temperatures.shape:
+            if len(value) != len(self.temperatures):
                 raise PullbackError(
-                    f"{name} of {self.name} has {len(getattr(self, name))} entries, but there are "
+                    f"{name} of {self.name} has {len(value)} entries, but there are "
                     f"{len(self.temperatures)} temperatures"
                 )
-        for name in ("temperatures", "conductivity", "capacity"):
-            value = getattr(self, name)
             wrong = ~(np.isfinite(value) & (value > 0))
             if np.any(wrong):
                 entry = int(np.argmax(wrong))
                 raise PullbackError(f"{name} of {self.name} must be above zero: entry {entry} is {value[entry]:g}")
+            object.__setattr__(self, name, value)
         falling = np.diff(self.temperatures) <= 0
         if np.any(falling):
             raise PullbackError(f"temperatures of {self.name} must rise: entry {int(np.argmax(falling)) + 1} does not")

@@ -17,6 +17,7 @@ from pullback.core.errors import PullbackError
 CORNERS = np.array(
     [(-1, -1, -1), (1, -1, -1), (1, 1, -1), (-1, 1, -1), (-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)], dtype=float
 )
+GAUSS = 1.0 / np.sqrt(3.0)  # where the 2×2×2 Gauss points are, in the same coordinates
 # Its six faces, corners in an order that turns outwards: -x, +x, -y, +y, -z, +z.
 FACES = np.array([(0, 4, 7, 3), (1, 2, 6, 5), (0, 1, 5, 4), (3, 7, 6, 2), (0, 3, 2, 1), (4, 5, 6, 7)])
 # A volume this small against the cube of the longest edge is none: an element squeezed flat. [1]
@@ -68,7 +69,7 @@ class Mesh:
 
     def volumes(self) -> np.ndarray:
         """(e,) [m³], exact for hexahedra of straight edges."""
-        return _gauss_jacobians(self).sum(axis=1)
+        return gauss_volumes(self).sum(axis=1)
 
     def faces(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Every face once: its corners (f, 4), the element it belongs to (f,), and the element beyond it (f,) or -1.
@@ -126,21 +127,21 @@ def _require_distinct(mesh: Mesh) -> None:
             raise PullbackError(f"nodes {a} and {b} (of element {element}) are the same point: merge them")
 
 
-def _gauss_jacobians(mesh: Mesh) -> np.ndarray:
+def hexahedron_shapes() -> tuple[np.ndarray, np.ndarray]:
+    """Shape functions (8 Gauss points, 8 corners) of a hexahedron, and their slopes (8 points, 3, 8 corners)."""
+    x = 1 + GAUSS * CORNERS[:, None] * CORNERS[None]
+    slopes = [CORNERS[:, a] * x[..., (a + 1) % 3] * x[..., (a + 2) % 3] for a in range(3)]
+    return x.prod(axis=-1) / 8, np.stack(slopes, axis=1) / 8
+
+
+def gauss_volumes(mesh: Mesh) -> np.ndarray:
     """Determinants (e, 8) [m³] of the map from the cube at the eight Gauss points."""
-    corners = mesh.nodes[mesh.elements]
-    result = np.empty((len(corners), 8))
-    for g, point in enumerate(CORNERS / np.sqrt(3)):
-        factors = 1 + CORNERS * point
-        slopes = np.stack(
-            [CORNERS[:, a] * factors[:, (a + 1) % 3] * factors[:, (a + 2) % 3] / 8 for a in range(3)], axis=1
-        )
-        result[:, g] = np.linalg.det(np.einsum("eci,ca->eia", corners, slopes))
-    return result
+    _, slopes = hexahedron_shapes()
+    return np.linalg.det(np.einsum("qac,ecx->eqax", slopes, mesh.nodes[mesh.elements]))
 
 
 def _require_volumes(mesh: Mesh) -> None:
-    least = _gauss_jacobians(mesh).min(axis=1)
+    least = gauss_volumes(mesh).min(axis=1)
     extent = np.ptp(mesh.nodes[mesh.elements], axis=1).max(axis=1)
     bad = least <= FLAT * extent**3
     if np.any(bad):
@@ -251,12 +252,18 @@ def frame(nx: int, ny: int, thickness: int = 1) -> np.ndarray:
     return footprint
 
 
-def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
-    """The hexahedra of a file that meshio reads (VTK, Abaqus, Gmsh, Exodus, ...). ``unit`` is the file's in metres."""
+def import_meshio(what: str):
+    """meshio, which reads and writes files of meshes, for a function named ``what``."""
     try:
         import meshio
     except ImportError:
-        raise PullbackError("reading a mesh needs meshio: pip install 'pullback[thermal]'") from None
+        raise PullbackError(f"{what} needs meshio: pip install 'pullback[thermal]'") from None
+    return meshio
+
+
+def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
+    """The hexahedra of a file that meshio reads (VTK, Abaqus, Gmsh, Exodus, ...). ``unit`` is the file's in metres."""
+    meshio = import_meshio("read_mesh")
     unit = check_number(unit, "unit")
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         raise PullbackError(f"there is no mesh {str(path)!r}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_kind, check_number
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.thermal.geometry import birth_times
 from pullback.thermal.mesh import Mesh
@@ -53,22 +53,25 @@ class Toolpath:
             )
         if self.lines is not None:
             object.__setattr__(self, "lines", to_numbers(self.lines, "lines of a toolpath"))
-            if self.lines.shape != (k,) or self.lines.dtype.kind not in "iu":
-                raise PullbackError(f"lines of a toolpath must be {k} whole numbers, one a point")
+            if self.lines.shape != (k,):
+                raise PullbackError(f"lines of a toolpath has shape {self.lines.shape}, but ({k},) is needed")
         finite = np.isfinite(self.times) & np.all(np.isfinite(self.points), axis=1) & np.isfinite(self.on)
         if not np.all(finite):
-            raise PullbackError(f"point {int(np.argmin(finite))} of the toolpath is not finite")
+            raise PullbackError(f"{self._point(np.argmin(finite))} of the toolpath is not finite")
         late = np.diff(self.times) <= 0
         if np.any(late):
             row = int(np.argmax(late)) + 1
             raise PullbackError(
-                f"times of a toolpath must rise: point {row} at {self.times[row]:g} s comes after "
+                f"times of a toolpath must rise: {self._point(row)} at {self.times[row]:g} s comes after "
                 f"{self.times[row - 1]:g} s"
             )
         wrong = (self.on < 0) | (self.on > 1)
         if np.any(wrong):
             row = int(np.argmax(wrong))
-            raise PullbackError(f"on of a toolpath must be from 0 to 1: at point {row} it is {self.on[row]:g}")
+            raise PullbackError(f"on of a toolpath must be from 0 to 1: at {self._point(row)} it is {self.on[row]:g}")
+
+    def _point(self, row: int) -> str:
+        return f"point {row}" if self.lines is None else f"line {self.lines[row]}"
 
     @property
     def duration(self) -> float:
@@ -99,7 +102,6 @@ class Toolpath:
         born: (e,) [s], of which those that are never born (inf) do not count; whether one is there in time does not
         matter. Where the laser is off, a path may lead anywhere.
         """
-        check_kind(mesh, Mesh, "mesh")
         corners = mesh.nodes[mesh.elements[birth_times(born, len(mesh.elements)) < np.inf]]
         low, high = corners.min(axis=1), corners.max(axis=1)
         grown, slack = NEAR * (high - low), SLACK * float(np.max(mesh.high - mesh.low))
@@ -189,7 +191,7 @@ def raster(
     z, spacing = check_number(z, "z", above=None), check_number(spacing, "spacing")
     travel = check_number(speed, "speed") if travel is None else travel
     flat = low.shape == high.shape == (2,) and np.all((low < high) & (high < np.inf))
-    if not flat or not isinstance(along, str) or along not in ("x", "y"):
+    if not flat or along not in ("x", "y"):
         raise PullbackError("raster needs low < high, (2,) each, and along 'x' or 'y'")
     first, second = (0, 1) if along == "x" else (1, 0)
     if high[second] - low[second] > MOST_LINES * spacing:
@@ -221,16 +223,10 @@ def stack(paths, *, pause: float = 0.0, travel: float) -> Toolpath:
 
 
 def _joined(paths, pause: float, travel: float | None) -> Toolpath:
-    try:
-        paths = list(paths)
-    except TypeError:
-        paths = [paths]
+    paths = list(paths)
     if not paths:
         raise PullbackError("there are no paths to stack")
-    for number, path in enumerate(paths):
-        check_kind(path, Toolpath, f"path {number}")
-    if check_number(pause, "pause", above=None) < 0:
-        raise PullbackError(f"pause must not be negative, but is {pause!r}")
+    check_number(pause, "pause", least=0.0)
     if travel is not None:
         check_number(travel, "travel")
     times, points, on = (list(x) for x in (paths[0].times, paths[0].points, paths[0].on))
@@ -260,25 +256,17 @@ def from_table(table, *, unit: float = 1.0) -> Toolpath:
 
     unit:  of the places in the table, in metres: 1e-3 for millimetres
     """
-    unit, lines = check_number(unit, "unit"), None
+    unit = check_number(unit, "unit")
     if isinstance(table, str | os.PathLike):
-        rows, lines = _read_rows(table)
-        where = [f"line {line} of {str(table)!r}" for line in lines]
+        (rows, lines), name = _read_rows(table), repr(str(table))
     else:
-        rows = to_numbers(table, "table of a toolpath").astype(float)
+        rows, lines, name = to_numbers(table, "table of a toolpath").astype(float), None, "the table"
         if rows.ndim != 2 or rows.shape[1] != 5:
             raise PullbackError(f"a table of a toolpath must have shape (k, 5), not {rows.shape}")
-        where = [f"row {row} of the table" for row in range(len(rows))]
-    late = np.flatnonzero(np.diff(rows[:, 0]) <= 0)
-    if len(late):
-        row = late[0] + 1
-        raise PullbackError(
-            f"{where[row]}: times must rise, but {rows[row, 0]:g} s comes after {rows[row - 1, 0]:g} s: sort the rows"
-        )
-    wrong = np.flatnonzero(~np.all(np.isfinite(rows), axis=1) | (rows[:, 4] < 0) | (rows[:, 4] > 1))
-    if len(wrong):
-        raise PullbackError(f"{where[wrong[0]]}: not finite, or 'on' not from 0 to 1")
-    return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4], lines)
+    try:
+        return Toolpath(rows[:, 0], unit * rows[:, 1:4], rows[:, 4], lines)
+    except PullbackError as error:
+        raise PullbackError(f"in {name}: {error}") from None
 
 
 def _read_rows(path) -> tuple[np.ndarray, list[int]]:
@@ -316,8 +304,6 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
     An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
     bottom, at most at its top.
     """
-    check_kind(mesh, Mesh, "mesh")
-    check_kind(path, Toolpath, "path")
     base = check_number(base, "base", above=None)
     path.check_over(mesh)
     corners = mesh.nodes[mesh.elements]

@@ -21,6 +21,7 @@ Functions are inlined: a call would copy the descriptions of all arrays, which t
 import warp as wp
 
 from ..spatial.scalar import real, vec3, vec4
+from ..status import NOT_FINITE
 
 vec8 = wp.types.vector(8, real)
 vec8i = wp.types.vector(8, wp.int32)
@@ -38,6 +39,9 @@ EMISSIVITY = wp.constant(2)
 ABSORPTIVITY = wp.constant(3)
 AMBIENT = wp.constant(4)
 OFFSET = wp.constant(5)  # and the two after it
+
+# Nothing is this hot: what gets there, or below zero, has blown up. [K]
+HOTTEST = wp.constant(1e6)
 
 # Newton's method converges quadratically: once a change is this small against the whole, the next is rounding. [1]
 CONVERGED = wp.constant(real(1e-4 if real is wp.float32 else 1e-9))
@@ -91,6 +95,37 @@ class LawBar:
     capacity: wp.array2d(dtype=wide4)  # the first three
     conductivity: wp.array2d(dtype=wide4)
     scalars: wp.array2d(dtype=wp.float64)
+
+
+@wp.struct
+class Trace:
+    """Along the toolpath, [step, world]."""
+
+    beams: wp.array2d(dtype=Beam)
+    live: wp.array2d(dtype=int)  # elements that are there before the step; one row more than steps
+    dt: real  # [s]
+
+
+@wp.struct
+class Work:
+    """Workspace of an explicit step."""
+
+    nodal: wp.array2d(dtype=real)  # [world, node] conduction potential, or the cotangent of the heat into a node
+    slots: wp.array2d(dtype=real)  # [world, slot] what conduction makes of it
+
+
+@wp.struct
+class Bars:
+    """A backward pass: what it reads of a trajectory, and where cotangents go."""
+
+    rows: wp.array3d(dtype=real)  # temperatures [step, world, node], one row more than steps
+    rows_bar: wp.array3d(dtype=real)  # cotangents of all rows but the last, if every_row
+    every_row: int
+    wants_params: int
+    carry: wp.array2d(dtype=real)  # cotangent of the state that the pass has come to [world, node]
+    beams: wp.array3d(dtype=Beam)  # cotangents [lane, step, world]
+    law: LawBar
+    status: wp.array2d(dtype=int)  # [world]: why it has no cotangents, and from which step on; negative where it has
 
 
 # --- the material -----------------------------------------------------------------------------------------------------
@@ -351,20 +386,9 @@ def beam_on_adjoint(g: Part, beam: Beam, live: int, i: int, bar: real):
 
 
 @wp.func(inline=True)
-def advance(
-    g: Part,
-    m: Law,
-    beam: Beam,
-    live: int,
-    live_next: int,
-    dt: real,
-    T: real,
-    slots: wp.array2d(dtype=real),
-    i: int,
-    world: int,
-):
+def advance(g: Part, m: Law, w: Work, beam: Beam, live: int, live_next: int, dt: real, T: real, i: int, world: int):
     """The temperature of a node one step on."""
-    heat, before = gather(g, slots, live, i, world)
+    heat, before = gather(g, w.slots, live, i, world)
     j = slot_after(g, live_next, before, i)
     volume = g.volume[j + i]
     after = T
@@ -395,32 +419,21 @@ def flow_bar_of(g: Part, m: Law, live_next: int, dt: real, after: real, after_ba
 
 @wp.func(inline=True)
 def retreat(
-    g: Part,
-    m: Law,
-    bar: LawBar,
-    beam: Beam,
-    beam_bar: wp.array2d(dtype=Beam),
-    beam_row: int,
-    live: int,
-    live_next: int,
-    dt: real,
-    T: real,
-    after: real,
-    after_bar: real,
-    flow_bar: real,
-    slots: wp.array2d(dtype=real),
-    i: int,
-    world: int,
-    place: int,
-    wants_params: int,
-):
-    """The cotangent of a node's temperature before a step. ``slots`` hold -K flow_bar; ``place`` is where sums go."""
-    theta_bar, before = gather(g, slots, live, i, world)
+    g: Part, m: Law, w: Work, b: Bars, beam: Beam, live: int, live_next: int, dt: real, t: int, i: int, world: int,
+    lane: int, place: int,
+):  # fmt: skip
+    """Carries the cotangent of a node's temperature back over step t. ``lane`` and ``place`` are where sums go.
+
+    Before and after, w.nodal is the cotangent of the heat into the node; w.slots hold -K times that of the step.
+    """
+    theta_bar, before = gather(g, w.slots, live, i, world)
     volume = g.volume[slot_after(g, live_next, before, i) + i]
-    T_bar = after_bar
+    flow_bar = w.nodal[world, i]
+    T = b.rows[t, world, i]
+    T_bar = b.carry[world, i]
     if volume > real(0.0):
         old = g.volume[before + i] / volume
-        lam = flow_bar * m.scalars[world, DENSITY] * volume / dt  # after_bar / c(after)
+        lam = flow_bar * m.scalars[world, DENSITY] * volume / dt  # T_bar after the step / c there
         p = piece_of(m, T)
         x = T - m.anchor[p]
         T_bar = lam * capacity_at(m.capacity[world, p], x) * old
@@ -429,10 +442,48 @@ def retreat(
         if g.area[before + i] > real(0.0):
             T_bar -= weight * losses_slope(m, T, world)
             if is_near(g, beam, i):
-                beam_bar[beam_row, world] += beam_on_adjoint(g, beam, live, i, flow_bar)
-            if wants_params == 1:
-                losses_adjoint(m, bar, place, T, weight, world)
-        if wants_params == 1:
-            potential_adjoint(bar, place, p, x, theta_bar)
-            stored_adjoint(m, bar, place, T, after, real(1.0) - old, lam, world)
-    return T_bar
+                b.beams[lane, t, world] += beam_on_adjoint(g, beam, live, i, flow_bar)
+            if b.wants_params == 1:
+                losses_adjoint(m, b.law, place, T, weight, world)
+        if b.wants_params == 1:
+            potential_adjoint(b.law, place, p, x, theta_bar)
+            stored_adjoint(m, b.law, place, T, b.rows[t + 1, world, i], real(1.0) - old, lam, world)
+    if b.every_row == 1:
+        T_bar += b.rows_bar[t, world, i]
+    b.carry[world, i] = T_bar
+    w.nodal[world, i] = flow_bar_of(g, m, live, dt, T, T_bar, i, world)
+
+
+# --- what becomes of a world ------------------------------------------------------------------------------------------
+
+
+@wp.func(inline=True)
+def is_running(status: wp.array2d(dtype=int), t: int, world: int):
+    """Whether no step before t failed. In step t itself another thread may just have noted that it does."""
+    return status[world, 1] < 0 or status[world, 1] >= t
+
+
+@wp.func(inline=True)
+def row_of(t: int, steps: int, keep_every: int):
+    """Where the state after step t is kept: every keep_every-th, and the last; 0 if it is not."""
+    return wp.where((t + 1) % keep_every == 0 or t + 1 == steps, t / keep_every + 1, 0)
+
+
+@wp.func(inline=True)
+def settle(
+    T: real,
+    t: int,
+    row: int,
+    i: int,
+    world: int,
+    now: wp.array3d(dtype=real),
+    rows: wp.array3d(dtype=real),
+    status: wp.array2d(dtype=int),
+):
+    """Puts the temperature of a node after step t in its places, and notes one that is out of bounds."""
+    now[(t + 1) % 2, world, i] = T
+    if row > 0:
+        rows[row, world, i] = T
+    if not (T > real(0.0) and T < real(HOTTEST)):
+        status[world, 0] = NOT_FINITE
+        status[world, 1] = t

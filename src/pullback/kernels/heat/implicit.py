@@ -14,14 +14,16 @@ its direction is halved. On the way back, mu = B^-1 (T'_bar / k) solves the tran
 import warp as wp
 
 from ..spatial.scalar import real
-from .cores import BLOCK, Crew, Share, meet, total
+from ..status import NOT_CONVERGED
+from .cores import Share, Team, meet, team_of, total
 from .elements import (
     AMBIENT,
     DENSITY,
+    Bars,
     Beam,
     Law,
-    LawBar,
     Part,
+    Trace,
     beam_on,
     beam_on_adjoint,
     capacity_at,
@@ -30,12 +32,15 @@ from .elements import (
     enthalpy_difference,
     gather,
     is_near,
+    is_running,
     losses,
     losses_adjoint,
     losses_slope,
     piece_of,
     potential,
     potential_adjoint,
+    row_of,
+    settle,
     slot_after,
     stored_adjoint,
 )
@@ -49,7 +54,6 @@ CLOSELY = wp.constant(wp.float64(1e-6 if SINGLE else 1e-13))
 NEWTON_STEPS = wp.constant(400)  # with the halved ones; some are enough but where latent heat is spread over 1 K
 HALVED = wp.constant(real(1e-3))  # shorter steps are taken as they are
 MOST_ITERATIONS = wp.constant(4000)  # of conjugate gradients
-HEALTHY = wp.constant(-1)
 
 
 @wp.struct
@@ -110,7 +114,7 @@ def imbalance(
 @wp.func(inline=True)
 def conduct_share(
     g: Part,
-    crew: Crew,
+    team: Team,
     count: int,
     x: wp.array2d(dtype=real),
     slots: wp.array2d(dtype=real),
@@ -118,15 +122,15 @@ def conduct_share(
     world: int,
 ):
     """slots = -K x of all elements that are there, one core's share. Meets once; returns the meetings so far."""
-    for e in range(count * crew.core / crew.cores, count * (crew.core + 1) / crew.cores):
+    for e in range(count * team.core / team.cores, count * (team.core + 1) / team.cores):
         conduct(g, x, slots, e, world)
-    meet(crew.arrived, crew.cores, meetings + 1)
+    meet(team.gate, team.cores, meetings + 1)
     return meetings + 1
 
 
 @wp.func(inline=True)
 def conjugate_gradients(
-    g: Part, w: Work, crew: Crew, count: int, dt: real, close: wp.float64, meetings: int, n: int, world: int
+    g: Part, w: Work, team: Team, count: int, dt: real, close: wp.float64, meetings: int, n: int, world: int
 ):
     """w.move = B^-1 w.residual, which is used up.
 
@@ -135,48 +139,48 @@ def conjugate_gradients(
     meeting = int(meetings)
     product = wp.float64(0.0)
     mine = wp.float64(0.0)
-    for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-        for i in range(block, wp.min(block + crew.block, n)):
+    for block in range(team.core * team.block, n, team.cores * team.block):
+        for i in range(block, wp.min(block + team.block, n)):
             r = w.residual[world, i]
             z = r / w.whole[world, i]
             w.move[world, i] = real(0.0)
             w.direction[world, i] = z
             mine += wp.float64(r * z)
     meeting += 1
-    size = total(crew, mine, meeting)
+    size = total(team, mine, meeting)
     enough = close * close * size
     iterations = int(0)
     while size > enough and iterations < MOST_ITERATIONS:
         iterations += 1
-        meeting = conduct_share(g, crew, count, w.direction, w.slots, meeting, world)
+        meeting = conduct_share(g, team, count, w.direction, w.slots, meeting, world)
         mine = wp.float64(0.0)
-        for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-            for i in range(block, wp.min(block + crew.block, n)):
+        for block in range(team.core * team.block, n, team.cores * team.block):
+            for i in range(block, wp.min(block + team.block, n)):
                 p = w.direction[world, i]
                 flow, _j = gather(g, w.slots, count, i, world)
                 image = w.diagonal[world, i] * p - dt * flow
                 w.image[world, i] = image
                 mine += wp.float64(p * image)
         meeting += 1
-        length = size / total(crew, mine, meeting)
+        length = size / total(team, mine, meeting)
         product += length * size
         share = real(length)
         mine = wp.float64(0.0)
-        for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-            for i in range(block, wp.min(block + crew.block, n)):
+        for block in range(team.core * team.block, n, team.cores * team.block):
+            for i in range(block, wp.min(block + team.block, n)):
                 w.move[world, i] = w.move[world, i] + share * w.direction[world, i]
                 r = w.residual[world, i] - share * w.image[world, i]
                 w.residual[world, i] = r
                 mine += wp.float64(r * r / w.whole[world, i])
         meeting += 1
-        next_size = total(crew, mine, meeting)
+        next_size = total(team, mine, meeting)
         turn = real(next_size / size)
         size = next_size
-        for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-            for i in range(block, wp.min(block + crew.block, n)):
+        for block in range(team.core * team.block, n, team.cores * team.block):
+            for i in range(block, wp.min(block + team.block, n)):
                 w.direction[world, i] = w.residual[world, i] / w.whole[world, i] + turn * w.direction[world, i]
         meeting += 1
-        meet(crew.arrived, crew.cores, meeting)
+        meet(team.gate, team.cores, meeting)
     return product, meeting, size <= enough  # not so if it is not a number
 
 
@@ -185,55 +189,56 @@ def newton(
     g: Part,
     m: Law,
     w: Work,
-    crew: Crew,
+    team: Team,
     beam: Beam,
     live: int,
     count: int,
     dt: real,
-    now: wp.array2d(dtype=real),
+    now: wp.array3d(dtype=real),
+    turn: int,
     meetings: int,
     n: int,
     world: int,
 ):
-    """w.after = T'. Returns the number of meetings so far, negative if no balance was found."""
+    """w.after = T', from now[turn]. Returns the number of meetings so far, and whether it was found."""
     meeting = int(meetings)
     step = real(0.0)
     descent = wp.float64(0.0)
     found = bool(False)
     tries = int(0)
-    for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-        for i in range(block, wp.min(block + crew.block, n)):
-            w.after[world, i] = now[world, i]
+    for block in range(team.core * team.block, n, team.cores * team.block):
+        for i in range(block, wp.min(block + team.block, n)):
+            w.after[world, i] = now[turn, world, i]
             w.move[world, i] = real(0.0)
             w.conductivity[world, i] = real(1.0)
     while not found and tries < NEWTON_STEPS:
         tries += 1
-        for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-            for i in range(block, wp.min(block + crew.block, n)):
+        for block in range(team.core * team.block, n, team.cores * team.block):
+            for i in range(block, wp.min(block + team.block, n)):
                 trial = w.after[world, i] + step * w.move[world, i] / w.conductivity[world, i]
                 w.direction[world, i] = potential(m, trial, world)
         meeting += 1
-        meet(crew.arrived, crew.cores, meeting)
-        meeting = conduct_share(g, crew, count, w.direction, w.slots, meeting, world)
+        meet(team.gate, team.cores, meeting)
+        meeting = conduct_share(g, team, count, w.direction, w.slots, meeting, world)
         slope = wp.float64(0.0)
-        for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-            for i in range(block, wp.min(block + crew.block, n)):
+        for block in range(team.core * team.block, n, team.cores * team.block):
+            for i in range(block, wp.min(block + team.block, n)):
                 R = real(0.0)
                 j = g.node_first[i]
                 if j < g.node_first[i + 1]:
                     if g.slot_element[j] < count:
                         trial = w.after[world, i] + step * w.move[world, i] / w.conductivity[world, i]
-                        R = imbalance(g, m, w, beam, live, count, dt, now[world, i], trial, i, world)
+                        R = imbalance(g, m, w, beam, live, count, dt, now[turn, world, i], trial, i, world)
                 w.residual[world, i] = -R
                 slope += wp.float64(R * w.move[world, i])
         meeting += 1
-        slope = total(crew, slope, meeting)
+        slope = total(team, slope, meeting)
         if slope > wp.float64(0.5) * descent and step > HALVED:
             step = real(0.5) * step
         else:
             bad = wp.float64(0.0)
-            for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-                for i in range(block, wp.min(block + crew.block, n)):
+            for block in range(team.core * team.block, n, team.cores * team.block):
+                for i in range(block, wp.min(block + team.block, n)):
                     T = w.after[world, i] + step * w.move[world, i] / w.conductivity[world, i]
                     w.after[world, i] = T
                     linearise(g, m, w, count, dt, T, i, world)
@@ -241,40 +246,27 @@ def newton(
                     if not wp.float64(wp.abs(w.residual[world, i])) <= BALANCED * wp.float64(scale):
                         bad += wp.float64(1.0)
             meeting += 1
-            bad = total(crew, bad, meeting)
+            bad = total(team, bad, meeting)
             if bad == wp.float64(0.0):
                 found = True
             else:
                 # the slope of the convex function along the move, at its start, is minus this
-                descent, meeting, _close = conjugate_gradients(g, w, crew, count, dt, ROUGHLY, meeting, n, world)
+                descent, meeting, _close = conjugate_gradients(g, w, team, count, dt, ROUGHLY, meeting, n, world)
                 step = real(1.0)
     return meeting, found
 
 
 @wp.func(inline=True)
 def retreat_implicitly(
-    g: Part,
-    m: Law,
-    bar: LawBar,
-    w: Work,
-    beam: Beam,
-    beam_bar: wp.array2d(dtype=Beam),
-    beam_row: int,
-    live: int,
-    live_next: int,
-    dt: real,
-    T: real,
-    after: real,
-    after_bar: real,
-    i: int,
-    world: int,
-    place: int,
-    wants_params: int,
-):
-    """The cotangent of a node's temperature before a step. w.move is mu, w.slots hold -K dt mu."""
+    g: Part, m: Law, w: Work, b: Bars, beam: Beam, live: int, live_next: int, dt: real, t: int, i: int, world: int,
+    lane: int, place: int,
+):  # fmt: skip
+    """Carries the cotangent of a node's temperature back over step t. w.move is mu, w.slots hold -K dt mu."""
     theta_bar, j = gather(g, w.slots, live_next, i, world)
     before = slot_after(g, live, g.node_first[i], i)
-    T_bar = after_bar
+    T = b.rows[t, world, i]
+    after = b.rows[t + 1, world, i]
+    T_bar = b.carry[world, i]
     if j > g.node_first[i]:
         volume = g.volume[j + i]
         old = g.volume[before + i] / volume
@@ -285,27 +277,16 @@ def retreat_implicitly(
         area = g.area[j + i]
         if area > real(0.0):
             if is_near(g, beam, i):
-                beam_bar[beam_row, world] += beam_on_adjoint(g, beam, live_next, i, dt * mu)
-            if wants_params == 1:
-                losses_adjoint(m, bar, place, after, dt * mu * area, world)
-        if wants_params == 1:
+                b.beams[lane, t, world] += beam_on_adjoint(g, beam, live_next, i, dt * mu)
+            if b.wants_params == 1:
+                losses_adjoint(m, b.law, place, after, dt * mu * area, world)
+        if b.wants_params == 1:
             p = piece_of(m, after)
-            potential_adjoint(bar, place, p, after - m.anchor[p], theta_bar)
-            stored_adjoint(m, bar, place, T, after, real(1.0) - old, lam, world)
-    return T_bar
-
-
-@wp.func(inline=True)
-def crew_of(share: Share, sums: wp.array2d(dtype=wp.float64), threads: int, thread: int):
-    """On the CPU a core is its share; on CUDA a block of ``threads`` is the crew of a world."""
-    crew = Crew()
-    crew.core = share.core + thread % threads
-    crew.cores = share.cores
-    crew.base = share.lane - share.core + thread - thread % threads
-    crew.block = wp.where(threads > 1, 1, BLOCK)
-    crew.arrived = share.arrived
-    crew.sums = sums
-    return crew
+            potential_adjoint(b.law, place, p, after - m.anchor[p], theta_bar)
+            stored_adjoint(m, b.law, place, T, after, real(1.0) - old, lam, world)
+    if b.every_row == 1:
+        T_bar += b.rows_bar[t, world, i]
+    b.carry[world, i] = T_bar
 
 
 @wp.kernel(enable_backward=False)
@@ -313,106 +294,79 @@ def roll(
     g: Part,
     m: Law,
     share: Share,
-    threads: int,
     w: Work,
-    sums: wp.array2d(dtype=wp.float64),
-    beams: wp.array2d(dtype=Beam),
-    live: wp.array2d(dtype=int),
-    dt: real,
+    trace: Trace,
     first: int,
     end: int,
     keep_every: int,
-    now: wp.array2d(dtype=real),
+    now: wp.array3d(dtype=real),
     rows: wp.array3d(dtype=real),
-    status: wp.array(dtype=int),
+    status: wp.array2d(dtype=int),
 ):
-    """Steps ``now`` (worlds, n) in place from step ``first`` to ``end``.
-
-    Of all steps, every keep_every-th state and the last go into ``rows`` from 1 on.
-    status: (worlds,) the first step that was not solved, or HEALTHY; a world stops there.
-    """
+    """As in lanes.py. A world also stops at a step that is not solved."""
+    if not meet(share.gate, share.cores, 1):
+        return
     thread = wp.tid()
-    crew = crew_of(share, sums, threads, thread)
-    n = now.shape[1]
-    steps = beams.shape[0]
-    meeting = int(0)
-    start = share.first_world + thread / threads
-    for world in range(start, wp.where(threads > 1, start + 1, share.end_world)):
-        solved = bool(True)
+    team = team_of(share, thread)
+    n = now.shape[2]
+    steps = trace.beams.shape[0]
+    meeting = int(1)
+    start = share.first_world + thread / share.threads
+    for world in range(start, wp.where(share.threads > 1, start + 1, share.end_world)):
         for t in range(first, end):
-            if solved:
-                row = int(0)
-                if (t + 1) % keep_every == 0 or t + 1 == steps:
-                    row = t / keep_every + 1
+            meeting += 1
+            meet(team.gate, team.cores, meeting)  # after which everybody knows what became of the step before
+            if is_running(status, t, world):
+                row = row_of(t, steps, keep_every)
                 meeting, solved = newton(
-                    g, m, w, crew, beams[t, world], live[t, world], live[t + 1, world], dt, now, meeting, n, world
-                )
-                if not solved and crew.core == 0:
-                    status[world] = t
-                for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-                    for i in range(block, wp.min(block + crew.block, n)):
-                        T = w.after[world, i]
-                        now[world, i] = T
-                        if row > 0:
-                            rows[row, world, i] = T
+                    g, m, w, team, trace.beams[t, world], trace.live[t, world], trace.live[t + 1, world], trace.dt,
+                    now, t % 2, meeting, n, world,
+                )  # fmt: skip
+                if solved:
+                    for block in range(team.core * team.block, n, team.cores * team.block):
+                        for i in range(block, wp.min(block + team.block, n)):
+                            settle(w.after[world, i], t, row, i, world, now, rows, status)
+                elif team.core == 0:
+                    status[world, 0] = NOT_CONVERGED
+                    status[world, 1] = t
 
 
 @wp.kernel(enable_backward=False)
-def roll_back(
-    g: Part,
-    m: Law,
-    bar: LawBar,
-    share: Share,
-    threads: int,
-    w: Work,
-    sums: wp.array2d(dtype=wp.float64),
-    beams: wp.array2d(dtype=Beam),
-    beams_bar: wp.array2d(dtype=Beam),
-    live: wp.array2d(dtype=int),
-    dt: real,
-    first: int,
-    end: int,
-    rows: wp.array3d(dtype=real),
-    rows_bar: wp.array3d(dtype=real),
-    every_row: int,
-    wants_params: int,
-    carry: wp.array2d(dtype=real),
-    status: wp.array(dtype=int),
-):
-    """``carry`` (worlds, n) is the cotangent of the state at ``end``, a row, and then of that at ``first``.
-
-    With every_row, the states' own cotangents rows_bar join on the way, but for the last one's. status as in ``roll``.
-    """
+def roll_back(g: Part, m: Law, share: Share, w: Work, trace: Trace, b: Bars, first: int, end: int):
+    """As in lanes.py. A world whose equations are not solved in a step has no cotangents from there on."""
+    if not meet(share.gate, share.cores, 1):
+        return
     thread = wp.tid()
-    crew = crew_of(share, sums, threads, thread)
-    place = share.lane + thread % threads
-    n = carry.shape[1]
-    worlds = carry.shape[0]
-    meeting = int(0)
-    start = share.first_world + thread / threads
-    for world in range(start, wp.where(threads > 1, start + 1, share.end_world)):
+    team = team_of(share, thread)
+    place = (share.lane + thread % share.threads) * b.carry.shape[0]
+    n = b.carry.shape[1]
+    dt = trace.dt
+    meeting = int(1)
+    start = share.first_world + thread / share.threads
+    for world in range(start, wp.where(share.threads > 1, start + 1, share.end_world)):
+        close = b.status[world, 1] < 0
         for back in range(end - first):
             t = end - 1 - back
-            count = live[t + 1, world]
-            for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-                for i in range(block, wp.min(block + crew.block, n)):
-                    there = linearise(g, m, w, count, dt, rows[t + 1, world, i], i, world)
-                    w.residual[world, i] = wp.where(there > 0, carry[world, i] / w.conductivity[world, i], real(0.0))
-            _product, meeting, close = conjugate_gradients(g, w, crew, count, dt, CLOSELY, meeting, n, world)
-            if not close and crew.core == 0:
-                status[world] = t
-            for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-                for i in range(block, wp.min(block + crew.block, n)):
-                    w.direction[world, i] = dt * w.move[world, i]
-            meeting += 1
-            meet(crew.arrived, crew.cores, meeting)
-            meeting = conduct_share(g, crew, count, w.direction, w.slots, meeting, world)
-            for block in range(crew.core * crew.block, n, crew.cores * crew.block):
-                for i in range(block, wp.min(block + crew.block, n)):
-                    T_bar = retreat_implicitly(
-                        g, m, bar, w, beams[t, world], beams_bar, t, live[t, world], count, dt, rows[t, world, i],
-                        rows[t + 1, world, i], carry[world, i], i, world, place * worlds + world, wants_params,
-                    )  # fmt: skip
-                    if every_row == 1:
-                        T_bar += rows_bar[t, world, i]
-                    carry[world, i] = T_bar
+            count = trace.live[t + 1, world]
+            if close:
+                for block in range(team.core * team.block, n, team.cores * team.block):
+                    for i in range(block, wp.min(block + team.block, n)):
+                        there = linearise(g, m, w, count, dt, b.rows[t + 1, world, i], i, world)
+                        right = b.carry[world, i] / w.conductivity[world, i]
+                        w.residual[world, i] = wp.where(there > 0, right, real(0.0))
+                _product, meeting, close = conjugate_gradients(g, w, team, count, dt, CLOSELY, meeting, n, world)
+                if not close and team.core == 0:
+                    b.status[world, 0] = NOT_CONVERGED
+                    b.status[world, 1] = t
+            if close:
+                for block in range(team.core * team.block, n, team.cores * team.block):
+                    for i in range(block, wp.min(block + team.block, n)):
+                        w.direction[world, i] = dt * w.move[world, i]
+                meeting += 1
+                meet(team.gate, team.cores, meeting)
+                meeting = conduct_share(g, team, count, w.direction, w.slots, meeting, world)
+                beam = trace.beams[t, world]
+                live = trace.live[t, world]
+                for block in range(team.core * team.block, n, team.cores * team.block):
+                    for i in range(block, wp.min(block + team.block, n)):
+                        retreat_implicitly(g, m, w, b, beam, live, count, dt, t, i, world, share.lane, place + world)

@@ -1,4 +1,4 @@
-"""Many steps in one launch on the CPU: each core takes a share of every world, or some of the worlds.
+"""Many explicit steps in one launch on the CPU: each core takes a share of every world, or some of the worlds.
 
 Cores that share a world wait for each other between the phases of a step, inside the kernel: handing over to a Python
 thread and back would take longer than a phase of a few thousand elements.
@@ -8,26 +8,32 @@ import warp as wp
 
 from ..spatial.scalar import real
 from .cores import BLOCK, Share, meet
-from .elements import Beam, Law, LawBar, Part, advance, conduct, flow_bar_of, potential, retreat
+from .elements import (
+    Bars,
+    Law,
+    Part,
+    Trace,
+    Work,
+    advance,
+    conduct,
+    flow_bar_of,
+    is_running,
+    potential,
+    retreat,
+    row_of,
+    settle,
+)
 
 
 @wp.func(inline=True)
-def conduct_share(
-    g: Part,
-    share: Share,
-    live: wp.array2d(dtype=int),
-    t: int,
-    x: wp.array2d(dtype=real),
-    slots: wp.array2d(dtype=real),
-    meetings: int,
-):
-    """slots = -K x in step t, this core's share, between two meetings. Returns the meetings so far."""
-    meet(share.arrived, share.cores, meetings + 1)
+def conduct_share(g: Part, share: Share, w: Work, live: wp.array2d(dtype=int), t: int, meetings: int):
+    """w.slots = -K w.nodal in step t, this core's share, between two meetings. Returns the meetings so far."""
+    meet(share.gate, share.cores, meetings + 1)
     for world in range(share.first_world, share.end_world):
         count = live[t, world]
         for e in range(count * share.core / share.cores, count * (share.core + 1) / share.cores):
-            conduct(g, x, slots, e, world)
-    meet(share.arrived, share.cores, meetings + 2)
+            conduct(g, w.nodal, w.slots, e, world)
+    meet(share.gate, share.cores, meetings + 2)
     return meetings + 2
 
 
@@ -36,90 +42,67 @@ def roll(
     g: Part,
     m: Law,
     share: Share,
-    beams: wp.array2d(dtype=Beam),
-    live: wp.array2d(dtype=int),
-    dt: real,
+    w: Work,
+    trace: Trace,
     first: int,
     end: int,
     keep_every: int,
-    theta: wp.array2d(dtype=real),
-    slots: wp.array2d(dtype=real),
-    now: wp.array2d(dtype=real),
+    now: wp.array3d(dtype=real),
     rows: wp.array3d(dtype=real),
+    status: wp.array2d(dtype=int),
 ):
-    """Steps ``now`` (worlds, n) in place from step ``first`` to ``end``.
+    """From step ``first`` to ``end``. The state of step t is now[t % 2], (worlds, n).
 
     Of all steps, every keep_every-th state and the last go into ``rows`` from 1 on.
+    status: (worlds, 2) what stopped a world, and in which step; it keeps the state before that step.
     """
-    n = now.shape[1]
-    steps = beams.shape[0]
-    meeting = int(0)
+    if not meet(share.gate, share.cores, 1):
+        return
+    n = now.shape[2]
+    steps = trace.beams.shape[0]
+    meeting = int(1)
     for world in range(share.first_world, share.end_world):
         for block in range(share.core * BLOCK, n, share.cores * BLOCK):
             for i in range(block, wp.min(block + BLOCK, n)):
-                theta[world, i] = potential(m, now[world, i], world)
+                w.nodal[world, i] = potential(m, now[first % 2, world, i], world)
     for t in range(first, end):
-        row = int(0)
-        if (t + 1) % keep_every == 0 or t + 1 == steps:
-            row = t / keep_every + 1
-        meeting = conduct_share(g, share, live, t, theta, slots, meeting)
+        row = row_of(t, steps, keep_every)
+        meeting = conduct_share(g, share, w, trace.live, t, meeting)
         for world in range(share.first_world, share.end_world):
-            beam = beams[t, world]
-            for block in range(share.core * BLOCK, n, share.cores * BLOCK):
-                for i in range(block, wp.min(block + BLOCK, n)):
-                    T = advance(g, m, beam, live[t, world], live[t + 1, world], dt, now[world, i], slots, i, world)
-                    now[world, i] = T
-                    theta[world, i] = potential(m, T, world)
-                    if row > 0:
-                        rows[row, world, i] = T
+            if is_running(status, t, world):
+                beam = trace.beams[t, world]
+                live = trace.live[t, world]
+                live_next = trace.live[t + 1, world]
+                for block in range(share.core * BLOCK, n, share.cores * BLOCK):
+                    for i in range(block, wp.min(block + BLOCK, n)):
+                        T = advance(g, m, w, beam, live, live_next, trace.dt, now[t % 2, world, i], i, world)
+                        w.nodal[world, i] = potential(m, T, world)
+                        settle(T, t, row, i, world, now, rows, status)
 
 
 @wp.kernel(enable_backward=False)
-def roll_back(
-    g: Part,
-    m: Law,
-    bar: LawBar,
-    share: Share,
-    beams: wp.array2d(dtype=Beam),
-    beams_bar: wp.array2d(dtype=Beam),
-    live: wp.array2d(dtype=int),
-    dt: real,
-    first: int,
-    end: int,
-    rows: wp.array3d(dtype=real),
-    rows_bar: wp.array3d(dtype=real),
-    every_row: int,
-    wants_params: int,
-    flow_bar: wp.array2d(dtype=real),
-    slots: wp.array2d(dtype=real),
-    carry: wp.array2d(dtype=real),
-):
-    """``carry`` (worlds, n) is the cotangent of the state at ``end``, a row, and then of that at ``first``.
-
-    With every_row, the states' own cotangents rows_bar join on the way, but for the last one's.
-    """
-    n = carry.shape[1]
-    worlds = carry.shape[0]
-    meeting = int(0)
+def roll_back(g: Part, m: Law, share: Share, w: Work, trace: Trace, b: Bars, first: int, end: int):
+    """``b.carry`` is the cotangent of the state at ``end``, and then of that at ``first``."""
+    if not meet(share.gate, share.cores, 1):
+        return
+    n = b.carry.shape[1]
+    place = share.lane * b.carry.shape[0]
+    meeting = int(1)
     for world in range(share.first_world, share.end_world):
+        live = trace.live[end, world]
         for block in range(share.core * BLOCK, n, share.cores * BLOCK):
             for i in range(block, wp.min(block + BLOCK, n)):
-                flow_bar[world, i] = flow_bar_of(
-                    g, m, live[end, world], dt, rows[end, world, i], carry[world, i], i, world
+                w.nodal[world, i] = flow_bar_of(
+                    g, m, live, trace.dt, b.rows[end, world, i], b.carry[world, i], i, world
                 )
     for back in range(end - first):
         t = end - 1 - back
-        meeting = conduct_share(g, share, live, t, flow_bar, slots, meeting)
+        meeting = conduct_share(g, share, w, trace.live, t, meeting)
         for world in range(share.first_world, share.end_world):
-            beam = beams[t, world]
-            for block in range(share.core * BLOCK, n, share.cores * BLOCK):
-                for i in range(block, wp.min(block + BLOCK, n)):
-                    T = rows[t, world, i]
-                    T_bar = retreat(
-                        g, m, bar, beam, beams_bar, t, live[t, world], live[t + 1, world], dt, T, rows[t + 1, world, i],
-                        carry[world, i], flow_bar[world, i], slots, i, world, share.lane * worlds + world, wants_params,
-                    )  # fmt: skip
-                    if every_row == 1:
-                        T_bar += rows_bar[t, world, i]
-                    carry[world, i] = T_bar
-                    flow_bar[world, i] = flow_bar_of(g, m, live[t, world], dt, T, T_bar, i, world)
+            if b.status[world, 1] < 0:
+                beam = trace.beams[t, world]
+                live = trace.live[t, world]
+                live_next = trace.live[t + 1, world]
+                for block in range(share.core * BLOCK, n, share.cores * BLOCK):
+                    for i in range(block, wp.min(block + BLOCK, n)):
+                        retreat(g, m, w, b, beam, live, live_next, trace.dt, t, i, world, share.lane, place + world)

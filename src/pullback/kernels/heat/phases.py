@@ -1,92 +1,75 @@
-"""One phase of a step a launch, one thread an element or node: for CUDA, where launches follow each other in order."""
+"""Explicit steps, one phase per launch and one thread per element or node: for CUDA, where launches follow each other
+in order."""
 
 import warp as wp
 
 from ..spatial.scalar import real
-from .elements import Beam, Law, LawBar, Part, advance, conduct, flow_bar_of, potential, retreat
+from .elements import (
+    Bars,
+    Law,
+    Part,
+    Trace,
+    Work,
+    advance,
+    conduct,
+    flow_bar_of,
+    is_running,
+    potential,
+    retreat,
+    settle,
+)
 
 
 @wp.kernel(enable_backward=False)
-def elements(g: Part, live: wp.array2d(dtype=int), t: int, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real)):
+def elements(g: Part, w: Work, trace: Trace, t: int):
     world, e = wp.tid()
-    if e < live[t, world]:
-        conduct(g, x, slots, e, world)
+    if e < trace.live[t, world]:
+        conduct(g, w.nodal, w.slots, e, world)
 
 
 @wp.kernel(enable_backward=False)
-def start(m: Law, now: wp.array2d(dtype=real), theta: wp.array2d(dtype=real)):
+def start(m: Law, w: Work, now: wp.array3d(dtype=real)):
     world, i = wp.tid()
-    theta[world, i] = potential(m, now[world, i], world)
+    w.nodal[world, i] = potential(m, now[0, world, i], world)
 
 
 @wp.kernel(enable_backward=False)
 def nodes(
     g: Part,
     m: Law,
-    beams: wp.array2d(dtype=Beam),
-    live: wp.array2d(dtype=int),
+    w: Work,
+    trace: Trace,
     t: int,
     row: int,
-    dt: real,
-    theta: wp.array2d(dtype=real),
-    slots: wp.array2d(dtype=real),
-    now: wp.array2d(dtype=real),
+    now: wp.array3d(dtype=real),
     rows: wp.array3d(dtype=real),
+    status: wp.array2d(dtype=int),
 ):
-    """``row`` is where the state goes, if it is kept: above zero."""
+    """``row`` is where the state goes, if it is kept: above zero. ``now`` and ``status`` as in lanes.py."""
     world, i = wp.tid()
-    T = advance(g, m, beams[t, world], live[t, world], live[t + 1, world], dt, now[world, i], slots, i, world)
-    now[world, i] = T
-    theta[world, i] = potential(m, T, world)
-    if row > 0:
-        rows[row, world, i] = T
+    if is_running(status, t, world):
+        beam = trace.beams[t, world]
+        live = trace.live[t, world]
+        T = advance(g, m, w, beam, live, trace.live[t + 1, world], trace.dt, now[t % 2, world, i], i, world)
+        w.nodal[world, i] = potential(m, T, world)
+        settle(T, t, row, i, world, now, rows, status)
 
 
 @wp.kernel(enable_backward=False)
-def start_back(
-    g: Part,
-    m: Law,
-    live: wp.array2d(dtype=int),
-    steps: int,
-    dt: real,
-    rows: wp.array3d(dtype=real),
-    flow_bar: wp.array2d(dtype=real),
-    carry: wp.array2d(dtype=real),
-):
+def start_back(g: Part, m: Law, w: Work, trace: Trace, b: Bars, steps: int):
     world, i = wp.tid()
-    flow_bar[world, i] = flow_bar_of(g, m, live[steps, world], dt, rows[steps, world, i], carry[world, i], i, world)
+    live = trace.live[steps, world]
+    w.nodal[world, i] = flow_bar_of(g, m, live, trace.dt, b.rows[steps, world, i], b.carry[world, i], i, world)
 
 
 @wp.kernel(enable_backward=False)
-def nodes_back(
-    g: Part,
-    m: Law,
-    bar: LawBar,
-    beams: wp.array2d(dtype=Beam),
-    beams_bar: wp.array2d(dtype=Beam),
-    live: wp.array2d(dtype=int),
-    t: int,
-    dt: real,
-    rows: wp.array3d(dtype=real),
-    rows_bar: wp.array3d(dtype=real),
-    every_row: int,
-    wants_params: int,
-    lanes: int,
-    flow_bar: wp.array2d(dtype=real),
-    slots: wp.array2d(dtype=real),
-    carry: wp.array2d(dtype=real),
-):
+def nodes_back(g: Part, m: Law, w: Work, trace: Trace, b: Bars, t: int, lanes: int):
     """A lane takes every lanes-th node, and has sums of its own."""
     world, lane = wp.tid()
-    n = carry.shape[1]
-    place = lane * carry.shape[0] + world
-    for i in range(lane, n, lanes):
-        T = rows[t, world, i]
-        T_bar = retreat(
-            g, m, bar, beams[t, world], beams_bar, t, live[t, world], live[t + 1, world], dt, T, rows[t + 1, world, i],
-            carry[world, i], flow_bar[world, i], slots, i, world, place, wants_params,
-        )  # fmt: skip
-        if every_row == 1:
-            T_bar += rows_bar[t, world, i]
-        carry[world, i] = T_bar
-        flow_bar[world, i] = flow_bar_of(g, m, live[t, world], dt, T, T_bar, i, world)
+    place = lane * b.carry.shape[0] + world
+    if b.status[world, 1] < 0:
+        beam = trace.beams[t, world]
+        live = trace.live[t, world]
+        live_next = trace.live[t + 1, world]
+        for i in range(lane, b.carry.shape[1], lanes):
+            retreat(g, m, w, b, beam, live, live_next, trace.dt, t, i, world, 0, place)

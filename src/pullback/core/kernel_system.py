@@ -1,0 +1,100 @@
+"""What Systems whose steps are kernels have in common: arrays on a device, parameters as kernels read them, copies."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import PRECISIONS, check_precision, checked, to_device, to_numpy
+from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
+from pullback.core.params import FieldValues, NamedParams
+from pullback.core.system import System
+
+
+class KernelSystem(System):
+    """A System whose steps are kernels, in one precision on one device.
+
+    A derived class says how kernels read its parameters, ``_kernel_params_of``, and with what it is made again,
+    ``_settings``.
+    """
+
+    params: NamedParams
+
+    @abstractmethod
+    def _kernel_params_of(self, values: Mapping, like: Any = None) -> FieldValues:
+        """Values of all parameters, each of its shape or (worlds, *shape), as kernels read them.
+
+        ``like`` is what was made last, if there is any: what stayed the same need not be made again.
+        """
+
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """Arguments that make this System again, with the parameters that it began with."""
+
+    def _is_here(self, value) -> bool:
+        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
+        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
+
+    def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
+        """What a caller gave, on the device: checked, or as it is if it is there already."""
+        if not self._is_here(value):
+            return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
+        if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
+            raise PullbackError(
+                f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
+            )
+        return value
+
+    def _own(self, x) -> wp.array:
+        """An array of this System's precision on its device, unchecked."""
+        if isinstance(x, wp.array) and x.dtype is PRECISIONS[self.dtype] and str(x.device) == self.device:
+            return x
+        x = np.ascontiguousarray(to_numpy(x), dtype=self.dtype)
+        # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
+        return to_device(x.reshape(-1).reshape(x.shape), self.dtype, self.device)
+
+    def _one_control(self, control):
+        """The control of a step as the controls of a rollout, (1, worlds, nu); the usual one if None."""
+        if control is None:
+            return self.default_controls(1)
+        if self._is_here(control):
+            return control.reshape((1, *control.shape))
+        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+
+    def hold_params(self, given: Mapping | None = None):
+        return self._take_params(given)
+
+    def _take_params(self, given):
+        """Parameters as kernels read them: the System's own with those given in place of some, or what was held."""
+        return given if isinstance(given, FieldValues) else self.params.held(given, self._kernel_params_of)
+
+    def in_worlds(self, worlds: int, *, dtype: str | None = None):
+        """The same System in another number of worlds, and maybe another precision.
+
+        It has this one's parameters, but for those that differ between worlds, which are as at first.
+        """
+        dtype = check_precision(self.dtype if dtype is None else dtype)
+        other = self._made_again(worlds=check_whole(worlds, "worlds"), dtype=dtype)
+        for name, value in self.params.items() if self.params.version else ():
+            if not self.params.is_per_world(name, value):
+                other.params[name] = value
+        return other
+
+    def _made_again(self, **changes):
+        return type(self)(**(self._settings() | changes))
+
+    def __reduce__(self):
+        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
+        return _rebuild, (type(self), self._settings(), dict(self.params))
+
+
+def _rebuild(kind: type, settings: dict, params: dict) -> KernelSystem:
+    system = kind(**settings)
+    for name, value in params.items():
+        system.params[name] = value
+    return system
