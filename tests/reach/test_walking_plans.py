@@ -9,7 +9,7 @@ from pullback.reach.footsteps import Footsteps
 from pullback.reach.locomanip import Door, LocoManipulation
 from pullback.reach.multicontact import MultiContact
 from pullback.reach.obstacles import Block, Disc, Wall
-from pullback.reach.sqp import FIXED, Variables, Options, minimise
+from pullback.reach.sqp import FIXED, Options, Variables, minimise
 from pullback.reach.walking import Stance, middle
 
 pytest.importorskip("proxsuite")
@@ -44,10 +44,10 @@ def test_linearisations_are_derivatives(name):
 
     def values(step):
         here = optimised.linearise(variables.moved(poses, step))
-        return np.concatenate([rows.values for rows in (*here.residuals, *(d.rows for d in here.demands))])
+        return np.concatenate([rows.values for rows in (*here.residuals, *(d.rows for d in here.constraints))])
 
     here = optimised.linearise(poses)
-    blocks = [*here.residuals, *(demand.rows for demand in here.demands)]
+    blocks = [*here.residuals, *(constraint.rows for constraint in here.constraints)]
     jacobian, row = np.zeros((sum(len(b.values) for b in blocks), variables.size)), 0
     for block in blocks:
         for columns, entries in zip(block.columns, block.entries, strict=True):

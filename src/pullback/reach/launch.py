@@ -56,7 +56,7 @@ class Batches:
 class Evaluator:
     """One kernel of ``kernels/reach/map.py`` with the arrays of a fitted map, on one device in one precision."""
 
-    def __init__(self, kernel: str, space: Space, inputs: list, rows: int, *, dtype: str, device: str):
+    def __init__(self, kernel: str, inputs: list, rows: int, space: Space, *, dtype: str, device: str):
         """
         kernel:  SUPPORT_VECTORS or NETWORK
         inputs:  NumPy arrays and numbers, as the kernel takes them after the poses

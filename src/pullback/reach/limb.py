@@ -22,7 +22,7 @@ STARTS = 10  # searches before a pose is given up
 
 
 class Limb:
-    """The joints from ``base`` to ``tip``, and the space in which the tip's poses are of interest.
+    """The joints from ``base`` to ``tip``, and the space of the tip's poses.
 
     model, base, tip, through:  see :class:`Chain`
     space:       "R2", "SO2", "SE2", "R3", "SO3" or "SE3"
