@@ -14,7 +14,6 @@ report of what is violated by how much.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -116,7 +115,6 @@ class Solution:
     violations: tuple[Violation, ...]  # the worst first; none if the poses are feasible
     iterations: int
     evaluations: int
-    seconds: float
 
     @property
     def feasible(self) -> bool:
@@ -140,7 +138,7 @@ class Variables:
 
 def minimise(problem: Problem, start: Poses, options: Options | None = None) -> Solution:
     """Solves a problem from a first guess: (count, sample size) poses by name."""
-    options, began = Options() if options is None else options, time.perf_counter()
+    options = Options() if options is None else options
     check_kind(options, Options, "options", "pullback.reach.sqp.Options(iterations=20)")
     variables = Variables(problem.spaces, {name: len(poses) for name, poses in start.items()})
     poses, solver = {name: np.array(start[name], dtype=float) for name in problem.spaces}, _Solver(variables, options)
@@ -169,9 +167,7 @@ def minimise(problem: Problem, start: Poses, options: Options | None = None) -> 
         else:
             break
         poses, here, merit, longest = moved, there, found, min(1.0, 2 * part)
-    return Solution(
-        poses, _cost(here), _violations(here, options.tolerance), iteration, evaluations, time.perf_counter() - began
-    )
+    return Solution(poses, _cost(here), _violations(here, options.tolerance), iteration, evaluations)
 
 
 def _cost(here: Linearised) -> float:
