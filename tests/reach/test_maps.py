@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -82,6 +83,19 @@ def test_a_batch_is_its_rows(kind):
         np.testing.assert_array_equal(part[0], value[:n])
         np.testing.assert_array_equal(part[1], gradient[:n])
     assert rmap.evaluate(poses[:0])[1].shape == (0, 6)
+
+
+@pytest.mark.parametrize("kind", ("svm", "network"))
+def test_large_batches_and_threads_of_the_user(kind):
+    """Cores share a large batch, and calls from several threads do not disturb each other."""
+    rmap, poses = random_map("SE3", kind), poses_of("SE3", 1003)
+    value, gradient = rmap.evaluate(poses)
+    np.testing.assert_allclose(value, by_numpy(rmap, poses), rtol=1e-11, atol=1e-11)
+    parts = [poses[first : first + 59] for first in range(0, 1003, 59)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(rmap.evaluate, parts))
+    np.testing.assert_array_equal(np.concatenate([one for one, _ in found]), value)
+    np.testing.assert_array_equal(np.concatenate([one for _, one in found]), gradient)
 
 
 @pytest.mark.parametrize("kind", ("svm", "network"))

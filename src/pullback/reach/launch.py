@@ -15,7 +15,7 @@ from pullback.reach.spaces import Space
 
 ROTATIONS = {"none": 0, "angle": 1, "quaternion": 2}
 MOST_SLOTS = 1 << 16  # threads at most on CUDA; more poses take turns
-# Poses of a map per core, below which one core does all: a hundred take it about as long as waking the others.
+# Poses of a map per core, below which one core does all: a thread would cost more than it saves.
 MAP_POSES = 128
 
 
