@@ -17,7 +17,7 @@ import pullback as pb
 from pullback.dynamics import jacobian, kinematics
 from pullback.model.tangent import integrate
 from pullback.reach import Footsteps, sample_humanoid
-from pullback.reach.sqp import FIXED, Demand, Linearised, Options, Poses, Problem, Rows, Solution, minimise
+from pullback.reach.sqp import FIXED, Constraint, Linearised, Options, Poses, Problem, Rows, Solution, minimise
 from pullback.reach.walking import SE2, middle
 from pullback.spatial import log_jacobian, quat_conj, quat_log, quat_mul
 
@@ -91,9 +91,9 @@ class JointAngleFootsteps:
             self._through_feet(self.walk.smooth(feet, self.given.smoothing), by_q),
         ]
         clear = self.walk.clear(feet, self.given.obstacles, self.given.margin, self.soles)
-        demands = [Demand(self._through_feet(d.rows, by_q), d.name) for d in clear]
+        constraints = [Constraint(self._through_feet(d.rows, by_q), d.name) for d in clear]
         stays, flat = self._stays(standing, stepping, by_stands, by_steps), self._flat(stepping, by_steps)
-        return Linearised(residuals, [stays, flat, *self._limits(q), *demands])
+        return Linearised(residuals, [stays, flat, *self._limits(q), *constraints])
 
     def _on_floor(self, poses: np.ndarray) -> np.ndarray:
         w, x, y, z = poses[:, 3:].T
@@ -107,7 +107,7 @@ class JointAngleFootsteps:
         columns = np.where(fixed[..., None], FIXED, self.columns[foot])
         return Rows(rows.values, columns.reshape(len(columns), -1), chained.reshape(len(columns), -1))
 
-    def _stays(self, stands, steps, by_stands, by_steps) -> Demand:
+    def _stays(self, stands, steps, by_stands, by_steps) -> Constraint:
         """The foot that stands is where it was put in the stance before, or at the start."""
         x, y, yaw = self.walk.fixed[1]
         first = np.array([[x, y, 0.0, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
@@ -122,9 +122,9 @@ class JointAngleFootsteps:
         by_before = np.concatenate([bent @ by_before[:, :3], by_before[:, 3:]], axis=1)
         columns = np.repeat(np.concatenate([self.columns, earlier], axis=1), 6, axis=0)
         entries = np.concatenate([by_stands, -by_before], axis=2).reshape(len(columns), -1)
-        return Demand(Rows(values, columns, entries), lambda _: "a foot slides", equal=True)
+        return Constraint(Rows(values, columns, entries), lambda _: "a foot slides", equal=True)
 
-    def _flat(self, steps, by_steps) -> Demand:
+    def _flat(self, steps, by_steps) -> Constraint:
         """Height, roll and pitch of the foot that steps: the tilt of its z axis, and how that turns."""
         w, x, y, z = steps[:, 3:].T
         up = np.stack([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)], axis=1)
@@ -132,17 +132,19 @@ class JointAngleFootsteps:
         tilt = np.cross(turning.transpose(0, 2, 1), up[:, None]).transpose(0, 2, 1)[:, :2]
         values = np.concatenate([steps[:, 2:3], up[:, :2]], axis=1).ravel()
         entries = np.concatenate([by_steps[:, 5:6], tilt], axis=1).reshape(-1, self.space.tangent_size)
-        return Demand(
+        return Constraint(
             Rows(values, np.repeat(self.columns, 3, axis=0), entries), lambda _: "a foot is not flat", equal=True
         )
 
-    def _limits(self, q: np.ndarray) -> list[Demand]:
+    def _limits(self, q: np.ndarray) -> list[Constraint]:
         angles = q[:, self.space.joint_q]
         columns = self.columns[:, 6:].reshape(-1, 1)
         one = np.ones_like(columns, dtype=float)
         return [
-            Demand(Rows((angles - self.space.low).ravel(), columns, one), lambda _: "a joint is beyond its limit"),
-            Demand(Rows((self.space.high - angles).ravel(), columns, -one), lambda _: "a joint is beyond its limit"),
+            Constraint(Rows((angles - self.space.low).ravel(), columns, one), lambda _: "a joint is beyond its limit"),
+            Constraint(
+                Rows((self.space.high - angles).ravel(), columns, -one), lambda _: "a joint is beyond its limit"
+            ),
         ]
 
     def plan(self, options: Options | None = None) -> JointAnglePlan:

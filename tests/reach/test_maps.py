@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -60,6 +61,19 @@ def test_a_batch_is_its_rows(kind):
         np.testing.assert_array_equal(part[0], value[:n])
         np.testing.assert_array_equal(part[1], gradient[:n])
     assert rmap.evaluate(poses[:0])[1].shape == (0, 6)
+
+
+@pytest.mark.parametrize("kind", ("svm", "network"))
+def test_large_batches_and_threads_of_the_user(kind):
+    """Cores share a large batch, and calls from several threads do not disturb each other."""
+    rmap, poses = random_map("SE3", kind), poses_of("SE3", 1003)
+    value, gradient = rmap.evaluate(poses)
+    np.testing.assert_allclose(value, by_numpy(rmap, poses), rtol=1e-11, atol=1e-11)
+    parts = [poses[first : first + 59] for first in range(0, 1003, 59)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(rmap.evaluate, parts))
+    np.testing.assert_array_equal(np.concatenate([one for one, _ in found]), value)
+    np.testing.assert_array_equal(np.concatenate([one for _, one in found]), gradient)
 
 
 @pytest.mark.parametrize("kind", ("svm", "network"))
@@ -237,8 +251,8 @@ POSES = poses_of("SE3", 30)
 BAD = {
     "an unknown kind": (lambda: ReachabilityMap("SE3", "forest"), "kind='forest' is not known"),
     "an unknown space": (lambda: ReachabilityMap("E3"), "there is no space 'E3'"),
-    "a negative gamma": (lambda: ReachabilityMap(gamma=-1.0), "gamma must be positive"),
-    "nu of one": (lambda: ReachabilityMap(nu=1.0), "nu must be positive and below 1"),
+    "a negative gamma": (lambda: ReachabilityMap(gamma=-1.0), "gamma must be a number above 0"),
+    "nu of one": (lambda: ReachabilityMap(nu=1.0), "nu must be below 1"),
     "no layers": (lambda: ReachabilityMap(kind="network", hidden=()), "hidden must be the units of at least one layer"),
     "not fitted": (lambda: ReachabilityMap().evaluate(POSES), "is not fitted"),
     "nothing to save": (lambda: ReachabilityMap().save("x.npz"), "nothing to save"),
@@ -251,8 +265,8 @@ BAD = {
     "too few of one": (lambda: ReachabilityMap(nu=0.5).fit(POSES, np.arange(30) < 2), "nu=0.5 is too large where 6.7%"),
     "NaN": (lambda: random_map("R2", "svm").evaluate([[0, 0], [np.nan, 0]]), "row 1 of poses is not finite"),
     "no rotation": (lambda: random_map("SO3", "svm").evaluate(np.zeros((1, 4))), "row 0 of poses has no length"),
-    "out of all bounds": (lambda: random_map("R3", "network").evaluate([[1e200, 0, 0]]), "a number beyond 1e"),
-    "gamma in words": (lambda: ReachabilityMap(gamma="large"), "gamma must be positive, not 'large'"),
+    "out of all bounds": (lambda: random_map("R3", "network").evaluate([[1e200, 0, 0]]), "beyond 1e"),
+    "gamma in words": (lambda: ReachabilityMap(gamma="large"), "gamma must be a number above 0"),
     "half a centre": (lambda: ReachabilityMap(centres=2.5), "centres must be a whole number of at least 1, not 2.5"),
     "a layer without brackets": (lambda: ReachabilityMap(hidden=64), "hidden must be the units"),
     "half a unit": (lambda: ReachabilityMap(hidden=(2.5,)), "hidden units must be a whole number"),

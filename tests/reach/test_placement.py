@@ -57,7 +57,7 @@ def test_linearisations_are_derivatives(space):
 
     def blocks(step):
         here = optimised.linearise(variables.moved(poses, step))
-        return [*here.residuals, *(demand.rows for demand in here.demands)]
+        return [*here.residuals, *(constraint.rows for constraint in here.constraints)]
 
     def values(step):
         return np.concatenate([block.values for block in blocks(step)])

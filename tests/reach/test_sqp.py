@@ -1,11 +1,11 @@
-"""The optimiser alone: known minima, curved demands, contradictions."""
+"""The optimiser alone: known minima, curved constraints, contradictions."""
 
 import numpy as np
 import pytest
 
 from pullback import PullbackError
 from pullback.reach import space
-from pullback.reach.sqp import FIXED, Demand, Linearised, Options, Problem, Rows, minimise
+from pullback.reach.sqp import FIXED, Constraint, Linearised, Options, Problem, Rows, minimise
 
 
 def towards(goal):
@@ -17,18 +17,18 @@ def towards(goal):
     return rows
 
 
-def point(demands, goal=(2.0, 0.0)):
+def point(constraints, goal=(2.0, 0.0)):
     """One point in R2."""
     pull = towards(np.array(goal))
-    return Problem({"at": space("R2")}, lambda poses: Linearised([pull(poses["at"][0])], demands(poses["at"][0])))
+    return Problem({"at": space("R2")}, lambda poses: Linearised([pull(poses["at"][0])], constraints(poses["at"][0])))
 
 
 def at_least(value, gradient, name, equal=False):
-    return Demand(Rows(np.array([value]), np.array([[0, 1]]), np.array([gradient])), lambda _: name, equal)
+    return Constraint(Rows(np.array([value]), np.array([[0, 1]]), np.array([gradient])), lambda _: name, equal)
 
 
 def test_the_nearest_point_of_a_disc():
-    """A curved demand: the answer is on the line from its middle to the goal."""
+    """A curved constraint: the answer is on the line from its middle to the goal."""
 
     def inside(x):
         return [at_least(1 - x @ x, -2 * x, "out of the disc")]
@@ -42,14 +42,14 @@ def test_the_nearest_point_of_a_disc():
 def test_equalities_and_fixed_columns():
     def on_line(x):
         line = at_least(x[0] + x[1] - 1, (1.0, 1.0), "off the line", equal=True)
-        nothing = Demand(Rows(np.array([1.0]), np.array([[FIXED]]), np.array([[5.0]])), lambda _: "never")
+        nothing = Constraint(Rows(np.array([1.0]), np.array([[FIXED]]), np.array([[5.0]])), lambda _: "never")
         return [line, nothing]
 
     found = minimise(point(on_line), {"at": np.zeros((1, 2))}, Options(enough=1e-12))
     np.testing.assert_allclose(found.poses["at"][0], (1.5, -0.5), atol=1e-4)
 
 
-def test_contradictory_demands_are_named():
+def test_contradictory_constraints_are_named():
     """x >= 1 and x <= 0: the compromise is between, and both are reported, each by half of what lies between."""
 
     def both(x):

@@ -43,10 +43,10 @@ def test_linearisations_are_derivatives(name):
 
     def values(step):
         here = optimised.linearise(variables.moved(poses, step))
-        return np.concatenate([rows.values for rows in (*here.residuals, *(d.rows for d in here.demands))])
+        return np.concatenate([rows.values for rows in (*here.residuals, *(d.rows for d in here.constraints))])
 
     here = optimised.linearise(poses)
-    blocks = [*here.residuals, *(demand.rows for demand in here.demands)]
+    blocks = [*here.residuals, *(constraint.rows for constraint in here.constraints)]
     jacobian, row = np.zeros((sum(len(b.values) for b in blocks), variables.size)), 0
     for block in blocks:
         for columns, entries in zip(block.columns, block.entries, strict=True):

@@ -12,7 +12,7 @@ import pullback as pb
 from pullback import PullbackError
 from pullback.reach import Disc, Footsteps, Humanoid, check_plan, find_postures, humanoid_maps
 from pullback.reach.humanoid import on_floor, sample_stances
-from pullback.reach.motion import LIFT, ROWS, plan_motion
+from pullback.reach.trajectory import LIFT, ROWS, plan_trajectory
 from pullback.reach.walking import middle
 
 FEET = ("left_foot", "right_foot")
@@ -158,7 +158,7 @@ def test_a_cache_that_cannot_be_written(robot, tmp_path):
 
 
 def test_maps_of_something_else(tmp_path):
-    with pytest.raises(PullbackError, match="robot must be a Humanoid, not str"):
+    with pytest.raises(PullbackError, match="robot must be a Humanoid, .*, not str"):
         humanoid_maps("a robot", folder=tmp_path)
     with pytest.raises(PullbackError, match="seed must be a whole number"):
         humanoid_maps(seed=-1, folder=tmp_path)
@@ -169,7 +169,7 @@ def test_a_plan_is_checked_and_put_into_motion(robot, maps):
     assert plan.solved, plan.report()
     check = check_plan(robot, plan)
     assert check.contacts == 18 and check.reached == 18 and check.worst < 1e-3 and check.apart > 0
-    q, hand = plan_motion(robot, plan, check)
+    q, hand = plan_trajectory(robot, plan, check)
     assert q.shape == (8 * ROWS + 1, 32) and np.isnan(hand).all()
     # In the first step the right foot is lifted, and the left one stays.
     heights = np.array([[site(robot, one, name)[0][2] for name in FEET] for one in q[: ROWS + 1]])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+import mujoco
 import numpy as np
 import warp as wp
 
@@ -16,27 +16,11 @@ from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.reach.ik import Joints
 from pullback.reach.launch import Batches
-from pullback.spatial import quat_conj, quat_matrix, quat_mul
+from pullback.reach.spaces import space
+from pullback.spatial import quat_matrix, quat_mul
 
-
-@dataclass(frozen=True)
-class Transform:
-    """A frame in another."""
-
-    pos: np.ndarray  # (3,) its origin [m]
-    quat: np.ndarray  # (4,) its orientation
-
-    def __matmul__(self, other: Transform) -> Transform:
-        return Transform(self.pos + quat_matrix(self.quat) @ other.pos, quat_mul(self.quat, other.quat))
-
-    @property
-    def inverse(self) -> Transform:
-        back = quat_conj(self.quat)
-        return Transform(-(quat_matrix(back) @ self.pos), back)
-
-    @staticmethod
-    def shift(pos: np.ndarray) -> Transform:
-        return Transform(np.asarray(pos, dtype=float), np.array([1.0, 0.0, 0.0, 0.0]))
+SE3 = space("SE3")
+IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 
 
 class Chain(Joints):
@@ -63,12 +47,7 @@ class Chain(Joints):
         self.base, self.tip = base, tip
         self.position, self.orientation = position, orientation
         self.dtype, self.device = check_precision(dtype), check_device(device)
-        base_body, base_frame = frame_of(model, base)
-        tip_body, tip_frame = frame_of(model, tip)
-        up, down = path(model, base, base_body, tip, tip_body, through)
-        joints, self.signs, self.fixed = transforms(model, base_frame, up, down, tip_frame)
-        if not joints:
-            raise PullbackError(f"there is no joint between {base!r} and {tip!r}: nothing can move")
+        self.signs, joints, self.fixed = route(model, base, tip, through)
         super().__init__(model, joints)
         for j, kind, high in zip(self.joints, self.kinds, self.high, strict=True):
             if kind == FREE:
@@ -133,8 +112,8 @@ class Chain(Joints):
         chain.kind = ints([types[int(kind)] for kind in self.kinds])
         chain.sign = reals(self.signs, real)
         chain.axis = reals(self.model.joint_axis[self.joints], kernels.vec3)
-        chain.pos = reals([f.pos for f in self.fixed], kernels.vec3)
-        chain.quat = reals([f.quat for f in self.fixed], kernels.vec4)
+        chain.pos = reals(self.fixed[:, :3], kernels.vec3)
+        chain.quat = reals(self.fixed[:, 3:], kernels.vec4)
         chain.q, chain.v = ints(self.first_q), ints(self.first_v)
         chain.q0 = reals(np.where(self.kinds == BALL, 0.0, self.model.q0[self.model.joint_q[self.joints]]), real)
         chain.low, chain.high = reals(self.low, real), reals(self.high, real)
@@ -143,39 +122,35 @@ class Chain(Joints):
         return chain
 
 
-def transforms(
-    model: Model, base_frame: Transform, up: list[int], down: list[int], tip_frame: Transform
-) -> tuple[list[int], list[int], list[Transform]]:
-    """Joints along a path, their signs, and the fixed transforms before each of them and after the last."""
-    joints, signs, fixed, now = [], [], [], base_frame.inverse
+def route(model: Model, base: str, tip: str, through: str | None) -> tuple[list[int], list[int], np.ndarray]:
+    """Signs and joints from base to tip, and the fixed transforms (joints + 1, 7) before each and after the last."""
+    data = mujoco.MjData(model.mujoco)  # in the pose of the file, in which no joint does anything
+    mujoco.mj_kinematics(model.mujoco, data)
 
-    def pass_joint(j: int, sign: int) -> None:
-        nonlocal now
-        anchor = Transform.shift(model.joint_pos[j])
-        joints.append(int(j))
-        signs.append(sign)
-        fixed.append(now @ anchor)
-        now = anchor.inverse
+    def in_world(body: int, pos: np.ndarray, quat: np.ndarray = IDENTITY) -> np.ndarray:
+        at, orientation = data.xpos[body], data.xquat[body]
+        return np.concatenate([at + quat_matrix(orientation) @ pos, quat_mul(orientation, quat)])
 
-    for body in up:
-        for j in reversed(np.flatnonzero(model.joint_body == body)):
-            pass_joint(j, -1)
-        now = now @ Transform(model.body_pos[body], model.body_quat[body]).inverse
-    for body in down:
-        now = now @ Transform(model.body_pos[body], model.body_quat[body])
-        for j in np.flatnonzero(model.joint_body == body):
-            pass_joint(j, 1)
-    return joints, signs, [*fixed, now @ tip_frame]
+    base_frame, tip_frame = frame_of(model, base), frame_of(model, tip)
+    up, down = path(model, base, base_frame[0], tip, tip_frame[0], through)
+    of_body = [np.flatnonzero(model.joint_body == body).tolist() for body in range(model.nbody)]
+    climbed, descended = [j for body in up for j in of_body[body][::-1]], [j for body in down for j in of_body[body]]
+    joints = climbed + descended
+    if not joints:
+        raise PullbackError(f"there is no joint between {base!r} and {tip!r}: nothing can move")
+    anchors = [in_world(model.joint_body[j], model.joint_pos[j]) for j in joints]
+    frames = np.stack([in_world(*base_frame), *anchors, in_world(*tip_frame)])
+    return [-1] * len(climbed) + [1] * len(descended), joints, SE3.relative(frames[:-1], frames[1:])
 
 
-def frame_of(model: Model, name: str) -> tuple[int, Transform]:
-    """The body that a site or body is fixed to, and the frame in it."""
+def frame_of(model: Model, name: str) -> tuple[int, np.ndarray, np.ndarray]:
+    """The body that a site or body is fixed to, and its position and orientation there."""
     check_kind(name, str, "the name of a site or body")
     if name in model.sites.names:
         i = model.sites.names.index(name)
-        return int(model.sites.body[i]), Transform(model.sites.pos[i], model.sites.quat[i])
+        return int(model.sites.body[i]), model.sites.pos[i], model.sites.quat[i]
     if name in model.body_names:
-        return model.body_names.index(name), Transform.shift(np.zeros(3))
+        return model.body_names.index(name), np.zeros(3), IDENTITY
     known = ", ".join((*model.sites.names, *model.body_names))
     raise PullbackError(f"there is no site or body {name!r}; there are {known}")
 

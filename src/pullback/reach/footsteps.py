@@ -39,7 +39,7 @@ class Footsteps(ToGoal):
         problem, (frame, part) = self.problem(), self.path()
 
         def cost(steps: np.ndarray) -> float:
-            return sum(float(np.sum(d.violations**2)) for d in problem.linearise({"feet": steps}).demands)
+            return sum(float(np.sum(d.violations**2)) for d in problem.linearise({"feet": steps}).constraints)
 
         costs, paths = [], []
         for bend in BENDS:

@@ -17,6 +17,7 @@ from pullback.model import Model, load
 from pullback.model.robots import humanoid
 from pullback.reach.maps import ReachabilityMap
 from pullback.reach.progress import progress_bar
+from pullback.reach.spaces import space
 from pullback.reach.walking import SE2, Plan, middle, on_floor
 from pullback.reach.whole_body import Postures, clearance, find_postures
 from pullback.version import __version__
@@ -24,10 +25,10 @@ from pullback.version import __version__
 CONTACT = 5e-3  # a planned contact that is reached to within this is reached [m]
 LEG = ("thigh", "shank", "sole_inner", "sole_outer")
 CROUCH = 0.35  # of hips and ankles; the knees have twice that [rad]
-ELBOW = 0.6  # a straight arm does not know which way to bend [rad]
+ELBOW = 0.6  # off the singularity of a straight arm [rad]
 STANCES, HANDS = 4000, 2500  # samples of a foot map and of a hand map
 PADDED = 1.3  # the box of samples against what is asked about [1]
-STANCES_A_HAND = 5  # from which all a point must be reached
+STANCES_PER_HAND = 5  # from which all a point must be reached
 QUICK = {"starts": 2, "iterations": 25}  # of samples: what takes longer counts as out of reach
 CHUNK = 500  # samples worked on at once
 
@@ -66,12 +67,8 @@ class Humanoid:
             targets[self.hands[0 if hand_side == "left" else 1]] = hand
         usual = self.over(middle(left, right)) if near is None else near
         found = find_postures(self.model, targets, usual=usual, balance=self.feet if balance else None, **options)
-        if not self.apart:
-            return found
-        reached = found.reached.copy()
-        if reached.any():
-            reached[reached] = clearance(self.model, found.q[reached], self.apart) > 0
-        return found._replace(reached=reached)
+        found.reached[found.reached] = clearance(self.model, found.q[found.reached], self.apart) > 0
+        return found
 
     def over(self, frames: np.ndarray) -> np.ndarray:
         """The usual posture (n, nq) over frames on the floor (n, 3)."""
@@ -116,7 +113,7 @@ class Check(NamedTuple):
 
 
 def check_plan(robot: Humanoid, plan: Plan, *, balance: bool = False, seed: int = 0) -> Check:
-    """Looks for a posture of the whole robot at every moment of a plan."""
+    """Finds a posture of the whole robot at every moment of a plan."""
     check_kind(robot, Humanoid, "robot", "sample_humanoid()")
     check_kind(plan, Plan, "plan", "Footsteps(...).plan()")
     hand = None if np.isnan(plan.hand).all() else plan.hand
@@ -124,7 +121,7 @@ def check_plan(robot: Humanoid, plan: Plan, *, balance: bool = False, seed: int 
     off = np.stack([*found.off.values()], axis=1)
     planned = np.isfinite(off)
     balanced = (found.unbalanced <= CONTACT)[:, None]
-    apart = clearance(robot.model, found.q, robot.apart) if robot.apart else np.full(len(off), np.inf)
+    apart = clearance(robot.model, found.q, robot.apart)
     good = planned & balanced & (apart > 0)[:, None] & (np.nan_to_num(off) <= CONTACT)
     return Check(found, int(planned.sum()), int(good.sum()), float(np.nanmax(off)), float(apart.min()))
 
@@ -149,10 +146,9 @@ def humanoid_maps(
     folder:   where maps are kept; $XDG_CACHE_HOME/pullback or ~/.cache/pullback if None
     """
     robot, seed = sample_humanoid() if robot is None else robot, check_seed(seed)
-    if not isinstance(robot, Humanoid):
-        raise PullbackError(f"robot must be a Humanoid, not {type(robot).__name__}")
-    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback"
-    kept = usual if folder is None else check_path(folder, "folder")
+    check_kind(robot, Humanoid, "robot", "sample_humanoid()")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pullback"
+    kept = cache if folder is None else check_path(folder, "folder")
     paths = [kept / f"{part}-{_fingerprint(robot, balance, seed)}.npz" for part in ("foot", "hand")]
     if all(path.is_file() for path in paths):
         return Maps(*map(ReachabilityMap.load, paths))
@@ -179,7 +175,7 @@ def _fingerprint(robot: Humanoid, balance: bool, seed: int) -> str:
               mj.jnt_range, mj.site_pos, mj.site_quat, mj.geom_type, mj.geom_size, mj.geom_pos, mj.geom_quat,
               robot.usual)  # fmt: skip
     settings = (robot.feet, robot.hands, robot.apart, robot.strides, robot.holds, balance, seed, STANCES, HANDS,
-                STANCES_A_HAND, PADDED, sorted(QUICK.items()), __version__)  # fmt: skip
+                STANCES_PER_HAND, PADDED, sorted(QUICK.items()), __version__)  # fmt: skip
     made = hashlib.sha256(repr(settings).encode())
     for array in arrays:
         made.update(np.ascontiguousarray(array).tobytes())
@@ -191,35 +187,28 @@ def _fingerprint(robot: Humanoid, balance: bool, seed: int) -> str:
 
 def sample_stances(
     robot: Humanoid, n: int = STANCES, *, balance: bool = False, seed: int = 0, advance=lambda done: None
-):
+) -> tuple[np.ndarray, np.ndarray]:
     """Poses of the right foot from the left one (n, 3), and whether a posture was found for each (n,).
 
     What is longer than the robot's strides counts as out of reach. advance(done) is called now and then.
     """
-    poses = np.random.default_rng(seed).uniform(*_padded(robot.strides), size=(n, 3))
 
     def reached(right: np.ndarray) -> np.ndarray:
         return robot.postures(np.zeros_like(right), right, balance=balance, **QUICK, seed=seed).reached
 
-    return poses, _in_chunks(reached, poses, robot.strides, advance)
+    return _sampled(reached, n, robot.strides, seed, advance)
 
 
 def sample_hands(
-    robot: Humanoid,
-    stances: np.ndarray,
-    n: int = HANDS,
-    *,
-    balance: bool = False,
-    seed: int = 0,
+    robot: Humanoid, stances: np.ndarray, n: int = HANDS, *, balance: bool = False, seed: int = 0,
     advance=lambda done: None,
-):
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Points of the left hand from the stance's frame (n, 3) [m], and whether it reaches each, whatever the stance.
 
-    stances: (m, 3) right feet from left ones. A point is reached if it is from each of STANCES_A_HAND of them, which
+    stances: (m, 3) right feet from left ones. A point is reached if it is from each of STANCES_PER_HAND of them, which
              are as different as can be.
     """
-    points = np.random.default_rng(seed).uniform(*_padded(robot.holds), size=(n, 3))
-    chosen = _different(np.asarray(stances, dtype=float), STANCES_A_HAND)
+    chosen = _different(np.asarray(stances, dtype=float), STANCES_PER_HAND)
 
     def reached(at: np.ndarray) -> np.ndarray:
         able = np.ones(len(at), dtype=bool)
@@ -230,37 +219,33 @@ def sample_hands(
             able[able] = robot.postures(left, right, at[able], balance=balance, **QUICK, seed=seed).reached
         return able
 
-    return points, _in_chunks(reached, points, robot.holds, advance)
+    return _sampled(reached, n, robot.holds, seed, advance)
+
+
+def _sampled(
+    reached: Callable[[np.ndarray], np.ndarray], n: int, box, seed: int, advance: Callable[[int], None]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (n, 3) in and around a box (2, 3), and whether they are reached (n,): false of those outside."""
+    low, high = np.asarray(box, dtype=float)
+    samples = np.random.default_rng(seed).uniform(*space("R3").bounds((low, high), PADDED), size=(n, 3))
+    found = np.zeros(n, dtype=bool)
+    inside = np.flatnonzero(np.all((samples >= low) & (samples <= high), axis=1))
+    advance(n - len(inside))
+    for first in range(0, len(inside), CHUNK):
+        chunk = inside[first : first + CHUNK]
+        found[chunk] = reached(samples[chunk])
+        advance(len(chunk))
+    if not found.any():
+        raise PullbackError("nothing is within this robot's reach: check its feet, hands and usual posture")
+    return samples, found
 
 
 def _different(stances: np.ndarray, count: int) -> np.ndarray:
     """Stances (count, 3), each as far as can be from those before; the first is the one in the middle."""
     scaled = (stances - stances.mean(axis=0)) / np.ptp(stances, axis=0)
-    away = np.linalg.norm(scaled, axis=1)
-    kept = [int(np.argmin(away))]
-    away = np.linalg.norm(scaled - scaled[kept[0]], axis=1)
+    kept = [int(np.argmin(np.linalg.norm(scaled, axis=1)))]
+    away = np.full(len(stances), np.inf)
     while len(kept) < min(count, len(stances)):
-        kept.append(int(np.argmax(away)))
         away = np.minimum(away, np.linalg.norm(scaled - scaled[kept[-1]], axis=1))
+        kept.append(int(np.argmax(away)))
     return stances[kept]
-
-
-def _padded(box) -> np.ndarray:
-    low, high = np.asarray(box, dtype=float)
-    half = PADDED * (high - low) / 2
-    return np.stack([(low + high) / 2 - half, (low + high) / 2 + half])
-
-
-def _in_chunks(function: Callable, samples: np.ndarray, box, advance: Callable[[int], None]) -> np.ndarray:
-    """A function of the samples that are in a box, (n,) bool; false of the others."""
-    low, high = np.asarray(box, dtype=float)
-    found = np.zeros(len(samples), dtype=bool)
-    asked = np.flatnonzero(np.all((samples >= low) & (samples <= high), axis=1))
-    advance(len(samples) - len(asked))
-    for first in range(0, len(asked), CHUNK):
-        chunk = asked[first : first + CHUNK]
-        found[chunk] = function(samples[chunk])
-        advance(len(chunk))
-    if not found.any():
-        raise PullbackError("nothing is within this robot's reach: check its feet, hands and usual posture")
-    return found

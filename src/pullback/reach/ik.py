@@ -24,17 +24,12 @@ class Solutions(NamedTuple):
 
 
 def from_starts(
-    q: np.ndarray,
-    error: np.ndarray,
-    starts: int,
-    search: Callable[[int, np.ndarray], Solutions],
-    advance: Callable[[int], None] = lambda done: None,
+    q: np.ndarray, error: np.ndarray, starts: int, search: Callable[[int, np.ndarray], Solutions]
 ) -> Solutions:
     """Repeats a search for those of n poses that are not reached yet, and keeps the best result of each.
 
     q, error:  (n, nq) and (n,): the results to begin with, none of them reached
     search:    from the start of this number, for the poses of these indices
-    advance:   is called with the number of poses that are done since it was last called
     """
     reached = np.zeros(len(q), bool)
     for start in range(check_whole(starts, "starts")):
@@ -45,8 +40,6 @@ def from_starts(
         better = found.reached | (found.error < error[left])
         q[left[better]], error[left[better]] = found.q[better], found.error[better]
         reached[left] = found.reached
-        advance(int(found.reached.sum()))
-    advance(int((~reached).sum()))
     return Solutions(q, reached, error)
 
 

@@ -15,7 +15,7 @@ from pullback.reach.spaces import Space
 
 ROTATIONS = {"none": 0, "angle": 1, "quaternion": 2}
 MOST_SLOTS = 1 << 16  # threads at most on CUDA; more poses take turns
-# Poses of a map per core, below which one core does all: a hundred take it about as long as waking the others.
+# Poses of a map per core, below which one core does all: a thread would cost more than it saves.
 MAP_POSES = 128
 
 
@@ -56,7 +56,7 @@ class Batches:
 class Evaluator:
     """One kernel of ``kernels/reach/map.py`` with the arrays of a fitted map, on one device in one precision."""
 
-    def __init__(self, kernel: str, space: Space, inputs: list, rows: int, *, dtype: str, device: str):
+    def __init__(self, kernel: str, inputs: list, rows: int, space: Space, *, dtype: str, device: str):
         """
         kernel:  SUPPORT_VECTORS or NETWORK
         inputs:  NumPy arrays and numbers, as the kernel takes them after the poses

@@ -22,7 +22,7 @@ STARTS = 10  # searches before a pose is given up
 
 
 class Limb:
-    """The joints from ``base`` to ``tip``, and the space in which the tip's poses are of interest.
+    """The joints from ``base`` to ``tip``, and the space of the tip's poses.
 
     model, base, tip, through:  see :class:`Chain`
     space:       "R2", "SO2", "SE2", "R3", "SO3" or "SE3"
@@ -99,13 +99,8 @@ class Limb:
             good[good] = self.touch.are_free(q[good])
         return good
 
-    def solve(
-        self, poses, *, starts: int = STARTS, rng: np.random.Generator | None = None, advance=lambda done: None
-    ) -> Solutions:
-        """Joint coordinates for poses (n, sample size), from several starts each.
-
-        advance:  is called with the number of poses that are done since it was last called
-        """
+    def solve(self, poses, *, starts: int = STARTS, rng: np.random.Generator | None = None) -> Solutions:
+        """Joint coordinates for poses (n, sample size), from several starts each."""
         full = self.lift(self.space.check(poses))
         rng = np.random.default_rng(0) if rng is None else rng
 
@@ -115,7 +110,7 @@ class Limb:
             return Solutions(q, self._free(q, error < TOLERANCE), error)
 
         at_home = np.tile(self.chain.home, (len(full), 1))
-        found = from_starts(at_home, np.full(len(full), np.inf), starts, search, advance)
+        found = from_starts(at_home, np.full(len(full), np.inf), starts, search)
         return found._replace(q=self.chain.whole(found.q))
 
     def _known(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -96,16 +96,16 @@ class LocoManipulation(WithHand):
         return np.concatenate([[0.0], poses["angles"][:, 0]])
 
     def guess(self) -> Poses:
-        """Around the hinge with the handle: the start, turned about it."""
+        """Around the hinge with the handle: the start, rotated about it."""
         angles = np.linspace(0.0, self.opened, self.steps + 2)[1:]
-        turn = angles[:-1]
-        c, s = np.cos(turn), np.sin(turn)
+        rotated = angles[:-1]
+        c, s = np.cos(rotated), np.sin(rotated)
         hinge = np.array([self.door.x, self.door.y])
         feet = self.walk.fixed[np.arange(self.steps) % 2]
         away = feet[:, :2] - hinge
         x, y = c * away[:, 0] - s * away[:, 1], s * away[:, 0] + c * away[:, 1]
         return {
-            "feet": np.stack([hinge[0] + x, hinge[1] + y, feet[:, 2] + turn], axis=1),
+            "feet": np.stack([hinge[0] + x, hinge[1] + y, feet[:, 2] + rotated], axis=1),
             "angles": angles[:, None],
         }
 

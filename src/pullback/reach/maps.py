@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from numbers import Real
 
 import numpy as np
 
 from pullback.core.archives import read_arrays
 from pullback.core.arrays import check_device, check_precision, to_numpy
-from pullback.core.checks import check_path, check_seed, check_whole
+from pullback.core.checks import check_number, check_path, check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
+from pullback.reach.launch import Evaluator
 from pullback.reach.network import HIDDEN, LEAST_STEPS, STEPS, Network, fit_network
 from pullback.reach.spaces import space as space_of
 from pullback.reach.svm import ONE_CLASS, TWO_CLASSES, Settings, SupportVectors, fit_support_vectors
@@ -62,11 +62,11 @@ class ReachabilityMap:
             raise PullbackError(f"kind={kind!r} is not known: use {' or '.join(map(repr, KINDS))}")
         self.kind = kind
         self.gamma, self.nu, self.centres, self.reduce = gamma, nu, centres, reduce
-        for what, number, most in (("gamma", gamma, np.inf), ("nu", nu, 1)):
-            if number is not None and not (isinstance(number, Real) and 0 < number < most):
-                raise PullbackError(
-                    f"{what} must be positive" + (" and below 1" if most == 1 else "") + f", not {number!r}"
-                )
+        for name, number in (("gamma", gamma), ("nu", nu)):
+            if number is not None:
+                check_number(number, name)
+        if nu is not None and nu >= 1:
+            raise PullbackError(f"nu must be below 1, not {nu!r}")
         if centres is not None:
             check_whole(centres, "centres")
         if np.ndim(hidden) != 1 or not len(hidden):
@@ -74,8 +74,7 @@ class ReachabilityMap:
         self.hidden = tuple(check_whole(units, "hidden units") for units in hidden)
         self.steps, self.seed, self.progress = check_whole(steps, "steps", LEAST_STEPS), check_seed(seed), progress
         self.dtype, self.device = check_precision(dtype), check_device(device)
-        self.fitted = None
-        self._evaluator = None
+        self.fitted = self._evaluator = None
 
     def __repr__(self) -> str:
         return f"ReachabilityMap({self.space.name!r}, {self.kind!r}, {'fitted' if self.fitted else 'not fitted'})"
@@ -106,7 +105,7 @@ class ReachabilityMap:
 
     def _hold(self, fitted) -> None:
         self.fitted = fitted
-        self._evaluator = fitted.evaluator(self.space, dtype=self.dtype, device=self.device)
+        self._evaluator = Evaluator(*fitted.kernel(self.space), self.space, dtype=self.dtype, device=self.device)
 
     def _evaluate(self, poses, wants_gradient: bool):
         if self._evaluator is None:
@@ -126,13 +125,13 @@ class ReachabilityMap:
         return self._evaluate(poses, wants_gradient=True)
 
     def score(self, poses, reachable) -> float:
-        """Intersection over union of what is and what is said to be reachable: TR / (TR + FR + FU)."""
-        said = self.predict(poses)
-        truth = _labels(reachable, len(said), both=False)
-        either = np.sum(said | truth)
+        """Intersection over union of what is and what is predicted to be reachable: TR / (TR + FR + FU)."""
+        predicted = self.predict(poses)
+        truth = _labels(reachable, len(predicted), both=False)
+        either = np.sum(predicted | truth)
         if not either:
-            raise PullbackError("none of these poses is reachable, nor said to be: there is nothing to score")
-        return float(np.sum(said & truth) / either)
+            raise PullbackError("none of these poses is reachable, nor predicted to be: there is nothing to score")
+        return float(np.sum(predicted & truth) / either)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the map to an .npz file, which holds plain arrays and no pickles."""

@@ -12,11 +12,11 @@ from pullback.core.errors import PullbackError
 from pullback.reach.checks import check_numbers
 from pullback.reach.obstacles import Wall
 from pullback.reach.spaces import space
-from pullback.reach.sqp import Demand, Linearised, Poses, Rows
+from pullback.reach.sqp import Constraint, Linearised, Poses, Rows
 from pullback.reach.walking import ToGoal, WithHand
 
 R3 = space("R3")
-STANCES_A_HOLD = 3  # a hand stays while two feet step; it moves on in the stance that two holds share
+STANCES_PER_HOLD = 3  # a hand stays while two feet step; it moves on in the stance that two holds share
 AHEAD = 0.1  # of the stances it serves, in a first guess [m]
 
 
@@ -50,8 +50,8 @@ class MultiContact(ToGoal, WithHand):
         low, high = self.heights
         if not -np.inf < low <= high < np.inf:
             raise PullbackError(f"heights must be from and to, not {self.heights!r}")
-        if check_whole(self.steps, "steps") < STANCES_A_HOLD or self.steps % 2 == 0:
-            raise PullbackError(f"steps must be odd and at least {STANCES_A_HOLD}, not {self.steps}")
+        if check_whole(self.steps, "steps") < STANCES_PER_HOLD or self.steps % 2 == 0:
+            raise PullbackError(f"steps must be odd and at least {STANCES_PER_HOLD}, not {self.steps}")
 
     @property
     def holds(self) -> int:
@@ -60,8 +60,8 @@ class MultiContact(ToGoal, WithHand):
     @property
     def served(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a hold and a stance that it serves (m,), in the order in which they come."""
-        hold = np.repeat(np.arange(self.holds), STANCES_A_HOLD)
-        return hold, 1 + 2 * hold + np.tile(np.arange(STANCES_A_HOLD), self.holds)
+        hold = np.repeat(np.arange(self.holds), STANCES_PER_HOLD)
+        return hold, 1 + 2 * hold + np.tile(np.arange(STANCES_PER_HOLD), self.holds)
 
     def own_terms(self, feet: np.ndarray, poses: Poses) -> Linearised:
         hands, (hold, stance) = poses["hands"], self.served
@@ -71,21 +71,21 @@ class MultiContact(ToGoal, WithHand):
         def out_of_reach(row: int) -> str:
             return f"hold {hold[row] + 1} is out of reach after step {stance[row]}"
 
-        demands = [
+        constraints = [
             self.hand_within_reach(feet, stance, hands[hold], columns[hold], moves, out_of_reach),
             *self._on_wall(hands, columns),
             *self.clear(feet, [Wall((0.0, -1.0), -self.wall)], self.clearance, "the wall"),
         ]
-        return Linearised([self.at_goal(feet)], demands)
+        return Linearised([self.at_goal(feet)], constraints)
 
-    def _on_wall(self, hands: np.ndarray, columns: np.ndarray) -> list[Demand]:
+    def _on_wall(self, hands: np.ndarray, columns: np.ndarray) -> list[Constraint]:
         one = np.ones((self.holds, 1))
         y, z = columns[:, 1:2], columns[:, 2:3]
         low, high = self.heights
         return [
-            Demand(Rows(hands[:, 1] - self.wall, y, one), lambda k: f"hold {k + 1} is off the wall", equal=True),
-            Demand(Rows(hands[:, 2] - low, z, one), lambda k: f"hold {k + 1} is too low"),
-            Demand(Rows(high - hands[:, 2], z, -one), lambda k: f"hold {k + 1} is too high"),
+            Constraint(Rows(hands[:, 1] - self.wall, y, one), lambda k: f"hold {k + 1} is off the wall", equal=True),
+            Constraint(Rows(hands[:, 2] - low, z, one), lambda k: f"hold {k + 1} is too low"),
+            Constraint(Rows(high - hands[:, 2], z, -one), lambda k: f"hold {k + 1} is too high"),
         ]
 
     def guess(self) -> Poses:
@@ -94,7 +94,7 @@ class MultiContact(ToGoal, WithHand):
         feet = self.walk.guess(frame, part=part)
         frames = self.walk.frames(self.walk.all_feet(feet))
         hold, stance = self.served
-        x = np.bincount(hold, frames[stance, 0]) / STANCES_A_HOLD + AHEAD
+        x = np.bincount(hold, frames[stance, 0]) / STANCES_PER_HOLD + AHEAD
         height = np.mean(self.heights)
         return {"feet": feet, "hands": np.stack([x, np.full_like(x, self.wall), np.full_like(x, height)], axis=1)}
 

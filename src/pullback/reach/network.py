@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.errors import PullbackError
-from pullback.reach.launch import Evaluator
 from pullback.reach.progress import progress_bar
 from pullback.reach.spaces import Space
 
@@ -45,8 +44,9 @@ class Network:
             raise ValueError(f"layers have shapes {[w.shape for w in weights]}")
         return cls(weights, biases)
 
-    def evaluator(self, space: Space, *, dtype: str, device: str) -> Evaluator:
-        # The kernel works on four rows at a time: features and units that are missing to that have weights of zero.
+    def kernel(self, space: Space) -> tuple[str, list, int]:
+        """Its name, inputs after the poses, and rows of workspace."""
+        # The kernel works on four rows at a time: features and units are padded with weights of zero.
         sizes = [-(-space.feature_size // 4) * 4, *(-(-len(b) // 4) * 4 for b in self.biases[:-1]), 1]
         first = np.cumsum([0, *sizes[:-1]])
         units, widest = sum(sizes), max(sizes)
@@ -57,18 +57,11 @@ class Network:
             weight[row : row + w.shape[0], : w.shape[1]] = w
             transposed[first[i] : first[i] + w.shape[1], : w.shape[0]] = w.T
             bias[row : row + len(b)] = b
-        inputs = [first, weight, transposed, bias]
-        return Evaluator("NETWORK", space, inputs, 3 * units, dtype=dtype, device=device)
+        return "NETWORK", [first, weight, transposed, bias], 3 * units
 
 
 def fit_network(
-    features: np.ndarray,
-    reachable: np.ndarray,
-    *,
-    hidden: tuple[int, ...],
-    steps: int,
-    seed: int,
-    progress: bool,
+    features: np.ndarray, reachable: np.ndarray, *, hidden: tuple[int, ...], steps: int, seed: int, progress: bool
 ) -> Network:
     """Logistic regression by Adam on random batches."""
     try:

@@ -22,7 +22,7 @@ class Obstacle(Protocol):
 class Disc:
     """A round obstacle."""
 
-    x: float  # of the middle [m]
+    x: float  # of the centre [m]
     y: float
     radius: float  # [m]
 
@@ -33,16 +33,16 @@ class Disc:
     def distance(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         away = points - (self.x, self.y)
         length = np.linalg.norm(away, axis=1)
-        # In the very middle every way is as good as another.
-        way = np.where(length[:, None] > 0, away / np.maximum(length, 1e-300)[:, None], (1.0, 0.0))
-        return length - self.radius, way
+        # At the centre any direction serves.
+        direction = np.where(length[:, None] > 0, away / np.maximum(length, 1e-300)[:, None], (1.0, 0.0))
+        return length - self.radius, direction
 
 
 @dataclass(frozen=True)
 class Block:
     """A rectangular obstacle."""
 
-    x: float  # of the middle [m]
+    x: float  # of the centre [m]
     y: float
     half_length: float  # along its own x axis [m]
     half_width: float  # [m]
@@ -53,14 +53,14 @@ class Block:
         check_numbers(self, "half_length", "half_width", above=0)
 
     def distance(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        turn = np.array([[np.cos(self.yaw), -np.sin(self.yaw)], [np.sin(self.yaw), np.cos(self.yaw)]])
-        local = (points - (self.x, self.y)) @ turn
+        rotation = np.array([[np.cos(self.yaw), -np.sin(self.yaw)], [np.sin(self.yaw), np.cos(self.yaw)]])
+        local = (points - (self.x, self.y)) @ rotation
         sign, beyond = np.where(local < 0, -1.0, 1.0), np.abs(local) - (self.half_length, self.half_width)
         outside = np.maximum(beyond, 0.0)
         length = np.linalg.norm(outside, axis=1)
         nearest = np.eye(2)[np.argmax(beyond, axis=1)]  # inside: out through the nearest side
-        way = np.where(length[:, None] > 0, outside / np.maximum(length, 1e-300)[:, None], nearest)
-        return np.where(length > 0, length, beyond.max(axis=1)), (sign * way) @ turn.T
+        direction = np.where(length[:, None] > 0, outside / np.maximum(length, 1e-300)[:, None], nearest)
+        return np.where(length > 0, length, beyond.max(axis=1)), (sign * direction) @ rotation.T
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,8 @@ class Wall:
 
     def __post_init__(self):
         check_numbers(self, "offset")
-        try:
-            x, y = (float(part) for part in self.normal)
-        except (TypeError, ValueError):
-            raise PullbackError(f"normal of a Wall must be two numbers, not {self.normal!r}") from None
-        if not np.isclose(np.hypot(x, y), 1.0):
-            raise PullbackError(f"normal of a Wall must have length one, not {np.hypot(x, y):.4g}")
+        if np.shape(self.normal) != (2,) or not np.isclose(np.linalg.norm(self.normal), 1.0):
+            raise PullbackError(f"normal of a Wall must be two numbers, of length one together, not {self.normal!r}")
 
     def distance(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return points @ np.asarray(self.normal) - self.offset, np.tile(self.normal, (len(points), 1))

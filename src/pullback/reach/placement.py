@@ -13,9 +13,9 @@ from pullback.model import Model
 from pullback.reach.checks import check_map, check_numbers, check_pose
 from pullback.reach.ik import Solutions
 from pullback.reach.limb import inverse
-from pullback.reach.planner import Planner, Result, clear_of
+from pullback.reach.planner import Planner, Result, clear_of, within_reach
 from pullback.reach.spaces import space
-from pullback.reach.sqp import Demand, Linearised, Poses, Problem, Rows, Solution
+from pullback.reach.sqp import Linearised, Poses, Problem, Rows, Solution
 from pullback.reach.walking import SE2, on_floor, points_seen
 
 SE3 = space("SE3")
@@ -79,12 +79,11 @@ class Placement(Planner):
         def linearise(poses: Poses) -> Linearised:
             base = poses["base"]
             seen, moves = self.seen(base)
-            value, gradient = self.reach_map.evaluate(seen)
-            entries = np.einsum("ni,nij->nj", gradient, moves)
-            rows = Rows(value - self.threshold, np.tile(columns, (len(seen), 1)), entries)
-            reach = Demand(rows, lambda i: f"target {i} is out of reach")
-            moves = np.eye(2)[None]
-            clear = clear_of(self.obstacles, self.margin, base[:, :2], columns[None, :2], moves, too_near)
+            reach = within_reach(
+                self.reach_map, self.threshold, seen, np.tile(columns, (len(seen), 1)), moves,
+                lambda i: f"target {i} is out of reach",
+            )  # fmt: skip
+            clear = clear_of(self.obstacles, self.margin, base[:, :2], columns[None, :2], np.eye(2)[None], too_near)
             away = Rows(root * SE2.difference(near, base[0]), columns[:, None], np.full((3, 1), root))
             return Linearised([away], [reach, *clear])
 

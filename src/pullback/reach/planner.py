@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pullback.reach.checks import check_numbers, check_obstacles
 from pullback.reach.obstacles import Obstacle
-from pullback.reach.sqp import Demand, Options, Poses, Problem, Rows, Solution, Violation, minimise
+from pullback.reach.sqp import Constraint, Options, Poses, Problem, Rows, Solution, Violation, minimise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Planner(ABC):
-    """A problem on a reachability map.
-
-    obstacles:  anything with ``distance``: see :class:`Obstacle`
-    margin:     distance to keep from obstacles [m]
-    threshold:  of maps: where a map is larger is within reach
-    """
+    """A problem on reachability maps."""
 
     obstacles: Sequence[Obstacle] = ()
     margin: float = 0.1
@@ -82,17 +77,29 @@ def _violation(result: Result) -> float:
     return sum(problem.amount for problem in result.problems)
 
 
+def within_reach(
+    reach_map, threshold: float, seen: np.ndarray, columns: np.ndarray, moves: np.ndarray, name: Callable[[int], str]
+) -> Constraint:
+    """Poses as seen from their bases (n, sample size) are inside a map: one evaluation of all of them.
+
+    columns, moves:  (n, k), (n, tangent size, k): how they move with variables
+    """
+    value, gradient = reach_map.evaluate(seen)
+    return Constraint(Rows(value - threshold, columns, np.einsum("ni,nij->nj", gradient, moves)), name)
+
+
 def clear_of(
-    obstacles: Sequence[Obstacle], margin: float, points: np.ndarray, columns: np.ndarray, moves: np.ndarray, name
-) -> list[Demand]:
-    """Points (n, 2) [m] keep ``margin`` from obstacles: one demand per obstacle.
+    obstacles: Sequence[Obstacle], margin: float, points: np.ndarray, columns: np.ndarray, moves: np.ndarray,
+    name: Callable[[int, int], str],
+) -> list[Constraint]:  # fmt: skip
+    """Points (n, 2) [m] keep ``margin`` from obstacles: one constraint per obstacle.
 
     columns, moves:  (n, k), (n, 2, k): how points move with variables
     name:            of a point and an obstacle, by number each
     """
-    demands = []
+    constraints = []
     for number, obstacle in enumerate(obstacles):
         distance, gradient = obstacle.distance(points)
         rows = Rows(distance - margin, columns, np.einsum("ni,nik->nk", gradient, moves))
-        demands.append(Demand(rows, lambda row, number=number: name(row, number)))
-    return demands
+        constraints.append(Constraint(rows, lambda row, number=number: name(row, number)))
+    return constraints

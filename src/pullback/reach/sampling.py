@@ -13,12 +13,12 @@ from pullback.reach.limb import STARTS, Limb
 from pullback.reach.progress import progress_bar
 from pullback.reach.spaces import Space
 
-# Unreachable poses are looked for in the box of this many reachable ones, grown by this factor.
+# Unreachable poses are drawn from the box of this many reachable ones, grown by this factor.
 BOX_POSES, BOX_PAD = 1000, 1.2
-# Poses worked on between two looks at the progress bar, and before it is said that there are none or hardly any.
+# Poses per update of the progress bar, and poses after which a class that is rarer than RAREST is an error.
 BATCH = 20_000
 GIVE_UP_AFTER = 200_000
-RAREST = 1e-4  # of all poses: those that are looked for [1]
+RAREST = 1e-4  # share of all poses [1]
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def sample(
 ) -> Samples:
     """n poses of ``tip`` in the frame of ``base``, two sites or bodies by name, and whether each can be reached.
 
-    Half of them are unreachable, or none if ``unreachable`` is False. Poses are drawn evenly from the box that the tip
-    reaches, grown by 1.2, with any orientation, and labelled by inverse kinematics from up to ``starts`` starts each;
-    when enough are found that cannot be reached, the reachable ones among them are topped up by forward kinematics of
+    Half of them are unreachable, or none if ``unreachable`` is False. Poses are drawn uniformly from the box that the
+    tip reaches, grown by 1.2, with any orientation, and labelled by inverse kinematics from up to ``starts`` starts
+    each; when enough unreachable ones are found, the reachable ones among them are topped up by forward kinematics of
     random joint angles. Joint limits are respected, and so are collisions where the file says what may touch. Joints
     that are not between base and tip stay at home.
 
@@ -111,7 +111,7 @@ def _why_none(limb: Limb, tried: int, rng: np.random.Generator) -> str:
 def _by_inverse(
     limb: Limb, n: int, box: np.ndarray, starts: int, rng: np.random.Generator, advance
 ) -> tuple[np.ndarray, np.ndarray]:
-    """n unreachable poses drawn from a box, and the reachable ones met on the way."""
+    """n unreachable poses drawn from a box, and the reachable ones among those drawn."""
     inside, outside, count, tried = [], [], 0, 0
     share = 0.5  # of the poses drawn that cannot be reached, as far as is known
     while count < n:

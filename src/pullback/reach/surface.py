@@ -18,7 +18,7 @@ TETRAHEDRA = [
 def iso_surface(reach_map, bounds, *, level: float = 0.0, cells: int = 24) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (n, 3) [m] and triangles (m, 3) of the surface where a map in R3 has the value ``level``.
 
-    bounds: (2, 3) [m] the box in which it is looked for, in so many ``cells`` each way. Triangles are seen
+    bounds: (2, 3) [m] the box that is searched, with so many ``cells`` per axis. Triangles are seen
     counter-clockwise from where the map is smaller.
     """
     if reach_map.space.name != "R3":
@@ -50,6 +50,6 @@ def iso_surface(reach_map, bounds, *, level: float = 0.0, cells: int = 24) -> tu
     faces = faces.reshape(-1, 3)
     a, b, c = (vertices[faces[:, i]] for i in range(3))
     outwards = (nodes[edges[..., 1]] - nodes[edges[..., 0]]).sum(axis=1)
-    turned = np.sum(np.cross(b - a, c - a) * outwards, axis=1) < 0
-    faces[turned] = faces[turned][:, ::-1]
+    inward = np.sum(np.cross(b - a, c - a) * outwards, axis=1) < 0
+    faces[inward] = faces[inward][:, ::-1]
     return vertices, faces

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.errors import PullbackError
-from pullback.reach.launch import Evaluator
 from pullback.reach.progress import progress_bar
 from pullback.reach.spaces import Space
 
@@ -27,12 +26,7 @@ class SupportVectors:
     rho: float
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {
-            "centres": self.centres,
-            "weights": self.weights,
-            "gamma": np.array(self.gamma),
-            "rho": np.array(self.rho),
-        }
+        return {name: np.array(value) for name, value in vars(self).items()}
 
     @classmethod
     def of_arrays(cls, arrays, space: Space) -> SupportVectors:
@@ -45,19 +39,12 @@ class SupportVectors:
             raise ValueError(f"gamma is {gamma:g}")
         return cls(centres, weights, gamma, rho)
 
-    def evaluator(self, space: Space, *, dtype: str, device: str) -> Evaluator:
+    def kernel(self, space: Space) -> tuple[str, list, int]:
+        """Its name, inputs after the poses, and rows of workspace."""
         missing = -len(self.weights) % 4  # the kernel takes four at a time; those without weight change nothing
-        centres = np.pad(self.centres, ((0, missing), (0, 0)))
-        weights = np.pad(self.weights, (0, missing))
-        inputs = [
-            2 * self.gamma * centres,
-            self.gamma * np.sum(centres**2, axis=1),
-            weights,
-            self.gamma,
-            self.rho,
-        ]
-        rows = 2 * space.feature_size + 1
-        return Evaluator("SUPPORT_VECTORS", space, inputs, rows, dtype=dtype, device=device)
+        centres, weights = np.pad(self.centres, ((0, missing), (0, 0))), np.pad(self.weights, (0, missing))
+        inputs = [2 * self.gamma * centres, self.gamma * np.sum(centres**2, axis=1), weights, self.gamma, self.rho]
+        return "SUPPORT_VECTORS", inputs, 2 * space.feature_size + 1
 
 
 @dataclass(frozen=True)

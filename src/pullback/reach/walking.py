@@ -19,9 +19,9 @@ from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.reach.checks import check_map, check_numbers, check_points, check_pose
 from pullback.reach.obstacles import Obstacle
-from pullback.reach.planner import Planner, Result, clear_of
+from pullback.reach.planner import Planner, Result, clear_of, within_reach
 from pullback.reach.spaces import Space, shortest_angle, space
-from pullback.reach.sqp import FIXED, Demand, Linearised, Poses, Problem, Rows, Solution
+from pullback.reach.sqp import FIXED, Constraint, Linearised, Poses, Problem, Rows, Solution
 
 SE2 = space("SE2")
 MIRROR = np.array([1.0, -1.0, -1.0])  # x, y, yaw
@@ -107,41 +107,37 @@ class Walk:
         self.fixed = np.array([getattr(start, side) for side in self.sides[:2]])
         standing = np.full((2, SE2.tangent_size), FIXED)
         self.columns = np.concatenate([standing, np.arange(steps * SE2.tangent_size).reshape(steps, -1)])
+        self.step_columns = np.concatenate([self.columns[1:-1], self.columns[2:]], axis=1)
+        self.width = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2])
         self.is_left = np.array([side == "left" for side in self.sides])
 
     def all_feet(self, steps: np.ndarray) -> np.ndarray:
         """(2 + steps, 3)"""
         return np.concatenate([self.fixed, steps])
 
-    def steps_seen(self, feet: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def steps_seen(self, feet: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each step from the foot that stands, as a right foot from a left one (steps, 3), and how that moves with the
-        two feet, (steps, 3, 3) each."""
+        two feet (steps, 3, 6), whose columns are ``step_columns``."""
         base, tip = feet[1:-1], feet[2:]
         sign = np.where(self.is_left[2:, None], MIRROR, 1.0)
-        by_base, by_tip = SE2.relative_jacobians(base, tip)
-        return sign * SE2.relative(base, tip), sign[..., None] * by_base, sign[..., None] * by_tip
+        moves = np.concatenate(SE2.relative_jacobians(base, tip), axis=2)
+        return sign * SE2.relative(base, tip), sign[..., None] * moves
 
-    def within_reach(self, feet: np.ndarray, foot_map, threshold: float) -> Demand:
-        """Every step is inside the foot map: one evaluation of all of them."""
-        seen, by_base, by_tip = self.steps_seen(feet)
-        value, gradient = foot_map.evaluate(seen)
-        entries = [np.einsum("ni,nij->nj", gradient, by) for by in (by_base, by_tip)]
-        columns = np.concatenate([self.columns[1:-1], self.columns[2:]], axis=1)
-        rows = Rows(value - threshold, columns, np.concatenate(entries, axis=1))
-        return Demand(rows, lambda i: f"step {i + 1} ({self.sides[i + 2]}) is out of reach")
+    def within_reach(self, feet: np.ndarray, foot_map, threshold: float) -> Constraint:
+        """Every step is inside the foot map."""
+        seen, moves = self.steps_seen(feet)
+        name = lambda i: f"step {i + 1} ({self.sides[i + 2]}) is out of reach"  # noqa: E731
+        return within_reach(foot_map, threshold, seen, self.step_columns, moves, name)
 
     def smooth(self, feet: np.ndarray, weight: float) -> Rows:
         """Steps should be short, straight and as wide as the stance at the start."""
-        seen, by_base, by_tip = self.steps_seen(feet)
-        width = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2])
-        root = np.sqrt(weight)
-        columns = np.repeat(np.concatenate([self.columns[1:-1], self.columns[2:]], axis=1), 3, axis=0)
-        entries = root * np.concatenate([by_base, by_tip], axis=2).reshape(len(columns), -1)
-        return Rows(root * (seen - (0.0, -width, 0.0)).ravel(), columns, entries)
+        seen, moves = self.steps_seen(feet)
+        root, columns = np.sqrt(weight), np.repeat(self.step_columns, 3, axis=0)
+        return Rows(root * (seen - (0.0, -self.width, 0.0)).ravel(), columns, root * moves.reshape(len(columns), -1))
 
     def clear(
         self, feet: np.ndarray, obstacles: Sequence[Obstacle], margin: float, soles: np.ndarray, what: str = ""
-    ) -> list[Demand]:
+    ) -> list[Constraint]:
         """Points of every sole (k, 2) [m] that is put down keep ``margin`` from every obstacle.
 
         what: their name in a report, unless they are those of the user and are counted
@@ -174,8 +170,7 @@ class Walk:
 
     def ending_at(self, goal: np.ndarray) -> np.ndarray:
         """The stance frame (3,) in which the foot of the last step is at ``goal`` (3,), feet apart as at the start."""
-        side = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2]) / 2
-        side = -side if self.is_left[-1] else side
+        side = -self.width / 2 if self.is_left[-1] else self.width / 2
         return goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
 
     def furthest(self, to: np.ndarray, foot_map, threshold: float) -> float:
@@ -206,8 +201,7 @@ class Walk:
             if facing:
                 angle = shortest_angle(np.arctan2(ahead[:, 1], ahead[:, 0]) - frames[:, 2])
                 frames[:, 2] += angle * np.clip(np.minimum(share, part - share) / ALIGNING, 0.0, 1.0)
-        width = np.linalg.norm(self.fixed[0, :2] - self.fixed[1, :2]) / 2
-        side = np.where(self.is_left[2:], width, -width)
+        side = np.where(self.is_left[2:], 0.5, -0.5) * self.width
         feet = frames.copy()
         feet[:, 0] -= side * np.sin(frames[:, 2])
         feet[:, 1] += side * np.cos(frames[:, 2])
@@ -219,16 +213,7 @@ class Walk:
 
 @dataclass(frozen=True, kw_only=True)
 class OnFoot(Planner):
-    """Find steps on a foot map.
-
-    foot_map:   a reachability map in SE2: the right foot as seen from the left one
-    start:      where the robot stands
-    first:      the foot that moves first
-    steps:      how many
-    soles:      points of a sole that keep clear of obstacles, as seen from the foot (k, 2) [m]
-    smoothing:  weight of the steps' lengths, squared, beside that of the goal [1]
-    tolerance:  allowed distance from the goal [m, rad]
-    """
+    """What all plans on foot are given; :class:`Footsteps` says what it means."""
 
     foot_map: object
     start: Stance = field(default_factory=Stance)
@@ -250,7 +235,7 @@ class OnFoot(Planner):
 
     @abstractmethod
     def own_terms(self, feet: np.ndarray, poses: Poses) -> Linearised:
-        """Residuals and demands beside those of the feet."""
+        """Residuals and constraints beside those of the feet."""
 
     @abstractmethod
     def contacts(self, poses: Poses) -> tuple[np.ndarray, np.ndarray]:
@@ -267,13 +252,14 @@ class OnFoot(Planner):
         def linearise(poses: Poses) -> Linearised:
             feet = walk.all_feet(poses["feet"])
             own = self.own_terms(feet, poses)
-            within_reach = walk.within_reach(feet, self.foot_map, self.threshold)
+            reached = walk.within_reach(feet, self.foot_map, self.threshold)
             clear = self.clear(feet, self.obstacles, self.margin)
-            return Linearised([*own.residuals, walk.smooth(feet, self.smoothing)], [within_reach, *own.demands, *clear])
+            residuals = [*own.residuals, walk.smooth(feet, self.smoothing)]
+            return Linearised(residuals, [reached, *own.constraints, *clear])
 
         return Problem({"feet": SE2, **self.groups}, linearise)
 
-    def clear(self, feet: np.ndarray, obstacles: Sequence[Obstacle], margin: float, what: str = "") -> list[Demand]:
+    def clear(self, feet: np.ndarray, obstacles: Sequence[Obstacle], margin: float, what: str = "") -> list[Constraint]:
         return self.walk.clear(feet, obstacles, margin, np.asarray(self.soles, dtype=float), what)
 
     def attempts(self) -> Iterable[tuple[Problem, Poses]]:
@@ -309,7 +295,7 @@ class ToGoal(OnFoot):
         return {"the last step misses the goal": (missed, self.tolerance)}
 
     def path(self) -> tuple[np.ndarray, float]:
-        """The stance frame (3,) in which the last step is at the goal, and how much of the way there can be gone."""
+        """The stance frame (3,) in which the last step is at the goal, and how much of the path steps can cover."""
         frame = self.walk.ending_at(np.array(self.goal))
         return frame, self.walk.furthest(frame, self.foot_map, self.threshold)
 
@@ -327,17 +313,14 @@ class WithHand(OnFoot):
     def hand_within_reach(
         self, feet: np.ndarray, stances: np.ndarray, points: np.ndarray, columns: np.ndarray, moves: np.ndarray,
         name: Callable[[int], str],
-    ) -> Demand:  # fmt: skip
+    ) -> Constraint:  # fmt: skip
         """The hand reaches a point (m, 3) from each of some stances (m,): one evaluation of all.
 
         columns, moves:  (m, k), (m, 3, k): how points move with variables
         """
         seen = points_seen(self.walk.frames(feet)[stances], points)
         sign = MIRROR_POINT if self.hand == "right" else np.ones(3)
-        value, gradient = self.hand_map.evaluate(sign * seen.values)
-        gradient = sign * gradient
-        by_foot = 0.5 * np.einsum("ni,nij->nj", gradient, seen.by_frame)  # the frame is half-way between two
-        by_point = np.einsum("ni,nij,njk->nk", gradient, seen.by_point, moves)
-        feet_columns = [self.walk.columns[stances], self.walk.columns[stances + 1]]
-        entries = np.concatenate([by_foot, by_foot, by_point], axis=1)
-        return Demand(Rows(value - self.threshold, np.concatenate([*feet_columns, columns], axis=1), entries), name)
+        by_foot = 0.5 * seen.by_frame  # the frame is half-way between two
+        moves = sign[:, None] * np.concatenate([by_foot, by_foot, seen.by_point @ moves], axis=2)
+        columns = np.concatenate([self.walk.columns[stances], self.walk.columns[stances + 1], columns], axis=1)
+        return within_reach(self.hand_map, self.threshold, sign * seen.values, columns, moves, name)

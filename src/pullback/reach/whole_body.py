@@ -216,12 +216,15 @@ def _check_balance(model: Model, balance) -> None:
 
 
 def clearance(model: Model, q: np.ndarray, pairs) -> np.ndarray:
-    """The smallest distance (n,) between geoms that must not touch, given as pairs of names [m]; negative: overlap."""
+    """The smallest distance (n,) between geoms that must not touch, given as pairs of names [m]; negative: overlap.
+
+    Infinite if there are no pairs.
+    """
     mj, data = model.mujoco, mujoco.MjData(model.mujoco)
     ids = [[mujoco.mj_name2id(mj, mujoco.mjtObj.mjOBJ_GEOM, name) for name in pair] for pair in pairs]
     found = np.full(len(q), np.inf)
     for row, one in enumerate(q):
         data.qpos[:] = one
         mujoco.mj_kinematics(mj, data)
-        found[row] = min(mujoco.mj_geomDistance(mj, data, a, b, 1.0, None) for a, b in ids)
+        found[row] = min((mujoco.mj_geomDistance(mj, data, a, b, 1.0, None) for a, b in ids), default=np.inf)
     return found

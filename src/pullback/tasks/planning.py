@@ -14,9 +14,9 @@ from pullback.model import Model, load
 from pullback.model.robots import humanoid
 from pullback.reach import Block, Disc, Humanoid, Plan, ReachabilityMap, Wall, check_plan
 from pullback.reach.humanoid import CONTACT, on_floor
-from pullback.reach.motion import ROWS, plan_motion
 from pullback.reach.sqp import Options
 from pullback.reach.surface import iso_surface
+from pullback.reach.trajectory import ROWS, plan_trajectory
 from pullback.reach.walking import middle
 from pullback.tasks.task import Camera, FromFactory, Origin
 
@@ -81,7 +81,7 @@ def walked(
     extra:     coordinates (rows, k) of what else moves in the scene, of the places of the hand (rows, 3)
     """
     check = check_plan(robot, plan, balance=balance)
-    q, hand = plan_motion(robot, plan, check)
+    q, hand = plan_trajectory(robot, plan, check)
     scene.footprints(plan)
     if extra is not None:
         q = np.concatenate([q, extra(hand)], axis=1)

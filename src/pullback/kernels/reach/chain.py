@@ -4,7 +4,7 @@ A chain is a product of fixed transforms F and joint transforms J, from its base
 
     F_0 J_0(q) F_1 J_1(q) ... F_n
 
-A joint that is met against its direction, on the way up from the base, has ``sign`` -1 and moves the other way. Poses
+A joint that is passed against its direction, on the path up from the base, has ``sign`` -1 and moves inversely. Poses
 are positions and unit quaternions in the frame of the base. Coordinates q are those of the model: ball joints have
 quaternions. The workspace is indexed ``[item, slot]``.
 """

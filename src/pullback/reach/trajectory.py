@@ -1,4 +1,4 @@
-"""The motion of a whole robot along a plan: what to look at, and what a controller would follow."""
+"""A trajectory of the whole robot along a plan: to be viewed, or followed by a controller."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pullback.reach.humanoid import Check, Humanoid
 from pullback.reach.walking import SE2, Plan, on_floor
 from pullback.reach.whole_body import find_postures
 
-ROWS = 8  # of a motion from one moment of a plan to the next
+ROWS = 8  # from one moment of a plan to the next
 LIFT = 0.06  # of a foot that steps, half-way [m]
 
 
-def plan_motion(robot: Humanoid, plan: Plan, check: Check, *, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+def plan_trajectory(robot: Humanoid, plan: Plan, check: Check, *, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (n, nq) along a plan, and where the hand is meant to be (n, 3) [m], NaN where it touches nothing.
 
     Between two moments the foot that steps is lifted and put down, and the other stays where it is, by inverse
@@ -26,9 +26,9 @@ def plan_motion(robot: Humanoid, plan: Plan, check: Check, *, rows: int = ROWS) 
     first, share = np.append(first, moments - 2), np.append(share, [[1.0]], axis=0)  # and the last moment itself
     targets = {}
     for site, feet in zip(robot.feet, (plan.left, plan.right), strict=True):
-        way = SE2.difference(feet[first], feet[first + 1])
-        poses = on_floor(SE2.integrate(feet[first], share * way))
-        poses[:, 2] = LIFT * np.sin(np.pi * share[:, 0]) * np.any(np.abs(way) > 1e-9, axis=1)
+        step = SE2.difference(feet[first], feet[first + 1])
+        poses = on_floor(SE2.integrate(feet[first], share * step))
+        poses[:, 2] = LIFT * np.sin(np.pi * share[:, 0]) * np.any(np.abs(step) > 1e-9, axis=1)
         targets[site] = poses
     hand = (1 - share) * plan.hand[first] + share * plan.hand[first + 1]
     if np.isfinite(hand).any():
