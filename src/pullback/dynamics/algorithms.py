@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy, zeros
+from pullback.core.arrays import from_device, to_numbers, to_numpy, zeros
 from pullback.core.errors import PullbackError
 from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
@@ -271,7 +271,4 @@ def _rows(system: Articulated, lead: tuple[int, ...], given, size: int, name: st
 
 def _taken(system: Articulated, given, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
     """An array of this shape on the System's device; ``axes`` are those after times and worlds."""
-    if system._is_here(given):
-        return system._on_device(given, shape, name)
-    axes = ("times", "worlds")[len(axes) - len(shape) :] + axes
-    return to_device(checked(given, shape, system.dtype, name, axes), system.dtype, system.device)
+    return system._take(given, shape, name, ("times", "worlds")[len(axes) - len(shape) :] + axes)

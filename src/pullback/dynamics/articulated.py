@@ -10,7 +10,6 @@ import warp as wp
 from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Scene
 from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
-    PRECISIONS,
     as_reals,
     check_device,
     check_precision,
@@ -25,10 +24,11 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import Crew, Recorder, cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
+from pullback.core.system import Bars, Named, State, check_inputs, refuse_overflow
 from pullback.drawing import Drawing
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
@@ -42,7 +42,7 @@ from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
 
-class Articulated(System):
+class Articulated(KernelSystem):
     """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
 
     model:    from :func:`pullback.load`
@@ -166,7 +166,7 @@ class Articulated(System):
         fields = []
         for name, value, size in (("q", home.q if q is None else q, self.nq), ("v", v, self.nv)):
             if self._is_here(value):
-                fields.append(self._on_device(value, (self.worlds, size), name))
+                fields.append(self._take(value, (self.worlds, size), name, ()))
                 continue
             value = to_numbers(value, name)
             if value.ndim == 1:
@@ -176,18 +176,6 @@ class Articulated(System):
                 self._check_quaternions(array)
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
         return State(*fields)
-
-    def _is_here(self, value) -> bool:
-        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
-        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
-
-    def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
-        """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
-        if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
-            raise PullbackError(
-                f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
-            )
-        return value
 
     def _check_quaternions(self, q: np.ndarray) -> None:
         for start, joint in self._quaternions:
@@ -201,23 +189,18 @@ class Articulated(System):
     def _take_state(self, state) -> State:
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a pullback.State(q, v): make one with system.state(q, v)")
-        if all(self._is_here(x) for x in state):
-            q, v = (
-                self._on_device(x, (self.worlds, n), s) for x, n, s in zip(state, (self.nq, self.nv), "qv", strict=True)
-            )
-            return State(q, v)
-        q = checked(state[0], (self.worlds, self.nq), self.dtype, "q", ("worlds", "nq"))
-        v = checked(state[1], (self.worlds, self.nv), self.dtype, "v", ("worlds", "nv"))
-        self._check_quaternions(q)
-        return State(*(to_device(x, self.dtype, self.device) for x in (q, v)))
+        q, v = (
+            self._take(x, (self.worlds, size), name, ("worlds", f"n{name}"))
+            for x, size, name in zip(state, (self.nq, self.nv), "qv", strict=True)
+        )
+        if not self._is_here(state[0]):
+            self._check_quaternions(to_numbers(state[0], "q"))
+        return State(q, v)
 
     def _take_controls(self, controls) -> wp.array:
         steps = len(controls) if hasattr(controls, "__len__") else 0
         shape = (steps, self.worlds, self.nu)
-        if self._is_here(controls):
-            return self._on_device(controls, shape, "controls")
-        array = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
-        return to_device(array, self.dtype, self.device)
+        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
@@ -242,14 +225,6 @@ class Articulated(System):
             setattr(applied, name, view)
             setattr(applied, f"has_{name}", 1)
         return applied
-
-    def hold_params(self, given: Mapping | None = None) -> KernelParams:
-        return self._take_params(given)
-
-    def _take_params(self, given: Mapping | KernelParams | None) -> KernelParams:
-        if isinstance(given, KernelParams):
-            return given
-        return self.params.held(given, self._kernel_params_of)
 
     def _kernel_params_of(self, values: Mapping, like: KernelParams | None = None) -> KernelParams:
         places = (self.worlds, self.dtype, self.device)
@@ -292,13 +267,6 @@ class Articulated(System):
         if inputs is None:
             return None
         return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
-
-    def _one_control(self, control):
-        if control is None:
-            return np.zeros((1, self.worlds, self.nu), dtype=self.dtype)
-        if self._is_here(control):
-            return control.reshape((1, *control.shape))
-        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
 
     def linearize(self, state: State, control=None, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians of a step in the tangent space: A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu).
@@ -347,29 +315,9 @@ class Articulated(System):
 
         return draw_robots(run, ghost=ghost, bars=bars)
 
-    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
-        """A new System of the same model with another number of worlds, and maybe another precision.
-
-        It has this one's parameters, but for those that differ between worlds, which are as in the file.
-        """
-        other = Articulated(
-            self.model,
-            contact=self.contact,
-            worlds=worlds,
-            dtype=dtype or self.dtype,
-            device=self.device,
-            threads=self._threads,
-        )
-        if self.params.version:
-            for name, value in self.params.items():
-                if not self.params.is_per_world(name, value):
-                    other.params[name] = value
-        return other
-
-    def __reduce__(self):
-        """Copies and pickles are Systems of their own: the model and the parameters, and what was asked for."""
-        settings = (self.worlds, self.dtype, self.device, self._threads)
-        return _rebuild, (self.model, self.contact, *settings, dict(self.params))
+    def _settings(self) -> dict[str, Any]:
+        settings = {"worlds": self.worlds, "dtype": self.dtype, "device": self.device, "threads": self._threads}
+        return {"model": self.model, "contact": self.contact} | settings
 
     # --- many steps at once ------------------------------------------------------------------------
 
@@ -447,13 +395,6 @@ class Articulated(System):
             self._launches.record(kernel, self.worlds, inputs, self.device).launch()
 
 
-def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
-    system = Articulated(model, contact, worlds=worlds, dtype=dtype, device=device, threads=threads)
-    for name, value in params.items():
-        system.params[name] = value
-    return system
-
-
 class FusedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, one launch a piece.
 
@@ -483,7 +424,7 @@ class FusedBackward:
         self.kernels = specialise(system._flavour, "step_adjoint")
         if not isinstance(final_bar, tuple) or len(final_bar) != 2:
             raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
-        final_q = self._own(final[0])
+        final_q = self.system._own(final[0])
         self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
         system._launch_worlds(self.kernels.to_tangent, system._tree, final_q, q_bar, self.carry_q)
@@ -500,27 +441,17 @@ class FusedBackward:
             return wp.clone(codes)
         return wp.array(to_numpy(codes), dtype=int, device=self.system.device)
 
-    def _own(self, x) -> wp.array:
-        """An array of the System's precision, on its device."""
-        if isinstance(x, wp.array) and x.dtype is PRECISIONS[self.system.dtype] and str(x.device) == self.system.device:
-            return x
-        x = to_numpy(x)
-        return to_device(np.ascontiguousarray(x, dtype=self.system.dtype), self.system.dtype, self.system.device)
-
     def _bar(self, x, size: int, name: str) -> wp.array:
         system = self.system
         if x is None:
             return zeros((system.worlds, size), system.dtype, system.device)
-        if system._is_here(x):
-            return system._on_device(x, (system.worlds, size), f"{name}_bar")
-        array = checked(x, (system.worlds, size), system.dtype, f"{name}_bar", ("worlds", f"n{name}"))
-        return to_device(array, system.dtype, system.device)
+        return system._take(x, (system.worlds, size), f"{name}_bar", ("worlds", f"n{name}"))
 
     def through(self, states: State, first: int, end: int, states_bar: State | None = None) -> None:
         """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
-        q, v = (self._own(x) for x in states)
-        self.first, self.first_bar = first, None if states_bar is None else self._own(states_bar[0][0])
-        q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
+        q, v = (self.system._own(x) for x in states)
+        self.first, self.first_bar = first, None if states_bar is None else self.system._own(states_bar[0][0])
+        q_bar, v_bar = (q, v) if states_bar is None else (self.system._own(x) for x in states_bar)
         system = self.system
         flags = (int(states_bar is not None), int(self.mask), int(self.params_bar.wanted))
         system._launch(
@@ -543,7 +474,7 @@ class FusedBackward:
             return self.first_bar
         q, bar = to_numpy(q), to_numpy(self.first_bar)
         tangent = tangent_of_coordinates(system.model, q, bar)
-        return self._own(bar - coordinates_of_tangent(system.model, q, tangent))
+        return self.system._own(bar - coordinates_of_tangent(system.model, q, tangent))
 
     def finish(self, start: State) -> Bars:
         """The cotangents at the state that it has come to, in stored coordinates."""
@@ -551,7 +482,7 @@ class FusedBackward:
         if system.contact is not None and not self.mask:
             check_health(system, self.codes, self.controls, hold=self.hold)
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        inputs = (system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar)
+        inputs = (system._tree, self.system._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar)
         system._launch_worlds(self.kernels.to_coordinates, *inputs)
         status = self._clear_failed(q_bar)
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
