@@ -243,7 +243,7 @@ def _evaluate(
     def pullback(bar, *, wants_params: bool = True) -> Gradients:
         """Cotangents of everything the value was made of, from the value's."""
         bar = _taken(system, bar, (*lead, worlds, *entry), "bar", ("row", "column", "entry")[-len(entry) :])
-        bars = kernel_params.zero_bars() if wants_params else kernel_params.no_bars()
+        bars = kernel_params.zero_bars() if wants_params else kernel_params.no_bars
         q_bar, v_bar, x_bar = (zeros(a.shape, real, device) for a in (q, v, x))
         system._launch(
             kernels.evaluate_adjoint,

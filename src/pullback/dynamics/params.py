@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -203,8 +204,9 @@ class KernelParams:
         what = f"the cotangents of the parameters of {self.worlds} worlds"
         return zeros_struct(struct, shapes, self.device, what=what, remedy="use fewer worlds, or wants_params=False")
 
+    @functools.cached_property
     def no_bars(self):
-        """A struct that stands where cotangents of parameters are not wanted."""
+        """A struct that stands where cotangents of parameters are not wanted: no kernel writes to it."""
         return specialise(self.precision, "tree").Params()
 
     def user_bars(self, bars) -> Named:

@@ -39,6 +39,7 @@ CPU_FLAGS = "-ffp-contract=fast -mllvm=-slp-recursion-max-depth=12"
 
 
 @functools.cache
+@functools.cache
 def specialise(flavour: str, name: str) -> types.ModuleType:
     """The kernel module ``name`` for a precision, or for one and a contact model, maybe for simple shapes alone."""
     precision, *contact = flavour.split("_")
