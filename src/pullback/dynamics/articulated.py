@@ -339,10 +339,7 @@ class Articulated(KernelSystem):
         kernel_params = self._take_params(params)
         count = hold * controls.shape[0]
         rows = 1 + -(-count // keep_every)
-        q = empty((rows, self.worlds, self.nq), self.dtype, self.device)
-        v = empty((rows, self.worlds, self.nv), self.dtype, self.device)
-        wp.copy(q, start.q, count=start.q.size)
-        wp.copy(v, start.v, count=start.v.size)
+        q, v = (self._rows_from(x, rows) for x in start)
         codes = self._healthy()
         self._launch(
             specialise(self._flavour, "step").rollout,
@@ -357,9 +354,21 @@ class Articulated(KernelSystem):
             set_status(self, status, codes, controls, State(q, v), hold)
         return State(from_device(q), from_device(v))
 
+    def _rows_from(self, start: wp.array, rows: int) -> wp.array:
+        """Memory for a field of ``rows`` states (rows, worlds, n), the first of which is the start."""
+        if self.device != "cpu":
+            states = empty((rows, *start.shape), self.dtype, self.device)
+            wp.copy(states, start, count=start.size)
+            return states
+        require_space((rows, *start.shape), self.dtype, self.device)
+        states = np.empty((rows, *start.shape), self.dtype)
+        states[0] = start.numpy()
+        return to_device(states, self.dtype, self.device)
+
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
-        return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
+        codes = np.full((self.worlds, 2), HEALTHY, dtype=np.int32)
+        return wp.array(codes, dtype=wp.int32, device=self.device, copy=self.device != "cpu")
 
     def backward(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Mapping
@@ -160,6 +161,11 @@ class KernelParams(FieldValues):
         """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
         return KernelParams, (self.table, self.values, self.worlds, self.precision, self.device)
 
+    @functools.cached_property
+    def no_bars(self):
+        """A struct that stands where cotangents are not wanted: no kernel writes to it."""
+        return specialise(self.precision, "tree.structs").Params()
+
 
 def neighbours_are_worlds(device: str) -> bool:
     """Whether neighbours in memory are worlds, which neighbouring threads of a GPU work on, or what one world has."""
@@ -174,7 +180,7 @@ class Cotangents:
 
     def __init__(self, params: KernelParams, *, wanted: bool = True):
         self.params, self.wanted = params, wanted
-        self.struct, self._numbers = specialise(params.precision, "tree.structs").Params(), {}
+        self.struct, self._numbers = params.no_bars, {}
         if not wanted:
             return
         try:

@@ -14,7 +14,7 @@ from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, start_of, tree_map, with_leaves
-from pullback.rollout import Run, checkpoint_levels
+from pullback.rollout import Run, checkpoint_levels, pull_back_step
 from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
 
 
@@ -148,20 +148,25 @@ class _Rollout(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *states_bar):
         refuse_second_derivatives()
-        call, saved, count = ctx.call, ctx.saved_tensors, len(states_bar)
-        if call.last:
-            pairs = zip(saved[:count], saved[count : 2 * count], strict=True)
-            saved = (*(torch.stack([x.detach().to(y.dtype), y.detach()]) for x, y in pairs), *saved[2 * count :])
-        states, controls, inputs, params = call.split(saved)
+        call, saved = ctx.call, ctx.saved_tensors
+        start = saved[: len(states_bar)] if call.last else ()
+        states, controls, inputs, params = call.split(saved[len(start) :])
         *_, wanted_params = wanted = call.split(ctx.needs_input_grad[1:])
         with stream(call.system):
             kept = with_leaves(call.form, map(lend, states))
+            bars = with_leaves(call.form, map(_lend_bar, states_bar, states))
             given = _inputs(call, inputs, controls, ctx.status)
-            run = Run(call.system, kept, lend(call.over_time(controls)), call.every, call.held, call.hold, **given)
-            pairs = zip(states, states_bar, strict=True)
-            bars = with_leaves(call.form, (lend(bar) if x.is_floating_point() else None for x, bar in pairs))
-            named = {f"{name}_bar": bar for name, bar in bars._asdict().items()}
-            found = run.pullback(**named, wants_params=any(wanted_params.values()))
+            controls = lend(call.over_time(controls))
+            wants = {"wants_params": any(wanted_params.values())}
+            if call.last:
+                pairs = zip(start, states, strict=True)
+                first = with_leaves(call.form, (lend(x[None].to(y.dtype)) for x, y in pairs))
+                found = pull_back_step(
+                    call.system, first, controls, kept, bars, hold=call.hold, params=call.held, **wants, **given
+                )
+            else:
+                run = Run(call.system, kept, controls, call.every, call.held, call.hold, **given)
+                found = run.pullback(**{f"{name}_bar": bar for name, bar in bars._asdict().items()}, **wants)
             start_bar = [take(bar) if want else None for bar, want in zip(leaves(found.state), wanted[0], strict=True)]
             others = zip((found.controls, *found.inputs.values()), (wanted[1], *wanted[2].values()), strict=True)
             others_bar = [take(bar) if want else None for bar, want in others]
@@ -169,6 +174,11 @@ class _Rollout(torch.autograd.Function):
             others_bar = [None if bar is None else bar[0] for bar in others_bar]
         params_bar = (param_grad(found.params[n], x) if wanted_params[n] else None for n, x in params.items())
         return None, *start_bar, *others_bar, *params_bar
+
+
+def _lend_bar(bar: torch.Tensor | None, like: torch.Tensor):
+    """A cotangent; zero where ``like`` has whole numbers."""
+    return lend(bar if like.is_floating_point() else torch.zeros(like.shape, device=like.device))
 
 
 def _inputs(call: Call, inputs: Mapping, controls: torch.Tensor, status: Status | None) -> dict:
