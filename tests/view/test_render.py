@@ -11,7 +11,7 @@ from chromium import centre, share
 
 from pullback.view import draw
 from pullback.view.camera import HALF_VIEW
-from pullback.view.render import Renderer
+from pullback.view.render import Renderer, _clipped, _Triangles
 
 BALLS = """
 <mujoco>
@@ -130,3 +130,29 @@ def test_nothing_that_moves():
     m = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom type='box' size='1 1 1'/></worldbody></mujoco>")
     drawing = draw(SimpleNamespace(mujoco=m, nq=0), np.zeros((2, 0)), dt=0.1)
     assert len(np.unique(Renderer(drawing, (64, 48)).frame(1).reshape(-1, 3), axis=0)) > 10
+
+
+def test_scenery_that_passes_the_camera_is_cut_and_not_dropped():
+    """A red rail of 40 m, of which one end is far behind the camera, is seen from one edge of the picture to where it
+    vanishes."""
+    rail = '<mujoco><worldbody><geom type="capsule" fromto="-20 0 0.5 20 0 0.5" size="0.05" rgba="0.9 0 0 1"/>'
+    body = '<body pos="0 0 0.5"><joint type="slide"/><geom type="box" size="0.2 0.2 0.2" rgba="0 0 0.9 1"/></body>'
+    m = mujoco.MjModel.from_xml_string(f"{rail}{body}</worldbody></mujoco>")
+    drawing = draw(SimpleNamespace(mujoco=m, nq=1), np.zeros((1, 1)), dt=0.1, camera=((2.0, -1.0, 1.0), (0, 0, 0.5)))
+    columns = np.flatnonzero(red(Renderer(drawing, (160, 120), samples=1).frame(0)).any(axis=0))
+    assert columns[0] < 80 and columns[-1] == 159
+
+
+def test_triangles_are_cut_at_a_plane():
+    """Areas above z = 0 of triangles with one, two and three corners there, and with none."""
+    corners = np.array([[0, 0, 1], [2, 0, -1], [0, 2, -1]]), np.array([[0, 0, -1], [2, 0, 1], [0, 2, 1]])
+    at = np.array([*corners, corners[0] + [0, 0, 5], corners[0] - [0, 0, 5]], dtype=float)
+    cut = _clipped(_Triangles(at, 2 * at, np.eye(4)), at[..., 2])
+    area = lambda x: np.linalg.norm(np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]), axis=1)  # noqa: E731
+    whole, found = area(at), area(cut.at)
+    shares = [found[cut.colour[:, k] == 1].sum() / whole[k] for k in range(4)]
+    np.testing.assert_allclose(shares, [0.25, 0.75, 1.0, 0.0], atol=1e-12)
+    assert cut.at[..., 2].min() > -1e-12 and len(cut.at) == 4
+    np.testing.assert_allclose(cut.normal, 2 * cut.at, atol=1e-12)
+    signs = np.einsum("ij,ij->i", np.cross(cut.at[:, 1] - cut.at[:, 0], cut.at[:, 2] - cut.at[:, 0]), [[0, 0, 1]] * 4)
+    assert np.all(signs > 0)  # they turn as before

@@ -23,7 +23,7 @@ from pullback.rollout import rollout
 PUSH = 0.2  # standard deviation of what is added to each velocity, so that worlds differ [m/s or rad/s]
 REPEATS = 5  # of each timing, in turn, so that what else the machine does hits all alike
 LEAST = 0.02  # that one repeat lasts, far above the timer's resolution [s]
-WORLDS = {"cpu": 64, "cuda": 8192}  # that many are, unless told
+WORLDS = {"cpu": 64, "cuda": 8192}  # of the batch, by default
 WORK = ("forward", "gradient", "with parameters")
 BLOWN_UP = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC")  # after these mj_step starts again from home
 
@@ -82,7 +82,7 @@ def run(args) -> int:
         "mujoco": mujoco.__version__,
         "rows": rows,
     }
-    common.report(args, result, _told(result), folder and folder / "bench.json")
+    common.report(args, result, _text(result), folder and folder / "bench.json")
     return 0
 
 
@@ -183,7 +183,7 @@ def interleaved(functions: dict) -> dict:
     return {key: statistics.median(values) for key, values in taken.items()}
 
 
-def _told(s: dict) -> str:
+def _text(s: dict) -> str:
     lines = [
         f"{s['robot']}: {s['steps']} steps of {1e3 * s['timestep']:g} ms, contact: {s['contact']}, {s['device']}, "
         f"{s['cores']} cores. World-steps per second, and as a multiple of mj_step's:\n",

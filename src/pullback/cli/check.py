@@ -75,7 +75,7 @@ def run(args) -> int:
         "passed": passed,
         "reports": [_plain(report) for report in reports.values()],
     }
-    lines = [*_told(args, reports), _contact_line(model, system, contacts)]
+    lines = [*_text_lines(args, reports), _contact_line(model, system, contacts)]
     lines += [NEAR_KINKS] if contacts and not passed else []
     common.report(args, result, "\n".join(lines), folder and folder / "check.json")
     return 0 if passed else 1
@@ -139,7 +139,7 @@ def check_each(system: Articulated, state: State, controls: np.ndarray, args) ->
     return Report(tuple(rows), report.tolerance, count)
 
 
-def _told(args, reports: dict[int, Report]) -> Iterator[str]:
+def _text_lines(args, reports: dict[int, Report]) -> Iterator[str]:
     """The tables, and what is worst in each."""
     for count, report in reports.items():
         yield f"\n{args.robot}, {'one step' if count == 1 else f'a rollout of {count} steps'}:\n\n{report}"

@@ -107,7 +107,7 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
 
 
 def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | None = None) -> dict[Kernels, bool]:
-    """Compiles in as many processes as told, with a progress bar, and says of each whether it was not there before."""
+    """Compiles in ``jobs`` processes, with a progress bar; returns for each whether it was not cached before."""
     wanted = [kernels for kernels in wanted if device == "cpu" or kernels.name not in CPU_ONLY]
     done = {}
     start = multiprocessing.get_context("spawn")  # a fork would not survive Warp's threads
@@ -115,7 +115,7 @@ def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | 
     processes = min(jobs or cores_to_use(None), len(wanted))
     with start.Pool(processes, _start) as pool, bar as progress:
         task = progress.add_task("", total=len(wanted))
-        for kernels, was_compiled in pool.imap_unordered(_compiled, [(kernels, device) for kernels in wanted]):
+        for kernels, was_compiled in pool.imap_unordered(_compile, [(kernels, device) for kernels in wanted]):
             done[kernels] = was_compiled
             progress.update(task, advance=1, description=str(kernels))
     return done
@@ -126,7 +126,7 @@ def _start() -> None:
     wp.config.log_level = wp.LOG_WARNING  # it has a bar
 
 
-def _compiled(job: tuple[Kernels, str]) -> tuple[Kernels, bool]:
+def _compile(job: tuple[Kernels, str]) -> tuple[Kernels, bool]:
     kernels, device = job
     try:
         if kernels.name == "raster":

@@ -23,7 +23,7 @@ from pullback.tasks.chain import easier_for
 from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_intervals, plot_lines, save_motion
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
-LARGE_STATE, FEW_STATES = 1000, 300  # numbers of a state from which on only some states are written, and how many
+LARGE_STATE, FEW_STATES = 500, 300  # numbers of a state from which on only some states are written, and how many
 METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "gauss-newton": GaussNewton, "cma": CMA}
 
 ABOUT = """\
@@ -31,7 +31,7 @@ Solves a task and writes DIR/result.npz (the solution and its motion), DIR/resul
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
 intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
-becomes a picture. Of states with 1000 numbers or more, result.npz has 300 at most. A task that plans on reachability
+becomes a picture. Of states with 500 numbers or more, result.npz has 300 at most. A task that plans on reachability
 maps, such as 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed
 chooses one of many problems.
 
@@ -70,21 +70,21 @@ def run(args) -> int:
         if state.exists():
             common.console().print(f"resuming from {state} (--fresh starts over)", style="dim")
         viewer = start_viewer(task, args) if args.view else None
-        solved = watched(task, method, iterations, state, args, viewer)
-        summary, drawing, known = written(folder, task, method, args.seed, solved)
+        solved = solve_and_show(task, method, iterations, state, args, viewer)
+        summary, drawing, known = write_solution(folder, task, method, args.seed, solved)
     if viewer is not None:
         viewer.play(drawing)
     table = "" if known is None else f"{known.table(task.truth)}\n"
-    common.report(args, summary, table + _told(summary))
+    common.report(args, summary, table + _text(summary))
     if viewer is not None:
         viewer.wait()
     return 0 if summary["solved"] else 1
 
 
-def written(
+def write_solution(
     folder: Path, task: Task, method: Method, seed: int, solved: list[Minimised]
 ) -> tuple[dict, Drawing | None, Estimate | None]:
-    """Writes all that came of it, and gives a summary, what it looks like, and how well it is known."""
+    """Writes the solution, and returns a summary, its drawing, and the estimate of a least-squares problem."""
     found = solved[-1]
     run = task.run(found.x)
     figure = float(task.figure(run)[0])
@@ -105,9 +105,9 @@ def written(
         "result": str(folder / "result.npz"),
     }
     loss = task.loss(run)
-    # what is left of the residuals tells of noise only where there are more of them than variables
-    told = isinstance(loss, Residuals) and loss.count > len(found.x)
-    known = task.estimate(found.x) if told else None
+    # the noise can be estimated only where there are more residuals than variables
+    is_estimated = isinstance(loss, Residuals) and loss.count > len(found.x)
+    known = task.estimate(found.x) if is_estimated else None
     if known is None and task.truth is not None:
         pairs = zip(task.find.natural(task.system, found.x), task.truth, strict=True)
         rows = zip(task.find.labels(task.system), pairs, strict=True)
@@ -142,15 +142,17 @@ def choose(task: Task, args) -> tuple[Method, int]:
 
 
 def start_viewer(task: Task, args) -> Viewer:
-    """Of the start of the motion, until there is one."""
+    """A viewer of the initial state, until there is a motion."""
     start = rollout(task.in_worlds(task.motions), task.start, steps=0)
     viewer = Viewer(draw_run(start, title=task.name, ghost=task.ghost), host=args.host, port=args.port)
     announce(viewer, browser=True)
     return viewer
 
 
-def watched(task: Task, method: Method, iterations: int, state: Path, args, viewer: Viewer | None) -> list[Minimised]:
-    """solve, with a bar, and the best motion so far in the viewer."""
+def solve_and_show(
+    task: Task, method: Method, iterations: int, state: Path, args, viewer: Viewer | None
+) -> list[Minimised]:
+    """Solves with a progress bar, and shows the best motion so far in the viewer."""
     shown = [None, -np.inf]  # what is shown, and since when
     figure = TextColumn(f"{{task.fields[figure]:.4g}} {task.unit}")
     with common.progress(task.name, MofNCompleteColumn(), figure) as progress:
@@ -182,7 +184,7 @@ def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:
 
 
 def history(solved: list[Minimised], name: str) -> np.ndarray:
-    """Of all iterations, those of easier tasks first."""
+    """Losses or metrics of all iterations, those of easier tasks first."""
     return np.concatenate([getattr(one, name) for one in solved])
 
 
@@ -195,7 +197,7 @@ def write_result(
     drawing: Drawing | None,
     known: Estimate | None,
 ) -> None:
-    """Everything there is to keep; no pickle needed to read it."""
+    """Writes result.npz, which needs no pickle to be read, result.json and the pictures."""
     losses, figures = (history(solved, name) for name in ("losses", "figures"))
     arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
     if hasattr(task.system, "dt"):
@@ -245,13 +247,13 @@ def _estimate_summary(known: Estimate, truth: np.ndarray | None) -> dict:
         {"name": label} | {name: float(x[i]) if np.isfinite(x[i]) else None for name, x in columns.items()}
         for i, label in enumerate(known.labels)
     ]
-    told = {"noise": known.noise, "undetermined": [list(group) for group in known.undetermined], "estimates": rows}
+    summary = {"noise": known.noise, "undetermined": [list(group) for group in known.undetermined], "estimates": rows}
     if truth is not None:
-        told |= {"inside": int(known.covers(truth).sum()), "all_inside_jointly": known.covers_all(truth)}
-    return told
+        summary |= {"inside": int(known.covers(truth).sum()), "all_inside_jointly": known.covers_all(truth)}
+    return summary
 
 
-def _told(s: dict) -> str:
+def _text(s: dict) -> str:
     verdict = "solved" if s["solved"] else "not solved"
     lines = [
         f"{s['task']}: {s['about']}",

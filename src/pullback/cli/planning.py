@@ -22,8 +22,8 @@ def run(task: Planning, args) -> int:
             raise PullbackError(f"{task.name} is planned anew and on the CPU each time: leave out {option}")
     name = f"{task.name}-{args.seed}" if args.seed else task.name
     with common.held_folder(args.out or Path("out") / name) as folder:
-        summary, drawing = solved(task, args, folder)
-    common.report(args, summary, _told(summary))
+        summary, drawing = solve_and_write(task, args, folder)
+    common.report(args, summary, _text(summary))
     if args.view:
         with Viewer(drawing, host=args.host, port=args.port) as viewer:
             announce(viewer, browser=True)
@@ -31,8 +31,8 @@ def run(task: Planning, args) -> int:
     return 0 if summary["solved"] else 1
 
 
-def solved(task: Planning, args, folder: Path) -> tuple[dict, Drawing]:
-    """Plans, writes what came of it, and sums it up."""
+def solve_and_write(task: Planning, args, folder: Path) -> tuple[dict, Drawing]:
+    """Plans, writes the plan and its replay, and returns a summary and the drawing."""
     found = task.solve(None if args.iterations is None else Options(iterations=args.iterations))
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
     drawing = draw(found.model, found.q, dt=found.dt, title=task.name, camera=camera)
@@ -57,7 +57,7 @@ def solved(task: Planning, args, folder: Path) -> tuple[dict, Drawing]:
     return summary, drawing
 
 
-def _told(s: dict) -> str:
+def _text(s: dict) -> str:
     lines = [
         f"{s['task']}: {s['about']}",
         f"plan:    {s['report']}",

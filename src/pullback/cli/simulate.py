@@ -61,8 +61,8 @@ def run(args) -> int:
     setup = own_system(args) if args.robot.endswith(".py") else robot(args)
     controls = make_controls(setup, args, common.read_length(setup.system.dt, _numbers(setup), args, args.worlds))
     with common.held_folder(args.out or Path("out") / Path(args.robot).stem) as folder:
-        summary = simulated(setup, controls, args, folder)
-    common.report(args, summary, _told(summary))
+        summary = simulate_and_write(setup, controls, args, folder)
+    common.report(args, summary, _text(summary))
     return 0
 
 
@@ -93,8 +93,8 @@ def _numbers(setup: Setup) -> int:
     return numbers(setup.start).shape[-1] + setup.system.nu
 
 
-def simulated(setup: Setup, controls: np.ndarray, args, folder: Path) -> dict:
-    """Simulates, writes what came of it, and sums it up."""
+def simulate_and_write(setup: Setup, controls: np.ndarray, args, folder: Path) -> dict:
+    """Simulates, writes the motion and its replay, and returns a summary."""
     system, title = setup.system, Path(args.robot).stem
     system.step(setup.start, controls[0])  # compiles: that is not what is timed
     states, seconds, problem = simulate(system, setup.start, controls)
@@ -201,7 +201,7 @@ def _progress(steps: int) -> Progress:
     return progress
 
 
-def _told(s: dict) -> str:
+def _text(s: dict) -> str:
     worlds = "1 world" if s["worlds"] == 1 else f"{s['worlds']} worlds"
     of = "" if s["worlds"] == 1 else " (first world)"
     steps = f"{s['steps']} steps of {1e3 * s['timestep']:g} ms"

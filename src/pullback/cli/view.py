@@ -80,7 +80,7 @@ def run(args) -> int:
     else:
         drawing = load_motion(args.file)
     if args.export is not None:
-        print(_exported(drawing or draw(model, q[None], dt=model.timestep, title=Path(args.file).stem), args))
+        print(_export(drawing or draw(model, q[None], dt=model.timestep, title=Path(args.file).stem), args))
         return 0
     with Viewer(drawing or model, host=args.host, port=args.port) as viewer:
         if model is not None:
@@ -104,7 +104,7 @@ def announce(viewer: Viewer, *, browser: bool) -> None:
         webbrowser.open(viewer.url)
 
 
-def _exported(drawing: Drawing, args) -> Path:
+def _export(drawing: Drawing, args) -> Path:
     with common.progress("drawing", MofNCompleteColumn()) as progress:
         bar = progress.add_task("", total=None)
         watch = lambda done, count: progress.update(bar, completed=done, total=count)  # noqa: E731

@@ -115,7 +115,7 @@ class Drawing:
     def problem(self, prefix: str = "") -> str:
         """What is wrong with a drawing from a stranger's file or a user's System, or "".
 
-        prefix: of the names of fields in the message
+        prefix: what stands before the name of a field in the message
         """
         held, sizes = self.arrays(), {}
         for one in fields(self):

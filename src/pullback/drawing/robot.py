@@ -121,22 +121,17 @@ def _model_name(mj_model) -> str:
 def drawn_shapes(mj_model) -> dict[str, np.ndarray]:
     """The fields of a Drawing that say what its shapes and meshes are."""
     shapes = [geom for geom in _shown_geoms(mj_model) if _kind(mj_model, geom)]
-    meshes, slots = [], []
-    slot_of = {}
-    for geom in shapes:
-        if _kind(mj_model, geom) != "mesh":
-            slots.append(-1)
-            continue
-        asset = int(mj_model.geom_dataid[geom])
-        of_field = mj_model.geom_type[geom] == _Geom.mjGEOM_HFIELD
-        if (of_field, asset) not in slot_of:
-            slot_of[of_field, asset] = len(meshes)
-            meshes.append(height_field(mj_model, asset) if of_field else _mesh(mj_model, asset))
-        slots.append(slot_of[of_field, asset])
+    is_field = mj_model.geom_type == int(_Geom.mjGEOM_HFIELD)
+    assets = [
+        (bool(is_field[geom]), int(mj_model.geom_dataid[geom])) if _kind(mj_model, geom) == "mesh" else None
+        for geom in shapes
+    ]
+    used = list(dict.fromkeys(asset for asset in assets if asset))
+    meshes = [(height_field if of_field else _mesh)(mj_model, index) for of_field, index in used]
     return {
         "shape_kind": np.array([_kind(mj_model, geom) for geom in shapes], dtype="U8"),
         "shape_size": np.array([_size(mj_model, geom) for geom in shapes]).reshape(-1, 3),
-        "shape_mesh": np.array(slots, dtype=np.int32),
+        "shape_mesh": np.array([used.index(asset) if asset else -1 for asset in assets], dtype=np.int32),
         "shape_body": mj_model.geom_bodyid[shapes].astype(np.int32),
         "shape_pos": mj_model.geom_pos[shapes].reshape(-1, 3),
         "shape_quat": mj_model.geom_quat[shapes].reshape(-1, 4),

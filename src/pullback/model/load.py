@@ -199,7 +199,7 @@ def _refuse(m: mujoco.MjModel, what: str, bad: np.ndarray, values: np.ndarray, r
 
 
 def _euler_damps_implicitly(m: mujoco.MjModel) -> bool:
-    """Unless told otherwise; but MuJoCo does not look for implicit damping where all there is is negative."""
+    """By default; but MuJoCo does not use implicit damping where all damping is negative."""
     only_negative = np.any(m.dof_damping < 0) and not np.any(m.dof_damping > 0)
     return not disabled(m, Disable.mjDSBL_EULERDAMP) and not only_negative
 

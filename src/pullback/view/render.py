@@ -15,6 +15,7 @@ from pullback.view.camera import HALF_VIEW, View, axes_towards, camera_travel, f
 from pullback.view.raster import NOTHING, Eye, Faces, Floor, Layer, Light, rasterise, shade
 
 SAMPLES = 3  # rays per pixel along each axis: smooths edges
+NEAR = 0.2  # of the distance to what is looked at: nothing nearer to the camera is drawn [1]
 SHADOW_SIZE = 1024  # texels of the shadow map along each axis
 # Without a floor in the file, one that is hardly there shows which way is down and catches the shadow.
 FAINT = ((0.80, 0.83, 0.87, 1.0), (0.75, 0.785, 0.83, 1.0))
@@ -51,6 +52,7 @@ class Renderer:
         solid, clear = self._triangles(frame, since)
         shape = (self.height * self.samples, self.width * self.samples)
         light = self._light(solid)
+        solid, clear = self._in_front(solid), self._in_front(clear)
         layers = [self._layer(part.at, shape) for part in (solid, clear)]
         image = wp.empty(shape, dtype=wp.vec3, device="cpu")
         inputs = [layers[0], _faces(solid), layers[1], _faces(clear), self._floors(frame), self._eye(), light]
@@ -102,12 +104,14 @@ class Renderer:
         """The triangles as the eye sees them."""
         height, width = shape
         x, y, z = np.moveaxis((at - self.view.eye) @ self.view.axes.T, -1, 0)
-        depth = np.maximum(-z, 1e-9)
-        scale = 0.5 * height / HALF_VIEW / depth
-        seen = np.stack([0.5 * width + x * scale, 0.5 * height - y * scale, 1.0 / depth], axis=-1)
-        behind = np.any(-z < 0.01 * np.linalg.norm(self.view.eye - self.view.target), axis=1)
-        seen[behind] = 0.0  # no area, not drawn; the view stands outside of the motion, so these are scenery
-        return _rasterised(seen, shape)
+        scale = -0.5 * height / HALF_VIEW / z
+        return _rasterised(np.stack([0.5 * width + x * scale, 0.5 * height - y * scale, -1.0 / z], axis=-1), shape)
+
+    def _in_front(self, part: _Triangles) -> _Triangles:
+        """What of the triangles is before the camera: scenery, such as a long rail, may pass beside and behind it."""
+        back = self.view.axes[2]
+        near = NEAR * np.linalg.norm(self.view.eye - self.view.target)
+        return _clipped(part, (self.view.eye - part.at) @ back - near)
 
     def _light(self, solid: _Triangles) -> Light:
         right, up, towards = self.light_axes
@@ -173,6 +177,25 @@ def _joined(parts: list[_Triangles], travel: np.ndarray) -> _Triangles:
     nothing = _Triangles(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)), np.zeros((0, 4)))
     at, normal, colour = (np.concatenate(field) for field in zip(nothing, *parts, strict=True))
     return _Triangles(at - travel, normal, colour)
+
+
+def _clipped(part: _Triangles, height: np.ndarray) -> _Triangles:
+    """What of the triangles is above a plane, from the heights (faces, 3) of their corners."""
+    above = height > 0
+    count = above.sum(axis=1)
+    kept = [_Triangles(*(x[count == 3] for x in part))]
+    for cut, lone in ((count == 1, True), (count == 2, False)):  # one corner, first here, is on its own side
+        order = (np.argmax(above[cut] == lone, axis=1)[:, None] + np.arange(3)) % 3
+        a, b, c = np.take_along_axis(height[cut], order, axis=1).T
+        corners = []
+        for x in (part.at, part.normal):
+            x = np.take_along_axis(x[cut], order[..., None], axis=1)
+            to_b, to_c = ((a / (a - other))[:, None] * (x[:, k] - x[:, 0]) for k, other in ((1, b), (2, c)))
+            corners.append((x[:, 0], x[:, 0] + to_b, x[:, 0] + to_c, x[:, 1], x[:, 2]))
+        for pick in ((0, 1, 2),) if lone else ((1, 3, 4), (1, 4, 2)):
+            at, normal = (np.stack([points[k] for k in pick], axis=1) for points in corners)
+            kept.append(_Triangles(at, normal, part.colour[cut]))
+    return _Triangles(*(np.concatenate(field) for field in zip(*kept, strict=True)))
 
 
 def _linear(colours: np.ndarray) -> np.ndarray:

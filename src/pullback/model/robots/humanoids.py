@@ -52,7 +52,7 @@ SHOULDER_Y, HIP_Y = 0.19, 0.09  # joint centres from the middle [m]
 HEEL = -0.06  # behind the ankle [m]
 SOLE = 0.022  # radius of the sole's two capsules [m]
 
-# Ranges [rad] and torques [N·m]: rounded figures for a strong adult. Signs are alike on both sides of the body.
+# Ranges [rad] and torques [N·m]: rounded values for a strong adult. Signs are alike on both sides of the body.
 LUMBAR = (
     ("lumbar_twist", (0, 0, 1), (-0.6, 0.6), 80),
     ("lumbar_bend", (1, 0, 0), (-0.5, 0.5), 150),
