@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from rooms import contact_room, extent, found_contacts, put_hulls, rotations, upload
+from rooms import contact_room, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
@@ -151,6 +151,25 @@ def compile_pair(precision: str, entry: str = "convex_pair"):
         return found_contacts(c)
 
     return call
+
+
+def extent(kind, size, R, u, points) -> np.ndarray:
+    """How far a shape reaches along u from its centre."""
+    v = np.einsum("nji,nj->ni", R, u)
+    flat = np.linalg.norm(v[:, :2], axis=1)
+    match kind:
+        case 2:
+            return size[:, 0]
+        case 3:
+            return size[:, 0] + size[:, 1] * abs(v[:, 2])
+        case 4:
+            return np.linalg.norm(size * v, axis=1)
+        case 5:
+            return size[:, 0] * flat + size[:, 1] * abs(v[:, 2])
+        case 6:
+            return (size * abs(v)).sum(axis=1)
+        case _:
+            return (v @ points.T).max(axis=1)
 
 
 def gap(types, x, R, size, hulls, n) -> np.ndarray:

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from rooms import contact_room, extent, found_contacts, put_hulls, rotations, upload
+from rooms import contact_room, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
@@ -164,6 +164,25 @@ class Oracle:
                 }
             )
         return found
+
+
+def extent(kind, size, R, u) -> np.ndarray:
+    """How far a shape reaches along u from its centre."""
+    v = np.einsum("nji,nj->ni", R, u)
+    flat = np.linalg.norm(v[:, :2], axis=1)
+    match kind:
+        case 0:
+            return np.zeros(len(u))
+        case 2:
+            return size[:, 0]
+        case 3:
+            return size[:, 0] + size[:, 1] * abs(v[:, 2])
+        case 4:
+            return np.linalg.norm(size * v, axis=1)
+        case 5:
+            return size[:, 0] * flat + size[:, 1] * abs(v[:, 2])
+        case _:
+            return (size * abs(v)).sum(axis=1)
 
 
 def random_poses(types, n, seed=0, aligned=0.2):
