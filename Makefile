@@ -87,7 +87,7 @@ test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) $(PYTEST_ARGS)
+	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) --durations 20 $(PYTEST_ARGS)
 
 # A GPU compiles the gradient of one contact model for minutes; ONLY=heat,maps chooses cases by their names.
 test-gpu: $(VENV)/.ready-test

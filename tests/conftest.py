@@ -1,6 +1,10 @@
 """What all tests share: how hypothesis runs, and which tests may be skipped."""
 
+import os
 import signal
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # a worker has about one core: threads of BLAS would wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported; also for processes that tests start
 
 import mujoco
 import pytest
