@@ -237,12 +237,7 @@ class Articulated(System):
             setattr(applied, f"has_{name}", 1)
         return applied
 
-    def hold_params(self, given: Mapping | None = None) -> KernelParams:
-        return self._take_params(given)
-
-    def _take_params(self, given: Mapping | KernelParams | None) -> KernelParams:
-        if isinstance(given, KernelParams):
-            return given
+    def hold_params(self, given: Mapping | KernelParams | None = None) -> KernelParams:
         return self.params.held(given, self._kernel_params_of)
 
     def _kernel_params_of(self, values: Mapping, like: KernelParams | None = None) -> KernelParams:
@@ -322,7 +317,7 @@ class Articulated(System):
 
         states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
         """
-        return jacobians(self, states, controls, self._take_params(params), names)
+        return jacobians(self, states, controls, self.hold_params(params), names)
 
     def contacts(
         self, state: State, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
@@ -333,7 +328,7 @@ class Articulated(System):
         q, v = self._take_state(state)
         controls = self._take_controls(self._one_control(control))
         applied = self._take_inputs(self._one_input(inputs))
-        return read_contacts(self, q, v, controls, applied, self._take_params(params))
+        return read_contacts(self, q, v, controls, applied, self.hold_params(params))
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
         """A new System of the same model with another number of worlds, and maybe another precision.
@@ -375,7 +370,7 @@ class Articulated(System):
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
         start = self._take_state(state)
         controls = self._take_controls(controls)
-        kernel_params = self._take_params(params)
+        kernel_params = self.hold_params(params)
         count = hold * controls.shape[0]
         rows = 1 + -(-count // keep_every)
         q = empty((rows, self.worlds, self.nq), self.dtype, self.device)
@@ -412,7 +407,7 @@ class Articulated(System):
         status: Status | None = None,
         wants_params: bool = True,
     ):
-        held = self._take_params(params)
+        held = self.hold_params(params)
         return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:

@@ -125,7 +125,7 @@ class Heat(System):
         self._crew = Crew()
         stepper = {"explicit": Explicit, "implicit": Implicit}[self.method]
         self._stepper = stepper(self, cores_to_use(self._threads))
-        self._take_params(None)  # refuses an unstable step
+        self.hold_params()  # refuses an unstable step
 
     def __repr__(self) -> str:
         return (
@@ -202,7 +202,7 @@ class Heat(System):
 
     def energy(self, state: HeatState, params: Mapping | None = None) -> np.ndarray:
         """Heat in the part (worlds,) [J], in double precision, counted from the lowest temperature of the table."""
-        law = self._take_params(params)
+        law = self.hold_params(params)
         T, s = (to_numpy(x).astype(float) for x in self._take_state(state))
         arrays = self.geometry.arrays
         result = np.empty(self.worlds)
@@ -223,7 +223,7 @@ class Heat(System):
     @property
     def explicit_limit(self) -> float:
         """The longest stable explicit step [s], at any temperature of the table."""
-        return self._take_params(None).explicit_limit(self.geometry.fastest, self.geometry.widest)
+        return self.hold_params().explicit_limit(self.geometry.fastest, self.geometry.widest)
 
     def _is_here(self, value) -> bool:
         """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
@@ -272,12 +272,7 @@ class Heat(System):
                     )
         return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
 
-    def hold_params(self, given: Mapping | None = None) -> KernelLaw:
-        return self._take_params(given)
-
-    def _take_params(self, given: Mapping | KernelLaw | None) -> KernelLaw:
-        if isinstance(given, KernelLaw):
-            return given
+    def hold_params(self, given: Mapping | KernelLaw | None = None) -> KernelLaw:
         return self.params.held(given, self._law_of)
 
     def _law_of(self, values: Mapping, like: KernelLaw | None) -> KernelLaw:
@@ -362,7 +357,7 @@ class Heat(System):
         """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 2)."""
         start = self._take_state(state)
         controls = self._take_controls(controls, hold)
-        law = self._take_params(params)
+        law = self.hold_params(params)
         count = controls.shape[0]
         kept = np.append(np.arange(0, count, keep_every), count)
         rows = empty((len(kept), self.worlds, self.n), self.dtype, self.device)
@@ -394,7 +389,7 @@ class Heat(System):
         status: Status | None = None,
         wants_params: bool = True,
     ):
-        return HeatBackward(self, controls, final_bar, hold, self._take_params(params), status, wants_params)
+        return HeatBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
 
     def _mask_blow_up(self, rows: wp.array, kept: np.ndarray, status: Status) -> None:
         """Puts the last state that a world had in the place of those after it that are beyond all bounds."""
