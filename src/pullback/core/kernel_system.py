@@ -66,12 +66,9 @@ class KernelSystem(System):
             return control.reshape((1, *control.shape))
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
 
-    def hold_params(self, given: Mapping | None = None):
-        return self._take_params(given)
-
-    def _take_params(self, given):
+    def hold_params(self, given: Any = None):
         """Parameters as kernels read them: the System's own with those given in place of some, or what was held."""
-        return given if isinstance(given, FieldValues) else self.params.held(given, self._kernel_params_of)
+        return self.params.held(given, self._kernel_params_of)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None):
         """The same System in another number of worlds, and maybe another precision.

@@ -194,12 +194,14 @@ class NamedParams(Mapping):
             self._refuse(name, array, wrong, why)
         return frozen(array)
 
-    def held(self, given: Mapping | None, make: Callable[[dict, FieldValues | None], FieldValues]) -> FieldValues:
+    def held(self, given: Mapping | FieldValues | None, make: Callable[[dict, FieldValues | None], FieldValues]):
         """What ``make(values, like)`` makes of the values, with those given in place of some.
 
         It is made anew only if they are others than last time; ``like`` is what was made then, and values that stayed
-        the same are its very arrays.
+        the same are its very arrays. What was made before may be given in place of values.
         """
+        if isinstance(given, FieldValues):
+            return given
         if given is not None and not isinstance(given, Mapping):
             raise PullbackError(f"params must map names to arrays, not {type(given).__name__}")
         like = self._held.get(bool(given)) or self._held.get(not given)

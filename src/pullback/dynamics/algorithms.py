@@ -199,7 +199,7 @@ def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) 
 
 
 def _require_mass(system: Articulated, params: Mapping | None) -> None:
-    mass = system._take_params(params).values["mass"]
+    mass = system.hold_params(params).values["mass"]
     if not np.all(np.sum(np.asarray(mass)[..., 1:], axis=-1) > 0):
         raise PullbackError("nothing in this model has mass, so there is no centre of mass")
 
@@ -235,7 +235,7 @@ def _evaluate(
     lead = tuple(q.shape[:1]) if len(q.shape) == 3 else ()  # the axis of times, where there is one
     nq, nv, worlds = system.nq, system.nv, system.worlds
     q, v, x = (_rows(system, lead, *each) for each in ((q, nq, "q"), (v, nv, "v"), (x, nv, "x")))
-    kernel_params = system._take_params(params)
+    kernel_params = system.hold_params(params)
     held = _held_frames(frames, real, device)
     shape = (q.shape[0], worlds, int(np.prod(entry[:-1])), entry[-1])
     value = zeros(shape, real, device)

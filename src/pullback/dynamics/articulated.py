@@ -297,7 +297,7 @@ class Articulated(KernelSystem):
 
         states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
         """
-        return jacobians(self, states, controls, self._take_params(params), names)
+        return jacobians(self, states, controls, self.hold_params(params), names)
 
     def contacts(
         self, state: State, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
@@ -308,7 +308,7 @@ class Articulated(KernelSystem):
         q, v = self._take_state(state)
         controls = self._take_controls(self._one_control(control))
         applied = self._take_inputs(self._one_input(inputs))
-        return read_contacts(self, q, v, controls, applied, self._take_params(params))
+        return read_contacts(self, q, v, controls, applied, self.hold_params(params))
 
     def drawing(self, run, *, ghost=None, bars: Mapping | None = None) -> Drawing:
         """The robots of a run, with contact forces; see :func:`pullback.view.draw_run`."""
@@ -336,7 +336,7 @@ class Articulated(KernelSystem):
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
         start = self._take_state(state)
         controls = self._take_controls(controls)
-        kernel_params = self._take_params(params)
+        kernel_params = self.hold_params(params)
         count = hold * controls.shape[0]
         rows = 1 + -(-count // keep_every)
         q, v = (self._rows_from(x, rows) for x in start)
@@ -382,7 +382,7 @@ class Articulated(KernelSystem):
         status: Status | None = None,
         wants_params: bool = True,
     ):
-        held = self._take_params(params)
+        held = self.hold_params(params)
         return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:

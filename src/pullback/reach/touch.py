@@ -66,7 +66,7 @@ class SelfCollision:
         pair = wp.zeros(BATCH, dtype=wp.int32, device=device)
         system._launch(
             specialise(system._flavour, "overlap").deepest_overlap,
-            (system._tree, system._shapes, system._take_params(None).struct),
+            (system._tree, system._shapes, system.hold_params().struct),
             (given,),
             (counts, depth, pair),
             with_contacts=True,

@@ -124,7 +124,7 @@ class Heat(KernelSystem):
         self._part = upload(specialise(self.dtype, "heat.elements").Part, self.geometry.arrays, self.device)
         self._path = self._upload_path()
         self._stepper = stepper_of(self, cores_to_use(self._threads))
-        self._take_params(None)  # refuses an unstable step
+        self.hold_params()  # refuses an unstable step
 
     def __repr__(self) -> str:
         return (
@@ -199,7 +199,7 @@ class Heat(KernelSystem):
 
     def energy(self, state: HeatState, params: Mapping | None = None) -> np.ndarray:
         """Heat in the part (worlds,) [J], in double precision, counted from the lowest temperature of the table."""
-        law = self._take_params(params)
+        law = self.hold_params(params)
         T, s = (to_numpy(x).astype(float) for x in self._take_state(state))
         arrays = self.geometry.arrays
         result = np.empty(self.worlds)
@@ -220,7 +220,7 @@ class Heat(KernelSystem):
     @property
     def explicit_limit(self) -> float:
         """The longest stable explicit step [s], at any temperature of the table."""
-        return float(self._take_params(None).explicit_limits(self.geometry.fastest, self.geometry.widest).min())
+        return float(self.hold_params().explicit_limits(self.geometry.fastest, self.geometry.widest).min())
 
     def _take_state(self, state, name: str = "") -> HeatState:
         if not isinstance(state, tuple) or len(state) != 2:
@@ -325,7 +325,7 @@ class Heat(KernelSystem):
         """Every keep_every-th state and the last: T (rows, worlds, n), s (rows, worlds, 2)."""
         start = self._take_state(state)
         controls = self._take_controls(controls, hold)
-        law = self._take_params(params)
+        law = self.hold_params(params)
         count = controls.shape[0]
         kept = np.append(np.arange(0, count, keep_every), count)
         rows = empty((len(kept), self.worlds, self.n), self.dtype, self.device)
@@ -360,7 +360,7 @@ class Heat(KernelSystem):
         status: Status | None = None,
         wants_params: bool = True,
     ):
-        return HeatBackward(self, controls, final_bar, hold, self._take_params(params), status, wants_params)
+        return HeatBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
 
     def _reason(self, world: int, code: int, step: int, start: np.ndarray, after: np.ndarray) -> str:
         """What happened in a world that failed, by its temperatures at the start and after that step."""
