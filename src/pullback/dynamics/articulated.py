@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -10,7 +11,6 @@ import warp as wp
 from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Scene
 from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
-    PRECISIONS,
     as_reals,
     check_device,
     check_precision,
@@ -25,9 +25,10 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import Crew, cores_to_use, launch
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, State, System, check_inputs, refuse_overflow
+from pullback.core.system import Bars, Named, State, check_inputs, refuse_overflow
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
@@ -40,7 +41,7 @@ from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
 
-class Articulated(System):
+class Articulated(KernelSystem):
     """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
 
     model:    from :func:`pullback.load`
@@ -107,7 +108,6 @@ class Articulated(System):
         )
         self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
         self._lanes = self._make_lanes(threads)
-        self._kernel_params: tuple[int, KernelParams] | None = None
         self._threads = threads
         self._crew = Crew()
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
@@ -169,18 +169,6 @@ class Articulated(System):
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
         return State(*fields)
 
-    def _is_here(self, value) -> bool:
-        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
-        return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
-
-    def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
-        """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
-        if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
-            raise PullbackError(
-                f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
-            )
-        return value
-
     def _check_quaternions(self, q: np.ndarray) -> None:
         for start, joint in self._quaternions:
             squares = np.einsum("wi,wi->w", q[:, start : start + 4], q[:, start : start + 4])
@@ -206,10 +194,7 @@ class Articulated(System):
     def _take_controls(self, controls) -> wp.array:
         steps = len(controls) if hasattr(controls, "__len__") else 0
         shape = (steps, self.worlds, self.nu)
-        if self._is_here(controls):
-            return self._on_device(controls, shape, "controls")
-        array = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
-        return to_device(array, self.dtype, self.device)
+        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
@@ -234,21 +219,6 @@ class Articulated(System):
             setattr(applied, name, view)
             setattr(applied, f"has_{name}", 1)
         return applied
-
-    def hold_params(self, given: Mapping | None = None) -> KernelParams:
-        return self._take_params(given)
-
-    def _take_params(self, given: Mapping | KernelParams | None) -> KernelParams:
-        if isinstance(given, KernelParams):
-            return given
-        if given is not None and not isinstance(given, Mapping):
-            raise PullbackError(f"params must map names to arrays, as in {{'mass': mass}}, not {type(given).__name__}")
-        if given:
-            values = {**self.params, **{name: self.params.check(name, value) for name, value in given.items()}}
-            return self._kernel_params_of(values)
-        if self._kernel_params is None or self._kernel_params[0] != self.params.version:
-            self._kernel_params = (self.params.version, self._kernel_params_of(self.params))
-        return self._kernel_params[1]
 
     def _kernel_params_of(self, values: Mapping) -> KernelParams:
         return KernelParams(
@@ -293,13 +263,6 @@ class Articulated(System):
             return None
         return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
-    def _one_control(self, control):
-        if control is None:
-            return np.zeros((1, self.worlds, self.nu), dtype=self.dtype)
-        if self._is_here(control):
-            return control.reshape((1, *control.shape))
-        return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
-
     def linearize(self, state: State, control=None, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians of a step in the tangent space: A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu).
 
@@ -341,29 +304,9 @@ class Articulated(System):
         applied = self._take_inputs(self._one_input(inputs))
         return read_contacts(self, q, v, controls, applied, self._take_params(params))
 
-    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Articulated:
-        """A new System of the same model with another number of worlds, and maybe another precision.
-
-        It has this one's parameters, but for those that differ between worlds, which are as in the file.
-        """
-        other = Articulated(
-            self.model,
-            contact=self.contact,
-            worlds=worlds,
-            dtype=dtype or self.dtype,
-            device=self.device,
-            threads=self._threads,
-        )
-        if self.params.version:
-            for name, value in self.params.items():
-                if not self.params.is_per_world(name, value):
-                    other.params[name] = value
-        return other
-
-    def __reduce__(self):
-        """Copies and pickles are Systems of their own: the model and the parameters, and what was asked for."""
-        settings = (self.worlds, self.dtype, self.device, self._threads)
-        return _rebuild, (self.model, self.contact, *settings, dict(self.params))
+    def _settings(self) -> dict[str, Any]:
+        names = ("model", "contact", "worlds", "dtype", "device")
+        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     # --- many steps at once ------------------------------------------------------------------------
 
@@ -436,13 +379,6 @@ class Articulated(System):
             self._crew.launch(launches)
 
 
-def _rebuild(model: Model, contact, worlds: int, dtype: str, device: str, threads, params: dict) -> Articulated:
-    system = Articulated(model, contact, worlds=worlds, dtype=dtype, device=device, threads=threads)
-    for name, value in params.items():
-        system.params[name] = value
-    return system
-
-
 class FusedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, one launch a piece.
 
@@ -472,7 +408,7 @@ class FusedBackward:
         self.kernels = specialise(system._flavour, "step_adjoint")
         if not isinstance(final_bar, tuple) or len(final_bar) != 2:
             raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
-        final_q = self._own(final[0])
+        final_q = self.system._own(final[0])
         self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
         q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
         launch(self.kernels.to_tangent, system.worlds, [system._tree, final_q, q_bar, self.carry_q], system.device)
@@ -481,13 +417,6 @@ class FusedBackward:
         self.codes = None if status is None else wp.array(to_numpy(status.codes), dtype=int, device=system.device)
         self.first = None  # the step that it has come to
         self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
-
-    def _own(self, x) -> wp.array:
-        """An array of the System's precision, on its device."""
-        if isinstance(x, wp.array) and x.dtype is PRECISIONS[self.system.dtype] and str(x.device) == self.system.device:
-            return x
-        x = to_numpy(x)
-        return to_device(np.ascontiguousarray(x, dtype=self.system.dtype), self.system.dtype, self.system.device)
 
     def _bar(self, x, size: int, name: str) -> wp.array:
         system = self.system
@@ -500,9 +429,9 @@ class FusedBackward:
 
     def through(self, states: State, first: int, end: int, states_bar: State | None = None) -> None:
         """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
-        q, v = (self._own(x) for x in states)
-        self.first, self.first_bar = first, None if states_bar is None else self._own(states_bar[0][0])
-        q_bar, v_bar = (q, v) if states_bar is None else (self._own(x) for x in states_bar)
+        q, v = (self.system._own(x) for x in states)
+        self.first, self.first_bar = first, None if states_bar is None else self.system._own(states_bar[0][0])
+        q_bar, v_bar = (q, v) if states_bar is None else (self.system._own(x) for x in states_bar)
         system = self.system
         mask = self.codes is not None
         codes = self.codes if mask else system._healthy()
@@ -529,13 +458,13 @@ class FusedBackward:
             return self.first_bar
         q, bar = to_numpy(q), to_numpy(self.first_bar)
         tangent = tangent_of_coordinates(system.model, q, bar)
-        return self._own(bar - coordinates_of_tangent(system.model, q, tangent))
+        return self.system._own(bar - coordinates_of_tangent(system.model, q, tangent))
 
     def finish(self, start: State) -> Bars:
         """The cotangents at the state that it has come to, in stored coordinates."""
         system = self.system
         q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        inputs = [system._tree, self._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
+        inputs = [system._tree, self.system._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar]
         launch(self.kernels.to_coordinates, system.worlds, inputs, system.device)
         status = self._clear_failed(q_bar)
         params = self.params.user_bars(self.params_bar) if self.wants_params else Named()
