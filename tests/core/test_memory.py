@@ -104,10 +104,18 @@ def test_systems_work_in_a_forked_process():
     def poses():
         return chain.forward(angles)
 
-    expected = gradients(), poses()
+    still = pb.thermal.Toolpath([0.0, 1.0], np.zeros((2, 3)), [0.0, 0.0])
+    part = pb.thermal.block((0.01, 0.01, 0.01), (10, 10, 10))
+    heat = pb.thermal.Heat(part, pb.thermal.steel_316l(), still, dt=0.01, threads=2)  # two cores that share a world
+
+    def temperatures():
+        return pb.rollout(heat, heat.state(300.0 + 1e4 * part.nodes[:, 0]), steps=3).T
+
+    expected = gradients(), poses(), temperatures()
 
     def work():
         assert np.array_equal(gradients(), expected[0]) and np.array_equal(poses(), expected[1])
+        assert np.array_equal(temperatures(), expected[2])
 
     assert in_child(work) == 0
     with system._crew.lock:  # as if another thread were in the middle of a launch

@@ -79,7 +79,7 @@ def test_a_table_is_read_with_and_without_names(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0,0,0,0,1\n2,1,0,0,1\n\n1,2,0,0,0\n", "path.csv.*times .* must rise: line 4 at 1 s comes after 2 s"),
+        ("0,0,0,0,1\n2,1,0,0,1\n\n1,2,0,0,0\n", "path.csv.*times .* must increase: line 4 at 1 s comes after 2 s"),
         ("0,0,0,0,1\n1,one,0,0,1\n", "line 2 .*not of numbers"),
         ("0,0,0,0,1\n1,0,0,1\n", "line 2 .*has 4 numbers"),
         ("0,0,0,0,1\n1,0,0,0,7\n", "path.csv.*from 0 to 1: at line 2 it is 7"),
@@ -95,7 +95,7 @@ def test_broken_tables_name_the_line(tmp_path, text, message):
 
 def test_an_array_as_a_table():
     assert from_table(np.array([(0, 0, 0, 0, 1), (1, 1, 0, 0, 0)])).duration == 1
-    with pytest.raises(PullbackError, match="in the table: times .* must rise: point 1 at 0 s comes after 0 s"):
+    with pytest.raises(PullbackError, match="in the table: times .* must increase: point 1 at 0 s comes after 0 s"):
         from_table([(0, 0, 0, 0, 1), (0, 1, 0, 0, 0)])
 
 

@@ -61,5 +61,5 @@ def test_what_cannot_be_written(tmp_path, wall):
         write_vtk(tmp_path / "part.pvd", mesh, [0, 1], fine, born=np.full(len(mesh.elements), np.nan))
     with pytest.raises(PullbackError, match="cannot write"):
         write_vtk(tmp_path / "nowhere" / "part.pvd", mesh, [0, 1], fine)
-    with pytest.raises(PullbackError, match="no element is there"):
+    with pytest.raises(PullbackError, match="no element is born"):
         write_vtk(tmp_path / "part.pvd", mesh, [0, 1], fine, born=np.full(len(mesh.elements), 2.0))

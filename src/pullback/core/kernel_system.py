@@ -40,15 +40,19 @@ class KernelSystem(System):
         """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
         return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
 
-    def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
-        """What a caller gave, on the device: checked, or as it is if it is there already."""
-        if not self._is_here(value):
-            return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
+    def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
+        """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
         if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
             raise PullbackError(
                 f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
             )
         return value
+
+    def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
+        """What a caller gave, on the device; checked, unless it is there already."""
+        if self._is_here(value):
+            return self._on_device(value, shape, name)
+        return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
 
     def _own(self, x) -> wp.array:
         """An array of this System's precision on its device, unchecked."""

@@ -317,8 +317,8 @@ class Articulated(KernelSystem):
         return draw_robots(run, ghost=ghost, bars=bars)
 
     def _settings(self) -> dict[str, Any]:
-        settings = {"worlds": self.worlds, "dtype": self.dtype, "device": self.device, "threads": self._threads}
-        return {"model": self.model, "contact": self.contact} | settings
+        names = ("model", "contact", "worlds", "dtype", "device")
+        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     # --- many steps at once ------------------------------------------------------------------------
 

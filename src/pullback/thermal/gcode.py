@@ -1,4 +1,4 @@
-"""Toolpaths from G-code: of printers (E says when material is laid down) and of lasers (M3, M5 and S)."""
+"""Toolpaths from G-code: of printers (E says when material is deposited) and of lasers (M3, M5 and S)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.thermal.toolpath import Toolpath
 
-# Straight pieces of one arc: more are no arc of a printer.
+# Straight pieces that an arc is cut into, at most: more are a mistake in the file.
 MOST_PIECES = 100_000
 WORD = re.compile(r"([A-Z])\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))")
-# Codes that move nothing and switch no laser: planes, feed modes, fans, heaters, ends of programs, tool and unit notes.
-HARMLESS = {"G17", "G40", "G49", "G54", "G61", "G64", "G80", "G91.1", "G94"} | {
+# Codes that neither move the machine nor switch the laser: planes, feed modes, fans, heaters, ends of programs, tools.
+IGNORED = {"G17", "G40", "G49", "G54", "G61", "G64", "G80", "G91.1", "G94"} | {
     f"M{n}" for n in (0, 1, 2, 6, 7, 8, 9, 17, 18, 30, 73, 84, 104, 105, 106, 107, 109, 110, 117, 140, 141, 190, 191,
                       201, 203, 204, 205, 220, 221, 400, 900)
 }  # fmt: skip
-# Where the machine comes from is not part of the path: it may look for its origin, and level its bed, before it.
-BEFOREHAND = ("G28", "G29")
-# Letters that the line of a move, or of modes, may have; and of codes that take others. Those of an M that is harmless
-# have meanings of their own.
+# Homing and bed levelling, ignored before the first move: where the machine comes from is not part of the path.
+HOMING = ("G28", "G29")
+# Letters that are allowed in a line, and with codes that take others. Those of an ignored M have their own meanings.
 LETTERS = "XYZEFS"
 LETTERS_OF = {"G2": LETTERS + "IJR", "G3": LETTERS + "IJR", "G4": "PSF", "G64": LETTERS + "P", "G92": "XYZE"}
-# How strong a laser is that nobody gave a strength: as strong as it gets.
+# The strength of a laser for which the file gives none.
 FULL = math.inf
 
 
 @dataclass
 class _Machine:
-    """What the controller of the machine remembers from line to line."""
+    """The modal state of the controller, and the path so far."""
 
     unit: float = 1e-3  # [m]
     absolute: bool = True
@@ -47,7 +46,7 @@ class _Machine:
     times: list = field(default_factory=lambda: [0.0])
     points: list = field(default_factory=list)
     on: list = field(default_factory=list)  # S of the laser, or FULL, or 0; one fewer than points
-    lines: list = field(default_factory=list)  # where each of these was said
+    lines: list = field(default_factory=list)  # the line of the file for each of these
 
 
 def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolerance: float = 1e-5) -> Toolpath:
@@ -118,7 +117,7 @@ def _words(line: str) -> list[tuple[str, float]]:
 
 
 def _execute(machine: _Machine, words: list, travel: float | None, tolerance: float) -> list[str]:
-    """Does what a line says. Returns its codes."""
+    """Executes a line. Returns its codes."""
     codes = [f"{letter}{value:.12g}" for letter, value in words if letter in "GM"]
     letters = [letter for letter, _ in words if letter not in "GM"]
     if len(set(letters)) < len(letters):
@@ -131,7 +130,7 @@ def _execute(machine: _Machine, words: list, travel: float | None, tolerance: fl
         raise PullbackError("two ways to move, or a move and G4 or G92, in one line")
     for code in codes:
         _set_mode(machine, code)
-    is_note = any(code in HARMLESS and code[0] == "M" for code in codes)
+    is_note = any(code in IGNORED and code[0] == "M" for code in codes)
     if moves or not is_note:
         _require_known(codes, moves[0] if moves else machine.motion, values)
     if "F" in values and (moves or not is_note):
@@ -154,7 +153,7 @@ def _execute(machine: _Machine, words: list, travel: float | None, tolerance: fl
 
 
 def _require_known(codes: list[str], motion: str | None, values: dict) -> None:
-    """That no letter is passed over: it could be one more axis, or the centre of an arc that was meant."""
+    """Refuses unknown letters rather than ignore them: one could be another axis, or the centre of an arc."""
     special = [code for code in codes if code in LETTERS_OF] or [motion]
     for letter in values:
         if letter not in LETTERS_OF.get(special[0], LETTERS):
@@ -162,9 +161,9 @@ def _require_known(codes: list[str], motion: str | None, values: dict) -> None:
 
 
 def _set_mode(machine: _Machine, code: str) -> None:
-    if code in ("G0", "G1", "G2", "G3", "G4", "G92") or code in HARMLESS:
+    if code in ("G0", "G1", "G2", "G3", "G4", "G92") or code in IGNORED:
         return
-    elif code in BEFOREHAND:
+    elif code in HOMING:
         if machine.points:
             raise PullbackError(f"{code} is not known after the first move")
     elif code in ("G20", "G21"):
@@ -194,7 +193,7 @@ def _dwell(machine: _Machine, values: dict) -> None:
 
 
 def _reset(machine: _Machine, values: dict) -> None:
-    """G92 gives the place where the machine is another name: that would bend the path, but of E it does not."""
+    """G92 sets the coordinates of the current position, which is supported for E only: it leaves the path as it is."""
     if any(letter in values for letter in "XYZ"):
         raise PullbackError("G92 of X, Y or Z is not known, only of E")
     if "E" not in values:

@@ -1,4 +1,4 @@
-"""What the kernels need to know of a mesh: shapes of elements, who is whose neighbour, and when."""
+"""What kernels need of a mesh: stiffness and volumes of elements, connectivity, exposed faces, in order of birth."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
 from pullback.thermal.mesh import GAUSS, Mesh, hexahedron_shapes
 
-# Elements whose corners differ by less than this share of their size have one stiffness. [1]
+# Elements whose corners differ by less than this, relative to their size, share one stiffness. [1]
 SAME_SHAPE = 1e-10
-# A face whose normal is this flat is upright, and the beam from above passes it by. [1]
-UPRIGHT = 1e-9
+# A face whose unit normal has a smaller vertical component is vertical, and absorbs nothing of the beam. [1]
+VERTICAL = 1e-9
 NEVER = np.iinfo(np.int32).max
 # Corners of a face in its own coordinates, and the Gauss points near them.
 SQUARE = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)], dtype=float)
@@ -43,12 +43,12 @@ def stiffness_and_volumes(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A mesh and the births of its elements, in double precision, as :func:`upload` needs it."""
+    """A mesh and the births of its elements, in double precision, as kernels need it."""
 
     arrays: dict[str, np.ndarray]  # fields of the kernels' struct Part
-    births: np.ndarray  # (e,) [s], rising
-    fastest: float  # largest eigenvalue of a stiffness against its volumes [1/m²]: what limits an explicit step
-    widest: float  # largest exposed area against the volume of its corners, of all elements [1/m]
+    births: np.ndarray  # (e,) [s], increasing
+    fastest: float  # largest eigenvalue of a stiffness relative to its volumes [1/m²], which limits an explicit step
+    widest: float  # largest ratio of exposed area to volume of all elements [1/m]
 
     @classmethod
     def of(cls, mesh: Mesh, born: np.ndarray) -> Geometry:
@@ -80,7 +80,7 @@ class Geometry:
             np.add.at(area, place, sign * corner_area[there])
         starts = first[:-1] + np.arange(n)
         volume, area, self_stiffness = (_sums_from(x, starts) for x in (volume, area, self_stiffness))
-        area[area < UPRIGHT * np.max(area)] = 0.0  # what is left of one face less another
+        area[area < VERTICAL * np.max(area)] = 0.0  # rounding, where a covered face was subtracted
 
         gathered = {
             "element_nodes": elements,
@@ -120,7 +120,7 @@ def _group_shapes(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     relative = corners - corners[:, :1]
     size = np.max(np.abs(relative))
     key = np.rint(relative.reshape(len(corners), -1) / (SAME_SHAPE * size)).astype(np.int64).view(np.uint64)
-    # Sorting one mixed number a row is far quicker than sorting rows; two rows with the same by chance are not met.
+    # Sorting one hash per row is far faster than sorting rows; collisions are too unlikely to occur.
     mixed = np.zeros(len(key), dtype=np.uint64)
     for column in key.T:
         mixed = (mixed ^ column) * np.uint64(0x9E3779B97F4A7C15)
@@ -152,7 +152,7 @@ class _Faces:
     beyond: np.ndarray  # (f,) the one that will cover the face, or NEVER
     points: np.ndarray  # (f, 4, 3) Gauss points [m]
     areas: np.ndarray  # (f, 4) of each [m²]
-    upward: np.ndarray  # (f, 4) the same, seen from above [m²]; zero for faces that look down
+    upward: np.ndarray  # (f, 4) the same, seen from above [m²]; zero for faces that face down
 
 
 def _exposed_faces(mesh: Mesh, order: np.ndarray) -> _Faces:
@@ -168,12 +168,12 @@ def _exposed_faces(mesh: Mesh, order: np.ndarray) -> _Faces:
     along = np.einsum("qac,fcx->fqax", slopes, corners)
     normal = np.cross(along[:, :, 0], along[:, :, 1]) * outward[:, None, None]
     areas = np.linalg.norm(normal, axis=-1)
-    upward = np.where(normal[..., 2] > UPRIGHT * areas, normal[..., 2], 0.0)
+    upward = np.where(normal[..., 2] > VERTICAL * areas, normal[..., 2], 0.0)
     return _Faces(nodes, owner, beyond, np.einsum("qc,fcx->fqx", shapes, corners), areas, upward)
 
 
 def _lit(mesh: Mesh, faces: _Faces) -> dict[str, np.ndarray]:
-    """The faces that look up, from each of their nodes."""
+    """The upward-facing faces, listed per node."""
     n = len(mesh.nodes)
     lit = np.flatnonzero(np.any(faces.upward > 0, axis=1))
     nodes = faces.nodes[lit]
@@ -195,7 +195,7 @@ def _lit(mesh: Mesh, faces: _Faces) -> dict[str, np.ndarray]:
 
 
 def birth_times(born, elements: int) -> np.ndarray:
-    """When each element is laid down (e,) [s]; -inf for all, which are there from the start, if None."""
+    """When each element is deposited (e,) [s]; None means that all are there from the start, -inf."""
     if born is None:
         return np.full(elements, -np.inf)
     born = to_numbers(born, "born").astype(float)

@@ -1,4 +1,4 @@
-"""Heat in a part that is being printed, as a System."""
+"""Heat conduction in a part that is being printed, as a System."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CONTROLS = ("power", "speed", "radius")
 
 
 class HeatState(NamedTuple):
-    """How warm a part is, and how far the laser has come.
+    """The temperatures of a part, and the time on the toolpath.
 
     T:  (worlds, n) temperature of every node [K]
     s:  (worlds, 2) time on the toolpath [s], which moves on by the speed factor times dt in a step. It is the sum of
@@ -58,9 +58,9 @@ class Heat(KernelSystem):
     """Conduction, a laser along a toolpath, element birth, convection and radiation; in ``worlds`` copies.
 
     mesh:         hexahedra
-    material:     what the part is made of; its figures are where ``params`` start
+    material:     of the part; its values are the initial ``params``
     toolpath:     where the laser is, and when it is on
-    born:         (e,) time on the toolpath [s] at which each element is laid down, at ambient temperature; None or -inf
+    born:         (e,) time on the toolpath [s] at which each element is deposited, at ambient temperature; None or -inf
                   for those that are there from the start
     dt:           timestep [s]
     method:       "explicit": cheap steps, up to a longest one; or "implicit": any step, solved by conjugate gradients
@@ -71,7 +71,7 @@ class Heat(KernelSystem):
     threads:      CPU threads; as many as there are cores if None
 
     A control is (power [W], speed factor [1], spot radius [m]). The beam comes from above. Where its centre is at p, an
-    exposed face that looks up takes absorptivity · power · on · 3/(π r²) · exp(-3 |x - p|²/r²) for each unit of area as
+    exposed face that faces up absorbs absorptivity · power · on · 3/(π r²) · exp(-3 |x - p|²/r²) per unit of area as
     seen from above: the whole absorbed power, if it were a horizontal plane through p. There are no shadows. A power
     below zero takes heat away; it is not refused, so that differences around zero, and searches that pass it, work.
     """
@@ -235,8 +235,7 @@ class Heat(KernelSystem):
                     worlds=np.flatnonzero(np.any(T <= 0, axis=1)),
                 )
         if name:  # a cotangent, of which a part may be left out
-            zero = np.zeros((self.worlds, 1), dtype=self.dtype)
-            sizes = ((np.broadcast_to(zero, (self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
+            sizes = ((np.zeros((self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
         return HeatState(*(self._take(x, (self.worlds, n), f + name, ("worlds", "entry")) for x, f, n in sizes))
 
     def _take_controls(self, controls, hold: int = 1) -> wp.array:
@@ -388,7 +387,7 @@ class Heat(KernelSystem):
 
 
 class Trace:
-    """The beam and what is there of the part, in the steps from ``first`` to ``end`` of the controls."""
+    """The beam and the number of elements that are born, in the steps from ``first`` to ``end`` of the controls."""
 
     def __init__(self, heat: Heat, law: KernelLaw, controls: wp.array, first: int, end: int, s: wp.array):
         steps, worlds, device = end - first, heat.worlds, heat.device

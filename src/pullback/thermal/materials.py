@@ -1,4 +1,4 @@
-"""What parts are made of: tables over temperature, with where they were published.
+"""Materials: tables over temperature, with their sources.
 
 What was checked, and against what, is said at each material. All values are in SI units.
 """
@@ -13,24 +13,24 @@ from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 
-# What no material surpasses, in SI units: beyond it is a slip of the unit, or no number that could be simulated with.
+# Upper bounds in SI units: a larger value is a mistake in the unit.
 MOST = {"density": 1e6, "solidus": 1e5, "liquidus": 1e5, "latent_heat": 1e9, "absorptivity": 1.0, "emissivity": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """How a material takes up, conducts and gives off heat. Beyond its ends a table stays what it is there.
+    """Thermal properties of a material. Tables are constant beyond their ends.
 
     density:       [kg/m³], the same at all temperatures: the mesh does not expand
-    temperatures:  (m,) [K], rising, of the two tables
+    temperatures:  (m,) [K], increasing, of the two tables
     conductivity:  (m,) [W/m/K]
     capacity:      (m,) [J/kg/K], without the latent heat
     solidus:       where melting begins [K]
     liquidus:      where it ends [K]
-    latent_heat:   taken up in between [J/kg]
-    absorptivity:  share of the laser's power that the part takes up [1]
+    latent_heat:   absorbed in between [J/kg]
+    absorptivity:  share of the laser's power that the part absorbs [1]
     emissivity:    [1]
-    source:        where the figures are from
+    source:        where the values are from
     """
 
     name: str
@@ -62,7 +62,9 @@ class Material:
             object.__setattr__(self, name, value)
         falling = np.diff(self.temperatures) <= 0
         if np.any(falling):
-            raise PullbackError(f"temperatures of {self.name} must rise: entry {int(np.argmax(falling)) + 1} does not")
+            raise PullbackError(
+                f"temperatures of {self.name} must increase: entry {int(np.argmax(falling)) + 1} does not"
+            )
         for name, most in MOST.items():
             value = check_number(getattr(self, name), f"{name} of {self.name}", least=0.0)
             if value > most:

@@ -20,9 +20,9 @@ CORNERS = np.array(
 GAUSS = 1.0 / np.sqrt(3.0)  # where the 2×2×2 Gauss points are, in the same coordinates
 # Its six faces, corners in an order that turns outwards: -x, +x, -y, +y, -z, +z.
 FACES = np.array([(0, 4, 7, 3), (1, 2, 6, 5), (0, 1, 5, 4), (3, 7, 6, 2), (0, 3, 2, 1), (4, 5, 6, 7)])
-# A volume this small against the cube of the longest edge is none: an element squeezed flat. [1]
+# An element whose volume is smaller than this, relative to the cube of its extent, is degenerate. [1]
 FLAT = 1e-9
-# Nodes this close, against the size of the whole part, are one node given twice. [1]
+# Nodes closer than this, relative to the size of the part, are duplicates. [1]
 SAME = 1e-9
 
 
@@ -147,19 +147,19 @@ def _require_volumes(mesh: Mesh) -> None:
     if np.any(bad):
         element = int(np.argmax(bad))
         if least[element] < -FLAT * extent[element] ** 3:
-            raise PullbackError(f"element {element} is turned inside out: list its nodes in the order of VTK")
+            raise PullbackError(f"element {element} is inverted: list its nodes in the order of VTK")
         raise PullbackError(f"element {element} has no volume: it is degenerate")
 
 
 def _require_one_part(mesh: Mesh) -> None:
-    """Elements that share a node hang together. Labels of nodes sink to the lowest of their part."""
+    """Elements that share a node are connected: each node takes the lowest label around it until none changes."""
     label = np.arange(len(mesh.nodes))
     while True:
         lowest = label[mesh.elements].min(axis=1)
         sunk = label.copy()
         for corner in mesh.elements.T:
             np.minimum.at(sunk, corner, lowest)
-            np.minimum.at(sunk, label[corner], lowest)  # the root of each label sinks with it
+            np.minimum.at(sunk, label[corner], lowest)  # and so does the root of each label
         while np.any(sunk[sunk] != sunk):
             sunk = sunk[sunk]
         if np.array_equal(sunk, label):
@@ -168,7 +168,7 @@ def _require_one_part(mesh: Mesh) -> None:
     apart = label[mesh.elements[:, 0]] != label[mesh.elements[0, 0]]
     if np.any(apart):
         raise PullbackError(
-            f"element {int(np.argmax(apart))} does not hang together with element 0: the mesh has several parts"
+            f"element {int(np.argmax(apart))} is not connected to element 0: the mesh has several parts"
         )
 
 
@@ -183,7 +183,7 @@ def grid(x, y, z, filled=None) -> Mesh:
     planes = [to_numbers(p, f"planes {axis} of a grid").astype(float) for axis, p in zip("xyz", (x, y, z), strict=True)]
     for axis, plane in zip("xyz", planes, strict=True):
         if plane.ndim != 1 or len(plane) < 2 or not np.all(np.isfinite(plane)) or not np.all(np.diff(plane) > 0):
-            raise PullbackError(f"planes {axis} of a grid must rise, and be two or more finite numbers")
+            raise PullbackError(f"planes {axis} of a grid must increase, and be two or more finite numbers")
     cells = tuple(len(plane) - 1 for plane in planes)
     filled = np.ones(cells, dtype=bool) if filled is None else np.asarray(filled, dtype=bool)
     if filled.shape != cells:

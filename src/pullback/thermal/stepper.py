@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 THREADS = 256  # per block on CUDA
 # A core that has fewer elements than this waits for the others longer than it works.
 LEAST_ELEMENTS = 400
-# How much a launch does, some tenths of a second: an interrupt is looked at between launches. An implicit step takes
+# How much a launch does, some tenths of a second: an interrupt is handled between launches. An implicit step takes
 # some tens of passes over the elements.
 ELEMENT_STEPS = {"explicit": 5_000_000, "implicit": 200_000}
 KERNELS = {"explicit": "heat.lanes", "implicit": "heat.implicit"}
@@ -89,16 +89,19 @@ class Stepper:
     def forward(self, law, trace, start: wp.array, rows: wp.array, keep_every: int):
         """Fills ``rows`` from 1 on. Returns what became of each world, (worlds, 2) numbers of ``kernels.status`` and
         steps, and if one failed also ``now``, which has the states before and after that step."""
-        status = wp.full((self.heat.worlds, 2), HEALTHY, dtype=wp.int32, device=self.heat.device)
+        heat = self.heat
+        states = specialise(heat.dtype, "heat.elements").States()
+        states.now, states.rows, states.keep_every = self.now, rows, keep_every
+        states.status = wp.full((heat.worlds, 2), HEALTHY, dtype=wp.int32, device=heat.device)
         with self.crew.lock:
             wp.copy(self.now, start, count=start.size)
-            self._forward(law.struct, trace, keep_every, rows, status)
-            codes = status.numpy()
+            self._forward(law.struct, trace, states)
+            codes = states.status.numpy()
             return codes, self.now.numpy().copy() if np.any(codes[:, 1] >= 0) else None
 
-    def _forward(self, law, trace, keep_every: int, rows: wp.array, status: wp.array) -> None:
+    def _forward(self, law, trace, states) -> None:
         for first, end in self.launches(trace.steps):
-            self._launch(self.module.roll, law, trace, first, end, keep_every, self.now, rows, status)
+            self._launch(self.module.roll, law, trace, states, first, end)
 
     def backward(self, law, trace, bars) -> None:
         """``bars``, the kernels' Bars: from the cotangent of the last of their rows to that of the first."""
@@ -127,17 +130,15 @@ class Phases(Stepper):
         self.lanes, self.beam_lanes = max(1, min(heat.n, MOST_LANES // heat.worlds)), 1
         self.nodes, self.elements = (heat.worlds, heat.n), (heat.worlds, len(heat.mesh.elements))
 
-    def _forward(self, law, trace, keep_every: int, rows: wp.array, status: wp.array) -> None:
+    def _forward(self, law, trace, states) -> None:
         part, path, module = self.heat._part, trace.struct, self.module
-        self._record(module.start, self.nodes, law, self.work, self.now).launch()
+        self._record(module.start, self.nodes, law, self.work, states).launch()
         elements = self._record(module.elements, self.elements, part, self.work, path, 0)
-        nodes = self._record(module.nodes, self.nodes, part, law, self.work, path, 0, 0, self.now, rows, status)
+        nodes = self._record(module.nodes, self.nodes, part, law, self.work, path, states, 0)
         for t in range(trace.steps):
-            kept = (t + 1) % keep_every == 0 or t + 1 == trace.steps
             elements.set_param_at_index(3, t)
             elements.launch()
-            nodes.set_param_at_index(4, t)
-            nodes.set_param_at_index(5, t // keep_every + 1 if kept else 0)
+            nodes.set_param_at_index(5, t)
             nodes.launch()
 
     def _backward(self, law, trace, bars) -> None:

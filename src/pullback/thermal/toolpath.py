@@ -1,4 +1,4 @@
-"""Where the laser is at every moment, and whether it is on."""
+"""Toolpaths: where the laser is over time, and whether it is on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pullback.thermal.geometry import birth_times
 from pullback.thermal.mesh import Mesh
 
 COLUMNS = ("time", "x", "y", "z", "on")
-# How far outside the part a path may be by rounding, against the size of the part. [1]
+# How far outside the part a path may be by rounding, relative to the size of the part. [1]
 SLACK = 1e-6
-# How far from an element the laser is still over it, against the size of the element: outlines made of cells are not
-# finer than that. [1]
+# How far beside an element the laser still counts as over it, relative to the size of the element: outlines made of
+# cells are not finer than that. [1]
 NEAR = 0.25
-# Lines of one raster: more are a slip of the unit.
+# Lines of one raster, at most: more are a mistake in the unit.
 MOST_LINES = 100_000
 
 
@@ -28,7 +28,7 @@ MOST_LINES = 100_000
 class Toolpath:
     """A path of straight pieces, travelled at a constant speed each.
 
-    times:   (k,) [s], strictly rising
+    times:   (k,) [s], strictly increasing
     points:  (k, 3) [m] where the laser is then
     on:      (k,) share of the power, 0 to 1, for the piece that begins there; that of the last point counts for nothing
     lines:   (k,) the line of a file that the piece which begins there is from, to be named in errors; None if of none
@@ -62,7 +62,7 @@ class Toolpath:
         if np.any(late):
             row = int(np.argmax(late)) + 1
             raise PullbackError(
-                f"times of a toolpath must rise: {self._point(row)} at {self.times[row]:g} s comes after "
+                f"times of a toolpath must increase: {self._point(row)} at {self.times[row]:g} s comes after "
                 f"{self.times[row - 1]:g} s"
             )
         wrong = (self.on < 0) | (self.on > 1)
@@ -127,7 +127,7 @@ class Toolpath:
 
 
 class _Boxes:
-    """Boxes from low to high (e, 3), sorted along each axis, so that a path does not look at all of them."""
+    """Boxes from low to high (e, 3), sorted along each axis, so that a query does not test all of them."""
 
     def __init__(self, low: np.ndarray, high: np.ndarray):
         self.low, self.high = low, high
@@ -136,7 +136,7 @@ class _Boxes:
         self.widest = (high - low).max(axis=0, initial=0.0)
 
     def between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Those that the box around a straight line from a to b touches."""
+        """Indices of those that intersect the bounding box of the line from a to b."""
         first, last = np.minimum(a, b), np.maximum(a, b)
         starts = [np.searchsorted(x, at) for x, at in zip(self.sorted, first - self.widest, strict=True)]
         ends = [np.searchsorted(x, at, side="right") for x, at in zip(self.sorted, last, strict=True)]
@@ -299,7 +299,7 @@ def births(mesh: Mesh, path: Toolpath, *, base: float = 0.0, reach: float | None
     """When each element is deposited (e,) [s]: -inf for those that were there before.
 
     base:   height [m] below which everything is there from the start: elements whose centre is lower
-    reach:  how far from the laser material is laid down [m], seen from above; None for half of the element's diagonal
+    reach:  how far from the laser material is deposited [m], seen from above; None for half of the element's diagonal
 
     An element is born when the laser, on, first comes within reach of its centre at a height of its layer: above its
     bottom, at most at its top.

@@ -17,7 +17,7 @@ from pullback.thermal.mesh import Mesh, import_meshio
 def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> Path:
     """Write ``path``, a .pvd file, and beside it a folder of the same name with one .vtu file per time, by meshio.
 
-    times:         (rows,) [s], rising
+    times:         (rows,) [s], increasing
     temperatures:  (rows, nodes) [K]
     born:          (elements,) [s] when each is deposited: a file has only those that are there; None for all
     fields:        further numbers per node, (rows, nodes) or (nodes,), by name
@@ -30,7 +30,7 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
     if path.suffix.lower() != ".pvd":
         raise PullbackError(f"{str(path)!r} must end in .pvd")
     if times.ndim != 1 or not len(times) or np.any(np.diff(times) <= 0):
-        raise PullbackError("times must be a row of numbers that rise")
+        raise PullbackError("times must be a row of increasing numbers")
     given = {"temperature": to_numpy(temperatures)} | {name: to_numpy(value) for name, value in fields.items()}
     each = (len(times), len(mesh.nodes))
     for name, value in given.items():
@@ -38,7 +38,7 @@ def write_vtk(path, mesh: Mesh, times, temperatures, *, born=None, **fields) -> 
             raise PullbackError(f"{name} has shape {value.shape}, but {each} is needed: one number per time and node")
     born = birth_times(born, len(mesh.elements))
     if not np.any(born <= times[0]):
-        raise PullbackError("no element is there at the first time")
+        raise PullbackError("no element is born at the first time")
     folder, digits = path.with_suffix(""), len(str(len(times) - 1))
     try:
         folder.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-# Nodes that a core takes at a time. Unborn ones are quickly done, and they lie together: shares are interleaved.
+# Nodes that a core takes at a time. Those of unborn elements are cheap and adjacent, so shares are interleaved.
 BLOCK = wp.constant(128)
 
 

@@ -1,19 +1,21 @@
-"""Heat in a part of hexahedra: what one element and one node do in a step, and the way back.
+"""Heat conduction in hexahedra: what one element and one node do in a step, and in the backward pass.
 
 A step is two phases. Elements: the heat that flows into each corner, from the conduction potentials of its nodes.
-Nodes: all that flows in, and the temperature at which the material holds that much. Every element has a place of its
-own for each corner (a *slot*, sorted by node), so that no two threads write to the same number and sums have a fixed
-order.
+Nodes: the sum of what flows in, and the temperature at which the material has that enthalpy. Every element has a place
+of its own for each corner (a *slot*, sorted by node), so that no two threads write to the same number and sums have a
+fixed order.
 
     theta(T): integral of the conductivity       flow = -K theta, K the stiffness of a unit conductivity, symmetric
     H(T): integral of the capacity               V' H(T') = V H(T) + (V' - V) H(ambient) + dt/density · heat
                                                  heat = flow + beam - losses
 
 V and V' are the volumes that belong to a node before and after the births of the step; new material comes at ambient
-temperature. With the next temperature T' known, nothing of a step has to be computed again on the way back:
+temperature. With the next temperature T' known, the backward pass computes nothing of a step again:
 
     lambda = T'_bar / c(T')                      heat_bar = dt lambda / (density V')
     theta_bar = -K heat_bar                      T_bar = lambda c(T) V / V' + k(T) theta_bar - heat_bar losses'(T)
+
+An element is *active* from its birth on. Elements are sorted by birth, so the first ``live`` of them are active.
 
 Functions are inlined: a call would copy the descriptions of all arrays, which takes longer than most of them.
 """
@@ -27,8 +29,15 @@ vec8 = wp.types.vector(8, real)
 vec8i = wp.types.vector(8, wp.int32)
 mat43 = wp.types.matrix((4, 3), real)
 wide4 = wp.types.vector(4, wp.float64)
-# Intensity at the centre [W/m²], centre [m], 3/radius² [1/m²], how far it reaches [m]: nowhere, zero, while it is off.
+# Intensity at the centre [W/m²], centre [m], 3/radius² [1/m²], how far it reaches [m]: zero while it is off.
 Beam = wp.types.vector(6, real)
+
+# Kinds of arrays that are passed around.
+Nodal = wp.array2d(dtype=real)  # [world, node], or [world, slot]
+Rows = wp.array3d(dtype=real)  # [step or row, world, node]
+Beams = wp.array2d(dtype=Beam)  # [step, world]
+Counts = wp.array2d(dtype=int)  # [step, world]: active elements before the step; one row more than steps
+Codes = wp.array2d(dtype=int)  # [world]: what stopped it, and in which step; both negative while nothing did
 
 STEFAN_BOLTZMANN = wp.constant(real(5.670374419e-8))  # [W/m²/K⁴]
 
@@ -40,34 +49,34 @@ ABSORPTIVITY = wp.constant(3)
 AMBIENT = wp.constant(4)
 OFFSET = wp.constant(5)  # and the two after it
 
-# Nothing is this hot: what gets there, or below zero, has blown up. [K]
+# A world with a temperature above this, or below zero, has blown up. [K]
 HOTTEST = wp.constant(1e6)
 
-# Newton's method converges quadratically: once a change is this small against the whole, the next is rounding. [1]
+# Newton's method converges quadratically: once a relative change is this small, the next is rounding. [1]
 CONVERGED = wp.constant(real(1e-4 if real is wp.float32 else 1e-9))
 NEWTON_STEPS = wp.constant(30)
 
 
 @wp.struct
 class Part:
-    """Elements, sorted by birth: those that are there are always the first ones. Nodes as the user gave them."""
+    """The mesh: elements in order of birth, nodes as the user gave them."""
 
     element_nodes: wp.array(dtype=vec8i)
     element_slots: wp.array(dtype=vec8i)
     element_shape: wp.array(dtype=int)  # elements of the same shape and size share a stiffness
     stiffness: wp.array2d(dtype=vec8)  # [shape, column], of a unit conductivity [m]
     node_first: wp.array(dtype=int)  # slots of node i are node_first[i] .. node_first[i + 1]
-    slot_element: wp.array(dtype=int)  # rising within a node
-    # Of a node when those before slot j are there, at j + node: volume [m³], area of exposed faces [m²], and its own
-    # entry on the diagonal of the stiffness [m].
+    slot_element: wp.array(dtype=int)  # increasing within a node
+    # Of a node whose elements before slot j are active, at j + node: volume [m³], area of exposed faces [m²], and entry
+    # on the diagonal of the stiffness [m].
     volume: wp.array(dtype=real)
     area: wp.array(dtype=real)
     self_stiffness: wp.array(dtype=real)
-    # Faces that look up, from each of their nodes: entries of node i are lit_first[i] .. lit_first[i + 1].
+    # Upward-facing faces, listed per node: entries of node i are lit_first[i] .. lit_first[i + 1].
     lit_first: wp.array(dtype=int)
     lit_face: wp.array(dtype=int)
-    lit_from: wp.array(dtype=int)  # the face is there if this element is,
-    lit_until: wp.array(dtype=int)  # and exposed if this one is not
+    lit_from: wp.array(dtype=int)  # the face exists once this element is active,
+    lit_until: wp.array(dtype=int)  # and is exposed until this one is
     lit_weight: wp.array(dtype=vec4)  # share of the node in the horizontal area at each Gauss point [m²]
     face_points: wp.array(dtype=mat43)  # Gauss points [m]
     node_place: wp.array(dtype=vec4)  # [m], and how far the Gauss points of its faces are; negative if there are none
@@ -75,7 +84,7 @@ class Part:
 
 @wp.struct
 class Law:
-    """The material: pieces of the temperature axis, on each of which capacity and conductivity are a parabola."""
+    """The material law: pieces of the temperature axis, on each of which capacity and conductivity are a parabola."""
 
     bounds: wp.array(dtype=real)  # [K], of piece p from bounds[p] to bounds[p + 1]
     anchor: wp.array(dtype=real)  # [K], where x of piece p is zero
@@ -90,7 +99,7 @@ class Law:
 
 @wp.struct
 class LawBar:
-    """Cotangents, one set a lane and world, always in double precision: they are sums over all nodes and steps."""
+    """Cotangents, one set per lane and world, always in double precision: they are sums over all nodes and steps."""
 
     capacity: wp.array2d(dtype=wide4)  # the first three
     conductivity: wp.array2d(dtype=wide4)
@@ -101,8 +110,8 @@ class LawBar:
 class Trace:
     """Along the toolpath, [step, world]."""
 
-    beams: wp.array2d(dtype=Beam)
-    live: wp.array2d(dtype=int)  # elements that are there before the step; one row more than steps
+    beams: Beams
+    live: Counts
     dt: real  # [s]
 
 
@@ -110,22 +119,32 @@ class Trace:
 class Work:
     """Workspace of an explicit step."""
 
-    nodal: wp.array2d(dtype=real)  # [world, node] conduction potential, or the cotangent of the heat into a node
-    slots: wp.array2d(dtype=real)  # [world, slot] what conduction makes of it
+    nodal: Nodal  # conduction potential, or the cotangent of the heat into a node
+    slots: Nodal  # what conduction makes of it
+
+
+@wp.struct
+class States:
+    """A forward pass: where states go."""
+
+    now: Rows  # of two rows: the state of step t is now[t % 2]
+    rows: Rows  # what is kept: every keep_every-th state and the last, from row 1 on
+    keep_every: int
+    status: Codes  # a world that was stopped keeps the state before that step
 
 
 @wp.struct
 class Bars:
     """A backward pass: what it reads of a trajectory, and where cotangents go."""
 
-    rows: wp.array3d(dtype=real)  # temperatures [step, world, node], one row more than steps
-    rows_bar: wp.array3d(dtype=real)  # cotangents of all rows but the last, if every_row
+    rows: Rows  # temperatures, one row more than steps
+    rows_bar: Rows  # cotangents of all rows but the last, if every_row
     every_row: int
     wants_params: int
-    carry: wp.array2d(dtype=real)  # cotangent of the state that the pass has come to [world, node]
+    carry: Nodal  # cotangent of the state that the pass has come to
     beams: wp.array3d(dtype=Beam)  # cotangents [lane, step, world]
     law: LawBar
-    status: wp.array2d(dtype=int)  # [world]: why it has no cotangents, and from which step on; negative where it has
+    status: Codes  # why a world has no cotangents, and from which step on
 
 
 # --- the material -----------------------------------------------------------------------------------------------------
@@ -150,7 +169,7 @@ def capacity_at(c: vec3, x: real):
 
 @wp.func(inline=True)
 def enthalpy_between(c: vec3, x: real, d: real):
-    """From x to x + d on one piece [J/kg]. Of the difference, so that little is not lost beside much."""
+    """From x to x + d on one piece [J/kg], in terms of d, so that small differences keep their digits."""
     return d * (capacity_at(c, x) + d * (real(0.5) * c[1] + x * c[2] + d * c[2] / real(3.0)))
 
 
@@ -172,8 +191,8 @@ def potential(m: Law, T: real, world: int):
 
 
 @wp.func(inline=True)
-def warmed(m: Law, start: real, energy: real, world: int):
-    """The temperature from which H differs by ``energy`` [J/kg] from that at ``start``."""
+def heated(m: Law, start: real, energy: real, world: int):
+    """The temperature whose enthalpy differs by ``energy`` [J/kg] from that at ``start``."""
     last = m.anchor.shape[0] - 1
     p = piece_of(m, start)
     T = start
@@ -184,9 +203,9 @@ def warmed(m: Law, start: real, energy: real, world: int):
     while not inside and wp.where(e > real(0.0), p < last, p > 0):
         end = wp.where(e > real(0.0), m.bounds[p + 1], m.bounds[p])
         reach = end - T
-        room = enthalpy_between(m.capacity[world, p], T - m.anchor[p], reach)
-        if wp.abs(e) > wp.abs(room):
-            e -= room
+        left = enthalpy_between(m.capacity[world, p], T - m.anchor[p], reach)
+        if wp.abs(e) > wp.abs(left):
+            e -= left
             T = end
             p = wp.where(e > real(0.0), p + 1, p - 1)
         else:
@@ -251,8 +270,8 @@ def enthalpy_difference_adjoint(m: Law, bar: LawBar, place: int, start: real, en
 
 
 @wp.func(inline=True)
-def conduct(g: Part, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real), e: int, world: int):
-    """slots = -K x at the corners of an element. K is symmetric: the way back is the same."""
+def conduct(g: Part, x: Nodal, slots: Nodal, e: int, world: int):
+    """slots = -K x at the corners of an element. K is symmetric: the adjoint is the same."""
     nodes = g.element_nodes[e]
     shape = g.element_shape[e]
     flow = vec8()
@@ -268,7 +287,7 @@ def conduct(g: Part, x: wp.array2d(dtype=real), slots: wp.array2d(dtype=real), e
 
 @wp.func(inline=True)
 def slot_after(g: Part, live: int, first: int, i: int):
-    """The slot after those of a node's elements that are there; ``first`` is one of them, or the first of all."""
+    """The slot after those of a node's active elements, searched from ``first`` on."""
     j = int(first)
     while j < g.node_first[i + 1] and g.slot_element[j] < live:
         j += 1
@@ -276,8 +295,8 @@ def slot_after(g: Part, live: int, first: int, i: int):
 
 
 @wp.func(inline=True)
-def gather(g: Part, slots: wp.array2d(dtype=real), live: int, i: int, world: int):
-    """What a node's elements that are there have in their slots, in all; and the slot after them."""
+def gather(g: Part, slots: Nodal, live: int, i: int, world: int):
+    """The sum over the slots of a node's active elements, and the slot after them."""
     j = g.node_first[i]
     total = real(0.0)
     while j < g.node_first[i + 1] and g.slot_element[j] < live:
@@ -296,7 +315,7 @@ def losses(m: Law, T: real, world: int):
 
 @wp.func(inline=True)
 def losses_slope(m: Law, T: real, world: int):
-    """By the temperature on one side or, with the other sign, the other [W/m²/K]."""
+    """Derivative by the surface temperature or, with the opposite sign, by the ambient one [W/m²/K]."""
     return m.scalars[world, CONVECTION] + real(4.0) * STEFAN_BOLTZMANN * m.scalars[world, EMISSIVITY] * T * T * T
 
 
@@ -323,9 +342,9 @@ def potential_adjoint(bar: LawBar, place: int, p: int, x: real, weight: real):
 
 @wp.func(inline=True)
 def stored_adjoint(m: Law, bar: LawBar, place: int, T: real, after: real, new: real, weight: real, world: int):
-    """Of -weight·(H(after) - H(T) - new (H(ambient) - H(T))), by the parameters; ``new`` is the share just born.
+    """Of -weight·(H(after) - H(T) - new (H(ambient) - H(T))), by the parameters; ``new`` is the share of new volume.
 
-    That is what a node takes up in a step, for each unit of its mass.
+    That is the enthalpy that a node gains in a step, per unit of mass.
     """
     ambient = m.scalars[world, AMBIENT]
     taken = enthalpy_difference(m, T, after, world)
@@ -341,7 +360,7 @@ def stored_adjoint(m: Law, bar: LawBar, place: int, T: real, after: real, new: r
 
 @wp.func(inline=True)
 def is_near(g: Part, beam: Beam, i: int):
-    """Whether the beam reaches the faces of a node. One without power does: its gradient by the power is not zero."""
+    """Whether the beam reaches the faces of a node. Also with zero power, whose gradient is not zero."""
     place = g.node_place[i]
     x = place[0] - beam[1]
     y = place[1] - beam[2]
@@ -352,7 +371,7 @@ def is_near(g: Part, beam: Beam, i: int):
 
 @wp.func(inline=True)
 def beam_on(g: Part, beam: Beam, live: int, i: int):
-    """What a node takes of the beam [W]."""
+    """Power that a node absorbs from the beam [W]."""
     total = real(0.0)
     for j in range(g.lit_first[i], g.lit_first[i + 1]):
         if g.lit_from[j] < live and live <= g.lit_until[j]:
@@ -368,7 +387,7 @@ def beam_on(g: Part, beam: Beam, live: int, i: int):
 
 @wp.func(inline=True)
 def beam_on_adjoint(g: Part, beam: Beam, live: int, i: int, bar: real):
-    """Cotangents of the beam's intensity, centre and 3/radius², from that of what the node takes."""
+    """Cotangents of the beam's intensity, centre and 3/radius², from that of the power that the node absorbs."""
     by_beam = Beam()
     for j in range(g.lit_first[i], g.lit_first[i + 1]):
         if g.lit_from[j] < live and live <= g.lit_until[j]:
@@ -401,7 +420,7 @@ def advance(g: Part, m: Law, w: Work, beam: Beam, live: int, live_next: int, dt:
         energy = dt * heat / m.scalars[world, DENSITY]
         if j > before:
             energy += (volume - g.volume[before + i]) * enthalpy_difference(m, T, m.scalars[world, AMBIENT], world)
-        after = warmed(m, T, energy / volume, world)
+        after = heated(m, T, energy / volume, world)
     return after
 
 
@@ -420,7 +439,7 @@ def flow_bar_of(g: Part, m: Law, live_next: int, dt: real, after: real, after_ba
 @wp.func(inline=True)
 def retreat(
     g: Part, m: Law, w: Work, b: Bars, beam: Beam, live: int, live_next: int, dt: real, t: int, i: int, world: int,
-    lane: int, place: int,
+    lane: int, place: int
 ):  # fmt: skip
     """Carries the cotangent of a node's temperature back over step t. ``lane`` and ``place`` are where sums go.
 
@@ -458,32 +477,23 @@ def retreat(
 
 
 @wp.func(inline=True)
-def is_running(status: wp.array2d(dtype=int), t: int, world: int):
+def is_running(status: Codes, t: int, world: int):
     """Whether no step before t failed. In step t itself another thread may just have noted that it does."""
     return status[world, 1] < 0 or status[world, 1] >= t
 
 
 @wp.func(inline=True)
 def row_of(t: int, steps: int, keep_every: int):
-    """Where the state after step t is kept: every keep_every-th, and the last; 0 if it is not."""
+    """Where the state after step t is kept; 0 if it is not."""
     return wp.where((t + 1) % keep_every == 0 or t + 1 == steps, t / keep_every + 1, 0)
 
 
 @wp.func(inline=True)
-def settle(
-    T: real,
-    t: int,
-    row: int,
-    i: int,
-    world: int,
-    now: wp.array3d(dtype=real),
-    rows: wp.array3d(dtype=real),
-    status: wp.array2d(dtype=int),
-):
+def settle(x: States, T: real, t: int, row: int, i: int, world: int):
     """Puts the temperature of a node after step t in its places, and notes one that is out of bounds."""
-    now[(t + 1) % 2, world, i] = T
+    x.now[(t + 1) % 2, world, i] = T
     if row > 0:
-        rows[row, world, i] = T
+        x.rows[row, world, i] = T
     if not (T > real(0.0) and T < real(HOTTEST)):
-        status[world, 0] = NOT_FINITE
-        status[world, 1] = t
+        x.status[world, 0] = NOT_FINITE
+        x.status[world, 1] = t

@@ -1,12 +1,12 @@
-"""Implicit steps: Newton's method with conjugate gradients, without a matrix; and the way back with one solve.
+"""Implicit steps: Newton's method with conjugate gradients, matrix-free; and the backward pass with one solve.
 
-With everything at the end of the step, and the elements that are there then:
+With everything at the end of the step, and the elements that are active then:
 
     R = density (V' (H(T') - H(T)) - (V' - V) (H(ambient) - H(T))) + dt (K theta(T') + losses(T') - beam) = 0
 
 By theta, the derivative of R is symmetric and positive definite, B = (density V' c + dt losses')/k + dt K, and R is the
 gradient of a convex function. So Newton's method finds the solution from anywhere, if a step that goes too far along
-its direction is halved. On the way back, mu = B^-1 (T'_bar / k) solves the transposed system:
+its direction is halved. In the backward pass, mu = B^-1 (T'_bar / k) solves the transposed system:
 
     T_bar = mu density V c(T)        heat_bar = dt mu        everything else from -mu times the derivative of R
 """
@@ -22,7 +22,10 @@ from .elements import (
     Bars,
     Beam,
     Law,
+    Nodal,
     Part,
+    Rows,
+    States,
     Trace,
     beam_on,
     beam_on_adjoint,
@@ -46,37 +49,37 @@ from .elements import (
 )
 
 SINGLE = real is wp.float32
-# What may be left of R, against what a change of all temperatures by themselves makes of it: rounding. [1]
-BALANCED = wp.constant(wp.float64(3e-6 if SINGLE else 3e-14))
-# How far conjugate gradients go for a step of Newton's, and for a gradient, against where they start. [1]
-ROUGHLY = wp.constant(wp.float64(1e-4 if SINGLE else 1e-8))
-CLOSELY = wp.constant(wp.float64(1e-6 if SINGLE else 1e-13))
-NEWTON_STEPS = wp.constant(400)  # with the halved ones; some are enough but where latent heat is spread over 1 K
-HALVED = wp.constant(real(1e-3))  # shorter steps are taken as they are
+# A residual this small, relative to the diagonal of B times the temperature, is rounding. [1]
+SOLVED = wp.constant(wp.float64(3e-6 if SINGLE else 3e-14))
+# By how much conjugate gradients reduce the residual, in a Newton step and in the backward pass. [1]
+CG_NEWTON = wp.constant(wp.float64(1e-4 if SINGLE else 1e-8))
+CG_ADJOINT = wp.constant(wp.float64(1e-6 if SINGLE else 1e-13))
+NEWTON_STEPS = wp.constant(400)  # halved ones included; a few suffice, unless latent heat is spread over 1 K only
+SHORTEST = wp.constant(real(1e-3))  # a step this short is not halved again
 MOST_ITERATIONS = wp.constant(4000)  # of conjugate gradients
 
 
 @wp.struct
 class Work:
-    """Scratch of every node, [world, node]."""
+    """Workspace of an implicit step."""
 
-    after: wp.array2d(dtype=real)  # T' so far
-    move: wp.array2d(dtype=real)  # of theta, what conjugate gradients look for
-    residual: wp.array2d(dtype=real)
-    direction: wp.array2d(dtype=real)
-    image: wp.array2d(dtype=real)  # B times direction
-    diagonal: wp.array2d(dtype=real)  # of B, without conduction
-    whole: wp.array2d(dtype=real)  # of B, with it
-    conductivity: wp.array2d(dtype=real)
-    slots: wp.array2d(dtype=real)
+    after: Nodal  # T' so far
+    move: Nodal  # change of theta, the unknown of conjugate gradients
+    residual: Nodal
+    direction: Nodal
+    image: Nodal  # B times direction
+    diagonal: Nodal  # of B, without conduction
+    full_diagonal: Nodal  # of B, with conduction: the preconditioner
+    conductivity: Nodal
+    slots: Nodal
 
 
 @wp.func(inline=True)
 def linearise(g: Part, m: Law, w: Work, live_next: int, dt: real, T: real, i: int, world: int):
-    """The diagonal of B at a temperature. Returns where the node's tables are, and 0 for one that is not there."""
+    """The diagonal of B at a temperature. Returns where the node's tables are, 0 for one without active elements."""
     j = slot_after(g, live_next, g.node_first[i], i)
     diagonal = real(1.0)
-    whole = real(1.0)
+    full_diagonal = real(1.0)
     k = real(1.0)
     if j > g.node_first[i]:
         p = piece_of(m, T)
@@ -85,18 +88,18 @@ def linearise(g: Part, m: Law, w: Work, live_next: int, dt: real, T: real, i: in
         c = capacity_at(m.capacity[world, p], x)
         loss = g.area[j + i] * losses_slope(m, T, world)
         diagonal = (m.scalars[world, DENSITY] * g.volume[j + i] * c + dt * loss) / k
-        whole = diagonal + dt * g.self_stiffness[j + i]
+        full_diagonal = diagonal + dt * g.self_stiffness[j + i]
     w.diagonal[world, i] = diagonal
-    w.whole[world, i] = whole
+    w.full_diagonal[world, i] = full_diagonal
     w.conductivity[world, i] = k
     return wp.where(j > g.node_first[i], j + i, int(0))
 
 
 @wp.func(inline=True)
-def imbalance(
+def residual_of(
     g: Part, m: Law, w: Work, beam: Beam, live: int, live_next: int, dt: real, T: real, after: real, i: int, world: int
 ):
-    """R of a node that is there; w.slots hold -K theta(T')."""
+    """R of a node with active elements; w.slots hold -K theta(T')."""
     heat, j = gather(g, w.slots, live_next, i, world)
     before = slot_after(g, live, g.node_first[i], i)
     area = g.area[j + i]
@@ -112,16 +115,8 @@ def imbalance(
 
 
 @wp.func(inline=True)
-def conduct_share(
-    g: Part,
-    team: Team,
-    count: int,
-    x: wp.array2d(dtype=real),
-    slots: wp.array2d(dtype=real),
-    meetings: int,
-    world: int,
-):
-    """slots = -K x of all elements that are there, one core's share. Meets once; returns the meetings so far."""
+def conduct_share(g: Part, team: Team, count: int, x: Nodal, slots: Nodal, meetings: int, world: int):
+    """slots = -K x of all active elements, one core's share. Meets once; returns the meetings so far."""
     for e in range(count * team.core / team.cores, count * (team.core + 1) / team.cores):
         conduct(g, x, slots, e, world)
     meet(team.gate, team.cores, meetings + 1)
@@ -134,7 +129,7 @@ def conjugate_gradients(
 ):
     """w.move = B^-1 w.residual, which is used up.
 
-    Returns the product of the two, the number of meetings so far, and whether what is left is small enough.
+    Returns the product of the two, the number of meetings so far, and whether the residual is small enough.
     """
     meeting = int(meetings)
     product = wp.float64(0.0)
@@ -142,7 +137,7 @@ def conjugate_gradients(
     for block in range(team.core * team.block, n, team.cores * team.block):
         for i in range(block, wp.min(block + team.block, n)):
             r = w.residual[world, i]
-            z = r / w.whole[world, i]
+            z = r / w.full_diagonal[world, i]
             w.move[world, i] = real(0.0)
             w.direction[world, i] = z
             mine += wp.float64(r * z)
@@ -171,36 +166,27 @@ def conjugate_gradients(
                 w.move[world, i] = w.move[world, i] + share * w.direction[world, i]
                 r = w.residual[world, i] - share * w.image[world, i]
                 w.residual[world, i] = r
-                mine += wp.float64(r * r / w.whole[world, i])
+                mine += wp.float64(r * r / w.full_diagonal[world, i])
         meeting += 1
         next_size = total(team, mine, meeting)
         turn = real(next_size / size)
         size = next_size
         for block in range(team.core * team.block, n, team.cores * team.block):
             for i in range(block, wp.min(block + team.block, n)):
-                w.direction[world, i] = w.residual[world, i] / w.whole[world, i] + turn * w.direction[world, i]
+                w.direction[world, i] = w.residual[world, i] / w.full_diagonal[world, i] + turn * w.direction[world, i]
         meeting += 1
         meet(team.gate, team.cores, meeting)
     return product, meeting, size <= enough  # not so if it is not a number
 
 
 @wp.func(inline=True)
-def newton(
-    g: Part,
-    m: Law,
-    w: Work,
-    team: Team,
-    beam: Beam,
-    live: int,
-    count: int,
-    dt: real,
-    now: wp.array3d(dtype=real),
-    turn: int,
-    meetings: int,
-    n: int,
-    world: int,
-):
-    """w.after = T', from now[turn]. Returns the number of meetings so far, and whether it was found."""
+def newton(g: Part, m: Law, w: Work, team: Team, trace: Trace, t: int, now: Rows, meetings: int, n: int, world: int):
+    """w.after = T', from now[t % 2]. Returns the number of meetings so far, and whether it was found."""
+    beam = trace.beams[t, world]
+    live = trace.live[t, world]
+    count = trace.live[t + 1, world]
+    dt = trace.dt
+    turn = t % 2
     meeting = int(meetings)
     step = real(0.0)
     descent = wp.float64(0.0)
@@ -228,12 +214,12 @@ def newton(
                 if j < g.node_first[i + 1]:
                     if g.slot_element[j] < count:
                         trial = w.after[world, i] + step * w.move[world, i] / w.conductivity[world, i]
-                        R = imbalance(g, m, w, beam, live, count, dt, now[turn, world, i], trial, i, world)
+                        R = residual_of(g, m, w, beam, live, count, dt, now[turn, world, i], trial, i, world)
                 w.residual[world, i] = -R
                 slope += wp.float64(R * w.move[world, i])
         meeting += 1
         slope = total(team, slope, meeting)
-        if slope > wp.float64(0.5) * descent and step > HALVED:
+        if slope > wp.float64(0.5) * descent and step > SHORTEST:
             step = real(0.5) * step
         else:
             bad = wp.float64(0.0)
@@ -242,8 +228,8 @@ def newton(
                     T = w.after[world, i] + step * w.move[world, i] / w.conductivity[world, i]
                     w.after[world, i] = T
                     linearise(g, m, w, count, dt, T, i, world)
-                    scale = w.whole[world, i] * w.conductivity[world, i] * wp.abs(T)
-                    if not wp.float64(wp.abs(w.residual[world, i])) <= BALANCED * wp.float64(scale):
+                    scale = w.full_diagonal[world, i] * w.conductivity[world, i] * wp.abs(T)
+                    if not wp.float64(wp.abs(w.residual[world, i])) <= SOLVED * wp.float64(scale):
                         bad += wp.float64(1.0)
             meeting += 1
             bad = total(team, bad, meeting)
@@ -251,15 +237,15 @@ def newton(
                 found = True
             else:
                 # the slope of the convex function along the move, at its start, is minus this
-                descent, meeting, _close = conjugate_gradients(g, w, team, count, dt, ROUGHLY, meeting, n, world)
+                descent, meeting, _close = conjugate_gradients(g, w, team, count, dt, CG_NEWTON, meeting, n, world)
                 step = real(1.0)
     return meeting, found
 
 
 @wp.func(inline=True)
-def retreat_implicitly(
+def retreat_implicit(
     g: Part, m: Law, w: Work, b: Bars, beam: Beam, live: int, live_next: int, dt: real, t: int, i: int, world: int,
-    lane: int, place: int,
+    lane: int, place: int
 ):  # fmt: skip
     """Carries the cotangent of a node's temperature back over step t. w.move is mu, w.slots hold -K dt mu."""
     theta_bar, j = gather(g, w.slots, live_next, i, world)
@@ -290,25 +276,13 @@ def retreat_implicitly(
 
 
 @wp.kernel(enable_backward=False)
-def roll(
-    g: Part,
-    m: Law,
-    share: Share,
-    w: Work,
-    trace: Trace,
-    first: int,
-    end: int,
-    keep_every: int,
-    now: wp.array3d(dtype=real),
-    rows: wp.array3d(dtype=real),
-    status: wp.array2d(dtype=int),
-):
+def roll(g: Part, m: Law, share: Share, w: Work, trace: Trace, x: States, first: int, end: int):
     """As in lanes.py. A world also stops at a step that is not solved."""
     if not meet(share.gate, share.cores, 1):
         return
     thread = wp.tid()
     team = team_of(share, thread)
-    n = now.shape[2]
+    n = x.now.shape[2]
     steps = trace.beams.shape[0]
     meeting = int(1)
     start = share.first_world + thread / share.threads
@@ -316,19 +290,16 @@ def roll(
         for t in range(first, end):
             meeting += 1
             meet(team.gate, team.cores, meeting)  # after which everybody knows what became of the step before
-            if is_running(status, t, world):
-                row = row_of(t, steps, keep_every)
-                meeting, solved = newton(
-                    g, m, w, team, trace.beams[t, world], trace.live[t, world], trace.live[t + 1, world], trace.dt,
-                    now, t % 2, meeting, n, world,
-                )  # fmt: skip
+            if is_running(x.status, t, world):
+                row = row_of(t, steps, x.keep_every)
+                meeting, solved = newton(g, m, w, team, trace, t, x.now, meeting, n, world)
                 if solved:
                     for block in range(team.core * team.block, n, team.cores * team.block):
                         for i in range(block, wp.min(block + team.block, n)):
-                            settle(w.after[world, i], t, row, i, world, now, rows, status)
+                            settle(x, w.after[world, i], t, row, i, world)
                 elif team.core == 0:
-                    status[world, 0] = NOT_CONVERGED
-                    status[world, 1] = t
+                    x.status[world, 0] = NOT_CONVERGED
+                    x.status[world, 1] = t
 
 
 @wp.kernel(enable_backward=False)
@@ -354,7 +325,7 @@ def roll_back(g: Part, m: Law, share: Share, w: Work, trace: Trace, b: Bars, fir
                         there = linearise(g, m, w, count, dt, b.rows[t + 1, world, i], i, world)
                         right = b.carry[world, i] / w.conductivity[world, i]
                         w.residual[world, i] = wp.where(there > 0, right, real(0.0))
-                _product, meeting, close = conjugate_gradients(g, w, team, count, dt, CLOSELY, meeting, n, world)
+                _product, meeting, close = conjugate_gradients(g, w, team, count, dt, CG_ADJOINT, meeting, n, world)
                 if not close and team.core == 0:
                     b.status[world, 0] = NOT_CONVERGED
                     b.status[world, 1] = t
@@ -369,4 +340,4 @@ def roll_back(g: Part, m: Law, share: Share, w: Work, trace: Trace, b: Bars, fir
                 live = trace.live[t, world]
                 for block in range(team.core * team.block, n, team.cores * team.block):
                     for i in range(block, wp.min(block + team.block, n)):
-                        retreat_implicitly(g, m, w, b, beam, live, count, dt, t, i, world, share.lane, place + world)
+                        retreat_implicit(g, m, w, b, beam, live, count, dt, t, i, world, share.lane, place + world)

@@ -6,12 +6,13 @@ thread and back would take longer than a phase of a few thousand elements.
 
 import warp as wp
 
-from ..spatial.scalar import real
 from .cores import BLOCK, Share, meet
 from .elements import (
     Bars,
+    Counts,
     Law,
     Part,
+    States,
     Trace,
     Work,
     advance,
@@ -26,7 +27,7 @@ from .elements import (
 
 
 @wp.func(inline=True)
-def conduct_share(g: Part, share: Share, w: Work, live: wp.array2d(dtype=int), t: int, meetings: int):
+def conduct_share(g: Part, share: Share, w: Work, live: Counts, t: int, meetings: int):
     """w.slots = -K w.nodal in step t, this core's share, between two meetings. Returns the meetings so far."""
     meet(share.gate, share.cores, meetings + 1)
     for world in range(share.first_world, share.end_world):
@@ -38,46 +39,30 @@ def conduct_share(g: Part, share: Share, w: Work, live: wp.array2d(dtype=int), t
 
 
 @wp.kernel(enable_backward=False)
-def roll(
-    g: Part,
-    m: Law,
-    share: Share,
-    w: Work,
-    trace: Trace,
-    first: int,
-    end: int,
-    keep_every: int,
-    now: wp.array3d(dtype=real),
-    rows: wp.array3d(dtype=real),
-    status: wp.array2d(dtype=int),
-):
-    """From step ``first`` to ``end``. The state of step t is now[t % 2], (worlds, n).
-
-    Of all steps, every keep_every-th state and the last go into ``rows`` from 1 on.
-    status: (worlds, 2) what stopped a world, and in which step; it keeps the state before that step.
-    """
+def roll(g: Part, m: Law, share: Share, w: Work, trace: Trace, x: States, first: int, end: int):
+    """From step ``first`` to ``end``."""
     if not meet(share.gate, share.cores, 1):
         return
-    n = now.shape[2]
+    n = x.now.shape[2]
     steps = trace.beams.shape[0]
     meeting = int(1)
     for world in range(share.first_world, share.end_world):
         for block in range(share.core * BLOCK, n, share.cores * BLOCK):
             for i in range(block, wp.min(block + BLOCK, n)):
-                w.nodal[world, i] = potential(m, now[first % 2, world, i], world)
+                w.nodal[world, i] = potential(m, x.now[first % 2, world, i], world)
     for t in range(first, end):
-        row = row_of(t, steps, keep_every)
+        row = row_of(t, steps, x.keep_every)
         meeting = conduct_share(g, share, w, trace.live, t, meeting)
         for world in range(share.first_world, share.end_world):
-            if is_running(status, t, world):
+            if is_running(x.status, t, world):
                 beam = trace.beams[t, world]
                 live = trace.live[t, world]
                 live_next = trace.live[t + 1, world]
                 for block in range(share.core * BLOCK, n, share.cores * BLOCK):
                     for i in range(block, wp.min(block + BLOCK, n)):
-                        T = advance(g, m, w, beam, live, live_next, trace.dt, now[t % 2, world, i], i, world)
+                        T = advance(g, m, w, beam, live, live_next, trace.dt, x.now[t % 2, world, i], i, world)
                         w.nodal[world, i] = potential(m, T, world)
-                        settle(T, t, row, i, world, now, rows, status)
+                        settle(x, T, t, row, i, world)
 
 
 @wp.kernel(enable_backward=False)

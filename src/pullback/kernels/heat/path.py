@@ -1,4 +1,4 @@
-"""Along the toolpath: where the beam is in every step and how much of the part is there, and the way back."""
+"""Along the toolpath: the beam and the number of active elements in every step, and the adjoint."""
 
 import warp as wp
 
@@ -109,7 +109,7 @@ def trace_adjoint(
 ):
     """``carry`` is the cotangent of s after the steps, and then before them. beams_bar: [lane, step, world], summed.
 
-    scalars_bar: [world, which]. With every_row, the states' own cotangents s_bar join on the way. A step depends on the
+    scalars_bar: [world, which]. With every_row, the states' own cotangents s_bar are added. A step depends on the
     sum of the two numbers of s; the second of those that it makes is rounding, which nothing moves.
     """
     world = wp.tid()

@@ -3,11 +3,11 @@ in order."""
 
 import warp as wp
 
-from ..spatial.scalar import real
 from .elements import (
     Bars,
     Law,
     Part,
+    States,
     Trace,
     Work,
     advance,
@@ -16,6 +16,7 @@ from .elements import (
     is_running,
     potential,
     retreat,
+    row_of,
     settle,
 )
 
@@ -28,31 +29,20 @@ def elements(g: Part, w: Work, trace: Trace, t: int):
 
 
 @wp.kernel(enable_backward=False)
-def start(m: Law, w: Work, now: wp.array3d(dtype=real)):
+def start(m: Law, w: Work, x: States):
     world, i = wp.tid()
-    w.nodal[world, i] = potential(m, now[0, world, i], world)
+    w.nodal[world, i] = potential(m, x.now[0, world, i], world)
 
 
 @wp.kernel(enable_backward=False)
-def nodes(
-    g: Part,
-    m: Law,
-    w: Work,
-    trace: Trace,
-    t: int,
-    row: int,
-    now: wp.array3d(dtype=real),
-    rows: wp.array3d(dtype=real),
-    status: wp.array2d(dtype=int),
-):
-    """``row`` is where the state goes, if it is kept: above zero. ``now`` and ``status`` as in lanes.py."""
+def nodes(g: Part, m: Law, w: Work, trace: Trace, x: States, t: int):
     world, i = wp.tid()
-    if is_running(status, t, world):
+    if is_running(x.status, t, world):
         beam = trace.beams[t, world]
         live = trace.live[t, world]
-        T = advance(g, m, w, beam, live, trace.live[t + 1, world], trace.dt, now[t % 2, world, i], i, world)
+        T = advance(g, m, w, beam, live, trace.live[t + 1, world], trace.dt, x.now[t % 2, world, i], i, world)
         w.nodal[world, i] = potential(m, T, world)
-        settle(T, t, row, i, world, now, rows, status)
+        settle(x, T, t, row_of(t, trace.beams.shape[0], x.keep_every), i, world)
 
 
 @wp.kernel(enable_backward=False)
