@@ -207,7 +207,7 @@ class Walk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnFoot(Planner):
+class OnFoot(Planner[Plan]):
     """What all plans on foot are given; :class:`Footsteps` says what it means."""
 
     foot_map: object
