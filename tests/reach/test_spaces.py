@@ -41,11 +41,13 @@ def test_difference_undoes_integrate(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_relative_is_the_product_of_matrices(name):
+def test_relative_and_composed_poses_are_products_of_matrices(name):
     s, base = some(name, seed=0)
     _, poses = some(name, seed=1)
     seen = np.linalg.inv(matrix(s, base)) @ matrix(s, poses)
     np.testing.assert_allclose(matrix(s, s.relative(base, poses)), seen, atol=1e-12)
+    np.testing.assert_allclose(matrix(s, s.compose(base, poses)), matrix(s, base) @ matrix(s, poses), atol=1e-12)
+    np.testing.assert_array_equal(s.compose(base[0], poses)[3], s.compose(base[0], poses[3]))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,7 +17,6 @@ from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.reach.ik import Joints
 from pullback.reach.launch import Batches
 from pullback.reach.spaces import space
-from pullback.spatial import quat_matrix, quat_mul
 
 SE3 = space("SE3")
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
@@ -128,8 +127,7 @@ def route(model: Model, base: str, tip: str, through: str | None) -> tuple[list[
     mujoco.mj_kinematics(model.mujoco, data)
 
     def in_world(body: int, pos: np.ndarray, quat: np.ndarray = IDENTITY) -> np.ndarray:
-        at, orientation = data.xpos[body], data.xquat[body]
-        return np.concatenate([at + quat_matrix(orientation) @ pos, quat_mul(orientation, quat)])
+        return SE3.compose([*data.xpos[body], *data.xquat[body]], [*pos, *quat])
 
     base_frame, tip_frame = frame_of(model, base), frame_of(model, tip)
     up, down = path(model, base, base_frame[0], tip, tip_frame[0], through)

@@ -73,9 +73,7 @@ class Humanoid:
     def over(self, frames: np.ndarray) -> np.ndarray:
         """The usual posture (n, nq) over frames on the floor (n, 3)."""
         q = np.tile(self.usual, (len(frames), 1))
-        c, s = np.cos(frames[:, 2]), np.sin(frames[:, 2])
-        x, y = self.usual[:2]
-        q[:, 0], q[:, 1] = frames[:, 0] + c * x - s * y, frames[:, 1] + s * x + c * y
+        q[:, :2] = SE2.compose(frames, [*self.usual[:2], 0.0])[:, :2]
         q[:, 3:7] = on_floor(frames)[:, 3:]
         return q
 

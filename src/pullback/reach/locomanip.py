@@ -11,7 +11,7 @@ from pullback.reach.checks import check_numbers
 from pullback.reach.obstacles import Disc
 from pullback.reach.spaces import space
 from pullback.reach.sqp import FIXED, Linearised, Poses, Rows
-from pullback.reach.walking import SIDES, Stance, WithHand
+from pullback.reach.walking import SE2, SIDES, Stance, WithHand
 
 SO2 = space("SO2")
 
@@ -98,16 +98,9 @@ class LocoManipulation(WithHand):
     def guess(self) -> Poses:
         """Around the hinge with the handle: the start, rotated about it."""
         angles = np.linspace(0.0, self.opened, self.steps + 2)[1:]
-        rotated = angles[:-1]
-        c, s = np.cos(rotated), np.sin(rotated)
-        hinge = np.array([self.door.x, self.door.y])
-        feet = self.walk.fixed[np.arange(self.steps) % 2]
-        away = feet[:, :2] - hinge
-        x, y = c * away[:, 0] - s * away[:, 1], s * away[:, 0] + c * away[:, 1]
-        return {
-            "feet": np.stack([hinge[0] + x, hinge[1] + y, feet[:, 2] + rotated], axis=1),
-            "angles": angles[:, None],
-        }
+        hinge = np.array([self.door.x, self.door.y, 0.0])
+        seen = SE2.relative(hinge, self.walk.fixed[np.arange(self.steps) % 2])
+        return {"feet": SE2.compose(hinge + np.outer(angles[:-1], (0, 0, 1)), seen), "angles": angles[:, None]}
 
     def contacts(self, poses: Poses) -> tuple[np.ndarray, np.ndarray]:
         number, stance = self.held

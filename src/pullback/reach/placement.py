@@ -33,7 +33,7 @@ class Place(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placement(Planner):
+class Placement(Planner[Place]):
     """Find a base pose on the floor from which all targets are within reach.
 
     reach_map:  a reachability map in R3 or SE3: the tip as seen from the base

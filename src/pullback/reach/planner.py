@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -41,8 +42,11 @@ class Result:
         return "\n".join([f"not solved after {self.solution.iterations} iterations:", *lines[:most], *more])
 
 
+Found = TypeVar("Found", bound=Result)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Planner(ABC):
+class Planner(ABC, Generic[Found]):
     """A problem on reachability maps."""
 
     obstacles: Sequence[Obstacle] = ()
@@ -58,10 +62,10 @@ class Planner(ABC):
         """For :func:`pullback.reach.sqp.minimise`: problems and first guesses, the most promising first."""
 
     @abstractmethod
-    def result(self, solution: Solution) -> Result:
+    def result(self, solution: Solution) -> Found:
         """What a solution means."""
 
-    def plan(self, options: Options | None = None) -> Result:
+    def plan(self, options: Options | None = None) -> Found:
         """The first good result, or of all attempts the one with the least violations."""
         began, best = time.perf_counter(), None
         for problem, guess in self.attempts():

@@ -112,6 +112,18 @@ class Space:
             parts.append(quat_log(quat_mul(quat_conj(start[..., n:]), end[..., n:])))
         return np.concatenate(parts, axis=-1)
 
+    def compose(self, base, poses) -> np.ndarray:
+        """``poses`` as seen from the poses ``base``, in the frame that those are given in: base · poses."""
+        base, poses = np.broadcast_arrays(np.asarray(base, dtype=float), np.asarray(poses, dtype=float))
+        n = self.dimensions
+        if self.rotation == "none":
+            return base + poses
+        position = base[..., :n]
+        if n:
+            position = position + np.einsum("...ij,...j->...i", self.rotation_matrix(base), poses[..., :n])
+        add = np.add if self.rotation == "angle" else quat_mul
+        return np.concatenate([position, add(base[..., n:], poses[..., n:])], axis=-1)
+
     def relative(self, base, poses) -> np.ndarray:
         """``poses`` as seen from the poses ``base``, both given in one frame: base⁻¹ · poses."""
         base, poses = np.asarray(base, dtype=float), np.asarray(poses, dtype=float)

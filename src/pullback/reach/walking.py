@@ -142,13 +142,12 @@ class Walk:
 
         what: their name in a report, unless they are those of the user and are counted
         """
-        tips = feet[2:]
-        c, s = np.cos(tips[:, 2])[:, None], np.sin(tips[:, 2])[:, None]
-        x, y = soles.T
-        offset = np.stack([c * x - s * y, s * x + c * y], axis=-1)  # (steps, k, 2)
-        moves = np.tile(np.eye(2, 3), (len(tips), len(soles), 1, 1))
-        moves[..., 2] = np.stack([-offset[..., 1], offset[..., 0]], axis=-1)  # with the yaw
-        points, columns = tips[:, None, :2] + offset, np.repeat(self.columns[2:], len(soles), axis=0)
+        tips = feet[2:, None]
+        points = SE2.compose(tips, np.pad(soles, ((0, 0), (0, 1))))[..., :2]  # (steps, k, 2)
+        away = points - tips[..., :2]
+        moves = np.tile(np.eye(2, 3), (*away.shape[:2], 1, 1))
+        moves[..., 2] = np.stack([-away[..., 1], away[..., 0]], axis=-1)  # with the yaw
+        columns = np.repeat(self.columns[2:], len(soles), axis=0)
 
         def name(row: int, number: int) -> str:
             kind = type(obstacles[number]).__name__
@@ -170,8 +169,7 @@ class Walk:
 
     def ending_at(self, goal: np.ndarray) -> np.ndarray:
         """The stance frame (3,) in which the foot of the last step is at ``goal`` (3,), feet apart as at the start."""
-        side = -self.width / 2 if self.is_left[-1] else self.width / 2
-        return goal + (-side * np.sin(goal[2]), side * np.cos(goal[2]), 0.0)
+        return SE2.compose(goal, (0.0, (-0.5 if self.is_left[-1] else 0.5) * self.width, 0.0))
 
     def furthest(self, to: np.ndarray, foot_map, threshold: float) -> float:
         """Part of the straight path to a stance frame ``to`` (3,) on which most steps are within reach [1]."""
@@ -202,17 +200,14 @@ class Walk:
                 angle = shortest_angle(np.arctan2(ahead[:, 1], ahead[:, 0]) - frames[:, 2])
                 frames[:, 2] += angle * np.clip(np.minimum(share, part - share) / ALIGNING, 0.0, 1.0)
         side = np.where(self.is_left[2:], 0.5, -0.5) * self.width
-        feet = frames.copy()
-        feet[:, 0] -= side * np.sin(frames[:, 2])
-        feet[:, 1] += side * np.cos(frames[:, 2])
-        return feet
+        return SE2.compose(frames, np.outer(side, (0, 1, 0)))
 
 
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnFoot(Planner):
+class OnFoot(Planner[Plan]):
     """What all plans on foot are given; :class:`Footsteps` says what it means."""
 
     foot_map: object
