@@ -6,12 +6,12 @@ All pairs that take more than a few lines, each in random poses, in poses where 
 import numpy as np
 import pytest
 import warp as wp
-from test_convex_pairs import PAIRS, Oracle, gap, name_of, turned
+from oracle import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, SPHERE, name_of
+from test_convex_pairs import PAIRS, gap, oracle_of, turned
 from workspace import contact_workspace, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import Flavour, specialise
 
-SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 2, 3, 4, 5, 6, 7
 SIZES = {SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
 ALL = [(CAPSULE, BOX), (BOX, BOX), *PAIRS]
 MOST = 8  # contacts of a pair
@@ -196,7 +196,7 @@ MUST = {
 def test_contacts_move_as_features_say(kernels, types, kind):
     contacts, adjoint = kernels
     rng = np.random.default_rng(6)
-    hulls = Oracle(types, ("cube", "hull")).hulls()
+    hulls = oracle_of(types, ("cube", "hull")).hulls()
     pose = poses(types, hulls, 600 if types in ALL[:2] else 100, kind)
     a = contacts(types, *pose, hulls)
     i, k = np.nonzero(np.arange(MOST)[None] < a["count"][:, None])
@@ -225,7 +225,7 @@ def test_contacts_move_as_features_say(kernels, types, kind):
 @pytest.mark.parametrize("types", [(CAPSULE, BOX), (BOX, BOX), (CYLINDER, CYLINDER), (CYLINDER, BOX)], ids=name_of)
 def test_single_precision(kernels, single, types, kind):
     """Of the same contacts. Where lines are nearly parallel, or a point nearly on a line, little is certain."""
-    hulls = Oracle(types).hulls()
+    hulls = oracle_of(types).hulls()
     x, R, size, reach = poses(types, hulls, 300, kind)
     a = kernels[0](types, x, R, size, reach, hulls)
     i, k = np.nonzero(np.arange(MOST)[None] < a["count"][:, None])
@@ -244,7 +244,7 @@ def test_single_precision(kernels, single, types, kind):
 @pytest.mark.parametrize("types", [(CYLINDER, CYLINDER), (CYLINDER, BOX), (CYLINDER, MESH), (BOX, MESH)], ids=name_of)
 def test_no_contact_is_found_twice(kernels, types):
     contacts, _ = kernels
-    hulls = Oracle(types, ("cube", "hull")).hulls()
+    hulls = oracle_of(types, ("cube", "hull")).hulls()
     a = contacts(types, *poses(types, hulls, 400, "lying"), hulls)
     several = 0
     for count, pos in zip(a["count"], a["pos"], strict=True):

@@ -1,15 +1,13 @@
 """Contacts of convex shapes that have no closed answer, against MuJoCo's solver with its tolerance set tight."""
 
-import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from workspace import contact_workspace, extent, found_contacts, put_hulls, rotations, upload
+from oracle import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, SPHERE, Oracle, extent, name_of
+from workspace import contact_workspace, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
-SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 2, 3, 4, 5, 6, 7
-NAMES = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
 PAIRS = [
     (SPHERE, ELLIPSOID),
     (SPHERE, MESH),
@@ -41,79 +39,8 @@ def mesh_points(name: str) -> np.ndarray:
             return p / np.linalg.norm(p, axis=1, keepdims=True) * [0.3, 0.2, 0.15] * rng.uniform(0.8, 1, (60, 1))
 
 
-class Oracle:
-    """MuJoCo's contacts of two shapes whose poses and sizes are written straight into its arrays."""
-
-    def __init__(self, types, meshes=("hull", "tetrahedron"), multi=False):
-        asset = "".join(
-            f'<mesh name="{name}" vertex="{" ".join(f"{v:.17g}" for v in mesh_points(name).ravel())}"/>'
-            for name in sorted(set(meshes))
-        )
-        geoms = ""
-        for i, t in enumerate(types):
-            shape = f'mesh="{meshes[i]}"' if t == MESH else 'size="1 1 1"'
-            geoms += f'<body><freejoint/><geom name="g{i}" type="{NAMES[t]}" {shape}/></body>'
-        self.types = types
-        several = "enable" if multi else "disable"
-        self.m = mujoco.MjModel.from_xml_string(
-            f"""<mujoco><asset>{asset}</asset>
-            <option ccd_tolerance="1e-13" ccd_iterations="400"><flag multiccd="{several}"/></option>
-            <worldbody>{geoms}</worldbody><contact><pair geom1="g0" geom2="g1"/></contact></mujoco>"""
-        )
-        self.d = mujoco.MjData(self.m)
-        mujoco.mj_forward(self.m, self.d)
-        self.m.geom_rbound[:] = 1e3
-
-    def hulls(self):
-        """The convex hulls of both shapes, one after the other, as kernels want them; and where each begins."""
-        m = self.m
-        lists = {"neighbour": [], "face": [], "corner": []}
-        vertex, begin, faces = [np.zeros((0, 3))], [0], 0
-        for g in range(2):
-            if self.types[g] == MESH:
-                k = m.geom_dataid[g]
-                graph = m.mesh_graph[m.mesh_graphadr[k] :]
-                n = graph[0]
-                first, ids, rest = graph[2 : 2 + n], graph[2 + n : 2 + 2 * n], graph[2 + 2 * n :]
-                base = sum(map(len, vertex))
-                corner_of = {int(v): base + i for i, v in enumerate(ids)}
-                # Numbers in MuJoCo's tables: corners count from the mesh's first one, faces likewise.
-                v0, p0, pn = m.mesh_vertadr[k], m.mesh_polyadr[k], m.mesh_polynum[k]
-                lists["neighbour"] += [base + rest[a : a + np.argmax(rest[a:] < 0)] for a in first]
-                lists["face"] += [
-                    faces + m.mesh_polymap[m.mesh_polymapadr[v0 + v] :][: m.mesh_polymapnum[v0 + v]] for v in ids
-                ]
-                lists["corner"] += [
-                    np.array([corner_of[int(v)] for v in m.mesh_polyvert[a : a + c]])
-                    for a, c in zip(m.mesh_polyvertadr[p0 : p0 + pn], m.mesh_polyvertnum[p0 : p0 + pn], strict=True)
-                ]
-                vertex.append(m.mesh_vert[v0 + ids].astype(float))
-                faces += pn
-            begin.append(sum(map(len, vertex)))
-        hull = {"vertex": np.concatenate(vertex)}
-        # MuJoCo's own normals are good to single precision.
-        around = [hull["vertex"][c] - hull["vertex"][c].mean(axis=0) for c in lists["corner"]]
-        normal = np.array([np.cross(p, np.roll(p, -1, axis=0)).sum(axis=0) for p in around]).reshape(-1, 3)
-        hull["face_normal"] = normal / np.linalg.norm(normal, axis=1, keepdims=True)
-        for name, items in lists.items():
-            hull[f"first_{name}"] = np.cumsum([0, *map(len, items)])
-            hull[name] = np.concatenate(items) if items else np.zeros(0, int)
-        return hull, begin
-
-    def __call__(self, x, R, size, reach):
-        m, d = self.m, self.d
-        found = []
-        for i in range(len(reach)):
-            for g in range(2):
-                if self.types[g] != MESH:
-                    m.geom_size[g] = size[g, i]
-            m.pair_margin[0] = reach[i]
-            d.geom_xpos[:] = x[:, i]
-            d.geom_xmat[:] = R[:, i].reshape(2, 9)
-            mujoco.mj_collision(m, d)
-            frame = d.contact.frame.reshape(-1, 3, 3)
-            found.append({"pos": d.contact.pos.copy(), "normal": frame[:, 0].copy(), "dist": d.contact.dist.copy()})
-        return found
+def oracle_of(types, meshes=("hull", "tetrahedron"), multi=False) -> Oracle:
+    return Oracle(types, [mesh_points(name) for name in meshes], multi)
 
 
 def compile_pair(precision: str, one_contact: bool = False):
@@ -265,15 +192,11 @@ def meshes_of(types):
     return [("cube", m) for m in ("hull", "tetrahedron", "cube")] if MESH in types else [("cube", "cube")]
 
 
-def name_of(types) -> str:
-    return f"{NAMES[types[0]]}-{NAMES[types[1]]}"
-
-
 @pytest.mark.parametrize("types", PAIRS, ids=name_of)
 def test_against_mujoco(touch, types):
     """Nowhere is a direction of MuJoCo's better, and where it has converged, distances and normals are the same."""
     for seed, meshes in enumerate(meshes_of(types)):
-        oracle = Oracle(types, meshes)
+        oracle = oracle_of(types, meshes)
         hulls = oracle.hulls()
         poses = random_poses(types, hulls, 300, seed)
         x, R, size, _reach = poses
@@ -302,7 +225,7 @@ def test_what_is_found_is_exact(touch, types):
     """
     rng = np.random.default_rng(1)
     for seed, (meshes, kind) in enumerate((m, k) for m in meshes_of(types) for k in ({}, {"depth": (0.99, 1.01)})):
-        hulls = add_planes(Oracle(types, meshes).hulls())
+        hulls = add_planes(oracle_of(types, meshes).hulls())
         poses = random_poses(types, hulls, 400, 10 + seed, **kind)
         a = touch(types, *poses, kernel_part(hulls))
         some = a["count"] > 0
@@ -320,7 +243,7 @@ def test_what_is_found_is_exact(touch, types):
 def test_concentric_and_aligned_shapes(pair, types):
     """Whatever is not determined is finite, and the same every time."""
     for meshes in meshes_of(types):
-        hulls = add_planes(Oracle(types, meshes).hulls())
+        hulls = add_planes(oracle_of(types, meshes).hulls())
         x, R, size, reach = random_poses(types, hulls, 200, 3)
         R[1, ::2] = R[0, ::2]
         R[:, ::4] = np.eye(3)
@@ -342,7 +265,7 @@ def test_concentric_and_aligned_shapes(pair, types):
 @pytest.mark.parametrize("types", PAIRS, ids=name_of)
 def test_single_precision(pair_single, pair, types):
     for meshes in meshes_of(types):
-        hulls = Oracle(types, meshes).hulls()
+        hulls = oracle_of(types, meshes).hulls()
         poses = [p.astype("f4").astype(float) for p in random_poses(types, hulls, 300, 4)]
         a = pair_single(types, *poses, hulls)
         b = pair(types, *poses, hulls)
@@ -392,7 +315,7 @@ FLAT = {
 def test_flat_on_flat(pair, name):
     """The same points as MuJoCo's, whose order is its own."""
     types, place, turn2, turn1, sizes, count = FLAT[name]
-    oracle = Oracle(types, ("cube", "cube"), multi=True)
+    oracle = oracle_of(types, ("cube", "cube"), multi=True)
     x = np.array([[[0.3, -0.2, 0.1]], [[0.3, -0.2, 0.1]]])
     x[1, 0] += place
     R = np.array([[turned(*turn1)], [turned(*turn2)]])
@@ -410,7 +333,7 @@ def test_flat_on_flat(pair, name):
 
 def test_upright_cylinder_on_a_box(pair):
     """Four points of its rim. MuJoCo has four as well, of the same sixteen."""
-    oracle = Oracle((CYLINDER, BOX))
+    oracle = oracle_of((CYLINDER, BOX))
     x = np.array([[[0.0, 0, 0]], [[0.05, 0.02, 0.295]]])
     R = np.array([[np.eye(3)], [turned(0.3)]])
     size = np.array([[[0.1, 0.1, 0]], [[0.3, 0.3, 0.2]]])
@@ -426,7 +349,7 @@ def test_upright_cylinder_on_a_box(pair):
 def test_sets_of_contacts(pair, types):
     """Of shapes in any pose, MuJoCo mostly finds as many contacts; of those that are aligned, the same."""
     meshes = ("hull", "cube")
-    oracle = Oracle(types, meshes, multi=True)
+    oracle = oracle_of(types, meshes, multi=True)
     hulls = oracle.hulls()
     for aligned in (False, True):
         poses = random_poses(types, hulls, 300, 5, depth=(0.7, 1.05))

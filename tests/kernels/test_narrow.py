@@ -4,12 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
-from workspace import contact_workspace, extent, found_contacts, put_hulls, rotations, upload
+from oracle import BOX, CAPSULE, CYLINDER, ELLIPSOID, MESH, PLANE, SPHERE, Oracle, extent, name_of
+from workspace import contact_workspace, found_contacts, put_hulls, rotations, upload
 
 from pullback.kernels import specialise
 
-PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
-NAMES = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
 PAIRS = [
     (PLANE, SPHERE),
     (PLANE, CAPSULE),
@@ -100,71 +99,6 @@ def compile_all(precision: str):
     return call
 
 
-class Oracle:
-    """MuJoCo's contacts of two shapes whose poses and sizes are written straight into its arrays."""
-
-    def __init__(self, types, points=None):
-        asset = ""
-        if points is not None:
-            vertices = " ".join(f"{v:.17g}" for v in points.ravel())
-            asset = f'<asset><mesh name="hull" vertex="{vertices}"/></asset>'
-        geoms = ""
-        for i, t in enumerate(types):
-            shape = 'mesh="hull"' if t == MESH else 'size="1 1 1"'
-            geom = f'<geom name="g{i}" type="{NAMES[t]}" {shape}/>'
-            geoms += geom if t == PLANE else f"<body><freejoint/>{geom}</body>"
-        self.m = mujoco.MjModel.from_xml_string(
-            f'<mujoco>{asset}<worldbody>{geoms}</worldbody><contact><pair geom1="g0" geom2="g1"/></contact></mujoco>'
-        )
-        self.d = mujoco.MjData(self.m)
-        mujoco.mj_forward(self.m, self.d)
-        self.m.geom_rbound[:] = [0 if t == PLANE else 1e3 for t in types]
-
-    def hull(self):
-        """The convex hull of the mesh, as kernels want it."""
-        m = self.m
-        graph = m.mesh_graph[m.mesh_graphadr[0] :]
-        n = graph[0]
-        first, ids, rest = graph[2 : 2 + n], graph[2 + n : 2 + 2 * n], graph[2 + 2 * n :]
-        corner_of = {int(v): i for i, v in enumerate(ids)}
-        neighbours = [rest[a : a + np.argmax(rest[a:] < 0)] for a in first]
-        faces_at = [m.mesh_polymap[m.mesh_polymapadr[v] :][: m.mesh_polymapnum[v]] for v in ids]
-        faces = [
-            [corner_of[int(v)] for v in m.mesh_polyvert[a : a + k]]
-            for a, k in zip(m.mesh_polyvertadr, m.mesh_polyvertnum, strict=True)
-        ]
-
-        def packed(lists):
-            return np.cumsum([0, *map(len, lists)]), np.concatenate(lists).astype(int)
-
-        hull = {"vertex": m.mesh_vert[ids].astype(float), "face_normal": m.mesh_polynormal.copy()}
-        hull["first_neighbour"], hull["neighbour"] = packed(neighbours)
-        hull["first_face"], hull["face"] = packed(faces_at)
-        hull["first_corner"], hull["corner"] = packed(faces)
-        return hull
-
-    def __call__(self, x, R, size, reach):
-        m, d = self.m, self.d
-        found = []
-        for i in range(len(reach)):
-            if not m.nmesh:
-                m.geom_size[:] = size[:, i]
-            m.pair_margin[0] = reach[i]
-            d.geom_xpos[:] = x[:, i]
-            d.geom_xmat[:] = R[:, i].reshape(2, 9)
-            mujoco.mj_collision(m, d)
-            frame = d.contact.frame.reshape(-1, 3, 3)
-            found.append(
-                {
-                    "pos": d.contact.pos.copy(),
-                    "normal": frame[:, 0].copy(),
-                    "dist": d.contact.dist.copy(),
-                    "tangent": frame[:, 1].copy(),
-                }
-            )
-        return found
-
-
 def random_poses(types, n, seed=0, aligned=0.2):
     """Poses and sizes of shapes that touch, overlap or nearly touch, and how far apart they may be."""
     rng = np.random.default_rng([seed, *types])
@@ -219,10 +153,8 @@ def compare(ours, theirs):
     return worst, other, swapped
 
 
-def points(types) -> np.ndarray | None:
-    """Corners of a mesh: a prism, whose faces have four and seven corners."""
-    if MESH not in types:
-        return None
+def prism() -> np.ndarray:
+    """Corners of a mesh, whose faces have four and seven corners."""
     angle = np.arange(7) * 2 * np.pi / 7 + np.array([0.1, -0.1, 0.2, 0.0, -0.2, 0.1, 0.15])
     base = np.stack([0.3 * np.cos(angle), 0.2 * np.sin(angle)], axis=1)
     return np.concatenate([np.c_[base, np.full(7, -0.1)], np.c_[base, np.full(7, 0.12)]])
@@ -238,15 +170,11 @@ def single():
     return compile_all("float32")
 
 
-def ids(types) -> str:
-    return f"{NAMES[types[0]]}-{NAMES[types[1]]}"
-
-
-@pytest.mark.parametrize("types", PAIRS, ids=ids)
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
 def test_contacts_are_those_of_mujoco(double, types):
     poses = random_poses(types, 1000)
-    oracle = Oracle(types, points(types))
-    hull = oracle.hull() if MESH in types else None
+    oracle = Oracle(types, (None, prism()))
+    hull, _begin = oracle.hulls()
     ours, theirs = double(types, *poses, hull), oracle(*poses)
     worst, other, swapped = compare(ours, theirs)
     assert not other
@@ -260,11 +188,11 @@ def test_contacts_are_those_of_mujoco(double, types):
         assert (contact["along"] == (types == (PLANE, CAPSULE))).all()
 
 
-@pytest.mark.parametrize("types", PAIRS, ids=ids)
+@pytest.mark.parametrize("types", PAIRS, ids=name_of)
 def test_single_precision(single, types):
     poses = [a.astype("float32").astype(float) for a in random_poses(types, 300, 1, aligned=0.0)]
-    oracle = Oracle(types, points(types))
-    ours = single(types, *poses, oracle.hull() if MESH in types else None)
+    oracle = Oracle(types, (None, prism()))
+    ours = single(types, *poses, oracle.hulls()[0])
     worst, other, _swapped = compare(ours, oracle(*poses))
     assert not other
     # A direction between two points that nearly coincide is less certain.
@@ -292,7 +220,7 @@ def check_features(types, shapes, contact, hull, tol=1e-7):
             )
             local, normal = R.T @ edge, R.T @ outward
             flat = np.array([normal[0], normal[1], 0.0])
-            where = (ids(types), kinds, k)
+            where = (name_of(types), kinds, k)
             if kind in (LINE, CIRCLE, LEFT, RIGHT, CUT, FACE):
                 assert abs(edge @ edge - 1) < tol, where
             match kind:

@@ -44,24 +44,3 @@ def found_contacts(contacts) -> dict[str, np.ndarray]:
 def rotations(rng: np.random.Generator, n: int) -> np.ndarray:
     """Random rotation matrices (n, 3, 3)."""
     return quat_matrix(rng.normal(size=(n, 4)))
-
-
-def extent(kind: int, size: np.ndarray, R: np.ndarray, u: np.ndarray, points: np.ndarray | None = None) -> np.ndarray:
-    """(n,) how far a shape of one of MuJoCo's types reaches along u (n, 3) from its centre; ``points`` are a hull's."""
-    v = np.einsum("nji,nj->ni", R, u)
-    flat = np.linalg.norm(v[:, :2], axis=1)
-    match kind:
-        case 0:
-            return np.zeros(len(u))
-        case 2:
-            return size[:, 0]
-        case 3:
-            return size[:, 0] + size[:, 1] * abs(v[:, 2])
-        case 4:
-            return np.linalg.norm(size * v, axis=1)
-        case 5:
-            return size[:, 0] * flat + size[:, 1] * abs(v[:, 2])
-        case 7 if points is not None:
-            return (v @ points.T).max(axis=1)
-        case _:
-            return (size * abs(v)).sum(axis=1)

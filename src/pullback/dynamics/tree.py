@@ -76,6 +76,7 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, wi
     tree.joint_type, tree.joint_q, tree.joint_v = ints(layout.type), ints(layout.q), ints(layout.v)
     dof_body, dof_parent = dof_tree(model)
     tree.dof_body, tree.dof_parent = ints(dof_body), ints(dof_parent)
+    tree.body_dof = ints(np.searchsorted(dof_body, np.arange(model.nbody + 1)))
     if with_columns:
         columns, counts = matrix_columns(dof_parent)
         tree.columns, tree.columns_count = (for_all_slots(ints(x)) for x in (columns, counts))

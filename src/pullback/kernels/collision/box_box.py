@@ -25,6 +25,7 @@ from .shapes import (
     add_contact_of,
     feature,
 )
+from .support import clip
 
 SINGLE = real is wp.float32
 
@@ -42,8 +43,7 @@ EDGE_HANDICAP = wp.constant(real(1e-6))
 EDGE_HANDICAP_NEAR_FACE = wp.constant(real(0.05))
 NEAR_FACE = wp.constant(real(0.99))
 
-polygon = wp.types.matrix((8, 3), real)
-tags = wp.types.vector(8, wp.int32)
+MOST_CORNERS = wp.constant(8)
 
 
 @wp.func
@@ -226,36 +226,6 @@ def edge_end_adjoint(
 
 
 @wp.func
-def clip(corner: polygon, edge: tags, n: int, axis: int, sign: real, limit: real, tag: int):
-    """The part of a polygon on one side of a plane; what bounds it there is called ``tag``."""
-    tolerance = SAME_PLACE * limit
-    left = polygon()
-    left_edge = tags()
-    m = int(0)
-    for k in range(n):
-        after = (k + 1) % n
-        d = sign * corner[k, axis] - limit
-        d_after = sign * corner[after, axis] - limit
-        # What rounding alone puts outside is inside: a corner stays a corner.
-        inside = d <= tolerance
-        inside_after = d_after <= tolerance
-        if inside and m < 8:
-            for i in range(3):
-                left[m, i] = corner[k, i]
-            left_edge[m] = edge[k]
-            if d >= real(0.0) and not inside_after:
-                left_edge[m] = tag
-            m += 1
-        if m < 8 and ((d < real(0.0) and not inside_after) or (not inside and d_after < real(0.0))):
-            t = d / (d - d_after)
-            for i in range(3):
-                left[m, i] = corner[k, i] + t * (corner[after, i] - corner[k, i])
-            left_edge[m] = wp.where(inside, tag, edge[k])
-            m += 1
-    return left, left_edge, m
-
-
-@wp.func
 def face_face(c: Contacts, pair: Pair, box: Shape, other: Shape, p: vec3, Q: mat33, a: int, swapped: bool):
     """Contacts of the face across axis a of a box and that face of another box which looks at it most.
 
@@ -278,38 +248,38 @@ def face_face(c: Contacts, pair: Pair, box: Shape, other: Shape, p: vec3, Q: mat
     bv = (b + 2) % 3
 
     # Corners in turn: (+, +), (-, +), (-, -), (+, -) along axes bu and bv; edge k leads from corner k to the next.
-    corner = polygon()
-    edge = tags()
+    corner = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
+    edge = wp.zeros(shape=MOST_CORNERS, dtype=int)
+    old = wp.zeros(shape=MOST_CORNERS, dtype=vec3)
+    old_edge = wp.zeros(shape=MOST_CORNERS, dtype=int)
     n = int(4)
     for k in range(n):
         u = wp.where(k == 0 or k == 3, real(1.0), real(-1.0))
         v = wp.where(k < 2, real(1.0), real(-1.0))
         q = p + side_other * other.size[b] * column(Q, b)
         q += u * other.size[bu] * column(Q, bu) + v * other.size[bv] * column(Q, bv)
-        corner[k, 0] = q[ax]
-        corner[k, 1] = q[ay]
-        corner[k, 2] = side * q[a] - size[a]
+        corner[k] = vec3(q[ax], q[ay], side * q[a] - size[a])
         edge[k] = k
 
     planes = int(4)
     for plane in range(planes):
-        sign = real(1 - 2 * (plane % 2))
         limit = wp.where(plane < 2, size[ax], size[ay])
-        corner, edge, n = clip(corner, edge, n, plane // 2, sign, limit, 4 + plane)
+        out = real(1 - 2 * (plane % 2)) * axis_unit(plane // 2)
+        n = clip(corner, edge, old, old_edge, n, limit * out, out, SAME_PLACE * limit, 4 + plane)
 
     same = SAME_CORNER * (size[ax] * size[ax] + size[ay] * size[ay])
     for k in range(n):
-        fresh = corner[k, 2] <= pair.reach
+        here = corner[k]
+        height = here[2]
+        fresh = height <= pair.reach
         for m in range(k):
-            dx = corner[m, 0] - corner[k, 0]
-            dy = corner[m, 1] - corner[k, 1]
-            if dx * dx + dy * dy < same and corner[m, 2] <= pair.reach:
+            r = corner[m] - here
+            if r[0] * r[0] + r[1] * r[1] < same and corner[m][2] <= pair.reach:
                 fresh = False
         if fresh:
-            height = corner[k, 2]
             q = vec3()
-            q[ax] = corner[k, 0]
-            q[ay] = corner[k, 1]
+            q[ax] = here[0]
+            q[ay] = here[1]
             q[a] = side * (size[a] + real(0.5) * height)
 
             before = edge[(k + n - 1) % n]

@@ -101,7 +101,7 @@ def nearest_place(at: vec3, axis: vec3, half: real, size: vec3):
 
 
 @wp.func
-def room_beyond(at: vec3, axis: vec3, size: vec3, from_place: Place):
+def clearance(at: vec3, axis: vec3, size: vec3, from_place: Place):
     """Which way along the axis a second contact is, or zero, and how far it may go along each axis of the box."""
     axes = int(3)
     t = from_place.t
@@ -112,14 +112,14 @@ def room_beyond(at: vec3, axis: vec3, size: vec3, from_place: Place):
         if axis[k] > real(0.0):
             heading += 1 << k
     go = real(0.0)
-    room = vec3()
+    clear = vec3()
     if edge < 0:
         if from_place.face >= 0:
             go = -real(from_place.end)
             p = at + t * axis
             for k in range(axes):
                 if k != from_place.face:
-                    room[k] = size[k] - wp.sign(go * axis[k]) * p[k]
+                    clear[k] = size[k] - wp.sign(go * axis[k]) * p[k]
     elif from_place.at_corner:
         # Where the axis differs from the diagonal that ends in this corner: in one direction, or in all but one.
         odd = heading ^ corner
@@ -130,11 +130,11 @@ def room_beyond(at: vec3, axis: vec3, size: vec3, from_place: Place):
                 odd = 7 - odd
             k = odd >> 1
             if axis[k] * axis[k] > real(0.5):  # along the edge
-                room[k] = real(2.0) * size[k]
+                clear[k] = real(2.0) * size[k]
             else:  # over the face
                 go = -go
-                room = real(2.0) * size
-                room[k] = real(0.0)
+                clear = real(2.0) * size
+                clear[k] = real(0.0)
     else:
         odd = (heading ^ corner) & (7 - (1 << edge))
         if odd == 1 or odd == 2 or odd == 4:  # over a face, not across the edge
@@ -143,20 +143,20 @@ def room_beyond(at: vec3, axis: vec3, size: vec3, from_place: Place):
             if wp.abs(axis[k]) <= wp.abs(axis[m]):
                 k = m
             go = wp.where(((odd >> k) & 1) == 1, real(1.0), real(-1.0))
-            room[k] = real(2.0) * size[k]
-            room[edge] = size[edge] - wp.sign(go * axis[edge]) * from_place.u
-    return go, room
+            clear[k] = real(2.0) * size[k]
+            clear[edge] = size[edge] - wp.sign(go * axis[edge]) * from_place.u
+    return go, clear
 
 
 @wp.func
-def next_place(axis: vec3, half: real, t: real, go: real, room: vec3):
+def next_place(axis: vec3, half: real, t: real, go: real, clear: vec3):
     """Where the axis, going on from t, ends or leaves the box behind; the axis of the box that decides this, or -1."""
     way = half - go * t
     cut = int(-1)
     axes = int(3)
     for k in range(axes):
-        if room[k] > real(0.0) and room[k] < way * wp.abs(axis[k]):
-            way = room[k] / wp.abs(axis[k])
+        if clear[k] > real(0.0) and clear[k] < way * wp.abs(axis[k]):
+            way = clear[k] / wp.abs(axis[k])
             cut = k
     return t + go * way, cut
 
@@ -171,7 +171,7 @@ def capsule_box(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     axis = wp.transpose(s2.R) * world_axis
     half = s1.size[1]
     first = nearest_place(at, axis, half, size)
-    go, room = room_beyond(at, axis, size, first)
+    go, clear = clearance(at, axis, size, first)
 
     contacts = wp.where(go == real(0.0), 1, 2)
     place = first.t
@@ -179,7 +179,7 @@ def capsule_box(c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     cut = int(-1)
     for n in range(contacts):
         if n == 1:
-            place, cut = next_place(axis, half, first.t, go, room)
+            place, cut = next_place(axis, half, first.t, go, clear)
             stop = wp.where(cut < 0, int(go), 0)
 
         p = at + place * axis
@@ -219,23 +219,23 @@ def place_adjoint(s1: Shape, s2: Shape, pos: vec3, second: bool, t_bar: real):
     first = nearest_place(at, axis, s1.size[1], s2.size)
     first_bar = t_bar
     if second:
-        go, room = room_beyond(at, axis, s2.size, first)
-        t, k = next_place(axis, s1.size[1], first.t, go, room)
+        go, clear = clearance(at, axis, s2.size, first)
+        t, k = next_place(axis, s1.size[1], first.t, go, clear)
         if k < 0:  # an end, should rounding have it so
             size1_bar[1] = go * t_bar
             first_bar = real(0.0)
         else:
-            # first.t + go room / |axis|, where room is twice the size, or what is left of the way to a side plane.
-            room_bar = go * t_bar / wp.abs(axis[k])
+            # first.t + go clear / |axis|, where clear is twice the size, or what is left of the way to a side plane.
+            clear_bar = go * t_bar / wp.abs(axis[k])
             axis_bar[k] = (first.t - t) * t_bar / axis[k]
             if first.edge < 0 or (k == first.edge and not first.at_corner):
-                side_bar = -wp.sign(go * axis[k]) * room_bar
-                size2_bar[k] = room_bar
+                side_bar = -wp.sign(go * axis[k]) * clear_bar
+                size2_bar[k] = clear_bar
                 at_bar[k] = side_bar
                 axis_bar[k] += first.t * side_bar
                 first_bar = real(0.0)
             else:
-                size2_bar[k] = real(2.0) * room_bar
+                size2_bar[k] = real(2.0) * clear_bar
     if first.end != 0:
         size1_bar[1] += real(first.end) * first_bar
     elif first.edge >= 0:

@@ -36,7 +36,7 @@ from .shapes import (
     corner,
     feature,
 )
-from .support import Core, core_radius, corner_count, face_ahead, face_corner, straight_edge
+from .support import Core, clip, core_radius, corner_count, face_ahead, face_corner, straight_edge
 
 # Flat on flat: a face counts as touched if its normal is within this cosine of the contact's, and another face as
 # parallel to it likewise; an edge lies along it below this sine. About 5 degrees, as in MuJoCo.
@@ -252,26 +252,7 @@ def face_on_face(c: Contacts, pair: Pair, mesh: Mesh, origin: vec3, swapped: boo
     same = FLUSH * wp.sqrt(wp.dot(point[1] - point[0], point[1] - point[0]))
     for k in range(sides):
         o, side, _pin = side_plane(mesh, s, face, normal, k, sides)
-        for i in range(n):
-            old[i] = point[i]
-            old_bound[i] = bound[i]
-        m = int(0)
-        for i in range(n):
-            after = (i + 1) % n
-            d = wp.dot(old[i] - o, side)
-            d_after = wp.dot(old[after] - o, side)
-            # What rounding alone puts outside is inside: a corner stays a corner.
-            inside = d <= same
-            inside_after = d_after <= same
-            if inside and m < MOST_CORNERS:
-                point[m] = old[i]
-                bound[m] = wp.where(d >= real(0.0) and not inside_after, -1 - k, old_bound[i])
-                m += 1
-            if m < MOST_CORNERS and ((d < real(0.0) and not inside_after) or (not inside and d_after < real(0.0))):
-                point[m] = old[i] + (d / (d - d_after)) * (old[after] - old[i])
-                bound[m] = wp.where(inside, -1 - k, old_bound[i])
-                m += 1
-        n = m
+        n = clip(point, bound, old, old_bound, n, o, side, same, -1 - k)
 
     keep = spread_out(point, n, normal, same)
     count = wp.min(n, 4)

@@ -48,13 +48,12 @@ def difference(mesh: Mesh, s1: Shape, s2: Shape, n: vec3, vertex1: int, vertex2:
 
 
 @wp.func
-def nearest_on_segment(a: vec3, b: vec3):
-    """Weight of b in the point of a segment nearest to the origin."""
-    ab = b - a
-    length2 = wp.dot(ab, ab)
+def nearest_on_segment(begin: vec3, way: vec3):
+    """Share of the way that leads from the beginning of a segment to its point nearest to the origin."""
+    length2 = wp.dot(way, way)
     t = real(0.0)
     if length2 > real(0.0):
-        t = wp.clamp(-wp.dot(a, ab) / length2, real(0.0), real(1.0))
+        t = wp.clamp(-wp.dot(begin, way) / length2, real(0.0), real(1.0))
     return t
 
 
@@ -73,19 +72,18 @@ def nearest_on_triangle(a: vec3, b: vec3, c: vec3):
     if solid and wp.min(weights) >= real(0.0):
         weights = weights / (weights[0] + weights[1] + weights[2])
     else:
-        t = nearest_on_segment(a, b)
-        weights = vec3(real(1.0) - t, t, real(0.0))
-        p = a + t * (b - a)
-        least = wp.dot(p, p)
-        t = nearest_on_segment(b, c)
-        p = b + t * (c - b)
-        if wp.dot(p, p) < least:
-            weights = vec3(real(0.0), real(1.0) - t, t)
-            least = wp.dot(p, p)
-        t = nearest_on_segment(c, a)
-        p = c + t * (a - c)
-        if wp.dot(p, p) < least:
-            weights = vec3(t, real(0.0), real(1.0) - t)
+        corner = wp.matrix_from_rows(a, b, c)
+        least = real(1e30)
+        for k in range(3):
+            begin = corner[k]
+            way = corner[(k + 1) % 3] - begin
+            t = nearest_on_segment(begin, way)
+            p = begin + t * way
+            if wp.dot(p, p) < least:
+                least = wp.dot(p, p)
+                weights = vec3()
+                weights[k] = real(1.0) - t
+                weights[(k + 1) % 3] = t
     return weights
 
 

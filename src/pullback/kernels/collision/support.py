@@ -432,3 +432,33 @@ def straight_edge(mesh: Mesh, s: Shape, n: vec3, vertex: int, across: vec3, outw
                 a = wp.where(i < vertex, there, here)
                 b = wp.where(i < vertex, here, there)
     return s.x + s.R * a, s.x + s.R * b, pin_a, pin_b, sine
+
+
+@wp.func
+def clip(
+    point: wp.array(dtype=vec3), bound: wp.array(dtype=int), old: wp.array(dtype=vec3), old_bound: wp.array(dtype=int),
+    n: int, o: vec3, side: vec3, tolerance: real, tag: int,
+):  # fmt: skip
+    """Takes off a polygon of n corners what lies beyond a plane through o with the unit normal ``side``; returns how
+    many are left. ``bound`` says what bounds it from each corner to the next; the plane is called ``tag`` there."""
+    for i in range(n):
+        old[i] = point[i]
+        old_bound[i] = bound[i]
+    most = point.shape[0]
+    m = int(0)
+    for i in range(n):
+        after = (i + 1) % n
+        d = wp.dot(old[i] - o, side)
+        d_after = wp.dot(old[after] - o, side)
+        # What rounding alone puts outside is inside: a corner stays a corner.
+        inside = d <= tolerance
+        inside_after = d_after <= tolerance
+        if inside and m < most:
+            point[m] = old[i]
+            bound[m] = wp.where(d >= real(0.0) and not inside_after, tag, old_bound[i])
+            m += 1
+        if m < most and ((d < real(0.0) and not inside_after) or (not inside and d_after < real(0.0))):
+            point[m] = old[i] + (d / (d - d_after)) * (old[after] - old[i])
+            bound[m] = wp.where(inside, tag, old_bound[i])
+            m += 1
+    return m

@@ -2,23 +2,11 @@
 
 import warp as wp
 
+from ..collision import narrow
 from ..collision.box_box import box_box, edge_end_adjoint
 from ..collision.capsule_box import capsule_box, place_adjoint
 from ..collision.convex_pairs import convex_pair
 from ..collision.features import contact_adjoint
-from ..collision.narrow import (
-    capsule_capsule,
-    plane_box,
-    plane_capsule,
-    plane_cylinder,
-    plane_ellipsoid,
-    plane_mesh,
-    plane_sphere,
-    sphere_box,
-    sphere_capsule,
-    sphere_cylinder,
-    sphere_sphere,
-)
 from ..collision.shapes import (
     BOX,
     CAPSULE,
@@ -116,27 +104,27 @@ def collide_pair(g: Shapes, p: Params, c: Contacts, number: int, more: real, wor
     pair.reach = g.pair_margin[number] + more
     if s1.kind == PLANE_SHAPE:
         if s2.kind == SPHERE:
-            plane_sphere(c, pair, s1, s2)
+            narrow.plane_sphere(c, pair, s1, s2)
         elif s2.kind == CAPSULE:
-            plane_capsule(c, pair, s1, s2)
+            narrow.plane_capsule(c, pair, s1, s2)
         elif s2.kind == ELLIPSOID_SHAPE:
-            plane_ellipsoid(c, pair, s1, s2)
+            narrow.plane_ellipsoid(c, pair, s1, s2)
         elif s2.kind == CYLINDER:
-            plane_cylinder(c, pair, s1, s2)
+            narrow.plane_cylinder(c, pair, s1, s2)
         elif s2.kind == BOX:
-            plane_box(c, pair, s1, s2)
+            narrow.plane_box(c, pair, s1, s2)
         else:
-            plane_mesh(c, pair, g.mesh, s1, s2)
+            narrow.plane_mesh(c, pair, g.mesh, s1, s2)
     elif s1.kind == SPHERE and s2.kind == SPHERE:
-        sphere_sphere(c, pair, s1, s2)
+        narrow.sphere_sphere(c, pair, s1, s2)
     elif s1.kind == SPHERE and s2.kind == CAPSULE:
-        sphere_capsule(c, pair, s1, s2)
+        narrow.sphere_capsule(c, pair, s1, s2)
     elif s1.kind == SPHERE and s2.kind == CYLINDER:
-        sphere_cylinder(c, pair, s1, s2)
+        narrow.sphere_cylinder(c, pair, s1, s2)
     elif s1.kind == SPHERE and s2.kind == BOX:
-        sphere_box(c, pair, s1, s2)
+        narrow.sphere_box(c, pair, s1, s2)
     elif s1.kind == CAPSULE and s2.kind == CAPSULE:
-        capsule_capsule(c, pair, s1, s2)
+        narrow.capsule_capsule(c, pair, s1, s2)
     elif ALL_SHAPES:
         collide_flat_or_curved(g, c, pair, s1, s2)
 

@@ -21,7 +21,7 @@ def deepest_overlap(
     q: wp.array2d(dtype=real),
     first_world: int,
     end_world: int,
-    counts: wp.array(dtype=int),  # a pair: 1 if it is looked at
+    counts: wp.array(dtype=int),  # per pair: 1 if it counts
     depth: wp.array(dtype=real),  # of the pair that overlaps most, zero if none does [m]
     pair: wp.array(dtype=int),  # which it is, or -1
 ):

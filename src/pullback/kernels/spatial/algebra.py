@@ -1,6 +1,6 @@
 """Spatial algebra and rotations.
 
-Motions and forces are 6-vectors [angular; linear] in *world axes about one fixed point* ``o`` a tree: nothing needs
+Motions and forces are 6-vectors [angular; linear] in *world axes about one fixed point* ``o`` per tree: nothing needs
 transforming between links, and sums over a subtree are plain sums.
 
     letter  meaning                                              type

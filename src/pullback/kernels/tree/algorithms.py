@@ -4,7 +4,7 @@ cotangents of parameters are summed in a fixed order.
 
     mode          value, (times, worlds, rows, columns)
     KINEMATICS    frames × [pos, quat]
-    JACOBIAN      6 rows a frame [angular; linear at the frame], world axes × nv
+    JACOBIAN      6 rows per frame [angular; linear at the frame], world axes × nv
     VELOCITY      frames × [angular; linear at the frame], world axes
     COM           centre of mass of everything
     COM_VELOCITY  its velocity
@@ -32,7 +32,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.scalar import real, vec3, vec4, vec6
 from .forces import ball_stretch
-from .structs import BALL, Params, Tree, Workspace, add_vec3, dofs, read_vec3
+from .structs import BALL, Params, Tree, Workspace, add_vec3, read_vec3
 from .sweeps import (
     accelerations,
     bias_forces,
@@ -68,6 +68,17 @@ class Frames:
     body: wp.array(dtype=int)
     pos: wp.array(dtype=vec3)
     quat: wp.array(dtype=vec4)
+
+
+@wp.func
+def read_row(x: wp.array3d(dtype=real), world: int, row: int, first: int):
+    return vec3(x[world, row, first], x[world, row, first + 1], x[world, row, first + 2])
+
+
+@wp.func
+def write_row(x: wp.array3d(dtype=real), world: int, row: int, first: int, y: vec3):
+    for j in range(3):
+        x[world, row, first + j] = y[j]
 
 
 @wp.func
@@ -122,24 +133,19 @@ def momentum_about_world(m: Tree, p: Params, s: Workspace, world: int, slot: int
 
 @wp.func
 def load_state(
-    m: Tree,
-    s: Workspace,
-    q: wp.array2d(dtype=real),
-    v: wp.array2d(dtype=real),
-    x: wp.array2d(dtype=real),
-    mode: int,
-    world: int,
-    slot: int,
-):
+    m: Tree, p: Params, s: Workspace,
+    q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), x: wp.array2d(dtype=real),
+    mode: int, world: int, slot: int,
+):  # fmt: skip
+    """The state of a world, what joints do besides, and poses and velocities of all bodies."""
     for i in range(m.nq):
         s.q[i, slot] = q[world, i]
     for d in range(m.nv):
-        s.v[d, slot] = v[world, d]
+        s.v[d, slot] = wp.where(mode == CRBA, real(0.0), v[world, d])  # the mass matrix knows no velocity
         s.a[d, slot] = x[world, d]
         s.tau[d, slot] = x[world, d]
         s.w[d, slot] = real(0.0)
-        if mode == CRBA:
-            s.v[d, slot] = real(0.0)  # the mass matrix knows no velocity
+    outward(m, p, s, world, slot)
 
 
 @wp.func
@@ -155,10 +161,8 @@ def run_aba(m: Tree, p: Params, s: Workspace, world: int, slot: int):
 def frame_poses(f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
     """Position and quaternion of every frame."""
     for k in range(f.body.shape[0]):
-        pos = frame_position(f, s, k, slot)
         quat = quat_mul(s.quat[f.body[k], slot], f.quat[k])
-        for j in range(3):
-            value[world, k, j] = pos[j]
+        write_row(value, world, k, 0, frame_position(f, s, k, slot))
         for j in range(4):
             value[world, k, 3 + j] = quat[j]
 
@@ -170,14 +174,12 @@ def frame_jacobians(m: Tree, f: Frames, s: Workspace, value: wp.array3d(dtype=re
         i = f.body[k]
         arm = frame_position(f, s, k, slot)
         while i > 0:
-            for joint in range(m.body_joint[i], m.body_joint[i + 1]):
-                for j in range(dofs(m.joint_type[joint])):
-                    d = m.joint_v[joint] + j
-                    S = s.S[d, slot]
-                    moved = lin(S) + wp.cross(ang(S), arm - s.o[i, slot])
-                    for row in range(3):
-                        value[world, 6 * k + row, d] = S[row]
-                        value[world, 6 * k + 3 + row, d] = moved[row]
+            for d in range(m.body_dof[i], m.body_dof[i + 1]):
+                S = s.S[d, slot]
+                moved = lin(S) + wp.cross(ang(S), arm - s.o[i, slot])
+                for row in range(3):
+                    value[world, 6 * k + row, d] = S[row]
+                    value[world, 6 * k + 3 + row, d] = moved[row]
             i = m.body_parent[i]
 
 
@@ -222,19 +224,15 @@ def mass_matrix(m: Tree, p: Params, s: Workspace, value: wp.array3d(dtype=real),
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
         composite = gathered_inertia(m, p, s, i, world, slot)
-        for joint in range(m.body_joint[i], m.body_joint[i + 1]):
-            for j in range(dofs(m.joint_type[joint])):
-                d = m.joint_v[joint] + j
-                F = sym66_mul(composite, s.S[d, slot])
-                above = int(i)
-                while above > 0:
-                    for other in range(m.body_joint[above], m.body_joint[above + 1]):
-                        for n in range(dofs(m.joint_type[other])):
-                            e = m.joint_v[other] + n
-                            entry = wp.dot(s.S[e, slot], F)
-                            value[world, d, e] = entry
-                            value[world, e, d] = entry
-                    above = m.body_parent[above]
+        for d in range(m.body_dof[i], m.body_dof[i + 1]):
+            F = sym66_mul(composite, s.S[d, slot])
+            above = int(i)
+            while above > 0:
+                for e in range(m.body_dof[above], m.body_dof[above + 1]):
+                    entry = wp.dot(s.S[e, slot], F)
+                    value[world, d, e] = entry
+                    value[world, e, d] = entry
+                above = m.body_parent[above]
         pass_inertia(m, s, i, composite, slot)
     for d in range(m.nv):
         value[world, d, d] = value[world, d, d] + p.armature[world, d]
@@ -255,24 +253,20 @@ def evaluate(
     values: wp.array4d(dtype=real),
 ):
     slot = wp.tid()
-    slots = s.q.shape[1]
-    for world in range(first_world + slot, end_world, slots):
+    for world in range(first_world + slot, end_world, s.q.shape[1]):
         for t in range(q.shape[0]):
             value = values[t]
-            load_state(m, s, q[t], v[t], x[t], mode, world, slot)
-            outward(m, p, s, world, slot)
+            load_state(m, p, s, q[t], v[t], x[t], mode, world, slot)
             if mode == KINEMATICS:
                 frame_poses(f, s, value, world, slot)
             elif mode == JACOBIAN:
                 frame_jacobians(m, f, s, value, world, slot)
             elif mode == VELOCITY:
                 frame_velocities(f, s, value, world, slot)
-            elif mode == COM or mode == COM_VELOCITY:
-                c = center_of_mass(m, p, s, world, slot)
-                if mode == COM_VELOCITY:
-                    c = center_of_mass_velocity(m, p, s, world, slot)
-                for j in range(3):
-                    value[world, 0, j] = c[j]
+            elif mode == COM:
+                write_row(value, world, 0, 0, center_of_mass(m, p, s, world, slot))
+            elif mode == COM_VELOCITY:
+                write_row(value, world, 0, 0, center_of_mass_velocity(m, p, s, world, slot))
             elif mode == ENERGY:
                 potential, kinetic = energies(m, p, s, world, slot)
                 value[world, 0, 0] = potential
@@ -280,9 +274,8 @@ def evaluate(
             elif mode == MOMENTUM:
                 h = momentum_about_world(m, p, s, world, slot)
                 spin = ang(h) - wp.cross(center_of_mass(m, p, s, world, slot), lin(h))
-                for j in range(3):
-                    value[world, 0, j] = spin[j]
-                    value[world, 0, 3 + j] = h[3 + j]
+                write_row(value, world, 0, 0, spin)
+                write_row(value, world, 0, 3, lin(h))
             elif mode == RNEA:
                 inverse_dynamics(m, p, s, world, slot)
                 for d in range(m.nv):
@@ -373,12 +366,10 @@ def frame_poses_adjoint(f: Frames, s: Workspace, bar: wp.array3d(dtype=real), wo
     """Adds to W of the bodies that frames are fixed to."""
     for k in range(f.body.shape[0]):
         i = f.body[k]
-        force = vec3(bar[world, k, 0], bar[world, k, 1], bar[world, k, 2])
-        push_at(s, i, frame_position(f, s, k, slot), force, slot)
+        push_at(s, i, frame_position(f, s, k, slot), read_row(bar, world, k, 0), slot)
         quat = quat_mul(s.quat[i, slot], f.quat[k])
-        turn = tangent_of_coordinates(
-            quat, vec4(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5], bar[world, k, 6])
-        )
+        quat_bar = vec4(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5], bar[world, k, 6])
+        turn = tangent_of_coordinates(quat, quat_bar)
         s.W[i, slot] = s.W[i, slot] + pack(quat_rotate(quat, turn), vec3())
 
 
@@ -406,16 +397,9 @@ def frame_jacobian_adjoint(
 
 @wp.func
 def energies_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    potential_bar: real,
-    kinetic_bar: real,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace,
+    potential_bar: real, kinetic_bar: real, world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """Sets V_bar and W of each body; adds to q_bar, v_bar and parameters."""
     g = p.gravity[world, 0]
     for i in range(1, m.body_parent.shape[0]):
@@ -460,16 +444,9 @@ def energies_adjoint(
 
 @wp.func
 def momentum_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    spin_bar: vec3,
-    push_bar: vec3,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace,
+    spin_bar: vec3, push_bar: vec3, world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """Sets V_bar and W of each body; adds to parameters."""
     c = center_of_mass(m, p, s, world, slot)
     h = momentum_about_world(m, p, s, world, slot)
@@ -525,19 +502,17 @@ def evaluate_adjoint(
 ):
     """From the cotangents ``bars`` of the values, those of q (stored coordinates), v, x and the parameters."""
     slot = wp.tid()
-    slots = s.q.shape[1]
-    for world in range(first_world + slot, end_world, slots):
+    for world in range(first_world + slot, end_world, s.q.shape[1]):
         for t in range(q.shape[0]):
             bar = bars[t]
-            load_state(m, s, q[t], v[t], x[t], mode, world, slot)
+            load_state(m, p, s, q[t], v[t], x[t], mode, world, slot)
             for d in range(m.nv):
                 s.q_bar[d, slot] = real(0.0)
                 s.v_bar[d, slot] = real(0.0)
-            outward(m, p, s, world, slot)
             clear_bars(m, s, slot)
             for i in range(m.body_parent.shape[0]):
                 s.X[i, slot] = vec6()
-            # Jacobians and the mass matrix are differentiated a row or a column at a time, by the same sweeps.
+            # Jacobians and the mass matrix are differentiated row by row and column by column, by the same sweeps.
             sweeps = int(1)
             if mode == JACOBIAN:
                 sweeps = 6 * f.body.shape[0]
@@ -551,41 +526,37 @@ def evaluate_adjoint(
                 elif mode == VELOCITY:
                     frame_velocities_adjoint(f, s, bar, world, slot)
                 elif mode == COM:
-                    c_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
-                    center_of_mass_adjoint(m, p, p_bar, s, world, slot, c_bar, wants_params)
+                    center_of_mass_adjoint(m, p, p_bar, s, world, slot, read_row(bar, world, 0, 0), wants_params)
                 elif mode == COM_VELOCITY:
-                    u_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
+                    u_bar = read_row(bar, world, 0, 0)
                     center_of_mass_velocity_adjoint(m, p, p_bar, s, world, slot, u_bar, wants_params)
                 elif mode == ENERGY:
                     energies_adjoint(m, p, p_bar, s, bar[world, 0, 0], bar[world, 0, 1], world, slot, wants_params)
                 elif mode == MOMENTUM:
-                    spin_bar = vec3(bar[world, 0, 0], bar[world, 0, 1], bar[world, 0, 2])
-                    push_bar = vec3(bar[world, 0, 3], bar[world, 0, 4], bar[world, 0, 5])
+                    spin_bar = read_row(bar, world, 0, 0)
+                    push_bar = read_row(bar, world, 0, 3)
                     momentum_adjoint(m, p, p_bar, s, spin_bar, push_bar, world, slot, wants_params)
-                elif mode == RNEA:
-                    for d in range(m.nv):
-                        s.w[d, slot] = bar[world, 0, d]
-                    virtual_motions(m, s, slot)
-                    accelerations(m, s, slot)
-                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(1.0), real(1.0), wants_params)
-                elif mode == CRBA:
-                    for d in range(m.nv):
-                        s.w[d, slot] = bar[world, d, sweep]
-                        s.a[d, slot] = wp.where(d == sweep, real(1.0), real(0.0))
-                    virtual_motions(m, s, slot)
-                    accelerations(m, s, slot)
-                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(1.0), real(0.0), wants_params)
                 elif mode == ABA:
                     run_aba(m, p, s, world, slot)
                     for d in range(m.nv):
                         s.a_bar[d, slot] = bar[world, 0, d]
                     solve(m, s, slot)
-                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
+                else:  # RNEA, or a column of the mass matrix: inverse dynamics of a unit acceleration
+                    for d in range(m.nv):
+                        s.w[d, slot] = bar[world, 0, d]
+                        if mode == CRBA:
+                            s.w[d, slot] = bar[world, d, sweep]
+                            s.a[d, slot] = wp.where(d == sweep, real(1.0), real(0.0))
+                    virtual_motions(m, s, slot)
+                    accelerations(m, s, slot)
+                dynamic = mode == RNEA or mode == CRBA or mode == ABA
+                scale = wp.where(mode == ABA, real(-1.0), real(1.0))
+                if dynamic:
+                    with_gravity = wp.where(mode == CRBA, real(0.0), real(1.0))
+                    inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, scale, with_gravity, wants_params)
                 inward_adjoint(m, p, p_bar, s, world, slot, 0, 0, wants_params)
-                if mode == RNEA or mode == CRBA:
-                    armature_adjoint(m, p, p_bar, s, world, slot, real(1.0), wants_params)
-                elif mode == ABA:
-                    armature_adjoint(m, p, p_bar, s, world, slot, real(-1.0), wants_params)
+                if dynamic:
+                    armature_adjoint(m, p, p_bar, s, world, slot, scale, wants_params)
             for d in range(m.nv):
                 v_bar[t, world, d] = wp.where(mode == CRBA, real(0.0), s.v_bar[d, slot])
                 if mode == RNEA:

@@ -4,7 +4,7 @@ import warp as wp
 
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import real, vec6
-from .structs import Params, Tree, Workspace
+from .structs import Params, Tree, Workspace, com_from_o
 
 
 @wp.struct
@@ -18,6 +18,12 @@ class Applied:
 
 
 @wp.func
+def wrench_about_o(p: Params, s: Workspace, f: Applied, t: int, i: int, world: int, slot: int):
+    wrench = f.wrench[t, world, i]
+    return pack(ang(wrench) + wp.cross(com_from_o(p, s, i, world, slot), lin(wrench)), lin(wrench))
+
+
+@wp.func
 def applied_forces(m: Tree, p: Params, s: Workspace, f: Applied, t: int, world: int, slot: int):
     """Adds what acts along degrees of freedom to tau, and takes what acts on bodies from their bias force pA."""
     if f.has_force == 1:
@@ -25,36 +31,24 @@ def applied_forces(m: Tree, p: Params, s: Workspace, f: Applied, t: int, world: 
             s.tau[d, slot] = s.tau[d, slot] + f.force[t, world, d]
     if f.has_wrench == 1:
         for i in range(1, m.body_parent.shape[0]):
-            c = s.pos[i, slot] - s.o[i, slot] + s.R[i, slot] * p.com[world, i]
-            wrench = f.wrench[t, world, i]
-            s.pA[i, slot] = s.pA[i, slot] - pack(ang(wrench) + wp.cross(c, lin(wrench)), lin(wrench))
+            s.pA[i, slot] = s.pA[i, slot] - wrench_about_o(p, s, f, t, i, world, slot)
 
 
 @wp.func
 def applied_wrenches_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    f: Applied,
-    f_bar: Applied,
-    t: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace, f: Applied, f_bar: Applied,
+    t: int, world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """Adds to X_bar and W of each body, and to the wrenches' own, the cotangents of Σ X·wrench."""
     for i in range(1, m.body_parent.shape[0]):
-        R = s.R[i, slot]
-        c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
-        wrench = f.wrench[t, world, i]
+        c = com_from_o(p, s, i, world, slot)
         X = s.X[i, slot]
-        c_bar = wp.cross(lin(wrench), ang(X))  # the force is applied where the centre of mass goes
+        c_bar = wp.cross(lin(f.wrench[t, world, i]), ang(X))  # the force is applied where the centre of mass goes
         f_bar.wrench[t, world, i] = f_bar.wrench[t, world, i] + pack(ang(X), lin(X) + wp.cross(ang(X), c))
-        s.X_bar[i, slot] = s.X_bar[i, slot] + pack(ang(wrench) + wp.cross(c, lin(wrench)), lin(wrench))
+        s.X_bar[i, slot] = s.X_bar[i, slot] + wrench_about_o(p, s, f, t, i, world, slot)
         s.W[i, slot] = s.W[i, slot] + pack(wp.cross(c, c_bar), c_bar)
         if wants_params == 1:
-            p_bar.com[world, i] = p_bar.com[world, i] + wp.transpose(R) * c_bar
+            p_bar.com[world, i] = p_bar.com[world, i] + wp.transpose(s.R[i, slot]) * c_bar
 
 
 @wp.func

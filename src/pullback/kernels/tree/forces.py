@@ -14,7 +14,7 @@ from ..spatial.algebra import (
     quat_mul,
     quat_rotate,
 )
-from ..spatial.scalar import PI, real, vec3, vec4, vec6
+from ..spatial.scalar import PI, mat33, real, vec3, vec4, vec6
 from .structs import (
     BALL,
     IMPLICITFAST,
@@ -25,6 +25,7 @@ from .structs import (
     Tree,
     Workspace,
     add_vec3,
+    com_from_o,
     read_quat,
     read_vec3,
 )
@@ -59,38 +60,35 @@ def ball_stretch(p: Params, s: Workspace, qi: int, world: int, slot: int):
 
 
 @wp.func
-def turning_gear(m: Tree, p: Params, s: Workspace, world: int, slot: int, k: int):
-    """Actuator k's gear on the three rotations of its ball or free joint, in the body's frame."""
-    gear = p.gear[world, k]
-    turn = vec3(gear[0], gear[1], gear[2])
-    qi = m.actuator_q[k]
-    if m.actuator_on[k] == ON_FREE:
-        turn = vec3(gear[3], gear[4], gear[5])
-        qi += 3
-    if m.actuator_in_parent[k] == 1:
-        turn = quat_rotate(quat_conj(read_quat(s, qi, slot)), turn)
-    return turn
+def actuator_moment(m: Tree, p: Params, s: Workspace, k: int, world: int, slot: int):
+    """What a unit force of actuator k does along the degrees of freedom of its joint, how many these are (1, 3, 6), and
+    the quaternion of a ball or free joint. A gear on rotations is given in the body's frame or in the parent's."""
+    moment = p.gear[world, k]
+    count = int(1)
+    quat = vec4()
+    if m.actuator_on[k] != ON_SCALAR:
+        on_free = m.actuator_on[k] == ON_FREE
+        count = wp.where(on_free, 6, 3)
+        quat = read_quat(s, m.actuator_q[k] + count - 3, slot)
+        if m.actuator_in_parent[k] == 1:
+            if on_free:
+                moment = pack(ang(moment), quat_rotate(quat_conj(quat), lin(moment)))
+            else:
+                moment = pack(quat_rotate(quat_conj(quat), ang(moment)), vec3())
+    return moment, count, quat
 
 
 @wp.func
-def actuator_length_velocity(m: Tree, p: Params, s: Workspace, world: int, slot: int, k: int):
-    """What actuator k feels of its joint."""
-    qi = m.actuator_q[k]
-    d = m.actuator_v[k]
-    gear = p.gear[world, k]
+def actuator_length_velocity(m: Tree, s: Workspace, k: int, moment: vec6, count: int, quat: vec4, slot: int):
+    """What actuator k feels of its joint. A free joint has no length."""
     length = real(0.0)
-    velocity = real(0.0)
     if m.actuator_on[k] == ON_SCALAR:
-        length = gear[0] * s.q[qi, slot]
-        velocity = gear[0] * s.v[d, slot]
-    else:
-        turn = turning_gear(m, p, s, world, slot, k)
-        if m.actuator_on[k] == ON_BALL:
-            length = wp.dot(turn, quat_log(read_quat(s, qi, slot)))
-        else:  # a free joint has no length
-            velocity = wp.dot(vec3(gear[0], gear[1], gear[2]), read_vec3(s.v, d, slot))
-            d += 3
-        velocity += wp.dot(turn, read_vec3(s.v, d, slot))
+        length = moment[0] * s.q[m.actuator_q[k], slot]
+    elif m.actuator_on[k] == ON_BALL:
+        length = wp.dot(ang(moment), quat_log(quat))
+    velocity = real(0.0)
+    for j in range(count):
+        velocity += moment[j] * s.v[m.actuator_v[k] + j, slot]
     return length, velocity
 
 
@@ -100,7 +98,8 @@ def add_actuator_force(
 ):
     """Adds actuator k's force to s.actuation, and what its slope by velocity adds to the diagonal."""
     control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
-    length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
+    moment, count, quat = actuator_moment(m, p, s, k, world, slot)
+    length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
     gain = p.gain[world, k]
     bias = p.bias[world, k]
     free_force = (
@@ -109,17 +108,11 @@ def add_actuator_force(
     )  # fmt: skip
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     d = m.actuator_v[k]
-    gear = p.gear[world, k]
-    if m.actuator_on[k] == ON_SCALAR:
-        s.actuation[d, slot] = s.actuation[d, slot] + gear[0] * force
-        if m.integrator == IMPLICITFAST:
-            slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
-            s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * gear[0] * gear[0] * slope
-    else:
-        if m.actuator_on[k] == ON_FREE:
-            add_vec3(s.actuation, d, slot, vec3(gear[0], gear[1], gear[2]) * force)
-            d += 3
-        add_vec3(s.actuation, d, slot, turning_gear(m, p, s, world, slot, k) * force)
+    for j in range(count):
+        s.actuation[d + j, slot] = s.actuation[d + j, slot] + moment[j] * force
+    if m.integrator == IMPLICITFAST and m.actuator_on[k] == ON_SCALAR:
+        slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
+        s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * moment[0] * moment[0] * slope
 
 
 @wp.func
@@ -163,87 +156,59 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
 
 @wp.func
 def actuator_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    controls: wp.array3d(dtype=real),
-    controls_bar: wp.array3d(dtype=real),
-    t: int,
-    k: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace,
+    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
+    t: int, k: int, world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """Adds what actuator k's force has to do with q, v, its control and its parameters."""
     control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
-    length, velocity = actuator_length_velocity(m, p, s, world, slot, k)
+    moment, count, quat = actuator_moment(m, p, s, k, world, slot)
+    length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
     gain = p.gain[world, k]
     bias = p.bias[world, k]
     slope_control = gain[0] + gain[1] * length + gain[2] * velocity
     slope_length = gain[1] * control + bias[1]
     slope_velocity = gain[2] * control + bias[2]
     free_force = slope_control * control + bias[0] + bias[1] * length + bias[2] * velocity
-    free = in_range(free_force, m.force_low[k], m.force_high[k])
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
-    gear = p.gear[world, k]
-    qi = m.actuator_q[k]
     d = m.actuator_v[k]
-    gear_bar = vec6()
-    slope_velocity_bar = real(0.0)
+    on_scalar = m.actuator_on[k] == ON_SCALAR
+
+    moment_bar = vec6()
     force_bar = real(0.0)
-    length_bar = real(0.0)
-    velocity_bar = real(0.0)
-    if m.actuator_on[k] == ON_SCALAR:
-        pull_bar = s.tau_bar[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
-        force_bar = free * gear[0] * pull_bar
-        length_bar = force_bar * slope_length
-        velocity_bar = force_bar * slope_velocity
-        s.q_bar[d, slot] = s.q_bar[d, slot] + gear[0] * length_bar
-        s.v_bar[d, slot] = s.v_bar[d, slot] + gear[0] * velocity_bar
-        gear_bar[0] = force * pull_bar + length_bar * s.q[qi, slot] + velocity_bar * s.v[d, slot]
-        if m.integrator == IMPLICITFAST:
-            diagonal_bar = s.diagonal_bar[d, slot]
-            diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
-            diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
-            slope_velocity_bar = -m.timestep * gear[0] * gear[0] * diagonal_bar
-            gear_bar[0] -= real(2.0) * m.timestep * gear[0] * slope_velocity * diagonal_bar
-    else:
-        turn = turning_gear(m, p, s, world, slot, k)
-        on_free = m.actuator_on[k] == ON_FREE
-        if on_free:
-            push = vec3(gear[0], gear[1], gear[2])
-            w_push = read_vec3(s.tau_bar, d, slot)
-            v_push = read_vec3(s.v, d, slot)
-            w_turn = read_vec3(s.tau_bar, d + 3, slot)
-            force_bar = free * (wp.dot(push, w_push) + wp.dot(turn, w_turn))
-            velocity_bar = force_bar * slope_velocity
-            add_vec3(s.v_bar, d, slot, velocity_bar * push)
-            push_bar = force * w_push + velocity_bar * v_push
-            gear_bar = pack(push_bar, vec3())
-            d += 3
-            qi += 3
-        quat = read_quat(s, qi, slot)
-        w_turn = read_vec3(s.tau_bar, d, slot)
-        v_turn = read_vec3(s.v, d, slot)
-        turn_bar = force * w_turn
-        if not on_free:
-            rotation = quat_log(quat)
-            force_bar = free * wp.dot(turn, w_turn)
-            length_bar = force_bar * slope_length
-            velocity_bar = force_bar * slope_velocity
-            add_vec3(s.q_bar, d, slot, log_jacobian_transposed(rotation, length_bar * turn))
-            turn_bar += length_bar * rotation
-        turn_bar += velocity_bar * v_turn
-        add_vec3(s.v_bar, d, slot, velocity_bar * turn)
-        if m.actuator_in_parent[k] == 1:
-            # turn = Rᵀ gear, so rotating the body by e changes it by turn × e
-            add_vec3(s.q_bar, d, slot, wp.cross(turn_bar, turn))
-            turn_bar = quat_rotate(quat, turn_bar)
-        if on_free:
-            gear_bar = pack(vec3(gear_bar[0], gear_bar[1], gear_bar[2]), turn_bar)
+    for j in range(count):
+        e = d + j
+        pull_bar = s.tau_bar[e, slot] * in_range(s.actuation[e, slot], m.dof_force_low[e], m.dof_force_high[e])
+        force_bar += moment[j] * pull_bar
+        moment_bar[j] = force * pull_bar
+    force_bar *= in_range(free_force, m.force_low[k], m.force_high[k])
+    length_bar = force_bar * slope_length
+    velocity_bar = force_bar * slope_velocity
+    for j in range(count):
+        s.v_bar[d + j, slot] = s.v_bar[d + j, slot] + velocity_bar * moment[j]
+        moment_bar[j] += velocity_bar * s.v[d + j, slot]
+    if on_scalar:
+        s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * moment[0]
+        moment_bar[0] += length_bar * s.q[m.actuator_q[k], slot]
+    elif m.actuator_on[k] == ON_BALL:
+        rotation = quat_log(quat)
+        add_vec3(s.q_bar, d, slot, log_jacobian_transposed(rotation, length_bar * ang(moment)))
+        moment_bar += pack(length_bar * rotation, vec3())
+    slope_velocity_bar = real(0.0)
+    if m.integrator == IMPLICITFAST and on_scalar:
+        diagonal_bar = s.diagonal_bar[d, slot]
+        diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
+        diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+        slope_velocity_bar = -m.timestep * moment[0] * moment[0] * diagonal_bar
+        moment_bar[0] -= real(2.0) * m.timestep * moment[0] * slope_velocity * diagonal_bar
+    if m.actuator_in_parent[k] == 1 and not on_scalar:
+        # moment = Rᵀ gear on rotations, so rotating the body by e changes it by moment × e
+        if count == 6:
+            add_vec3(s.q_bar, d + 3, slot, wp.cross(lin(moment_bar), lin(moment)))
+            moment_bar = pack(ang(moment_bar), quat_rotate(quat, lin(moment_bar)))
         else:
-            gear_bar = pack(turn_bar, vec3())
+            add_vec3(s.q_bar, d, slot, wp.cross(ang(moment_bar), ang(moment)))
+            moment_bar = pack(quat_rotate(quat, ang(moment_bar)), vec3())
     control_bar = force_bar * slope_control + slope_velocity_bar * gain[2]
     controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar * in_range(
         controls[t, world, k], m.control_low[k], m.control_high[k]
@@ -252,7 +217,7 @@ def actuator_adjoint(
         bias_bar = force_bar * vec3(real(1.0), length, velocity) + vec3(real(0.0), real(0.0), slope_velocity_bar)
         p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
         p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
-        p_bar.gear[world, k] = p_bar.gear[world, k] + gear_bar
+        p_bar.gear[world, k] = p_bar.gear[world, k] + moment_bar
 
 
 @wp.func
@@ -284,17 +249,10 @@ def spring_forces_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world
 
 @wp.func
 def joint_forces_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    controls: wp.array3d(dtype=real),
-    controls_bar: wp.array3d(dtype=real),
-    t: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace,
+    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
+    t: int, world: int, slot: int, wants_params: int,
+):  # fmt: skip
     """Adds the cotangents of q, v, controls and parameters from tau_bar and diagonal_bar."""
     for d in range(m.nv):
         tau_bar = s.tau_bar[d, slot]
@@ -384,20 +342,28 @@ def box_drag_adjoint(velocity: vec6, box: vec3, density: real, viscosity: real, 
 
 
 @wp.func
+def into_box(B: mat33, c: vec3, x: vec6):
+    """The motion x at c, in the axes B."""
+    return pack(wp.transpose(B) * ang(x), wp.transpose(B) * (lin(x) + wp.cross(ang(x), c)))
+
+
+@wp.func
+def out_of_box(B: mat33, c: vec3, f: vec6):
+    """The force f that acts at c, in the axes B, about o."""
+    push = B * lin(f)
+    return pack(B * ang(f) + wp.cross(c, push), push)
+
+
+@wp.func
 def fluid_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     """Takes the drag on each body from its bias force pA."""
     fluid = p.fluid[world, 0]
     wind = pack(vec3(), p.fluid[world, 1])
     for i in range(1, m.body_parent.shape[0]):
-        R = s.R[i, slot]
         B = quat_matrix(quat_mul(s.quat[i, slot], m.fluid_quat[i]))
-        c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
-        V = s.V[i, slot] - wind
-        Bt = wp.transpose(B)
-        local = pack(Bt * ang(V), Bt * (lin(V) + wp.cross(ang(V), c)))
-        drag = box_drag(local, p.fluid_box[world, i], fluid[0], fluid[1])
-        push = B * lin(drag)
-        s.pA[i, slot] = s.pA[i, slot] - pack(B * ang(drag) + wp.cross(c, push), push)
+        c = com_from_o(p, s, i, world, slot)
+        drag = box_drag(into_box(B, c, s.V[i, slot] - wind), p.fluid_box[world, i], fluid[0], fluid[1])
+        s.pA[i, slot] = s.pA[i, slot] - out_of_box(B, c, drag)
 
 
 @wp.func
@@ -406,30 +372,24 @@ def fluid_forces_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world:
     fluid = p.fluid[world, 0]
     wind = pack(vec3(), p.fluid[world, 1])
     for i in range(1, m.body_parent.shape[0]):
-        R = s.R[i, slot]
         B = quat_matrix(quat_mul(s.quat[i, slot], m.fluid_quat[i]))
-        c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
+        c = com_from_o(p, s, i, world, slot)
         V = s.V[i, slot] - wind
         X = s.X[i, slot]
-        Bt = wp.transpose(B)
-        V_com = lin(V) + wp.cross(ang(V), c)
-        X_com = lin(X) + wp.cross(ang(X), c)
-        V_local = pack(Bt * ang(V), Bt * V_com)
-        X_local = pack(Bt * ang(X), Bt * X_com)
+        V_local = into_box(B, c, V)
         box = p.fluid_box[world, i]
-        X_local_bar = box_drag(V_local, box, fluid[0], fluid[1])
-        V_local_bar, box_bar, density_bar, viscosity_bar = box_drag_adjoint(V_local, box, fluid[0], fluid[1], X_local)
-        V_push = B * lin(V_local_bar)
-        X_push = B * lin(X_local_bar)
-        V_bar = pack(B * ang(V_local_bar) + wp.cross(c, V_push), V_push)
-        X_bar = pack(B * ang(X_local_bar) + wp.cross(c, X_push), X_push)
+        V_local_bar, box_bar, density_bar, viscosity_bar = box_drag_adjoint(
+            V_local, box, fluid[0], fluid[1], into_box(B, c, X)
+        )
+        V_bar = out_of_box(B, c, V_local_bar)
+        X_bar = out_of_box(B, c, box_drag(V_local, box, fluid[0], fluid[1]))
         s.V_bar[i, slot] = s.V_bar[i, slot] + V_bar
         s.X_bar[i, slot] = s.X_bar[i, slot] + X_bar
         # Moving the body by e is, seen from the body, moving V and X by -e.
         s.W[i, slot] = s.W[i, slot] - cross_force(V, V_bar) - cross_force(X, X_bar)
         if wants_params == 1:
-            c_bar = wp.cross(V_push, ang(V)) + wp.cross(X_push, ang(X))
-            p_bar.com[world, i] = p_bar.com[world, i] + wp.transpose(R) * c_bar
+            c_bar = wp.cross(lin(V_bar), ang(V)) + wp.cross(lin(X_bar), ang(X))
+            p_bar.com[world, i] = p_bar.com[world, i] + wp.transpose(s.R[i, slot]) * c_bar
             p_bar.fluid_box[world, i] = p_bar.fluid_box[world, i] + box_bar
             p_bar.fluid[world, 0] = p_bar.fluid[world, 0] + vec3(density_bar, viscosity_bar, real(0.0))
-            p_bar.fluid[world, 1] = p_bar.fluid[world, 1] - V_push
+            p_bar.fluid[world, 1] = p_bar.fluid[world, 1] - lin(V_bar)

@@ -112,6 +112,13 @@ def gyroscopic_solve(m: Tree, p: Params, s: Workspace, world: int, slot: int):
 
 
 @wp.func
+def bias_slope(c: vec3, J: vec6, x: vec3, y: vec3, b: vec3):
+    """Cotangent of ω in x·(K_la β) + y·(K_aa β), where b is β; or that of β, where b is ω."""
+    turned = sym_mul(J, wp.cross(y, b)) + wp.cross(sym_mul(J, b), y)
+    return turned + wp.cross(c, wp.cross(x, b)) + wp.cross(wp.cross(b, c), x)
+
+
+@wp.func
 def gyroscopic_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int):
     """Adds to W of each body, v_bar and p_bar the cotangents of -h wᵀ K a, with a and w held fixed.
 
@@ -147,21 +154,9 @@ def gyroscopic_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: i
             if wants_params == 1:
                 inertia_params_adjoint(p, p_bar, s, world, slot, i, P, along_omega, Q, along_beta, scale)
         _mass, c, J = composite(m, p, s, k, world, slot)
-        J_omega = sym_mul(J, omega)
-        J_beta = sym_mul(J, beta)
-        omega_bar = scale * (
-            sym_mul(J, wp.cross(y, beta))
-            + wp.cross(c, wp.cross(x, beta))
-            + wp.cross(J_beta, y)
-            + wp.cross(wp.cross(beta, c), x)
-        )
-        beta_bar = scale * (
-            sym_mul(J, wp.cross(y, omega))
-            + wp.cross(c, wp.cross(x, omega))
-            + wp.cross(J_omega, y)
-            + wp.cross(wp.cross(omega, c), x)
-        )
-        y_bar = scale * (wp.cross(beta, J_omega) + wp.cross(omega, J_beta))
+        omega_bar = scale * bias_slope(c, J, x, y, beta)
+        beta_bar = scale * bias_slope(c, J, x, y, omega)
+        y_bar = scale * (wp.cross(beta, sym_mul(J, omega)) + wp.cross(omega, sym_mul(J, beta)))
         add_vec3(s.v_bar, d + 3, slot, wp.transpose(R) * omega_bar)
         # ω, β and y turn with the body; what moves all of it moves the point that P and Q are taken about too
         turned = wp.cross(omega, omega_bar) + wp.cross(beta, beta_bar) + wp.cross(y, y_bar)

@@ -1,4 +1,4 @@
-"""What a kernel reads of a robot, and the room it works in.
+"""What a kernel reads of a robot, and the workspace it works in.
 
 Inside kernels a free joint is three slides along the world's axes followed by a ball, so only three joint types are
 left. "Joint" below means one of these.
@@ -36,12 +36,13 @@ class Tree:
     body_children: wp.array(dtype=int)  # how many
     body_is_last_child: wp.array(dtype=int)  # 1: the first of its siblings that an inward sweep meets
     body_joint: wp.array(dtype=int)  # (nbody + 1): joints of body i are body_joint[i] .. body_joint[i+1]
+    body_dof: wp.array(dtype=int)  # likewise: degrees of freedom
     joint_type: wp.array(dtype=int)
     joint_q: wp.array(dtype=int)
     joint_v: wp.array(dtype=int)
     dof_parent: wp.array(dtype=int)  # the degree of freedom that carries this one, or -1
     dof_body: wp.array(dtype=int)
-    # With contacts: columns of each row of the mass matrix left of its diagonal, nv places a row: the ancestors, the
+    # With contacts: columns of each row of the mass matrix left of its diagonal, nv places per row: the ancestors, the
     # nearest first. The second axis is that of slots, with a stride of zero.
     columns: wp.array2d(dtype=int)
     columns_count: wp.array2d(dtype=int)
@@ -74,46 +75,46 @@ class Tree:
 class Params:
     """Everything differentiable, ``[world, item]``. The same struct holds their cotangents."""
 
-    mass: wp.array2d(dtype=real)  # a body
+    mass: wp.array2d(dtype=real)  # per body
     com: wp.array2d(dtype=vec3)
     inertia: wp.array2d(dtype=vec6)
     gravcomp: wp.array2d(dtype=real)
     body_pos: wp.array2d(dtype=vec3)
     body_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
     fluid_box: wp.array2d(dtype=vec3)
-    joint_pos: wp.array2d(dtype=vec3)  # a joint
+    joint_pos: wp.array2d(dtype=vec3)  # per joint
     joint_axis: wp.array2d(dtype=vec3)  # unit
     stiffness: wp.array2d(dtype=real)
-    spring_ref: wp.array2d(dtype=real)  # a coordinate; quaternions unit
-    armature: wp.array2d(dtype=real)  # a degree of freedom
+    spring_ref: wp.array2d(dtype=real)  # per coordinate; quaternions unit
+    armature: wp.array2d(dtype=real)  # per degree of freedom
     damping: wp.array2d(dtype=real)
-    gear: wp.array2d(dtype=vec6)  # an actuator
+    gear: wp.array2d(dtype=vec6)  # per actuator
     gain: wp.array2d(dtype=vec3)
     bias: wp.array2d(dtype=vec3)
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
     # contacts, joint limits and friction loss, in any model
-    shape_pos: wp.array2d(dtype=vec3)  # a shape, in its body's frame
+    shape_pos: wp.array2d(dtype=vec3)  # per shape, in its body's frame
     shape_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
     shape_size: wp.array2d(dtype=vec3)
-    friction: wp.array2d(dtype=vec6)  # a material: two tangents, torsion, two rolling directions, 0
-    limit: wp.array2d(dtype=vec3)  # a limited joint: low, high, 0
-    loss: wp.array2d(dtype=real)  # friction loss of a degree of freedom that has any
+    friction: wp.array2d(dtype=vec6)  # per material: two tangents, torsion, two rolling directions, 0
+    limit: wp.array2d(dtype=vec3)  # per limited joint: low, high, 0
+    loss: wp.array2d(dtype=real)  # per degree of freedom with friction loss
 
     # those of MuJoCo's contact
-    solref: wp.array2d(dtype=vec3)  # a material; the last number is not used
+    solref: wp.array2d(dtype=vec3)  # per material; the last number is not used
     solimp: wp.array2d(dtype=vec6)  # the last number is not used
-    limit_solref: wp.array2d(dtype=vec3)  # a limited joint; likewise
+    limit_solref: wp.array2d(dtype=vec3)  # per limited joint; likewise
     limit_solimp: wp.array2d(dtype=vec6)
 
     # those of compliant contact
-    surface: wp.array2d(dtype=vec3)  # a shape: stiffness, dissipation, 0
-    limit_spring: wp.array2d(dtype=vec3)  # a limited joint: stiffness, dissipation, 0
+    surface: wp.array2d(dtype=vec3)  # per shape: stiffness, dissipation, 0
+    limit_spring: wp.array2d(dtype=vec3)  # per limited joint: stiffness, dissipation, 0
     compliance: wp.array2d(dtype=vec4)  # (worlds, 1): smoothing, slip speed; those of joints
 
     # those of impulses
-    restitution: wp.array2d(dtype=real)  # a shape
+    restitution: wp.array2d(dtype=real)  # per shape
     impulse: wp.array2d(dtype=vec4)  # (worlds, 1): erp, cfm, slop, 0
     custom: wp.array2d(dtype=vec4)  # (worlds, 1): of a contact model from elsewhere
 
@@ -183,10 +184,13 @@ class Workspace:
 
 @wp.func
 def dofs(joint_type: int):
-    n = 1
-    if joint_type == BALL:
-        n = 3
-    return n
+    return wp.where(joint_type == BALL, 3, 1)
+
+
+@wp.func
+def com_from_o(p: Params, s: Workspace, i: int, world: int, slot: int):
+    """The centre of mass of body i, from o."""
+    return s.pos[i, slot] - s.o[i, slot] + s.R[i, slot] * p.com[world, i]
 
 
 @wp.func

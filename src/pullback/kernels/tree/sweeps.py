@@ -1,7 +1,7 @@
 """The four sweeps over the tree that every algorithm is made of.
 
     outward      poses, motion subspaces, velocities, inertias
-    eliminate    articulated inertias and bias forces, inward (Featherstone's ABA, one scalar pivot a degree of freedom)
+    eliminate    articulated inertias and bias forces, inward (Featherstone's ABA, one pivot per degree of freedom)
     substitute   accelerations, outward
     inward_adjoint   the reverse of ``outward`` and of the acceleration recursion
 
@@ -34,7 +34,7 @@ from ..spatial.algebra import (
     sym_outer,
 )
 from ..spatial.scalar import SMALLEST_INERTIA, SMALLEST_SHARE, real, sym66, vec3, vec4, vec6
-from .structs import BALL, HINGE, SLIDE, Params, Tree, Workspace, dofs, read_quat
+from .structs import HINGE, SLIDE, Params, Tree, Workspace, com_from_o, dofs, read_quat
 
 
 @wp.func
@@ -158,30 +158,26 @@ def eliminate(m: Tree, p: Params, s: Workspace, world: int, slot: int):
         i = m.body_parent.shape[0] - back
         IA = gathered_inertia(m, p, s, i, world, slot)
         pA = s.pA[i, slot] + sym66_mul(IA, s.c[i, slot])
-        first = m.body_joint[i]
-        last = m.body_joint[i + 1]
+        first = m.body_dof[i]
+        count = m.body_dof[i + 1] - first
         whole = IA
-        alone = last - first == 1 and m.joint_type[first] != BALL
-        for k in range(first, last):
-            joint = last - 1 - (k - first)
-            n = dofs(m.joint_type[joint])
-            for j in range(n):
-                d = m.joint_v[joint] + n - 1 - j
-                S = s.S[d, slot]
-                U = sym66_mul(IA, S)
-                D = wp.dot(S, U) + s.diagonal[d, slot]
-                least = SMALLEST_INERTIA
-                if not alone:
-                    least = wp.max(least, SMALLEST_SHARE * wp.dot(S, sym66_mul(whole, S)))
-                if D < least and singular < 0:
-                    singular = d
-                D_inv = real(1.0) / D
-                u = s.tau[d, slot] - wp.dot(S, pA)
-                s.U[d, slot] = U
-                s.D_inv[d, slot] = D_inv
-                s.u[d, slot] = u
-                IA -= sym66_outer(U, D_inv)
-                pA += U * (D_inv * u)
+        for j in range(count):
+            d = first + count - 1 - j
+            S = s.S[d, slot]
+            U = sym66_mul(IA, S)
+            D = wp.dot(S, U) + s.diagonal[d, slot]
+            least = SMALLEST_INERTIA
+            if count > 1:
+                least = wp.max(least, SMALLEST_SHARE * wp.dot(S, sym66_mul(whole, S)))
+            if D < least and singular < 0:
+                singular = d
+            D_inv = real(1.0) / D
+            u = s.tau[d, slot] - wp.dot(S, pA)
+            s.U[d, slot] = U
+            s.D_inv[d, slot] = D_inv
+            s.u[d, slot] = u
+            IA -= sym66_outer(U, D_inv)
+            pA += U * (D_inv * u)
         parent = m.body_parent[i]
         if parent > 0:
             s.pA[parent, slot] = s.pA[parent, slot] + pA
@@ -194,12 +190,10 @@ def substitute(m: Tree, s: Workspace, slot: int):
     """Outward: joint accelerations a and body accelerations A (gravity not included)."""
     for i in range(1, m.body_parent.shape[0]):
         A = s.A[m.body_parent[i], slot]
-        for k in range(m.body_joint[i], m.body_joint[i + 1]):
-            for j in range(dofs(m.joint_type[k])):
-                d = m.joint_v[k] + j
-                a = s.D_inv[d, slot] * (s.u[d, slot] - wp.dot(s.U[d, slot], A))
-                s.a[d, slot] = a
-                A += s.S[d, slot] * a
+        for d in range(m.body_dof[i], m.body_dof[i + 1]):
+            a = s.D_inv[d, slot] * (s.u[d, slot] - wp.dot(s.U[d, slot], A))
+            s.a[d, slot] = a
+            A += s.S[d, slot] * a
         s.A[i, slot] = A + s.c[i, slot]
 
 
@@ -208,10 +202,8 @@ def accelerations(m: Tree, s: Workspace, slot: int):
     """A of each body (gravity not included) from given joint accelerations s.a."""
     for i in range(1, m.body_parent.shape[0]):
         A = s.A[m.body_parent[i], slot] + s.c[i, slot]
-        for k in range(m.body_joint[i], m.body_joint[i + 1]):
-            for j in range(dofs(m.joint_type[k])):
-                d = m.joint_v[k] + j
-                A += s.S[d, slot] * s.a[d, slot]
+        for d in range(m.body_dof[i], m.body_dof[i + 1]):
+            A += s.S[d, slot] * s.a[d, slot]
         s.A[i, slot] = A
 
 
@@ -223,10 +215,8 @@ def inverse_dynamics(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
         force = s.pA[i, slot] + inertia_mul(p.mass[world, i], s.h[i, slot], s.J[i, slot], s.A[i, slot])
-        for k in range(m.body_joint[i], m.body_joint[i + 1]):
-            for j in range(dofs(m.joint_type[k])):
-                d = m.joint_v[k] + j
-                s.tau[d, slot] = wp.dot(s.S[d, slot], force) + p.armature[world, d] * s.a[d, slot]
+        for d in range(m.body_dof[i], m.body_dof[i + 1]):
+            s.tau[d, slot] = wp.dot(s.S[d, slot], force) + p.armature[world, d] * s.a[d, slot]
         parent = m.body_parent[i]
         if parent > 0:
             s.pA[parent, slot] = s.pA[parent, slot] + force
@@ -236,32 +226,27 @@ def inverse_dynamics(m: Tree, p: Params, s: Workspace, world: int, slot: int):
 def solve(m: Tree, s: Workspace, slot: int):
     """w = M⁻¹ a_bar with the pivots that ``eliminate`` left, and the virtual motion X of each body under w."""
     for i in range(1, m.body_parent.shape[0]):
-        s.X[i, slot] = vec6()  # holds the bias force on the way in
+        s.X[i, slot] = vec6()  # holds the bias force in the inward sweep
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
         force = s.X[i, slot]
-        first = m.body_joint[i]
-        last = m.body_joint[i + 1]
-        for k in range(first, last):
-            joint = last - 1 - (k - first)
-            n = dofs(m.joint_type[joint])
-            for j in range(n):
-                d = m.joint_v[joint] + n - 1 - j
-                u = s.a_bar[d, slot] - wp.dot(s.S[d, slot], force)
-                s.w[d, slot] = u
-                force += s.U[d, slot] * (s.D_inv[d, slot] * u)
+        first = m.body_dof[i]
+        end = m.body_dof[i + 1]
+        for k in range(first, end):
+            d = first + end - 1 - k
+            u = s.a_bar[d, slot] - wp.dot(s.S[d, slot], force)
+            s.w[d, slot] = u
+            force += s.U[d, slot] * (s.D_inv[d, slot] * u)
         parent = m.body_parent[i]
         if parent > 0:
             s.X[parent, slot] = s.X[parent, slot] + force
     s.X[0, slot] = vec6()
     for i in range(1, m.body_parent.shape[0]):
         X = s.X[m.body_parent[i], slot]
-        for k in range(m.body_joint[i], m.body_joint[i + 1]):
-            for j in range(dofs(m.joint_type[k])):
-                d = m.joint_v[k] + j
-                w = s.D_inv[d, slot] * (s.w[d, slot] - wp.dot(s.U[d, slot], X))
-                s.w[d, slot] = w
-                X += s.S[d, slot] * w
+        for d in range(m.body_dof[i], m.body_dof[i + 1]):
+            w = s.D_inv[d, slot] * (s.w[d, slot] - wp.dot(s.U[d, slot], X))
+            s.w[d, slot] = w
+            X += s.S[d, slot] * w
         s.X[i, slot] = X
 
 
@@ -271,10 +256,8 @@ def virtual_motions(m: Tree, s: Workspace, slot: int):
     s.X[0, slot] = vec6()
     for i in range(1, m.body_parent.shape[0]):
         X = s.X[m.body_parent[i], slot]
-        for k in range(m.body_joint[i], m.body_joint[i + 1]):
-            for j in range(dofs(m.joint_type[k])):
-                d = m.joint_v[k] + j
-                X += s.S[d, slot] * s.w[d, slot]
+        for d in range(m.body_dof[i], m.body_dof[i + 1]):
+            X += s.S[d, slot] * s.w[d, slot]
         s.X[i, slot] = X
 
 
@@ -286,23 +269,13 @@ def at_com(x: vec6, c: vec3):
 
 @wp.func
 def inertia_params_adjoint(
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    world: int,
-    slot: int,
-    i: int,
-    x: vec6,
-    y: vec6,
-    u: vec6,
-    z: vec6,
-    scale: real,
-):
+    p: Params, p_bar: Params, s: Workspace, world: int, slot: int, i: int,
+    x: vec6, y: vec6, u: vec6, z: vec6, scale: real,
+):  # fmt: skip
     """Cotangents of mass, centre of mass and inertia of body i in scale · (xᵀ I y + uᵀ I z)."""
-    R = s.R[i, slot]
-    Rt = wp.transpose(R)
+    Rt = wp.transpose(s.R[i, slot])
     mass = p.mass[world, i]
-    c = s.pos[i, slot] - s.o[i, slot] + R * p.com[world, i]
+    c = com_from_o(p, s, i, world, slot)
     xc = at_com(x, c)
     yc = at_com(y, c)
     uc = at_com(u, c)
@@ -316,16 +289,9 @@ def inertia_params_adjoint(
 
 @wp.func
 def inverse_dynamics_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    world: int,
-    slot: int,
-    scale: real,
-    with_gravity: real,
-    wants_params: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int,
+    scale: real, with_gravity: real, wants_params: int,
+):  # fmt: skip
     """Sets V_bar, A_bar, X_bar and W of each body to the cotangents of scale · wᵀ ID(q, v, a).
 
     wᵀ ID = Σ X·(I A + V ×* I V) = Σ Xᵀ I A + (X × V)ᵀ I V, with A less gravity (with_gravity is 1 or 0).
@@ -373,21 +339,9 @@ def axis_of_turn_adjoint(axis: vec3, angle: real, turn: vec4, moment: vec3):
 
 @wp.func
 def joint_placement_adjoint(
-    m: Tree,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    i: int,
-    joint: int,
-    pos: vec3,
-    quat: vec4,
-    r: vec3,
-    W: vec6,
-    anchor_bar: vec3,
-    axis_bar: vec3,
-    world: int,
-    slot: int,
-):
+    m: Tree, p: Params, p_bar: Params, s: Workspace, i: int, joint: int, pos: vec3, quat: vec4, r: vec3,
+    W: vec6, anchor_bar: vec3, axis_bar: vec3, world: int, slot: int,
+):  # fmt: skip
     """Adds the cotangents of a joint's axis and anchor; returns the frame before it from the one after, pos and quat.
 
     r: the anchor of a hinge or ball, from o; W: what acts on the frame after the joint; the others: of S.
