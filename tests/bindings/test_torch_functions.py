@@ -176,6 +176,48 @@ def test_step_is_a_rollout_of_one_step():
         assert torch.equal(v0, v[t + 1])
 
 
+@pytest.mark.parametrize("contact", [None, "convex", "impulse"])
+def test_gradients_of_a_step_are_those_of_a_rollout_of_one(contact):
+    system = pb.Articulated(pb.load(pb.robots.quadruped()), contact=contact, worlds=WORLDS, threads=1)
+    state = system.state(v=0.1 * np.random.default_rng(0).standard_normal((WORLDS, system.nv)))
+    q, v, control = (torch.tensor(x, requires_grad=True) for x in (*state, np.full((WORLDS, system.nu), 0.1)))
+    bars = torch.randn(WORLDS, system.nq).double(), torch.randn(WORLDS, system.nv).double()
+    for repeat in range(2):  # the second time in arrays that have served
+        ours = torch.autograd.grad(pbt.step(system, q, v, control), (q, v, control), bars)
+        whole = pbt.rollout(system, q, v, control[None])
+        theirs = torch.autograd.grad([x[1] for x in whole], (q, v, control), bars)
+        for x, y in zip(ours, theirs, strict=True):
+            assert torch.equal(x, y) and torch.any(x != 0), repeat
+
+
+def test_steps_from_several_threads_do_not_mix():
+    from concurrent.futures import ThreadPoolExecutor
+
+    system = make_system("quadruped")
+    motions = [some_motion(system, steps=1, seed=seed) for seed in range(8)]
+
+    def grads(motion):
+        q, v, controls = motion
+        found = []
+        for _ in range(20):
+            after = pbt.step(system, q, v, controls[0])
+            found.append(torch.autograd.grad((after[0] ** 2).sum() + after[1].sum(), motion))
+        return found
+
+    alone = [grads(motion)[0] for motion in motions]
+    with ThreadPoolExecutor(4) as pool:
+        for found, wanted in zip(pool.map(grads, motions), alone, strict=True):
+            assert all(torch.equal(x, y) for each in found for x, y in zip(each, wanted, strict=True))
+
+
+def test_a_step_that_fails_says_why():
+    system = make_system("cartpole")
+    q, v, controls = some_motion(system, steps=1)
+    with pytest.raises(pb.SimulationError, match="absurd in world 1.*v of joint"):
+        pbt.step(system, q, torch.tensor([[0.0, 0.0], [1e200, 1e200]], dtype=torch.float64), controls[0])
+    assert torch.isfinite(pbt.step(system, q, v, controls[0])[0]).all()
+
+
 def test_float32():
     double, single = make_system("arm"), make_system("arm", dtype="float32")
     grads = []

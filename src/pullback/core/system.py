@@ -325,6 +325,33 @@ class System(ABC):
         controls = self._checked_controls(controls)
         return SteppedBackward(self, controls, final_bar, hold, params, inputs, status, wants_params)
 
+    def step_pullback(
+        self,
+        start,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Mapping | None = None,
+        wants_params: bool = True,
+        **given,
+    ) -> Bars:
+        """Cotangents through one control step whose end is known.
+
+        start:     (1, worlds, ...) the state before it
+        controls:  (1, worlds, nu), held for ``hold`` steps
+        final:     (worlds, ...) the state after it, and its cotangent final_bar
+        given:     ``inputs`` (1, worlds, ...) and ``status`` of the step, where there are any
+        """
+        again = given | ({"status": Status()} if "status" in given else {})  # what failed is known
+        first = row(start, 0)
+        states = start if hold == 1 else self.steps(first, controls, hold=hold, params=params, **again)
+        options = {"hold": hold, "params": params, "wants_params": wants_params, **given}
+        backward = self.backward(controls, final, final_bar, **options)
+        backward.through(states, 0, hold)
+        return backward.finish(first)
+
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> System:
         """The same System with another number of worlds, and maybe in another precision.
 

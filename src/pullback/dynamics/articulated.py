@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import Cotangents, KernelParams, item_names, parameters
+from pullback.dynamics.single import SingleSteps, is_single
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
@@ -188,14 +190,19 @@ class Articulated(KernelSystem):
                 )
 
     def _take_state(self, state) -> State:
+        checked = self._checked_state(state)
+        return State(*(x if self._is_here(x) else to_device(x, self.dtype, self.device) for x in checked))
+
+    def _checked_state(self, state) -> State:
+        """NumPy arrays, or those on the GPU as they are."""
         if not isinstance(state, tuple) or len(state) != 2:
             raise PullbackError("a state is a pullback.State(q, v): make one with system.state(q, v)")
-        q, v = (
-            self._take(x, (self.worlds, size), name, ("worlds", f"n{name}"))
-            for x, size, name in zip(state, (self.nq, self.nv), "qv", strict=True)
-        )
-        if not self._is_here(state[0]):
-            self._check_quaternions(to_numbers(state[0], "q"))
+        if all(self._is_here(x) for x in state):
+            sizes = zip(state, (self.nq, self.nv), "qv", strict=True)
+            return State(*(self._take(x, (self.worlds, n), s, ()) for x, n, s in sizes))
+        q = checked(state[0], (self.worlds, self.nq), self.dtype, "q", ("worlds", "nq"))
+        v = checked(state[1], (self.worlds, self.nv), self.dtype, "v", ("worlds", "nv"))
+        self._check_quaternions(q)
         return State(q, v)
 
     def _take_controls(self, controls) -> wp.array:
@@ -334,12 +341,19 @@ class Articulated(KernelSystem):
         status: Status | None = None,
     ) -> State:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
+        if is_single(self, controls, hold, inputs, status):
+            given = self._checked_state(state), self._checked_controls(controls), self.hold_params(params)
+            if states := self._single.step(self, *given):
+                return states
         start = self._take_state(state)
         controls = self._take_controls(controls)
         kernel_params = self.hold_params(params)
         count = hold * controls.shape[0]
         rows = 1 + -(-count // keep_every)
-        q, v = (self._rows_from(x, rows) for x in start)
+        q = empty((rows, self.worlds, self.nq), self.dtype, self.device)
+        v = empty((rows, self.worlds, self.nv), self.dtype, self.device)
+        wp.copy(q, start.q, count=start.q.size)
+        wp.copy(v, start.v, count=start.v.size)
         codes = self._healthy()
         self._launch(
             specialise(self._flavour, "step").rollout,
@@ -354,21 +368,23 @@ class Articulated(KernelSystem):
             set_status(self, status, codes, controls, State(q, v), hold)
         return State(from_device(q), from_device(v))
 
-    def _rows_from(self, start: wp.array, rows: int) -> wp.array:
-        """Memory for a field of ``rows`` states (rows, worlds, n), the first of which is the start."""
-        if self.device != "cpu":
-            states = empty((rows, *start.shape), self.dtype, self.device)
-            wp.copy(states, start, count=start.size)
-            return states
-        require_space((rows, *start.shape), self.dtype, self.device)
-        states = np.empty((rows, *start.shape), self.dtype)
-        states[0] = start.numpy()
-        return to_device(states, self.dtype, self.device)
+    def step_pullback(
+        self, start, controls, final, final_bar, *, hold=1, params=None, wants_params=True, inputs=None, status=None
+    ) -> Bars:
+        found = None
+        if not wants_params and is_single(self, controls, hold, inputs, status):
+            found = self._single.pullback(self, start, controls, final, final_bar, self.hold_params(params))
+        given = {name: x for name, x in {"inputs": inputs, "status": status}.items() if x is not None}
+        options = {"hold": hold, "params": params, "wants_params": wants_params, **given}
+        return found or super().step_pullback(start, controls, final, final_bar, **options)
+
+    @cached_property
+    def _single(self) -> SingleSteps:
+        return SingleSteps(self)
 
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
-        codes = np.full((self.worlds, 2), HEALTHY, dtype=np.int32)
-        return wp.array(codes, dtype=wp.int32, device=self.device, copy=self.device != "cpu")
+        return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
 
     def backward(
         self,

@@ -2,7 +2,7 @@
 
 from pullback.rollout.check import Report, WrongGradient, check_system
 from pullback.rollout.linearize import linearize_run, side_by_side
-from pullback.rollout.run import Run, checkpoint_levels, pull_back_step, rollout
+from pullback.rollout.run import Run, checkpoint_levels, rollout
 
 __all__ = [
     "Report",
@@ -11,7 +11,6 @@ __all__ = [
     "check_system",
     "checkpoint_levels",
     "linearize_run",
-    "pull_back_step",
     "rollout",
     "side_by_side",
 ]

@@ -72,24 +72,6 @@ def rollout(
     return Run(system, states, controls, levels, held, hold, inputs, status)
 
 
-def pull_back_step(
-    system: System, start, controls, final, final_bar, *, hold: int = 1, params, wants_params: bool = True, **given
-) -> Bars:
-    """Cotangents through one control step, without the checks of :meth:`Run.pullback`.
-
-    start:      (1, worlds, ...) the state before it
-    controls:   (1, worlds, nu)
-    final:      (worlds, ...) the state after it, and its cotangent final_bar
-    given:      inputs (1, worlds, ...) and status, where there are any
-    """
-    again = given | ({"status": Status()} if "status" in given else {})  # what failed is known
-    first = row(start, 0)
-    states = start if hold == 1 else system.steps(first, controls, hold=hold, params=params, **again)
-    backward = system.backward(controls, final, final_bar, hold=hold, params=params, wants_params=wants_params, **given)
-    backward.through(states, 0, hold)
-    return backward.finish(first)
-
-
 def status_for(on_failure: str) -> Status | None:
     """The Status that "mask" asks to be filled in; None for "raise"."""
     if on_failure not in ("raise", "mask"):

@@ -14,7 +14,7 @@ from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, start_of, tree_map, with_leaves
-from pullback.rollout import Run, checkpoint_levels, pull_back_step
+from pullback.rollout import Run, checkpoint_levels
 from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
 
 
@@ -161,8 +161,8 @@ class _Rollout(torch.autograd.Function):
             if call.last:
                 pairs = zip(start, states, strict=True)
                 first = with_leaves(call.form, (lend(x[None].to(y.dtype)) for x, y in pairs))
-                found = pull_back_step(
-                    call.system, first, controls, kept, bars, hold=call.hold, params=call.held, **wants, **given
+                found = call.system.step_pullback(
+                    first, controls, kept, bars, hold=call.hold, params=call.held, **wants, **given
                 )
             else:
                 run = Run(call.system, kept, controls, call.every, call.held, call.hold, **given)

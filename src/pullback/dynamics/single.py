@@ -1,0 +1,99 @@
+"""Single steps on the CPU, forward and backward, in arrays that are kept.
+
+A policy in the loop asks for one step at a time, and then the arrays around a kernel cost as much as the kernel: making
+one takes 10 to 20 µs. Here they are made once, and launches are recorded once; a step copies into them and out of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import checked, to_device
+from pullback.core.launch import Crew
+from pullback.core.status import Status
+from pullback.core.system import Bars, Named, State, refuse_overflow
+from pullback.kernels import specialise
+from pullback.kernels.status import HEALTHY
+
+if TYPE_CHECKING:
+    from pullback.dynamics.articulated import Articulated
+    from pullback.dynamics.params import KernelParams
+
+
+def is_single(system: Articulated, controls, hold: int, inputs: Mapping | None, status: Status | None) -> bool:
+    """Whether it is a step as a policy in the loop asks for it, on the CPU."""
+    return system.device == "cpu" and hold == len(controls) == 1 and not inputs and status is None
+
+
+class SingleSteps:
+    """The arrays of one step of all worlds, as NumPy sees them, and as kernels do: ``self.views``.
+
+    Where a world fails there is no result: the System then does the step again in arrays of its own, to say why.
+    """
+
+    def __init__(self, system: Articulated):
+        worlds, nq, nv, nu = system.worlds, system.nq, system.nv, system.nu
+        shapes = {"q": (2, worlds, nq), "v": (2, worlds, nv)}
+        shapes |= dict.fromkeys(("controls", "controls_bar"), (1, worlds, nu))
+        shapes |= dict.fromkeys(("final_q", "final_q_bar", "q_bar", "own_bar"), (worlds, nq))  # own_bar stays zero
+        shapes |= dict.fromkeys(("carry_q", "carry_v"), (worlds, nv))
+        self.arrays = {name: np.zeros(shape, system.dtype) for name, shape in shapes.items()}
+        self.views = {name: to_device(x, system.dtype, "cpu") for name, x in self.arrays.items()}
+        # The state before the step, as kernels of one state take it.
+        self.views["start_q"] = to_device(self.arrays["q"][0], system.dtype, "cpu")
+        self.codes = np.zeros((worlds, 2), np.int32)
+        self.views["codes"] = wp.array(self.codes, dtype=wp.int32, device="cpu", copy=False)
+        self.crew = Crew()  # for its lock, which survives a fork
+
+    def step(self, system: Articulated, start: State, controls, params: KernelParams) -> State | None:
+        """States (2, worlds, ...) before and after a step; None if a world failed."""
+        arrays, views = self.arrays, self.views
+        with self.crew.lock:
+            arrays["q"][0], arrays["v"][0], arrays["controls"][:] = start.q, start.v, controls
+            self.codes[:] = HEALTHY
+            system._launch(
+                specialise(system._flavour, "step").rollout,
+                (system._tree, system._shapes, params.struct),
+                (views["controls"], system._nothing_applied),
+                (0, 1, 1, 1, views["q"], views["v"], views["codes"]),
+                with_contacts=True,
+            )
+            if (self.codes[:, 0] != HEALTHY).any():
+                return None
+            return State(arrays["q"].copy(), arrays["v"].copy())
+
+    def pullback(
+        self, system: Articulated, start: State, controls, final: State, final_bar: State, params: KernelParams
+    ) -> Bars | None:
+        """Cotangents of the state before the step, ``start`` (1, worlds, ...), and of the controls (1, worlds, nu);
+        None if a world failed."""
+        arrays, views = self.arrays, self.views
+        fields = zip("qv", final_bar, (system.nq, system.nv), strict=True)
+        bars = [checked(x, (system.worlds, n), system.dtype, f"{s}_bar", ("worlds", f"n{s}")) for s, x, n in fields]
+        kernels = specialise(system._flavour, "step_adjoint")
+        nothing, none = system._nothing_applied, params.no_bars
+        with self.crew.lock:
+            arrays["q"][0], arrays["v"][0], arrays["controls"][:] = start.q[0], start.v[0], controls
+            arrays["final_q"][:], arrays["final_q_bar"][:], arrays["carry_v"][:] = final.q, *bars
+            arrays["controls_bar"][:], self.codes[:] = 0.0, HEALTHY
+            to_tangent = (views["final_q"], views["final_q_bar"], views["carry_q"])
+            system._launch_worlds(kernels.to_tangent, system._tree, *to_tangent)
+            system._launch(
+                kernels.rollout_adjoint,
+                (system._tree, system._shapes, params.struct, none),
+                (views["controls"], views["controls_bar"], nothing, nothing),
+                (0, 1, 1, views["q"], views["v"], views["q"], views["v"], 0, 0, 0)
+                + (views["carry_q"], views["carry_v"], views["codes"]),
+                with_contacts=True,
+            )
+            if (self.codes[:, 0] != HEALTHY).any():
+                return None
+            to_coordinates = (views["start_q"], views["carry_q"], views["own_bar"], views["q_bar"])
+            system._launch_worlds(kernels.to_coordinates, system._tree, *to_coordinates)
+            state_bar = State(arrays["q_bar"].copy(), arrays["carry_v"].copy())
+            bars = Bars(state_bar, arrays["controls_bar"].copy(), Named())
+        return refuse_overflow(bars, system.dtype)
