@@ -214,7 +214,7 @@ def test_what_is_easily_got_wrong():
     with pytest.raises(pb.PullbackError, match="must be a System"):
         task(Controls(20), system=good.system.model)
     wrong = task(Controls(20), figure=lambda run: np.abs(run.q[-1]).max())
-    with pytest.raises(TypeError, match="figure of a task must give one number a world"):
+    with pytest.raises(TypeError, match="figure of a task must give one number per world"):
         wrong(wrong.begin()[0][None], False)
     with pytest.raises(pb.PullbackError, match="scale of Controls"):
         task(Controls(20, scale=np.ones(3))).begin()

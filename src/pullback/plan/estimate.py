@@ -48,7 +48,7 @@ class Estimate:
         return bool(np.all((self.joint_low <= truth) & (truth <= self.joint_high)))
 
     def table(self, truth: np.ndarray | None = None) -> str:
-        """One line a variable; with the true values (n,), if they are known."""
+        """One line per variable; with the true values (n,), if they are known."""
         width = max(len("parameter"), *(len(label) for label in self.labels))
         interval = f"{self.confidence * 100:g} % interval"
         lines = [f"{'parameter':<{width}}  estimate  {interval:^18}" + ("" if truth is None else "      true    error")]

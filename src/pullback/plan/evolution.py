@@ -15,7 +15,7 @@ class CMA(Method):
     """Covariance matrix adaptation (Hansen), from the package ``cma``. One iteration evaluates a whole population.
 
     spread:      standard deviation of the first population, in the units of the variables
-    population:  points an iteration; None for 4 + 3 ln n
+    population:  points per iteration; None for 4 + 3 ln n
     """
 
     spread: float = 0.1

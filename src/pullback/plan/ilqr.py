@@ -1,13 +1,13 @@
-"""Iterative LQR: a policy around a motion from its linearised steps, and a better motion from the policy.
+"""Iterative LQR: a policy around a trajectory from its linearised steps, and a better trajectory from the policy.
 
 With the loss to second order and the steps to first order, the best change of each control is δu = α k + K δx. It is
 found backwards in time, within the bounds of the controls (Tassa, Mansard and Todorov, Control-limited differential
-dynamic programming, 2014), and tried forwards at several lengths α, each in its own world: K keeps the motion from
+dynamic programming, 2014), and tried forwards at several lengths α, each in its own world: K keeps the trajectory from
 drifting away from what was linearised. Tangents are those of the System's ``linearize``.
 
-What was linearised need not be a motion. Where each state is missed by c by the step before it, c enters the way
-backwards (Giftthaler et al., A family of iterative Gauss-Newton shooting methods, 2018), and the way forwards is a
-motion again. This is how a sketch of what is wanted becomes a first motion.
+What was linearised need not be a trajectory. Where each state is missed by c by the step before it, c enters the
+backward pass (Giftthaler et al., A family of iterative Gauss-Newton shooting methods, 2018), and the forward pass gives
+a trajectory again. This is how a sketch of the goal becomes a first trajectory.
 
 | letter | meaning | shape |
 |---|---|---|
@@ -53,7 +53,7 @@ class Knot(NamedTuple):
 
 
 class Around(NamedTuple):
-    """States and controls of a motion, and what is near it: knots, and v and V after the last one."""
+    """States and controls of a trajectory, and the knots around it, with v and V after the last one."""
 
     run: Run
     knots: list[Knot]
@@ -63,16 +63,16 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True)
 class ILQR(Method):
-    """Iterative LQR for a task that looks for Controls and whose loss can be expanded, as ``Tracking`` can.
+    """Iterative LQR for a task that finds Controls and whose loss can be expanded, as ``Tracking`` can.
 
-    An iteration linearises the motion once and tries policies of several dampings at several lengths, all in parallel.
+    An iteration linearises the trajectory once and tries policies of several dampings and lengths, all in parallel.
 
     lengths:   of steps that are tried, as shares of the whole [1]
     spread:    of dampings that are tried, as multiples of the one that did best before [1]
     damping:   of the first step, as a share of the largest curvature of the loss in the controls [1]
-    sketch:    take the loss's goal for a motion and begin with policies around that, beside the first guess. The goal
-               need not be possible: how far each step misses the next state is known, and made up for. It should touch
-               what the motion should touch, since nothing is learnt of contacts that are not there.
+    sketch:    take the loss's goal for a trajectory and begin with policies around that, beside the first guess. The
+               goal need not be possible: how far each step misses the next state is known, and made up for. It should
+               touch what the trajectory should touch, since contacts that are absent have no gradient.
     """
 
     lengths: tuple[float, ...] = (1.0, 0.5, 0.2, 0.05)
@@ -96,7 +96,7 @@ class ILQR(Method):
         if not isinstance(problem, ControlProblem) or not isinstance(problem.find, HeldControls):
             raise PullbackError("iLQR optimises controls: give it a task that finds pullback.tasks.Controls")
         if problem.motions != 1:
-            raise PullbackError(f"iLQR finds the controls of one motion, and the task has {problem.motions}")
+            raise PullbackError(f"iLQR finds the controls of one trajectory, and the task has {problem.motions}")
         if not isinstance(problem.loss, QuadraticLoss):
             raise PullbackError(
                 "iLQR needs a loss to second order: use terms of pullback.tasks such as Tracking, or LBFGS for any loss"
@@ -114,7 +114,7 @@ class ILQR(Method):
 
     def _points(self, memory: Memory) -> np.ndarray:
         if not np.isnan(memory["loss"]):
-            return self._tried(memory, self._motion(memory), self.lengths)
+            return self._tried(memory, self._trajectory(memory), self.lengths)
         guess = memory["x"][None]
         if not self.sketch:
             return guess
@@ -142,14 +142,14 @@ class ILQR(Method):
 
     # --- what the policy is around -----------------------------------------------------------------
 
-    def _motion(self, memory: Memory) -> Around:
-        """The motion of the best controls so far. Kept, since it stays while steps fail."""
+    def _trajectory(self, memory: Memory) -> Around:
+        """The trajectory of the best controls so far. Kept, since it stays while steps fail."""
         key = memory["x"].tobytes()
         if self._kept.get("key") != key:
             run = self.problem.run(memory["x"])
             A, B = (jacobian[:, 0] for jacobian in linearize_run(run))
-            self._kept.update(key=key, motion=self._around(run, A, B, np.zeros(A.shape[:2])))
-        return self._kept["motion"]
+            self._kept.update(key=key, trajectory=self._around(run, A, B, np.zeros(A.shape[:2])))
+        return self._kept["trajectory"]
 
     def _goal(self, memory: Memory) -> Around:
         """The goal of the loss with the controls of the first guess, as if they belonged to each other."""
@@ -189,7 +189,7 @@ class ILQR(Method):
     # --- forwards ----------------------------------------------------------------------------------
 
     def _tried(self, memory: Memory, around: Around, lengths: tuple[float, ...]) -> np.ndarray:
-        """The controls (dampings × lengths, variables) that policies around a motion lead to."""
+        """The controls (dampings × lengths, variables) that policies around a trajectory lead to."""
         x, low, high = (memory[name].reshape(len(around.knots), -1) for name in ("x", "low", "high"))
         largest = max(float(np.linalg.norm(knot.uu, 2)) for knot in around.knots)
         if largest < 1e-12:  # a loss of the end alone, without effort: what its curvature is in the last control
@@ -235,7 +235,7 @@ def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float
         damped = Quu + damping * np.eye(nu)
         solved = box_step(damped, Qu, low[i], high[i])
         if solved is None:
-            raise PullbackError("iLQR cannot find a step: the linearised motion or the loss around it is not finite")
+            raise PullbackError("iLQR cannot find a step: the linearised trajectory or its loss is not finite")
         k[i], free = solved
         K[i][free] = -np.linalg.solve(damped[np.ix_(free, free)], Qux[free])
         v = Qx + K[i].T @ (Quu @ k[i] + Qu) + Qux.T @ k[i]

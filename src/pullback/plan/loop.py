@@ -1,4 +1,4 @@
-"""The loop around a method: evaluate, tell, remember, until it is good enough."""
+"""The loop around a method: ask for points, evaluate, tell, until it has converged or reached the target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pullback.core.files import whole_file
 from pullback.plan.methods import Memory, Method, ranked
 from pullback.plan.problem import Found, Problem, Simulation
 
-# At most this much work is done again after a kill. [s]
+# At most this much work is lost by an interruption. [s]
 SAVE_AFTER = 1.0
 
 REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
@@ -30,9 +30,9 @@ class Progress:
 
     x:            the best point so far, by its loss (n,)
     losses:       (iterations,)
-    figures:      (iterations,) of the same points
-    evaluations:  points looked at
-    seconds:      spent, without what was lost by a kill
+    figures:      (iterations,) metrics of the same points
+    evaluations:  points evaluated
+    seconds:      spent, without what an interruption lost
     stopped:      why, or "" while it goes on
     """
 
@@ -69,10 +69,10 @@ def minimise(
 ) -> Progress:
     """Minimises the losses of ``problem`` from the first guess x (n,).
 
-    target:      stops when a figure is at most this
+    target:      stops when the metric is at most this
     low, high:   bounds of the variables
     patience:    stops after so many iterations without a smaller loss
-    checkpoint:  a file to go on from if it exists, written about once a second
+    checkpoint:  a file to resume from if it exists, written about once a second
     watch:       called after every iteration
     """
     check_kind(method, Method, "method", "LBFGS()")

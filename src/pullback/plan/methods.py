@@ -1,7 +1,7 @@
 """Ways to minimise a function: points are asked for, and what was found there is told.
 
 Between asking and telling, all that a method knows is in a dictionary of arrays, its memory. It can be written to a
-file after any evaluation, and a run that was killed goes on from there to the same result.
+file after any evaluation, and an interrupted run resumes from there to the same result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIRST_GUESS = "the first guess cannot be evaluated: its loss is not finite, or i
 
 
 class Method(ABC):
-    """One way to minimise. Settings are its fields; what it learns on the way is in a Memory.
+    """One way to minimise. Settings are its fields; its state is in a Memory.
 
     Points are vectors (n,). ``low`` and ``high`` (n,) bound them; infinite where there is no bound.
     """
@@ -194,7 +194,7 @@ class LBFGS(Method):
             longer = shorter = length
         if shorter == longer or (trials >= self.TRIALS and loss < memory["loss"]):
             return self._accept(memory, point, loss, gradients[0])
-        if trials >= self.TRIALS:  # nothing better this way: forget what was learnt
+        if trials >= self.TRIALS:  # nothing better in this direction: discard the pairs
             none = np.zeros((0, len(point)))
             return self._aim({**memory, "steps": none, "changes": none})
         length = 2 * shorter if np.isinf(longer) else (shorter + longer) / 2

@@ -1,4 +1,4 @@
-"""Model predictive control: plan ahead, do the first part of the plan, look where that led, and plan again."""
+"""Model predictive control: plan ahead, apply the first part of the plan, and plan again from the state reached."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pullback.rollout import Run, rollout
 class Driven:
     """What a plant did.
 
-    run:    its motion, which can be pulled back like any other
-    plans:  one a tick, as :func:`minimise` left them
+    run:    its trajectory, which can be pulled back like any other
+    plans:  one per tick, as :func:`minimise` left them
     """
 
     run: Run
@@ -42,13 +42,13 @@ def receding(
 ) -> Driven:
     """Drives ``plant`` by plans for ``task``, each from where the plant is, over the steps that the task looks ahead.
 
-    task:        a :class:`~pullback.tasks.Task` that looks for Controls. Where the goal moves, a function of the step
+    task:        a :class:`~pullback.tasks.Task` that finds Controls. Where the goal moves, a function of the step
                  at which a plan begins (0, apply, 2 apply, ...) that gives the task from there on:
                  ``lambda first: task.but(loss=Position("tip", path[first : first + steps + 1], when="path"))``
     method:      that plans: LBFGS, Adam, ILQR, ...
     ticks:       how often to plan
     apply:       steps of each plan that are done; a multiple of the steps for which the task holds a control
-    iterations:  of the method a tick; each starts from what is left of the plan before
+    iterations:  of the method per tick; each starts from what is left of the plan before
     plant:       what really moves, a System in one world; the task's own if None
     watch:       called after every tick
     """

@@ -249,7 +249,7 @@ class Verdict:
         nearest = np.nan_to_num(np.abs(sides - analytic), nan=np.inf).argmin(axis=0)
         self.numeric = np.where(kink, np.take_along_axis(sides, nearest[None], axis=0)[0], best)
         own = np.maximum(np.maximum(np.abs(self.numeric), np.abs(analytic)), TINIEST)
-        plain = outside > np.maximum(OWN[dtype] * own, np.maximum(SMALL[dtype] * self.largest, 100 * floor))
+        plain = outside > np.maximum(OWN[dtype] * own, SMALL[dtype] * self.largest)
         self.error = np.where(plain, np.maximum(self.error, outside / own), self.error)
 
         self.wrong = ~(self.error <= tolerance)

@@ -1,4 +1,4 @@
-"""Jacobians of every step of a motion."""
+"""Jacobians of every step of a trajectory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def side_by_side(system, states, controls) -> Run:
-    """Every step of a motion in one world as a world of its own: one step from each of states that may be made up.
+    """Every step of a trajectory in one world as a world of its own, from states that need not follow from each other.
 
     system: with as many worlds as there are steps; states (steps + 1, 1, ...); controls (steps, 1, nu).
     """

@@ -44,7 +44,7 @@ def rollout(
     pass, which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory
     grows like the square root of the number of steps. Several numbers, each smaller than the one before, are levels:
     with (1000, 100) one state in 1000 is kept, and in the backward pass 1000 steps are stepped again to keep one in 100
-    of those, and so on. Every level adds the time of one motion.
+    of those, and so on. Every level adds the time of one forward pass.
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
     inputs: what acts besides the controls, (steps, worlds, ...) by name, as ``system.inputs`` has them: of a robot
     {"force": (steps, worlds, nv)} and {"wrench": (steps, worlds, nbody, 6)}.
@@ -57,11 +57,11 @@ def rollout(
     if not isinstance(system, System):
         raise PullbackError(f"rollout needs a System, such as pb.Articulated(model), not {type(system).__name__}")
     if (controls is None) == (steps is None):
-        raise PullbackError("give controls (steps, worlds, nu), or steps=N for a motion without control")
+        raise PullbackError("give controls (steps, worlds, nu), or steps=N for a trajectory without control")
     if controls is None:
         controls = system.default_controls(check_whole(steps, "steps", 0))
     controls = _own_controls(system, controls)
-    held = system.hold_params(params)  # so that the way back is right even if the System's parameters change meanwhile
+    held = system.hold_params(params)  # so that the backward pass is right even if the System's parameters change
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
     hold = check_whole(hold, "hold")
     inputs = check_inputs(system, inputs, controls.shape[0])
@@ -154,7 +154,7 @@ class Run:
 
     @property
     def kept(self) -> np.ndarray:
-        """The steps whose states were kept, one a row."""
+        """The steps whose states were kept, one per row."""
         return np.append(self._firsts, self.steps)
 
     @property
@@ -212,7 +212,7 @@ class Run:
         return inputs if status is None or self.status is None else {**inputs, "status": status}
 
     def contacts(self, step: int):
-        """The contacts during a step, one :class:`~pullback.contact.ContactPoints` a world: points, normals, forces.
+        """The contacts during a step, one :class:`~pullback.contact.ContactPoints` per world: points, normals, forces.
 
         Steps count from 0; -1 is the last.
         """
@@ -283,8 +283,8 @@ class Run:
             self._back_through(backward, given, row(kept, index), a, min(a + levels[0], end), levels[1:])
 
     def adjoints(self, at, **bars):
-        """Cotangents of the states at the steps ``at`` (n,): how the loss changes if the motion is moved there and goes
-        on by itself. Fields (n, worlds, ...) as in the state; ``bars`` as for :meth:`pullback`.
+        """Cotangents of the states at the steps ``at`` (n,): how the loss changes if the state is moved there and the
+        trajectory goes on from it. Fields (n, worlds, ...) as in the state; ``bars`` as for :meth:`pullback`.
 
         A run whose states were all kept is needed.
         """

@@ -20,8 +20,6 @@ TINY = {"float64": 1e-10, "float32": 1e-5}
 MARGIN = 4.0
 # A change that is the same at a tiny move and at four times that, to this share, is a jump. [1]
 SAME = 0.05
-# Entries of a parameter this small are what rounding has left of zeros, whatever their unit.
-RESIDUE = 1e-12
 
 
 def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
@@ -29,23 +27,11 @@ def _sizes(value: np.ndarray, is_param: bool) -> np.ndarray:
     magnitude = np.abs(value).astype(float)
     if not is_param:
         return np.maximum(1.0, magnitude)
-    nonzero = magnitude[magnitude > RESIDUE]
+    nonzero = magnitude[magnitude > 0]
     typical = np.median(nonzero) if len(nonzero) else 1.0
     if value.ndim > 1:
         magnitude = np.maximum(magnitude, magnitude.max(axis=-1, keepdims=True, initial=0.0))
     return np.where(magnitude > 1e-6 * typical, magnitude, typical)
-
-
-def _scales(value: np.ndarray, sizes: np.ndarray, is_param: bool) -> np.ndarray:
-    """What the step sizes are relative to, an entry each.
-
-    Entries of one vector may be of different kinds: a width of a millimetre stands beside numbers of order one. One
-    that is much smaller is moved by its own size, but for zeros and what rounding has left of them.
-    """
-    if not is_param:
-        return sizes
-    share = np.abs(value).astype(float) / sizes
-    return np.where((share > 1e-6) & (share < 0.1), np.maximum(share, 1e-4), 1.0) * sizes
 
 
 class Differences:
@@ -57,11 +43,10 @@ class Differences:
     def __init__(self, probe: Probe, names: Collection[str], steps: np.ndarray):
         self.probe = probe
         self.fields = {name: probe.value(name).ravel() for name in names}
-        sizes = {name: _sizes(probe.value(name), name in probe.params).ravel() for name in names}
-        self.scales = {name: _scales(x, sizes[name], name in probe.params) for name, x in self.fields.items()}
+        self.scales = {name: _sizes(probe.value(name), name in probe.params).ravel() for name in names}
         self.names = np.repeat(np.array(list(names), dtype=object), [x.size for x in self.fields.values()])
         self.places = np.concatenate([np.arange(x.size) for x in self.fields.values()])
-        self.sizes = np.concatenate(list(sizes.values()))
+        self.sizes = np.concatenate(list(self.scales.values()))
 
         tiny = self._held(TINY[probe.precision] * np.arange(1, 5))
         ahead, size = probe.changes(self.names, self.places, tiny)

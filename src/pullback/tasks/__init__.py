@@ -30,25 +30,12 @@ from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, Parameters
 
-# What makes each: a task is made when it is asked for.
-TASKS = {
-    "throw": throw.throw,
-    "golf": golf.golf,
-    "racecar": racecar.racecar,
-    "hop": hop.hop,
-    "grasp": grasp.grasp,
-    "identify": identify.identify,
-    "laser-history": laser_history.laser_history,
-    "heat-treatment": heat_treatment.heat_treatment,
-    "identify-material": identify_material.identify_material,
-    "melt-pool": melt_pool.melt_pool,
-    "melt-pool-timing": melt_pool.melt_pool_timing,
-    "dwell": dwell.dwell,
-    "footsteps": footsteps.footsteps,
-    "multicontact": multicontact.multicontact,
-    "locomanip": locomanip.locomanip,
-    "placement": placement.placement,
-}
+ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
+HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
+LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
+REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
+# What makes each, by name: a task is made when it is asked for.
+TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *HEAT, *LASER, *REACH)}
 
 __all__ = [
     "always_on",

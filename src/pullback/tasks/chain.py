@@ -31,9 +31,9 @@ def solve(
     method of another kind than the task's own starts with the task itself.
 
     method, iterations:  the task's own if None
-    target:              stops the last one when its figure is at most this
-    checkpoint:          a file to go on from; those of easier tasks lie beside it
-    watch:               called after every iteration with all there is so far
+    target:              stops the last one when its metric is at most this
+    checkpoint:          a file to resume from; those of easier tasks lie beside it
+    watch:               called after every iteration with what was found so far
     """
     check_kind(task, Task, "task", 'pullback.tasks.TASKS["throw"]()')
     method = task.method if method is None else method

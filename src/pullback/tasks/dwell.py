@@ -11,13 +11,24 @@ from pullback import thermal
 from pullback.core.arrays import to_numpy
 from pullback.plan import LBFGS
 from pullback.rollout import Run
-from pullback.tasks.laser_history import CELL, LAYER, LENGTH, MARGIN, PLATE, PLATE_CELLS, RADIUS, SPEED, WIDTH
+from pullback.tasks.laser_history import (
+    CELL,
+    CONVECTION,
+    LAYER,
+    LENGTH,
+    RADIUS,
+    SPEED,
+    WIDTH,
+    heat_task,
+    top_nodes,
+    wall_mesh,
+)
 from pullback.tasks.loss import Loss
-from pullback.tasks.task import Camera, Curves, Task, task_factory
+from pullback.tasks.task import Curves, Task, task_factory
 from pullback.tasks.timing import Crossing, Timing, always_on, crossing, pauses
 
 HEIGHT, LAYERS = 3, 5  # of the wall [cells]; how many thin ones are laid on its top
-POWER, CONVECTION = 100.0, 50.0  # [W], [W/m²/K]
+POWER = 100.0  # [W]
 LIMIT, SLACK = 520.0, 0.5  # of the interpass temperature, and by how much it may be passed [K]
 SHORTEST, LONGEST, SETTLE = 0.1, 10.0, 0.08  # pauses [s]; and after each, before the laser is on
 # Of the first guess: too short everywhere, so that every pause finds its own limit; and not at a kink. [s]
@@ -26,7 +37,6 @@ DT, RAMP = 0.01, 0.1  # [s]; of the power, when it is switched on or off [s]
 # The price of a kelvin above the limit, as a share of the longest time of printing [1/K]; and the range of temperatures
 # in which it sets in [K]. A limit that is a wall would be found by a gradient only when it is behind.
 PRICE, SOFT = 0.03, 2.0
-EYE, LOOK = (0.03, -0.05, 0.03), (0.0, 0.0, 0.0)
 
 
 def layers_on_a_wall() -> thermal.Toolpath:
@@ -48,16 +58,13 @@ class Interpass(NamedTuple):
 @task_factory
 def dwell(device: str = "cpu", seed: int = 0) -> Task:
     """``seed`` changes nothing: there is no chance in it."""
-    mesh = thermal.printed(
-        np.ones((LENGTH, WIDTH)), CELL, layers=HEIGHT, layer=LAYER, base=PLATE, base_cells=PLATE_CELLS, margin=MARGIN
-    )
-    path = layers_on_a_wall()
+    mesh, path = wall_mesh(HEIGHT), layers_on_a_wall()
     heat = thermal.Heat(
         mesh, thermal.inconel_718(), always_on(path), dt=DT, convection=CONVECTION, spot_radius=RADIUS, power=POWER,
         device=device,
     )  # fmt: skip
     waits = pauses(path)[::2]  # without those in which it settles
-    top = np.flatnonzero(mesh.nodes[:, 2] > mesh.high[2] - LAYER / 2)
+    top = top_nodes(mesh)
     longest = path.duration + len(waits) * (LONGEST - 1.0)
     steps = int(np.ceil(longest / DT)) + 2
     find = Timing(steps, DT, path, waits, POWER, RADIUS, low=SHORTEST, high=LONGEST, start=START, ramp=RAMP)
@@ -123,11 +130,10 @@ def dwell(device: str = "cpu", seed: int = 0) -> Task:
             Curves("pauses", 1 + np.arange(len(waits)), pause, "after layer", "pause [s]"),
         ]
 
-    made = Task(
+    made = heat_task(
+        heat,
         name="dwell",
         about=f"wait between layers as briefly as possible, with none laid on a part above {LIMIT:.0f} K",
-        system=heat,
-        start=heat.state(),
         find=find,
         loss=loss,
         figure=figure,
@@ -135,7 +141,6 @@ def dwell(device: str = "cpu", seed: int = 0) -> Task:
         unit="of the time with equal pauses",
         method=LBFGS(first=1.0),
         iterations=60,
-        camera=Camera(EYE, LOOK),
         curves=curves,
     )
     return made

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.checks import check_seed
-from pullback.reach import Block, Disc, Footsteps, humanoid_maps, sample_humanoid
-from pullback.reach.sqp import Options
-from pullback.tasks.planning import Planned, Planning, Scene, walked
+from pullback.reach import Block, Disc, Footsteps, Maps, Plan
+from pullback.tasks.planning import Planning, Scene, walking_task
 from pullback.tasks.task import task_factory
 
 FREE = 0.45  # round the start and the goal: no obstacle is nearer [m]
@@ -34,17 +32,9 @@ def random_footsteps(foot_map, seed: int = 0) -> Footsteps:
 
 @task_factory
 def footsteps(seed: int = 0) -> Planning:
-    seed = check_seed(seed)
-
-    def solve(options: Options | None) -> Planned:
-        robot = sample_humanoid()
-        problem = random_footsteps(humanoid_maps(robot).foot, seed)
-        scene = Scene()
+    def surroundings(scene: Scene, problem: Footsteps, plan: Plan, maps: Maps) -> dict:
         scene.obstacles(problem.obstacles)
-        return walked(robot, problem.plan(options), scene, arrays={"goal": np.array(problem.goal)})
+        return {"arrays": {"goal": np.array(problem.goal)}}
 
-    return Planning(
-        name="footsteps",
-        about="plan sixteen steps of a humanoid to a goal, around obstacles",
-        solve=solve,
-    )
+    about = "plan sixteen steps of a humanoid to a goal, around obstacles"
+    return walking_task("footsteps", about, seed, lambda maps, seed: random_footsteps(maps.foot, seed), surroundings)

@@ -7,17 +7,16 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.plan import LBFGS
 from pullback.rollout import Run
-from pullback.tasks.laser_history import POWER, RADIUS, wall
+from pullback.tasks.laser_history import POWER, RADIUS, heat_task, wall
 from pullback.tasks.loss import Loss
 from pullback.tasks.schedules import Schedule
-from pullback.tasks.task import Camera, Curves, Task, task_factory
+from pullback.tasks.task import Curves, Task, task_factory
 
 BAND = (900.0, 1200.0)  # [K]
 SOFT = 20.0  # over which the edges of the band are smeared out, so that they have a slope [K]
 WANTED = 2.0  # [s]
 START = 150.0  # power of the first guess [W]
 STEPS, KNOTS = 1000, 40
-EYE, LOOK = (0.03, -0.05, 0.03), (0.0, 0.0, 0.0)
 
 
 @task_factory
@@ -57,11 +56,10 @@ def heat_treatment(device: str = "cpu", seed: int = 0) -> Task:
             Curves("power", times[:-1], power, "time [s]", "power of the laser [W]"),
         ]
 
-    return Task(
+    return heat_task(
+        heat,
         name="heat-treatment",
         about=f"keep probes in a wall between {BAND[0]:.0f} and {BAND[1]:.0f} K for {WANTED:g} s while it is printed",
-        system=heat,
-        start=heat.state(),
         find=Schedule(STEPS, (START, 1.0, RADIUS), (0,), KNOTS, scale=POWER / 10, low=0.0, high=2 * POWER),
         loss=loss,
         figure=worst,
@@ -69,7 +67,6 @@ def heat_treatment(device: str = "cpu", seed: int = 0) -> Task:
         unit="% of the wanted time, at worst",
         method=LBFGS(first=0.5),
         iterations=100,
-        camera=Camera(EYE, LOOK),
         curves=curves,
     )
 

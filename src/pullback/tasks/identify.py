@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from pullback.contact import ContactCompliant
@@ -12,7 +14,7 @@ from pullback.model import Model, load
 from pullback.model.robots.quadrupeds import LEGS, quadruped
 from pullback.model.tangent import integrate
 from pullback.plan import CMA, GaussNewton
-from pullback.rollout import rollout
+from pullback.rollout import Run, rollout
 from pullback.spatial import quat_exp
 from pullback.tasks.residuals import Recording, channel_deviations
 from pullback.tasks.task import Camera, Task, task_factory
@@ -59,7 +61,7 @@ def _feet(model: Model) -> list[int]:
 
 
 def wanted(model: Model) -> dict[str, tuple[str, object]]:
-    """What is looked for: 13 masses, 3 + 8 inertias, 12 joint dampings and 4 coefficients of friction."""
+    """The decision variables: 13 masses, 3 + 8 inertias, 12 joint dampings and 4 coefficients of friction."""
     body = model.body_names.index
     legs = [leg for leg, _, _ in LEGS]
     groups = {"mass trunk": ("mass", body("trunk"))}
@@ -112,6 +114,16 @@ def record(system: Articulated, find: Factors, start: State, truth: np.ndarray, 
     return Recording(model, integrate(model, run.q, noise[..., : model.nv]), run.v + noise[..., model.nv :])
 
 
+def worst_error(run: Run, groups: Mapping[str, tuple[str, object]], truth: np.ndarray) -> np.ndarray:
+    """The largest error of the factors (n,) of groups of parameters, against the truth, (worlds,) [%]."""
+    factors = []
+    for name, index in groups.values():
+        sheet, values = run.system.params[name], run.params.values[name]
+        first = np.arange(sheet.size).reshape(sheet.shape)[index].flat[0]  # of the entries that share the factor
+        factors.append(values.reshape(run.system.worlds, -1)[:, first] / sheet.flat[first])
+    return 100 * np.abs(np.array(factors) / truth[:, None] - 1).max(axis=0)
+
+
 @task_factory
 def identify(device: str = "cpu", seed: int = 0) -> Task:
     system = servoed_quadruped(device)
@@ -122,16 +134,6 @@ def identify(device: str = "cpu", seed: int = 0) -> Task:
     truth = real_robot(model, list(groups), random)
     recording = record(system, find, start, truth, random)
 
-    def error(run) -> np.ndarray:
-        """The largest of all parameters, against the truth [%]."""
-        sheet = {name: np.asarray(system.params[name]) for name in run.system.params}
-        factors = [
-            np.asarray(run.params.values[name])[(slice(None), *np.atleast_1d(index))].reshape(run.q.shape[1], -1)[:, 0]
-            / sheet[name][index].ravel()[0]
-            for name, index in groups.values()
-        ]
-        return 100 * np.abs(np.array(factors) / truth[:, None] - 1).max(axis=0)
-
     return Task(
         name="identify",
         about="find the masses, inertias and frictions of a quadruped from a recording with 1 % noise",
@@ -139,7 +141,7 @@ def identify(device: str = "cpu", seed: int = 0) -> Task:
         start=start,
         find=find,
         loss=recording,
-        figure=error,
+        figure=lambda run: worst_error(run, groups, truth),
         target=2.0,
         unit="% of the true value, at worst",
         judged=True,

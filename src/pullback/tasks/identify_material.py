@@ -11,45 +11,33 @@ from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_seed
 from pullback.plan import CMA, GaussNewton
 from pullback.rollout import Run, rollout
-from pullback.tasks.laser_history import CELL, LAYER, LENGTH, SPEED, WIDTH
+from pullback.tasks.identify import worst_error
+from pullback.tasks.laser_history import heat_task, top_nodes, wall
 from pullback.tasks.residuals import Residuals
-from pullback.tasks.task import Camera, Curves, Task, task_factory
+from pullback.tasks.task import Curves, Task, task_factory
 from pullback.tasks.variables import Factors
 
-LAYERS, PLATE, MARGIN = 2, 3e-3, 2  # of the wall; height of the plate [m]; cells of it around the wall
+LAYERS, PLATE = 2, 3e-3  # of the wall; height of the plate [m]
 COOLING = 12.0  # how long the part is watched after printing [s]: losses are what is seen then
-# [W], [m], [W/m²/K]. The top melts, whatever the material: without latent heat in it, a common factor is known to 4 %.
-POWER, RADIUS, CONVECTION = 190.0, 1.2e-3, 50.0
-DT = 0.02  # [s]
+# The top melts, whatever the material: without latent heat in it, a common factor is known to 4 %.
+POWER, DT = 190.0, 0.02  # [W], [s]
 OFF = (0.05, 0.25)  # how far the real material is from the handbook, at least and at most [1]
 MOST = 1.6  # times more or less than the handbook says, at most [1]
 NOISE = 2.0  # of a thermometer, standard deviation [K]
 EVERY = 5  # steps from one reading to the next
-# What is looked for. Density, emissivity and the latent heat are known: were they not, a common factor of all would be
-# free, since the temperatures would stay the same.
+# The decision variables. Density, emissivity and the latent heat are known: were they not, a common factor of all
+# would be free, since the temperatures would stay the same.
 GROUPS = {
     "conductivity": ("conductivity", ...),
     "heat capacity": ("capacity", ...),
     "convection": ("convection", ...),
     "absorptivity": ("absorptivity", ...),
 }
-EYE, LOOK = (0.03, -0.05, 0.03), (0.0, 0.0, 0.0)
 
 
 def experiment(device: str = "cpu") -> thermal.Heat:
     """A low wall that is printed, and a laser that is off while it cools."""
-    mesh = thermal.printed(
-        np.ones((LENGTH, WIDTH)), CELL, layers=LAYERS, layer=LAYER, base=PLATE, base_cells=2, margin=MARGIN
-    )
-    middle = WIDTH / 2 * CELL
-    there = [(0.0, middle, LAYER), (LENGTH * CELL, middle, LAYER)]
-    back = [(x, y, 2 * LAYER) for x, y, _ in reversed(there)]
-    path = thermal.stack([thermal.follow(line, speed=SPEED) for line in (there, back)], travel=5 * SPEED)
-    born = thermal.births(mesh, path, reach=1.2 * CELL)
-    return thermal.Heat(
-        mesh, thermal.inconel_718(), path, born=born, dt=DT, convection=CONVECTION, spot_radius=RADIUS, power=POWER,
-        device=device,
-    )  # fmt: skip
+    return wall(device=device, layers=LAYERS, plate=PLATE, power=POWER, dt=DT)
 
 
 @task_factory
@@ -59,7 +47,7 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
     rows = np.arange(0, steps + 1, EVERY)
     find = Factors(steps, GROUPS, heat.default_controls(steps)[:, 0], most=MOST)
     truth = 1 + random.uniform(*OFF, len(GROUPS)) * random.choice([-1, 1], len(GROUPS))
-    top = np.flatnonzero(heat.mesh.nodes[:, 2] > heat.mesh.high[2] - 0.5 * LAYER)
+    top = top_nodes(heat.mesh)
     # A node is read from when the material around it is there.
     born = np.array([heat.born[np.any(heat.mesh.elements == node, axis=1)].min() for node in top])
     times = heat.toolpath.times[0] + heat.dt * rows
@@ -79,13 +67,6 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
         apart = np.where(seen[:, None], to_numpy(run.T)[rows][:, :, top] - recorded()[:, None], 0.0) / NOISE
         return Residuals(rows, apart, np.broadcast_to(moves, (*apart.shape, len(top))), top)
 
-    def error(run: Run) -> np.ndarray:
-        """The largest of the four, against the truth [%]."""
-        names = [name for name, _ in GROUPS.values()]
-        values = [np.reshape(run.params.values[name], (run.system.worlds, -1))[:, 0] for name in names]
-        sheet = np.array([np.ravel(heat.params[name])[0] for name in names])
-        return 100 * np.abs(np.array(values) / (sheet * truth)[:, None] - 1).max(axis=0)
-
     def curves(run: Run) -> list[Curves]:
         """The reading in the middle of the top, and what it would be with the material that was found."""
         middle = int(np.argmin(np.linalg.norm(heat.mesh.nodes[top] - heat.mesh.nodes[top].mean(axis=0), axis=1)))
@@ -93,14 +74,13 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
         values = {"measured": recorded()[there, middle], "found": to_numpy(run.T)[rows[there], 0, top[middle]]}
         return [Curves("temperature", times[there], values, "time [s]", "temperature in the middle of the top [K]")]
 
-    return Task(
+    return heat_task(
+        heat,
         name="identify-material",
         about="find conductivity, capacity, convection and absorptivity from top temperatures with 2 K noise",
-        system=heat,
-        start=heat.state(),
         find=find,
         loss=loss,
-        figure=error,
+        figure=lambda run: worst_error(run, GROUPS, truth),
         target=3.0,
         unit="% of the true value, at worst",
         judged=True,
@@ -109,6 +89,5 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
         iterations=20,
         baseline=CMA(spread=0.1),
         baseline_iterations=60,
-        camera=Camera(EYE, LOOK),
         curves=curves,
     )

@@ -27,11 +27,16 @@ SCALE = 100.0  # a difference in temperature that counts as one [K]
 EYE, LOOK = (0.03, -0.05, 0.03), (0.0, 0.0, 0.0)
 
 
-def wall(dtype: str = "float64", device: str = "cpu", steps: int = STEPS, layers: int = LAYERS) -> thermal.Heat:
-    """A thin wall on a plate, printed to and fro, with so many steps until the end."""
-    mesh = thermal.printed(
-        np.ones((LENGTH, WIDTH)), CELL, layers=layers, layer=LAYER, base=PLATE, base_cells=PLATE_CELLS, margin=MARGIN
-    )
+def wall(
+    dtype: str = "float64", device: str = "cpu", steps: int = STEPS, layers: int = LAYERS, *, plate: float = PLATE,
+    power: float = POWER, dt: float | None = None,
+) -> thermal.Heat:  # fmt: skip
+    """A thin wall on a plate, printed to and fro, with so many steps until the end, or with steps of dt [s].
+
+    plate:  its height [m]
+    power:  of the laser [W]
+    """
+    mesh = wall_mesh(layers, plate)
     ends = np.array([(0.0, WIDTH / 2), (LENGTH, WIDTH / 2)]) * CELL
     lines = []
     for layer in range(layers):
@@ -40,9 +45,26 @@ def wall(dtype: str = "float64", device: str = "cpu", steps: int = STEPS, layers
     path = thermal.stack(lines, travel=TRAVEL)
     born = thermal.births(mesh, path, reach=1.2 * CELL)
     return thermal.Heat(
-        mesh, thermal.inconel_718(), path, born=born, dt=path.duration / steps, convection=CONVECTION,
-        spot_radius=RADIUS, power=POWER, dtype=dtype, device=device,
+        mesh, thermal.inconel_718(), path, born=born, dt=path.duration / steps if dt is None else dt,
+        convection=CONVECTION, spot_radius=RADIUS, power=power, dtype=dtype, device=device,
     )  # fmt: skip
+
+
+def wall_mesh(layers: int, plate: float = PLATE) -> thermal.Mesh:
+    """Of the wall and its plate, of this height [m]."""
+    return thermal.printed(
+        np.ones((LENGTH, WIDTH)), CELL, layers=layers, layer=LAYER, base=plate, base_cells=PLATE_CELLS, margin=MARGIN
+    )
+
+
+def top_nodes(mesh: thermal.Mesh) -> np.ndarray:
+    """The nodes (k,) of its uppermost plane."""
+    return np.flatnonzero(mesh.nodes[:, 2] > mesh.high[2] - LAYER / 2)
+
+
+def heat_task(heat: thermal.Heat, **fields) -> Task:
+    """A task of a part from its initial temperature, seen from above."""
+    return Task(system=heat, start=heat.state(), camera=Camera(EYE, LOOK), **fields)
 
 
 def hidden_power(steps: int, seed: int) -> np.ndarray:
@@ -84,11 +106,10 @@ def laser_history(device: str = "cpu", seed: int = 0, steps: int = STEPS, dtype:
         found = to_numpy(run.controls)[:, 0, 0]
         return [Curves("power", times, {"hidden": truth, "found": found}, "time [s]", "power of the laser [W]")]
 
-    return Task(
+    return heat_task(
+        heat,
         name="laser-history",
         about="recover a hidden power curve of a laser from the temperatures of the wall that it prints",
-        system=heat,
-        start=heat.state(),
         find=Network(steps, (POWER, 1.0, RADIUS), 0, POWER, seed=seed),
         loss=loss,
         figure=error,
@@ -96,6 +117,5 @@ def laser_history(device: str = "cpu", seed: int = 0, steps: int = STEPS, dtype:
         unit="% of the power, in the mean square",
         method=Adam(rate=1e-2),
         iterations=300,
-        camera=Camera(EYE, LOOK),
         curves=curves,
     )

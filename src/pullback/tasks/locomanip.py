@@ -5,10 +5,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from pullback.core.checks import check_seed
-from pullback.reach import Door, LocoManipulation, Maps, Stance, humanoid_maps, sample_humanoid
-from pullback.reach.sqp import Options
-from pullback.tasks.planning import PANEL, SOLID, Planned, Planning, Scene, walked
+from pullback.reach import Door, LocoManipulation, Maps, Plan
+from pullback.tasks.planning import PANEL, SOLID, Planning, Scene, stance_at, walking_task
 from pullback.tasks.task import task_factory
 
 
@@ -18,39 +16,29 @@ def random_locomanip(maps: Maps, seed: int = 0) -> LocoManipulation:
         return LocoManipulation(foot_map=maps.foot, hand_map=maps.hand)
     rng = np.random.default_rng(seed)
     x, y, turn = rng.uniform((0.15, -0.08, -0.2), (0.3, 0.08, 0.2))
-    c, s = 0.09 * np.cos(turn), 0.09 * np.sin(turn)
     return LocoManipulation(
         foot_map=maps.foot,
         hand_map=maps.hand,
         opened=-np.deg2rad(rng.uniform(80.0, 110.0)),
         door=Door(radius=rng.uniform(0.7, 0.8), height=rng.uniform(0.85, 1.1)),
-        start=Stance((x - s, y + c, turn), (x + s, y - c, turn)),
+        start=stance_at(x, y, turn),
     )
 
 
 @task_factory
 def locomanip(seed: int = 0) -> Planning:
-    seed = check_seed(seed)
-
-    def solve(options: Options | None) -> Planned:
-        robot = sample_humanoid()
-        maps = humanoid_maps(robot)
-        problem = random_locomanip(maps, seed)
-        door, scene = problem.door, Scene()
+    def surroundings(scene: Scene, problem: LocoManipulation, plan: Plan, maps: Maps) -> dict:
+        door = problem.door
         _draw(scene, door)
 
         def angles(hand: np.ndarray) -> np.ndarray:
             return np.arctan2(hand[:, 1] - door.y, hand[:, 0] - door.x)[:, None]
 
-        plan = problem.plan(options)
         opened = problem.all_angles(plan.solution.poses)
-        return walked(robot, plan, scene, arrays={"opened": opened}, extra=angles, hand_map=maps.hand)
+        return {"arrays": {"opened": opened}, "extra": angles, "hand_map": maps.hand}
 
-    return Planning(
-        name="locomanip",
-        about="plan eight steps of a humanoid while its hand opens a door",
-        solve=solve,
-    )
+    about = "plan eight steps of a humanoid while its hand opens a door"
+    return walking_task("locomanip", about, seed, random_locomanip, surroundings)
 
 
 def _draw(scene: Scene, door: Door) -> None:

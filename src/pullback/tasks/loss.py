@@ -24,7 +24,7 @@ class Loss(NamedTuple):
     Cotangents have the shapes that ``run.pullback`` takes: (steps + 1, worlds, n), or (worlds, n) for the last state.
     A loss that depends on the controls themselves, on effort say, also gives that cotangent (steps, worlds, nu). One
     that depends on parameters themselves, as the place of a hand does on the length of an arm, gives a function that
-    returns cotangents by name, which is called if parameters are what is looked for.
+    returns cotangents by name, which is called if parameters are decision variables.
     """
 
     values: np.ndarray
@@ -45,7 +45,7 @@ class Term:
         raise NotImplementedError
 
     def expand(self, run: Run) -> Expansion:
-        """The loss around a motion in one world, for iLQR."""
+        """The loss around a trajectory in one world, for iLQR."""
         raise PullbackError(f"iLQR needs a loss to second order, which {type(self).__name__} does not have: use LBFGS")
 
     def __mul__(self, weight: float) -> Sum:

@@ -31,7 +31,7 @@ LATE = 0.98  # speed of the first guess [1]
 PUNCTUAL = 100.0  # weight of the square of how early or late the laser is at the end, as a share of the whole time
 # From a surface that is not molten to the nodes below, at least: a cold plate is infinitely far from molten, else. [K]
 FLAT = 100.0
-# What may be looked for: columns of the controls.
+# Which columns of the controls are decision variables.
 FREE = {"power": (0,), "timing": (1,), "both": (0, 1)}
 EYE, LOOK = (0.012, -0.018, 0.014), (0.0, 0.0, 0.0)
 
@@ -143,7 +143,7 @@ def melt_pool_timing(device: str = "cpu", seed: int = 0) -> Task:
 
 @task_factory
 def melt_pool(device: str = "cpu", seed: int = 0, by: str = "power") -> Task:
-    """by: what is looked for: "power", "timing" (the speed along the path, and so its pauses too) or "both".
+    """by: what is optimised: "power", "timing" (the speed along the path, and so its pauses too) or "both".
 
     Whatever is found, the laser reaches the end of its path when it would by itself. ``seed`` changes nothing: there is
     no chance in it.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback.core.checks import check_seed
-from pullback.reach import Maps, MultiContact, Stance, Wall, humanoid_maps, sample_humanoid
-from pullback.reach.sqp import Options
-from pullback.tasks.planning import Planned, Planning, Scene, walked
+from pullback.reach import Maps, MultiContact, Plan, Wall
+from pullback.tasks.planning import Planning, Scene, stance_at, walking_task
 from pullback.tasks.task import task_factory
 
 
@@ -16,32 +14,21 @@ def random_multicontact(maps: Maps, seed: int = 0) -> MultiContact:
     rng = np.random.default_rng(seed)
     wall = 0.6 if seed == 0 else rng.uniform(0.5, 0.75)
     y, turn = rng.uniform((-0.2, -0.4), (0.05, 0.4))
-    c, s = 0.09 * np.cos(turn), 0.09 * np.sin(turn)
     return MultiContact(
         foot_map=maps.foot,
         hand_map=maps.hand,
         goal=rng.uniform((0.6, -0.2, -0.5), (2.2, 0.2, 0.5)),
         wall=wall,
-        start=Stance((-s, y + c, turn), (s, y - c, turn)),
+        start=stance_at(0.0, y, turn),
     )
 
 
 @task_factory
 def multicontact(seed: int = 0) -> Planning:
-    seed = check_seed(seed)
-
-    def solve(options: Options | None) -> Planned:
-        robot = sample_humanoid()
-        maps = humanoid_maps(robot)
-        problem = random_multicontact(maps, seed)
-        plan = problem.plan(options)
-        scene = Scene()
+    def surroundings(scene: Scene, problem: MultiContact, plan: Plan, maps: Maps) -> dict:
         scene.obstacles([Wall((0.0, -1.0), -problem.wall)])
         scene.points(np.unique(plan.hand[1:], axis=0))
-        return walked(robot, plan, scene, arrays={"goal": np.array(problem.goal)}, hand_map=maps.hand)
+        return {"arrays": {"goal": np.array(problem.goal)}, "hand_map": maps.hand}
 
-    return Planning(
-        name="multicontact",
-        about="plan nine steps of a humanoid along a wall, and four places for its hand on it",
-        solve=solve,
-    )
+    about = "plan nine steps of a humanoid along a wall, and four places for its hand on it"
+    return walking_task("multicontact", about, seed, random_multicontact, surroundings)

@@ -47,7 +47,7 @@ def pareto(
     seed: int = 0,
     watch: Callable[[int, int], None] | None = None,
 ) -> Front:
-    """Minimises sums of several objectives of the same motion, with different weights, by the task's method.
+    """Minimises sums of several objectives of the same trajectory, with different weights, by the task's method.
 
     task:        its System, start and variables count; its own loss does not
     objectives:  by name, a :class:`Loss` of a run each; every one must be above zero at the first guess
@@ -55,7 +55,7 @@ def pareto(
                  what has no weight at all may become arbitrarily bad
     iterations:  for each of them, in each round
     rounds:      how often they are gone through. Each begins at the best for its weights of all that was found so far,
-                 whatever that was looked for, so that one that got stuck is helped by its neighbours. Objectives are
+                 whatever its weights were, so that one that got stuck is helped by its neighbours. Objectives are
                  weighed in units of what they are at the first guess, and after one round of how far apart the
                  solutions are in each: otherwise all of them may end in one corner of the front
     watch:       called after each with how many are done, and how many there will be

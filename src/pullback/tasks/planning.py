@@ -8,11 +8,21 @@ from dataclasses import dataclass, field
 import mujoco
 import numpy as np
 
-from pullback.core.checks import check_kind, check_number
-from pullback.core.errors import PullbackError
+from pullback.core.checks import check_number, check_seed
 from pullback.model import Model, load
 from pullback.model.robots import humanoid
-from pullback.reach import Block, Disc, Humanoid, Plan, ReachabilityMap, Wall, check_plan
+from pullback.reach import (
+    Block,
+    Disc,
+    Humanoid,
+    Plan,
+    ReachabilityMap,
+    Stance,
+    Wall,
+    check_plan,
+    humanoid_maps,
+    sample_humanoid,
+)
 from pullback.reach.humanoid import CONTACT, on_floor
 from pullback.reach.sqp import Options
 from pullback.reach.surface import iso_surface
@@ -23,6 +33,7 @@ from pullback.tasks.task import Camera, FromFactory, Origin
 STEP_SECONDS = 0.8  # from one moment of a plan to the next, in a film [s]
 SOLE = (0.129, 0.045, 0.002)  # half sizes of a footprint [m]
 SOLE_AHEAD = 0.069  # of the ankle: its middle [m]
+HALF_STANCE = 0.09  # from the middle between the feet to each [m]
 LEFT, RIGHT, SOLID, PANEL = (0.16, 0.40, 0.78, 1), (0.93, 0.44, 0.13, 1), (0.45, 0.47, 0.5, 1), (0.75, 0.62, 0.45, 1)
 WITHIN_REACH = (0.20, 0.47, 0.95, 0.16)  # colour of a map's surface
 TALL = 0.4  # of an obstacle, as it is drawn [m]
@@ -31,7 +42,7 @@ _Kind = mujoco.mjtGeom
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, what inverse kinematics makes of it, and a motion along it."""
+    """A plan, what inverse kinematics makes of it, and a trajectory along it."""
 
     solved: bool  # the plan is as it was asked for, and its contacts are reached
     figure: float  # the largest distance of a contact from its place [m]
@@ -64,23 +75,45 @@ class Planning(FromFactory):
     origin: Origin | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
-        for name, kind in {"name": str, "about": str, "unit": str}.items():
-            check_kind(getattr(self, name), kind, f"{name} of a Planning")
         check_number(self.target, "target of a Planning")
-        if not callable(self.solve):
-            raise PullbackError(f"solve of a Planning must be a function of options, not {self.solve!r}")
+
+
+def walking_task(name: str, about: str, seed: int, problem_of: Callable, surroundings: Callable) -> Planning:
+    """A task that plans steps of the sample humanoid on its reachability maps.
+
+    problem_of:    (maps, seed): the problem, which has ``plan(options)``
+    surroundings:  (scene, problem, plan, maps): draws what is around the robot, and returns keywords for
+                   :func:`walked`
+    """
+    seed = check_seed(seed)
+
+    def solve(options: Options | None) -> Planned:
+        robot, scene = sample_humanoid(), Scene()
+        maps = humanoid_maps(robot)
+        problem = problem_of(maps, seed)
+        plan = problem.plan(options)
+        return walked(robot, plan, scene, **surroundings(scene, problem, plan, maps))
+
+    return Planning(name=name, about=about, solve=solve)
+
+
+def stance_at(x: float, y: float, yaw: float) -> Stance:
+    """Feet side by side, with the middle between them at this place [m, m, rad]."""
+    c, s = HALF_STANCE * np.cos(yaw), HALF_STANCE * np.sin(yaw)
+    return Stance((x - s, y + c, yaw), (x + s, y - c, yaw))
 
 
 def walked(
-    robot: Humanoid, plan: Plan, scene: Scene, *, balance: bool = False, arrays: dict | None = None,
-    hand_map: ReachabilityMap | None = None, extra: Callable[[np.ndarray], np.ndarray] | None = None,
+    robot: Humanoid, plan: Plan, scene: Scene, *, arrays: dict, hand_map: ReachabilityMap | None = None,
+    extra: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Planned:  # fmt: skip
-    """A plan of the sample humanoid, checked and put into motion.
+    """A plan of the sample humanoid, checked, and a trajectory along it.
 
+    arrays:    of the result besides those of the plan
     hand_map:  drawn around the stance, if given
     extra:     coordinates (rows, k) of what else moves in the scene, of the places of the hand (rows, 3)
     """
-    check = check_plan(robot, plan, balance=balance)
+    check = check_plan(robot, plan)
     q, hand = plan_trajectory(robot, plan, check)
     scene.footprints(plan)
     if extra is not None:
@@ -100,7 +133,7 @@ def walked(
         seconds=plan.seconds,
         contacts=check.contacts,
         reached=check.reached,
-        arrays=kept | {"postures": check.postures.q} | (arrays or {}),
+        arrays=kept | {"postures": check.postures.q} | arrays,
         model=scene.model(),
         q=q,
         dt=STEP_SECONDS / ROWS,

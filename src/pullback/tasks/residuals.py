@@ -69,7 +69,7 @@ class Residuals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """A motion that was measured, of one robot or of several motions. Called with a run, it gives the Residuals.
+    """Measured trajectories of a robot. Called with a run, it gives the Residuals.
 
     Each of the 2nv channels is compared in units of its own standard deviation over the recording, so noise in per cent
     of the signal is the same for all. The start is not compared: it is what the run was given.

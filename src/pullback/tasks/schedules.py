@@ -1,4 +1,4 @@
-"""Controls that are functions of time with fewer numbers than steps: straight lines between knots, or a network."""
+"""Controls as functions of time with fewer variables than steps: straight lines between knots, or a network."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STEEPEST, WIDER = 15.0, 2.0
 class Schedule(Variables):
     """Some of the controls as straight lines between knots at equal distances in time; the others stay as they are.
 
-    steps:      of the motion
-    base:       (nu,) all controls, where nothing is looked for
-    columns:    which of them are looked for
+    steps:      of the trajectory
+    base:       (nu,) all controls, of which some are optimised
+    columns:    which of them are
     knots:      of each
-    scale:      what a variable of one stands for, in the units of the controls: one number, or one a column
+    scale:      what a variable of one stands for, in the units of the controls: one number, or one per column
     low, high:  bounds, likewise
-    start:      the first guess: one number, one a column, or (knots, columns); the base if None
+    start:      the first guess: one number, one per column, or (knots, columns); the base if None
     """
 
     steps: int
@@ -84,8 +84,8 @@ class Network(Variables):
     """One of the controls as a small network of time: inputs 1, τ and τ² with τ from -1/2 to 1/2, two layers of tanh,
     and an output between zero and ``most`` (Mozaffar et al., 2023). The variables are its weights.
 
-    steps:   of the motion
-    base:    (nu,) all controls, where nothing is looked for
+    steps:   of the trajectory
+    base:    (nu,) all controls, of which one is optimised
     column:  which of them the network gives
     most:    of it, in its unit
     width:   of the layers

@@ -1,4 +1,4 @@
-"""A problem with a name: what moves, what is looked for, what is wanted."""
+"""A named problem: a System, its initial state, decision variables, a loss, and a metric with its target."""
 
 from __future__ import annotations
 
@@ -91,18 +91,19 @@ def _remake(kind: type, call: tuple | None, held: dict):
 
 @dataclass(frozen=True, kw_only=True)
 class Task(FromFactory):
-    """A System, a start, what is looked for, a loss and a figure that says when it is solved.
+    """A System, an initial state, decision variables, a loss, and a metric that decides when the task is solved.
 
     name, about:  of the task; ``about`` in one line
     system:       with one world
-    start:        its state; or several, (motions, ...): motions of the same variables, whose losses are added up
-    find:         :class:`Controls`, :class:`Parameters` or :class:`Factors`
+    start:        its initial state; or several, (motions, ...): trajectories of the same variables, whose losses are
+                  added up
+    find:         the decision variables: :class:`Controls`, :class:`Parameters` or :class:`Factors`
     loss:         of a run: terms such as :class:`Position` and :class:`Effort`, weighed and added up; a torch or JAX
                   function by :class:`TorchLoss` or :class:`JaxLoss`; or a function that returns a :class:`Loss` or
                   :class:`Residuals`. Runs may have several worlds
-    figure:       of a run, (worlds,): how far it is from solved, in ``unit``; the worst of several motions counts
-    target:       the task is solved where the figure is at most this
-    judged:       the figure is for the end alone, and no reason to stop: where it needs what is looked for, say
+    figure:       the metric of a run, (worlds,): how far it is from solved, in ``unit``; the worst trajectory counts
+    target:       the task is solved where the metric is at most this
+    judged:       the metric is evaluated at the end alone and stops nothing, e.g. since it needs the true solution
     truth:        what the variables stand for, (n,), where it is known, to be compared with an estimate
     method:       that does well
     iterations:   after which to give up
@@ -154,11 +155,11 @@ class Task(FromFactory):
 
     @property
     def motions(self) -> int:
-        """How many motions a point has."""
+        """How many trajectories a point has."""
         return len(leaves(self.start)[0])
 
     def start_in(self, copies: int):
-        """The start, so many times over."""
+        """The initial states of so many copies."""
         return tree_map(lambda x: np.concatenate([to_numpy(x)] * copies), self.start)
 
     def starting(self, state) -> Task:
@@ -173,7 +174,7 @@ class Task(FromFactory):
         return task
 
     def run(self, points: np.ndarray) -> Run:
-        """The motions of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
+        """The trajectories of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
         return self._run(self._points(points))
 
     def _run(self, points: np.ndarray, **options) -> Run:
@@ -194,7 +195,7 @@ class Task(FromFactory):
         return np.atleast_2d(given)
 
     def _each(self, points: np.ndarray) -> np.ndarray:
-        """Points (k, n) for every motion."""
+        """Points (k, n) for every trajectory."""
         return np.repeat(points, self.motions, axis=0)
 
     def _by_point(self, x: np.ndarray) -> np.ndarray:
@@ -203,7 +204,7 @@ class Task(FromFactory):
         return x.reshape(-1, self.motions, *x.shape[1:])
 
     def __call__(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
-        """Losses, gradients and figures of points (k, n)."""
+        """Losses, gradients and metrics of points (k, n)."""
         found = self.simulated(points, wants_gradients, wants_curvature)
         return found if found.pull is None else found.pull()
 
@@ -239,7 +240,7 @@ class Task(FromFactory):
     def _without(self, error: PullbackError, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
         """What there is to say of the other points, where an error names the worlds that were refused or have failed.
 
-        One point must not spoil the others. An error that names no world is one of the task.
+        An error that names no world is one of the task.
         """
         others = ~np.isin(np.arange(len(points)), np.array(error.worlds, dtype=int) // self.motions)
         if np.all(others):
@@ -253,11 +254,11 @@ class Task(FromFactory):
         return found
 
     def _losses(self, run: Run, loss: Loss | Residuals) -> np.ndarray:
-        values = loss.losses() if isinstance(loss, Residuals) else _one_a_world(loss.values, run, "loss")
+        values = loss.losses() if isinstance(loss, Residuals) else _per_world(loss.values, run, "loss")
         return self._by_point(values).sum(axis=1)
 
     def _figures(self, run: Run) -> np.ndarray:
-        return self._by_point(_one_a_world(self.figure(run), run, "figure")).max(axis=1)
+        return self._by_point(_per_world(self.figure(run), run, "figure")).max(axis=1)
 
     def bars(self, run: Run) -> Mapping[str, Any]:
         """The cotangents of the loss by the states of a run, as ``run.pullback`` takes them."""
@@ -290,9 +291,9 @@ class Task(FromFactory):
         return gradients, curvatures
 
     def _jacobians(self, points: np.ndarray, run: Run, residuals: Residuals) -> np.ndarray:
-        """Of the residuals by the variables (k · motions, m, n), in the way that takes the fewest motions."""
+        """Of the residuals by the variables (k · motions, m, n), in the way that takes the fewest trajectories."""
         system, rows = run.system, residuals.values.shape[0] * residuals.values.shape[2]
-        # A push costs as much as a pullback for every number of the tangent; differences take two motions a variable.
+        # A push costs a pullback per number of the tangent; differences take two trajectories per variable.
         most = system.difference(run.final, run.final).shape[-1] if system.has_jacobians else points.shape[1]
         if rows < most:
             pulled = (self._pulled(run, one.bars(run)) for one in residuals.each())
@@ -302,7 +303,7 @@ class Task(FromFactory):
         return np.concatenate([self._differences(number, point) for number, point in enumerate(points)])
 
     def _differences(self, number: int, x: np.ndarray) -> np.ndarray:
-        """The same at one point, (motions, m, n): central differences of 2n points, whose motions run side by side."""
+        """The same at one point, (motions, m, n): central differences of 2n points, run side by side."""
         _, low, high = self.begin()
         move = np.finfo(self.system.dtype).eps ** (1 / 3) * np.maximum(1, np.abs(x))
         up, down = np.minimum(x + move, high), np.maximum(x - move, low)
@@ -323,7 +324,7 @@ class Task(FromFactory):
         x = np.asarray(x, dtype=float)
         found = self(x[None], True, True)
         if not np.isfinite(found.losses[0]):
-            raise PullbackError("there is no estimate where the motion cannot be simulated")
+            raise PullbackError("there is no estimate where the trajectory cannot be simulated")
         count = self.loss(self.run(x)).count
         labels = self.find.labels(self.system)
         natural = partial(self.find.natural, self.system)
@@ -338,10 +339,10 @@ def _nothing(points: np.ndarray, wants_gradients: bool, wants_curvature: bool, r
     return Found(np.full(count, np.inf), gradients, np.full(count, np.inf), curvatures, reason=reason)
 
 
-def _one_a_world(values, run: Run, name: str) -> np.ndarray:
+def _per_world(values, run: Run, name: str) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     if values.shape != (run.system.worlds,):
         raise TypeError(
-            f"{name} of a task must give one number a world, shape ({run.system.worlds},), not shape {values.shape}"
+            f"{name} of a task must give one number per world, shape ({run.system.worlds},), not shape {values.shape}"
         )
     return values

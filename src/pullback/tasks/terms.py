@@ -52,7 +52,7 @@ class StateTerm(Term):
         return _expansion(run, steps, away[:, 0], run.system.difference_jacobian(away[:, 0]), weights[:, 0])
 
     def distance(self, run: Run) -> np.ndarray:
-        """(worlds,): the largest number of the tangents that count, for the figure of a task."""
+        """(worlds,): the largest number of the tangents that count, for the metric of a task."""
         _, _, away, weights = self._away(run)
         return np.abs(np.where(weights > 0, away, 0.0)).max(axis=(0, 2), initial=0.0)
 
@@ -176,7 +176,7 @@ class FrameTerm(Weighted):
         return _expansion(run, steps, away[:, 0], rows, self._weights_like(away)[:, 0])
 
     def distance(self, run: Run) -> np.ndarray:
-        """(worlds,): the largest distance from the goal [m] or [rad], for the figure of a task."""
+        """(worlds,): the largest distance from the goal [m] or [rad], for the metric of a task."""
         *_, away = self._poses(run)
         counted = self._weights_like(away) > 0
         return np.linalg.norm(np.where(counted, away, 0.0), axis=2).max(axis=0, initial=0.0)
@@ -348,7 +348,7 @@ def _tangent_size(system: System, name: str, field: np.ndarray) -> int:
 
 
 def _no_expansion(run: Run) -> Expansion:
-    """A loss of nothing, around a motion."""
+    """A loss of zero, around a trajectory."""
     n = run.system.difference(run.final, run.final).shape[-1]
     count, controls = run.steps + 1, (run.steps, run.system.nu)
     return Expansion(np.zeros((count, n)), np.zeros((count, n, n)), np.zeros(controls), np.zeros(controls))

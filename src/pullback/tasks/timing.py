@@ -24,14 +24,14 @@ class Timing(Variables):
     one. A laser that the System itself switches off would do so between two steps, which no gradient sees: give it the
     path with the laser :func:`always_on`.
 
-    steps:      of the motion; the laser waits at the end of the path until then
+    steps:      of the trajectory; the laser waits at the end of the path until then
     dt:         of a step [s]
     toolpath:   with the laser on where it should be
-    pieces:     whose durations are looked for: piece i leads from point i to point i + 1
+    pieces:     whose durations are optimised: piece i leads from point i to point i + 1
     power:      where the laser is on [W]
     radius:     of the laser [m]
     ramp:       in which the power rises or falls, half of it before the piece begins and half after it [s]
-    low, high:  bounds of the durations [s], one number or one a piece; low must be above zero
+    low, high:  bounds of the durations [s], one number or one per piece; low must be above zero
     start:      the first guess, likewise; that of the path if None
     """
 

@@ -41,7 +41,7 @@ class Variables(ABC):
         return tuple(f"x{i}" for i in range(len(self.begin(system)[0])))
 
     def natural(self, system: System, x: np.ndarray) -> np.ndarray:
-        """What variables (n,) stand for, one number each."""
+        """The values that variables (n,) stand for."""
         return x
 
     wants_params = False
@@ -51,7 +51,7 @@ class Variables(ABC):
 class Controls(Variables):
     """The controls, held for a few steps each.
 
-    steps:   of the motion
+    steps:   of the trajectory
     hold:    steps for which a control stays the same
     scale:   what a variable of one stands for, (nu,) or one number, in the units of the controls; None for half of the
              range of each control, or 1 where it has none. Gradient methods move all variables by like amounts.
@@ -72,7 +72,7 @@ class Controls(Variables):
 
     @property
     def driven(self) -> int:
-        """Steps that have controls."""
+        """How many steps have controls."""
         return self.steps if self.until is None else min(self.until, self.steps)
 
     @property
@@ -113,7 +113,7 @@ class Controls(Variables):
         return tuple(np.array(x).ravel() for x in (first, low, high))
 
     def shifted(self, x: np.ndarray, steps: int) -> np.ndarray:
-        """The variables of the motion from ``steps`` on: a first guess for the time when these have been done."""
+        """The variables of the trajectory from ``steps`` on: a first guess for when these steps have been done."""
         if steps % self.hold:
             raise PullbackError(f"controls are held for {self.hold} steps, and {steps} is not a multiple of that")
         knots = x.reshape(self.knots, -1)
@@ -142,12 +142,12 @@ class Controls(Variables):
 
 @dataclass(frozen=True)
 class Parameters(Variables):
-    """Entries of the System's parameters; variables are the logarithms of positive ones, so that steps are in per cent.
+    """Entries of the System's parameters; variables are the logarithms of positive ones, so that steps are relative.
 
-    steps:     of the motion
-    entries:   by name of the parameter, a mask or an index of the entries that are looked for; ``...`` for all
+    steps:     of the trajectory
+    entries:   by name of the parameter, a mask or an index of the entries to optimise; ``...`` for all
     start:     first guesses by name; those of the System if there are none
-    controls:  of the motion (steps, nu), or of each motion (steps, motions, nu); zero if None
+    controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
     tied:      names whose entries all have the same value: one variable
     linear:    names whose variables are the entries themselves and not their logarithms
     low, high: bounds of the variables
@@ -248,12 +248,12 @@ class Parameters(Variables):
 
 @dataclass(frozen=True)
 class Factors(Variables):
-    """Factors of the System's parameters, one a group of entries; variables are their logarithms, so zero at first.
+    """Factors of the System's parameters, one per group of entries; variables are their logarithms, so zero at first.
 
-    steps:     of the motion
+    steps:     of the trajectory
     groups:    by what to call them, the name of a parameter and a mask or an index of the entries that share the
                factor: {"mass of the trunk": ("mass", 1), "inertia of the trunk": ("inertia", 1)}
-    controls:  of the motion (steps, nu), or of each motion (steps, motions, nu); zero if None
+    controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
     most:      the largest factor, and one over the least [1]
     """
 
