@@ -16,7 +16,7 @@ STRICT ?= --fail-on-skip
 
 help:
 	@echo "make demo      throw a ball at a target by gradients; writes out/throw/"
-	@echo "make test      ruff, mypy and all tests"
+	@echo "make test      ruff and all tests, of which mypy is one"
 	@echo "make test-gpu  the GPU against the CPU, number by number; ONLY=maps,heat chooses cases"
 	@echo "make docs      the documentation as a site, into site/"
 	@echo "make bench     benchmarks/dynamics.py, against the peers it names"
@@ -86,7 +86,6 @@ browser:
 test: $(VENV)/.ready-test kernels browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
 	$(PY) -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist worksteal) $(STRICT) --durations 20 $(PYTEST_ARGS)
 
 # A GPU compiles the gradient of one contact model for minutes; ONLY=heat,maps chooses cases by their names.

@@ -1,9 +1,21 @@
-"""What mypy reads is also run: a signature that is right for the checker and wrong at run time would be found here."""
+"""mypy over the public interface; and what it reads there is also run, so that types are those of run time."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import interface
 import numpy as np
 
 from pullback import plan
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_types():
+    """``[tool.mypy]`` in pyproject.toml has the settings."""
+    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_interface_as_users_write_it():

@@ -52,11 +52,9 @@ def test_it_is_installed_and_used(wheel, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     folder = Path(run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip())
     run([sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel])
+    assert not (Path(DEPENDENCIES) / "pullback").exists()  # what runs below is what was installed
     (folder / "dependencies.pth").write_text(f"{DEPENDENCIES}\n", encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    program = "import pullback as pb; print(pb.__file__, pb.load(pb.robots.quadruped()).nv, pb.__version__)"
-    path, nv, version = run([python, "-c", program], env=environment, cwd=tmp_path).split()
-    assert Path(path).is_relative_to(folder) and int(nv) == 18 and version in wheel.name
     command = [tmp_path / "venv" / "bin" / "pullback", "simulate", "pendulum", "--steps", "5"]
     run(command, env=environment, cwd=tmp_path)
     replay = (tmp_path / "out/pendulum/motion.html").read_text(encoding="utf-8")
