@@ -6,7 +6,7 @@ from gradients import STATE, check, uneven
 from impulses import impulse
 
 import pullback as pb
-from pullback.dynamics import contacts as room
+from pullback.contact import models
 
 
 def plate(rows: int, columns: int, settings=None, worlds=1) -> pb.Articulated:
@@ -24,7 +24,7 @@ def is_crowded(system: pb.Articulated) -> bool:
 
 def among_neighbours(monkeypatch, *args) -> pb.Articulated:
     with monkeypatch.context() as patch:
-        patch.setattr(room, "CROWD", 10**6)
+        patch.setattr(models, "CROWD", 10**6)
         return plate(*args)
 
 

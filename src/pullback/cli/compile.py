@@ -24,7 +24,7 @@ STEPS = ("step_adjoint", "step", "report")
 # One of each for either precision.
 OTHERS = (
     *("heat.implicit", "heat.lanes", "heat.path", "heat.phases"),
-    *("tree.algorithms", "reach.map", "reach.chain"),
+    *("tree.algorithms", "tree.parameters", "reach.map", "reach.chain"),
 )
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster")
@@ -90,7 +90,8 @@ def run(args) -> int:
 def kernels_of(system) -> list[Kernels]:
     """What an Articulated System launches."""
     steps = STEPS if system.contact is not None else ("step_adjoint", "step")
-    return [*(Kernels(system._flavour, name) for name in steps), Kernels(system.dtype, "tree.algorithms")]
+    others = ("tree.algorithms",) if system.device == "cpu" else ("tree.algorithms", "tree.parameters")
+    return [*(Kernels(system._flavour, name) for name in steps), *(Kernels(system.dtype, name) for name in others)]
 
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:

@@ -36,11 +36,11 @@ def shared_parameters(scene: Scene) -> dict[str, Parameter]:
         value = m.pair_friction[scene.explicit]
         table["pair_friction"] = Parameter("1, 1, m, m, m", ("pair", "entry"), value, not_negative, **pairs)
     if len(scene.limited):
-        ordered, place = partial(_low_first, scene.limited), {"field": "limit", "of": scene.limited}
-        table["joint_range"] = Parameter("rad or m", ("joint", "entry"), m.jnt_range, ordered, **place)
+        of, ordered = scene.limited, partial(_low_first, scene.limited)
+        table["joint_range"] = Parameter("rad or m", ("joint", "entry"), m.jnt_range, ordered, field="limit", of=of)
     if len(scene.lossy):
-        place = {"field": "loss", "of": scene.lossy}
-        table["frictionloss"] = Parameter("N·m or N", ("dof",), m.dof_frictionloss, not_negative, **place)
+        value, of = m.dof_frictionloss, scene.lossy
+        table["frictionloss"] = Parameter("N·m or N", ("dof",), value, not_negative, field="loss", of=of)
     return table
 
 

@@ -208,9 +208,10 @@ class NamedParams(Mapping):
         values = dict(self._values)
         for name, value in (given or {}).items():
             known = None if like is None else like.values.get(name)
-            same = known is not None and np.array_equal(known, to_numbers(value, f"parameter {name!r}"))
-            values[name] = known if same else self.check(name, value)
-        if bool(given) in self._held and all(value is like.values[name] for name, value in values.items()):
+            if known is None or not np.array_equal(known, to_numbers(value, f"parameter {name!r}")):
+                known = self.check(name, value)
+            values[name] = known
+        if like is self._held.get(bool(given)) and like and all(x is like.values[name] for name, x in values.items()):
             return like
         self._held[bool(given)] = made = make(values, like)
         return made
@@ -219,7 +220,7 @@ class NamedParams(Mapping):
         """An error that names the first place where ``wrong`` is true."""
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         axes, index = self.axes(name), first
-        world, where, worlds = "", "", ()
+        world, where, worlds = "", "", np.zeros(0, int)
         if array.ndim > len(axes):
             world, index, worlds = f" in world {index[0]}", index[1:], np.unique(np.argwhere(wrong)[:, 0])
         if axes:

@@ -284,10 +284,10 @@ class System(ABC):
         """The state after step t, in which worlds that failed, now or before, stay where they were."""
         while len(failed) < self.worlds:
             gone = np.isin(np.arange(self.worlds), list(failed))
-            given = (_stand_in(x, gone) for x in (state, control))
+            before, during = (_stand_in(x, gone) for x in (state, control))
             others = {name: {n: _stand_in(x, gone) for n, x in each.items()} for name, each in inputs.items()}
             try:
-                after = tree_map(to_numpy, self._checked_step(*given, params, others))
+                after = tree_map(to_numpy, self._checked_step(before, during, params, others))
             except PullbackError as error:
                 named = error.worlds or range(self.worlds == 1)  # what one world refuses is of that world
                 if not set(named) - set(failed):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import from_device, to_numbers, to_numpy, zeros
+from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy, zeros
 from pullback.core.errors import PullbackError
 from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
@@ -270,5 +270,8 @@ def _rows(system: Articulated, lead: tuple[int, ...], given, size: int, name: st
 
 
 def _taken(system: Articulated, given, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
-    """An array of this shape on the System's device; ``axes`` are those after times and worlds."""
-    return system._take(given, shape, name, ("times", "worlds")[len(axes) - len(shape) :] + axes)
+    """An array of this shape on the System's device, or flat; ``axes`` are those after times and worlds."""
+    if system._is_here(given):
+        return system._take(given, shape, name, axes)
+    array = checked(given, shape, system.dtype, name, ("times", "worlds")[len(axes) - len(shape) :] + axes)
+    return to_device(array.reshape(-1), system.dtype, system.device)  # Warp has no more than four axes

@@ -96,4 +96,4 @@ class SingleSteps:
             system._launch_worlds(kernels.to_coordinates, system._tree, *to_coordinates)
             state_bar = State(arrays["q_bar"].copy(), arrays["carry_v"].copy())
             bars = Bars(state_bar, arrays["controls_bar"].copy(), Named())
-        return refuse_overflow(bars, system.dtype)
+        return refuse_overflow(bars, system.dtype, params.per_world)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,7 +27,7 @@ from pullback.jax.callbacks import (
 )
 
 
-def _checked_evaluate(algorithm, system: System, arrays: Mapping, params: Mapping, options: Mapping) -> jax.Array:
+def _checked_evaluate(algorithm, system: Any, arrays: Mapping, params: Mapping, options: Mapping) -> jax.Array:
     check_precision(system)
     params = checked_params(system, params)
     arrays = {name: as_array(name, x) for name, x in arrays.items()}

@@ -46,7 +46,7 @@ def name_of(m: mujoco.MjModel, what: str, index: int) -> str:
 
 def label(m: mujoco.MjModel, what: str, index: int | np.integer) -> str:
     """How a message speaks of an element: "body 'torso'" or "body 3"."""
-    name = _name(m, what, index)
+    name = _name(m, what, int(index))
     return f"{what} '{name}'" if name else f"{what} {index}"
 
 
@@ -132,7 +132,7 @@ def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
 def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
     yield from _option(m)
     for kind, what, rows, reason in _table(m):
-        for i in np.flatnonzero(rows):
+        for i in map(int, np.flatnonzero(rows)):
             yield kind, label(m, what, i), reason if isinstance(reason, str) else reason(i)
     for i in range(m.nactuator):
         if not gives_no_force(m, i) and (complaint := actuator_complaint(m, i)):

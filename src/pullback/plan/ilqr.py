@@ -20,7 +20,7 @@ a trajectory again. This is how a sketch of the goal becomes a first trajectory.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class ILQR(Method):
     spread: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     damping: float = 1e-3
     sketch: bool = False
-    problem: ControlProblem | None = field(default=None, repr=False, compare=False)
+    problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
     _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     wants_gradients = False

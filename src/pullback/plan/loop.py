@@ -166,7 +166,7 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
         same = all(
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )
-        kinds = {"x": np.asarray, "losses": np.atleast_1d, "figures": np.atleast_1d}
+        kinds: dict[str, Callable] = {"x": np.asarray, "losses": np.atleast_1d, "figures": np.atleast_1d}
         kinds |= {"evaluations": int, "seconds": float, "stopped": str}
         progress = Progress(**{name: kind(data[f"progress_{name}"]) for name, kind in kinds.items()})
     except Exception as error:  # there is no end to what can be wrong with an archive

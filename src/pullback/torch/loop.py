@@ -51,14 +51,17 @@ def closed_loop(
         if t and t % every == 0:
             state = tree_map(torch.Tensor.detach, state)
         control = check_control(system, policy(state if observe is None else observe(state)), "the policy's control")
-        one = None if status is None else Status()
-        after = call._replace(status=one)(state, control, {name: x[t] for name, x in (inputs or {}).items()})
-        state = after if failures is None else failures.mask(one, state, after)
+        given = {name: x[t] for name, x in (inputs or {}).items()}
+        if failures is None:
+            state = call(state, control, given)
+        else:
+            one = Status()
+            state = failures.mask(one, state, call._replace(status=one)(state, control, given))
         rows.append(state)
         controls.append(control)
     states = tree_map(lambda *x: torch.stack(x), *rows)
     controls = torch.stack(controls)
-    if failures is not None:
+    if failures is not None and status is not None:
         states, controls = tree_map(failures.without_gradient, states), failures.without_gradient(controls)
         status.set(failures.codes, failures.describe)
     return (states if is_state(start[0]) else tuple(states)), controls
@@ -68,7 +71,8 @@ class _Failures:
     """Which worlds of a loop failed so far, when and why."""
 
     def __init__(self, worlds: int, hold: int):
-        self.hold, self.steps = hold, []
+        self.hold = hold
+        self.steps: list[Status] = []
         self.codes = torch.full((worlds, 2), -1)
 
     def mask(self, step: Status, before, after):
