@@ -95,7 +95,7 @@ def algorithms(device: str) -> dict:
     q, (v, x) = np.tile(system.model.home.q, (WORLDS, 1)), rng.normal(size=(2, WORLDS, system.nv))
     calls = {
         **{name: (q,) for name in ("kinematics", "jacobian", "center_of_mass", "mass_matrix")},
-        **{name: (q, v) for name in ("energy", "momentum")},
+        **{name: (q, v) for name in ("velocity", "center_of_mass_velocity", "energy", "momentum")},
         **{name: (q, v, x) for name in ("inverse_dynamics", "forward_dynamics")},
     }
     found = {}
