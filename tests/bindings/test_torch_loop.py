@@ -97,10 +97,14 @@ def test_worlds_that_fail_stay_and_have_no_gradient(system):
     assert list(status.failed) == [False, True, False]
     assert status.step[1] in (6, 7) and "world 1" in status.reasons[1] and "call 3" in status.reasons[1]
     assert torch.equal(states.q[-1, 1], states.q[4, 1]) and not torch.equal(states.q[-1, 0], states.q[4, 0])
+    # where a world fails inside a held control, it stays in the step before, as in a rollout of the same controls
+    options = {"hold": 2, "inputs": {"force": force}, "status": pb.Status()}
+    same = pbt.rollout(system, start, controls.detach(), **options)
+    assert torch.equal(states.q, same.q) and torch.equal(states.v, same.v)
     for grad in grads:
         assert not torch.any(grad[1]) and torch.all(torch.any(grad[[0, 2]] != 0, dim=1))
     with pytest.raises(pb.SimulationError, match="world 1"):
-        pbt.closed_loop(system, policy, start, **options)
+        pbt.closed_loop(system, policy, start, steps=STEPS, hold=2, inputs={"force": force})
 
 
 def test_any_system_will_do(springs):

@@ -208,3 +208,14 @@ def test_frames_that_are_not_there():
         dynamics.kinematics(system, system.model.home.q[None], of="wheel")
     with pytest.raises(pb.PullbackError, match="bar has shape"):
         dynamics.center_of_mass(system, system.model.home.q[None]).pullback(np.zeros((2, 3)))
+
+
+def test_a_pullback_is_at_the_point_that_was_given():
+    """Also if the caller's arrays have changed since."""
+    system = pb.Articulated(pb.load(pb.robots.arm()), None)
+    q, bar = np.full((1, system.nq), 0.3), np.ones((1, 3))
+    found = pb.dynamics.center_of_mass(system, q)
+    before = found.pullback(bar).q
+    q[:] = 0.0
+    np.testing.assert_array_equal(found.pullback(bar).q, before)
+    assert np.abs(before - pb.dynamics.center_of_mass(system, q).pullback(bar).q).max() > 1e-3

@@ -107,3 +107,26 @@ def test_a_body_without_controls_is_pulled_back(device):
     bars = system.pullback(system.state(), None, pb.State(None, np.eye(3, 6)))
     assert bars.control.shape == (3, 0)
     np.testing.assert_allclose(bars.state.v, np.eye(3, 6))
+
+
+def test_what_one_system_holds_is_checked_by_another():
+    """Was a segmentation fault: cotangents of many worlds were written into memory for two."""
+    model = pb.load(pb.robots.cartpole())
+    few, many = (pb.Articulated(model, None, worlds=worlds) for worlds in (2, 300))
+    few.params["mass"] = 2.0 * few.params["mass"]
+    held = pb.rollout(few, few.state([0.1, 0.2]), steps=3).params
+    run = pb.rollout(many, many.state([0.1, 0.2]), steps=3, params=held)
+    np.testing.assert_array_equal(run.q[:, 7], pb.rollout(few, few.state([0.1, 0.2]), steps=3).q[:, 0])
+    bars = run.pullback(q_bar=np.ones((300, 2)))
+    alone = pb.rollout(few, few.state([0.1, 0.2]), steps=3).pullback(q_bar=np.ones((2, 2)))
+    np.testing.assert_allclose(bars.params["mass"], 150 * alone.params["mass"], rtol=1e-12)
+    single = few.in_worlds(2, dtype="float32")
+    np.testing.assert_allclose(
+        pb.rollout(single, single.state([0.1, 0.2]), steps=3, params=held).q, run.q[:, :2], rtol=1e-5
+    )
+    other = pb.Articulated(pb.load(pb.robots.arm()), None)
+    with pytest.raises(pb.PullbackError, match="parameter 'mass' has shape"):
+        pb.rollout(other, other.state(), steps=1, params=held)
+    few.params["mass"] = np.stack([few.params["mass"]] * 2)
+    with pytest.raises(pb.PullbackError, match="parameter 'mass' has shape"):
+        pb.rollout(many, many.state(), steps=1, params=pb.rollout(few, few.state(), steps=1).params)

@@ -137,4 +137,4 @@ def _compile(job: tuple[Kernels, str]) -> tuple[Kernels, bool]:
         block_dim = THREADS if kernels.name in WIDE else BLOCK
         return kernels, load(wp.get_module(module.__name__), device, block_dim)
     except Exception as error:  # of Warp, of its compiler, or of a cache that cannot be written to
-        raise PullbackError(f"{'.'.join(kernels)} cannot be compiled for {device}: {error}") from None
+        raise PullbackError(f"{kernels} cannot be compiled for {device}: {error}") from None

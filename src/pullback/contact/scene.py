@@ -111,7 +111,7 @@ class Scene:
 
     @property
     def max_contacts(self) -> int:
-        """How many contacts to make room for."""
+        """How many contacts the workspace should hold."""
         kinds = self.kind[self.pair_shapes]
         every = sum(MOST_CONTACTS.get((int(a), int(b)), 1) for a, b in kinds)
         return min(every, CONTACTS_A_SHAPE * len(self.geoms) + CONTACTS_MORE)

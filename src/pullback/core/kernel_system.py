@@ -71,7 +71,14 @@ class KernelSystem(System):
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
 
     def hold_params(self, given: Any = None):
-        """Parameters as kernels read them: the System's own with those given in place of some, or what was held."""
+        """Parameters as kernels read them: the System's own with those given in place of some, or what was held.
+
+        Of what another System held, such as the same robot in other worlds, the values are taken.
+        """
+        if isinstance(given, FieldValues):
+            places = (given.worlds, given.precision, given.device)
+            if given.table is not self.params.table or places != (self.worlds, self.dtype, self.device):
+                given = given.values
         return self.params.held(given, self._kernel_params_of)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None):

@@ -232,6 +232,9 @@ class NamedParams(Mapping):
 class FieldValues:
     """Values of all parameters of a table, shared by all worlds or one per world, and the kernels' fields of them."""
 
+    precision: str
+    device: str
+
     def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int):
         self.table, self.values, self.worlds = table, dict(values), worlds
         self.per_world = {name: np.ndim(value) > len(table[name].shape) for name, value in self.values.items()}

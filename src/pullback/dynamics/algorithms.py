@@ -274,4 +274,5 @@ def _taken(system: Articulated, given, shape: tuple[int, ...], name: str, axes: 
     if system._is_here(given):
         return system._take(given, shape, name, axes)
     array = checked(given, shape, system.dtype, name, ("times", "worlds")[len(axes) - len(shape) :] + axes)
-    return to_device(array.reshape(-1), system.dtype, system.device)  # Warp has no more than four axes
+    # Flat, since Warp has no more than four axes; a copy, since the backward pass reads it again.
+    return to_device(array.flatten(), system.dtype, system.device)

@@ -151,7 +151,7 @@ class Articulated(KernelSystem):
 
     @property
     def max_contacts(self) -> int:
-        """How many contacts each world has room for."""
+        """How many contacts the workspace of a world holds."""
         if self.contact is None:
             return 0
         return self._scene.max_contacts if self.contact.max_contacts is None else self.contact.max_contacts
@@ -410,8 +410,8 @@ class Articulated(KernelSystem):
         with self._crew.lock:
             launches = []
             for lane in self._lanes:
-                room = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
-                inputs = (*before, *room, *arrays, lane.first, lane.end, *after)
+                workspace = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
+                inputs = (*before, *workspace, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(launches)
 

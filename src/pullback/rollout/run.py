@@ -52,7 +52,7 @@ def rollout(
     contacts) is a SimulationError. "mask": such a world stays where it was, ``run.status`` says which, when and why,
     and its cotangents are zero, as are those of a world whose gradient is not finite.
 
-    The controls are kept for the backward pass, not copied: do not change the array before ``pullback``.
+    Controls and inputs are kept for the backward pass, not copied: do not change the arrays before ``pullback``.
     """
     if not isinstance(system, System):
         raise PullbackError(f"rollout needs a System, such as pb.Articulated(model), not {type(system).__name__}")

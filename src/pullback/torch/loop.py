@@ -76,13 +76,15 @@ class _Failures:
         self.codes = torch.full((worlds, 2), -1)
 
     def mask(self, step: Status, before, after):
-        """The state after a step, but the one before it in worlds that have failed."""
+        """The state after a step, but the one before it in worlds that had failed; where one fails, it stays."""
         codes = take(step.codes)
+        gone = self.failed.to(codes.device)
         codes = torch.stack([codes[:, 0], codes[:, 1] + self.hold * len(self.steps)], dim=1)
-        new = (take(step.codes)[:, 1] >= 0) & ~self.failed.to(codes.device)
+        new = (take(step.codes)[:, 1] >= 0) & ~gone
         self.codes = torch.where(new[:, None], codes, self.codes.to(codes))
         self.steps.append(step)
-        return where(self.failed, tree_map(torch.Tensor.detach, before), after, select=torch.where)
+        after = where(gone, before, after, select=torch.where)
+        return where(self.failed, tree_map(torch.Tensor.detach, after), after, select=torch.where)
 
     @property
     def failed(self) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """Going back through accelerations that solve  M a = smooth + Jᵀ f(J a, J v, distance):  contact models with a force.
 
 With H = M + Jᵀ K J, K = -∂f/∂(J a), and the cotangent g_bar of the constraint forces g = Jᵀ f, one solve
-H w = -Jᵀ K J g_bar makes the way back the gradient of the pairing (g_bar + w)·g + w·(smooth - M a), with a held fixed.
-No derivative of the solver is needed, but a must be the solution.
+H w = -Jᵀ K J g_bar makes the backward pass the gradient of the pairing (g_bar + w)·g + w·(smooth - M a), with a held
+fixed. No derivative of the solver is needed, but a must be the solution.
 """
 
 import warp as wp

@@ -6,7 +6,7 @@ starting point. At the solution
 
     M a = smooth + Jᵀ f(J a - reference)
 
-The way back is in ``constrained.py``.
+The backward pass is in ``constrained.py``.
 """
 
 import warp as wp

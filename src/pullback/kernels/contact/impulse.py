@@ -18,8 +18,8 @@ Contacts are blocks of three rows, a normal and two tangents; limits and joints 
 second and third row are empty. All that the sweeps (``impulse_sweeps.py``) need of the mechanism is A = J M⁻¹ Jᵀ.
 
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, A = Bᵀ B, and velocities change by Wᵀ y with
-y = B λ. All that is made of B are products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the way back needs no
-derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
+y = B λ. All that is made of B are products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the backward pass
+needs no derivative of the factors: it is the gradient of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B) over the rows.
 
     letter  meaning                                                      kept in
     y       whitened change of velocity; during the sweeps               r.y, r.swept
