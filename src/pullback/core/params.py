@@ -80,7 +80,7 @@ class Parameter:
     check:  its bounds
     field:  the array of the kernels that it enters; of the same name if empty. One that several enter is their sum.
     of:     which items of the value enter, as an index without repeats; all by default
-    form:   what becomes of their numbers on the way, and of cotangents on the way back
+    form:   from their numbers to those of the field, and its adjoint
     blank:  the field (items, ...) before they enter it; without one, they are the field
     at:     where in it they are put, as an index
     """
