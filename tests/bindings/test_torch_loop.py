@@ -107,6 +107,15 @@ def test_worlds_that_fail_stay_and_have_no_gradient(system):
         pbt.closed_loop(system, policy, start, steps=STEPS, hold=2, inputs={"force": force})
 
 
+@pytest.mark.parametrize("rows", [STEPS - 1, STEPS + 1])
+def test_inputs_have_a_row_per_step(system, rows):
+    """Was accepted where there were too many."""
+    force = torch.zeros(rows, WORLDS, 2, dtype=torch.float64)
+    with pytest.raises(pb.PullbackError, match=rf"input 'force' has shape \({rows}, 3, 2\), but \(steps={STEPS}"):
+        policy = lambda state: state.q[:, :1]  # noqa: E731
+        pbt.closed_loop(system, policy, some_start(system), steps=STEPS, inputs={"force": force})
+
+
 def test_any_system_will_do(springs):
     start = pb.State(*(torch.randn(2, 3, dtype=torch.float64, requires_grad=True) for _ in range(2)))
     gain = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)

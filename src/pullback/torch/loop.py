@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System
 from pullback.core.trees import is_state, start_of, tree_map, where, world_mask
@@ -45,6 +46,11 @@ def closed_loop(
     steps = check_whole(steps, "steps")
     every = steps if detach_every is None else check_whole(detach_every, "detach_every")
     call = prepare(system, state, params, inputs, hold=hold, last=True)
+    for name, x in (inputs or {}).items():
+        if x.shape[:1] != (steps,):
+            raise PullbackError(
+                f"input {name!r} has shape {tuple(x.shape)}, but (steps={steps}, worlds, ...) is needed"
+            )
     failures = None if status is None else _Failures(system.worlds, call.hold)
     rows, controls = [state], []
     for t in range(steps):
