@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from common import Figure, interleave, main
+from common import Result, interleave, main
 
 import pullback as pb
 import pullback.jax as pbj
@@ -22,7 +22,7 @@ JAX_STEPS, TORCH_STEPS, WORLDS = 200, 50, 64
 ROBOTS = ("pendulum", "cartpole", "quadruped")
 
 
-def torch_ratio(repeats: int) -> Figure:
+def torch_ratio(repeats: int) -> Result:
     system = pb.Articulated(pb.load(pb.robots.quadruped()), worlds=WORLDS, threads=1)
     start = pb.State(*map(torch.tensor, system.state()))
     rng = np.random.default_rng(0)
@@ -45,10 +45,10 @@ def torch_ratio(repeats: int) -> Figure:
     seconds = interleave({"rollout": whole, "step": stepped}, repeats=repeats, of=min)
     note = f"{1e3 * seconds['step']:.3g} ms and {1e3 * seconds['rollout']:.3g} ms for {TORCH_STEPS} steps"
     name = f"torch, {WORLDS} quadrupeds on their feet: steps / rollout, with gradient, one core"
-    return Figure(name, seconds["step"] / seconds["rollout"], "x", must="<= 1.5", note=note)
+    return Result(name, seconds["step"] / seconds["rollout"], "x", must="<= 1.5", note=note)
 
 
-def jax_ratio(robot: str, repeats: int) -> Figure:
+def jax_ratio(robot: str, repeats: int) -> Result:
     system = pb.Articulated(pb.load(getattr(pb.robots, robot)()), contact=None)
     start = system.state()
     controls = 0.1 * jnp.asarray(np.random.default_rng(0).normal(size=(JAX_STEPS, 1, system.nu)))
@@ -68,7 +68,7 @@ def jax_ratio(robot: str, repeats: int) -> Figure:
     seconds = interleave(calls, repeats=repeats)
     note = f"{1e3 * seconds['scan']:.3g} ms and {1e3 * seconds['rollout']:.3g} ms for {JAX_STEPS} steps"
     name = f"JAX, {robot}: step in scan / rollout, with gradient"
-    return Figure(name, seconds["scan"] / seconds["rollout"], "x", note=note)
+    return Result(name, seconds["scan"] / seconds["rollout"], "x", note=note)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import mujoco
 import numpy as np
-from common import Figure, main
+from common import Result, main
 from contact_scenes import MODELS
 from trees import touching_robot
 from wrong_pullback import Altered
@@ -83,7 +83,7 @@ def right(quick: bool):
         note += f"; {len(refused)} robots refused, such as {refused[0]}" if refused else ""
         note += f"; {', '.join(wrong[:3])}" if wrong else ""
         figure = f"check_system, {len(found)} random robots, {name}: gradients called wrong"
-        yield Figure(figure, len(wrong), "", "== 0", "", note)
+        yield Result(figure, len(wrong), "", "== 0", "", note)
 
 
 def wrong_rows(found: dict[int, dict], name: str) -> list[str]:
@@ -130,7 +130,7 @@ def planted(quick: bool):
         if tried == count:
             break
     note = f"of {tried}, in {', '.join(sorted(fields))}" + (f"; missed: {'; '.join(missed)}" if missed else "")
-    yield Figure(f"check_system, {count} errors of {ERROR:g}: found", found, "", f"== {count}", "", note)
+    yield Result(f"check_system, {count} errors of {ERROR:g}: found", found, "", f"== {count}", "", note)
 
 
 def significant(system: pb.Articulated, q, v, control, seed: int, fields: set[str]) -> dict[str, np.ndarray]:

@@ -2,11 +2,11 @@
 
 A benchmark file is one function that yields figures::
 
-    from common import Figure, interleave, main
+    from common import Result, interleave, main
 
     def figures(quick):
         seconds = interleave({"ours": ours, "peer": peer}, repeats=3 if quick else 15)
-        yield Figure("time a step against MuJoCo", seconds["ours"] / seconds["peer"], "ratio", must="<= 1.0")
+        yield Result("time a step against MuJoCo", seconds["ours"] / seconds["peer"], "ratio", must="<= 1.0")
 
     if __name__ == "__main__":
         main(figures)
@@ -81,7 +81,7 @@ def met(value: float | None, must: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Result:
     """One measured number. `value` is None where nothing could be measured (say why in `note`)."""
 
     figure: str
@@ -114,7 +114,7 @@ class Figure:
         }
 
 
-def table(figures: Iterable[Figure]) -> str:
+def table(figures: Iterable[Result]) -> str:
     """Aligned text, one figure a line."""
     header = ("", "figure", "value", "unit", "must", "peer", "note")
     rows = [header]
@@ -133,12 +133,12 @@ def table(figures: Iterable[Figure]) -> str:
     return "\n".join(lines)
 
 
-Question = Callable[[bool], Iterable[Figure]]
+Question = Callable[[bool], Iterable[Result]]
 
 
 def main(
     figures: Question | Mapping[str, Question], argv: list[str] | None = None, *, description: str | None = None
-) -> list[Figure]:
+) -> list[Result]:
     """The command line of a benchmark file: `figures(quick)` yields the figures; they are printed and written.
 
     Several questions, by name, are answered in turn; `--only NAME` chooses among them. A missed target is a result, not

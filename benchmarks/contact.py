@@ -9,7 +9,7 @@ speed and memory are here.
 import copy
 import statistics
 
-from common import Figure, interleave, main, one_core, peak_added_memory, version
+from common import Result, interleave, main, one_core, peak_added_memory, version
 
 one_core()  # before NumPy and JAX start their threads
 
@@ -71,7 +71,7 @@ def speed(quick: bool):
         try:
             run = pb.rollout(system, start, given)
         except pb.PullbackError as error:
-            yield Figure(
+            yield Result(
                 f"rollout step, quadruped on its feet, {name}", None, "ratio", "<= 1.2", MUJOCO, f"error: {error}"
             )
             continue
@@ -90,11 +90,11 @@ def speed(quick: bool):
         note = f"{a_step['forward']:.1f} against {a_step['peer']:.1f} µs ({peer.how}, {solver}); "
         note += f"{contacts:.1f} contacts on average, at least {least}"
         ratio = a_step["forward"] / a_step["peer"]
-        yield Figure(f"rollout step, quadruped on its feet, {name}", ratio, "ratio", "<= 1.2", MUJOCO, note)
+        yield Result(f"rollout step, quadruped on its feet, {name}", ratio, "ratio", "<= 1.2", MUJOCO, note)
         both = a_step["forward"] + a_step["backward"]
         note = f"{a_step['backward']:.1f} µs back; {a_step['without params']:.1f} without gradients of parameters"
         figure = f"forward + backward / mj_step, quadruped on its feet, {name}"
-        yield Figure(figure, both / a_step["peer"], "ratio", "<= 5", MUJOCO, note)
+        yield Result(figure, both / a_step["peer"], "ratio", "<= 5", MUJOCO, note)
 
 
 def crowd(quick: bool):
@@ -114,11 +114,11 @@ def crowd(quick: bool):
     note = "{impulse:.2f} against {convex:.2f} ms".format(**found)
     ratio = found["impulse"] / found["convex"]
     title = f"ContactImpulse, one body with {count} contacts: step / ContactConvex's"
-    yield Figure(title, ratio, "ratio", "<= 5", "ContactConvex", note)
+    yield Result(title, ratio, "ratio", "<= 5", "ContactConvex", note)
     note = "{impulse back:.2f} against {convex back:.2f} ms".format(**found)
     ratio = found["impulse back"] / found["convex back"]
     title = f"ContactImpulse, one body with {count} contacts: backward pass / ContactConvex's"
-    yield Figure(title, ratio, "ratio", "", "ContactConvex", note)
+    yield Result(title, ratio, "ratio", "", "ContactConvex", note)
 
 
 def gradients(quick: bool):
@@ -148,13 +148,13 @@ def gradients(quick: bool):
         names = {name: f"gradient step with contact, {name} / {engine}'s" for name in ("convex", "impulse")}
         if quick and engine == "MJX":
             for figure in names.values():
-                yield Figure(figure, None, "ratio", "", peer, "left out by --quick: it compiles for minutes")
+                yield Result(figure, None, "ratio", "", peer, "left out by --quick: it compiles for minutes")
             continue
         try:
             theirs, set_up = make()
         except Absent as reason:
             for figure in names.values():
-                yield Figure(figure, None, "ratio", must, peer, f"absent: {reason}")
+                yield Result(figure, None, "ratio", must, peer, f"absent: {reason}")
             continue
         # what JAX computes in the background is waited for
         both = {**ours, "peer": lambda f=theirs: [np.asarray(x) for x in f(q, v, controls)]}
@@ -169,7 +169,7 @@ def gradients(quick: bool):
             )
             note += "; one iteration of its solver" if engine == "MJX" else "; float32, springs for contacts"
             note += f"; {SWEEPS} sweeps" if name == "impulse" else ""
-            yield Figure(figure, found[name] / found["peer"], "ratio", must, peer, note)
+            yield Result(figure, found[name] / found["peer"], "ratio", must, peer, note)
 
 
 # --- tables 1 to 3 of Qiao et al. 2021, with ContactImpulse -----------------------------------------------------------
@@ -216,12 +216,12 @@ def tables(quick: bool):
             last = counts[-1]
             memory = found["memory"][last]
             note = _listed(found["memory"], "MB", 2) + "; " + remark["memory"]
-            yield Figure(f"{title}: peak memory of a {last}-step gradient", memory, "MB", f"<= {most}", "", note)
+            yield Result(f"{title}: peak memory of a {last}-step gradient", memory, "MB", f"<= {most}", "", note)
             for name in ("forward", "backward"):
                 long = [x for steps, x in found[name].items() if steps >= 500] or list(found[name].values())
                 note = _listed(found[name], "µs a step", 1) + (f"; {remark[name]}" if name in remark else "")
                 figure = f"{title}: {name}, longest over shortest time a step"
-                yield Figure(figure, max(long) / min(long), "ratio", "<= 1.3", "", note)
+                yield Result(figure, max(long) / min(long), "ratio", "<= 1.3", "", note)
 
         yield from attempt(f"{title}, impulse", figures, "<= 1.3")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import mujoco
 import numpy as np
-from common import Figure
+from common import Result
 from contact_scenes import FLOOR, MODELS, MUJOCO, attempt, scene
 from oracles import precise
 
@@ -38,13 +38,13 @@ def figures_of(title: str, errors: Errors, timesteps=STEPS):
         note = "relative errors " + ", ".join(f"{e:.1e}" for e in values)
         note += f" at dt = {', '.join(f'{1e3 * h:g}' for h in timesteps)} ms"
         if max(values) <= EXACT:
-            yield Figure(f"{title}, {what}: relative error", max(values), "", f"<= {EXACT:g}", "closed form", note)
+            yield Result(f"{title}, {what}: relative error", max(values), "", f"<= {EXACT:g}", "closed form", note)
         else:
             if what in JUMPS:
                 note += "; the derivative is that of the steps, in which the moment of impact does not move"
             # places after an impact are not asked for, but shown
             must = "" if what == "d places / d velocities" else ">= 0.8"
-            yield Figure(f"{title}, {what}: order in dt", order(values, timesteps), "", must, "closed form", note)
+            yield Result(f"{title}, {what}: order in dt", order(values, timesteps), "", must, "closed form", note)
 
 
 def compared(found: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> dict[str, float]:
@@ -257,25 +257,25 @@ def closed_forms(quick: bool):
         for title, case in (("sliding to rest", stop), ("sliding down a slope", slide_down)):
             if (name, case) == ("convex", slide_down):
                 continue  # its soft friction has no such limit; what it does is in the figures against MuJoCo
-            of_case = lambda t, c=case, n=name: friction_figures(t, c, n, timesteps)  # noqa: E731
+            of_case = lambda t, c=case, n=name: friction_results(t, c, n, timesteps)  # noqa: E731
             yield from attempt(f"{title}, {name}", of_case, ">= 0.8")
-        yield from attempt(f"sticking on a slope, {name}", lambda t, n=name: creep_figures(t, n), "<= 1e-6")
+        yield from attempt(f"sticking on a slope, {name}", lambda t, n=name: creep_results(t, n), "<= 1e-6")
 
 
-def friction_figures(title: str, case, name: str, timesteps):
+def friction_results(title: str, case, name: str, timesteps):
     errors = over_timesteps(lambda h: case(h, name), timesteps)
     if name != "convex":
         yield from figures_of(title, errors, timesteps)
         return
     for what, values in errors.items():
         note = f"its friction is soft: not that of Coulomb; at dt = {', '.join(f'{1e3 * h:g}' for h in timesteps)} ms"
-        yield Figure(f"{title}, {what}: relative error", max(values), "", "<= 1e-6", MUJOCO, note)
+        yield Result(f"{title}, {what}: relative error", max(values), "", "<= 1e-6", MUJOCO, note)
 
 
-def creep_figures(title: str, name: str):
+def creep_results(title: str, name: str):
     found, expected = creep(2e-3, name)
     note = f"creeps at {found:.2g} m/s; expected {expected:.2g} m/s"
     error = abs(found - expected) / (expected or 1.0)
     unit = "" if expected else "m/s"
     peer = MUJOCO if name == "convex" else "closed form"
-    yield Figure(f"{title}: error of the speed of creep", error, unit, "<= 1e-6", peer, note)
+    yield Result(f"{title}: error of the speed of creep", error, unit, "<= 1e-6", peer, note)

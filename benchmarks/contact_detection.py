@@ -17,7 +17,7 @@ import copy
 import mujoco
 import numpy as np
 import warp as wp
-from common import Figure
+from common import Result
 
 import pullback as pb
 from pullback.contact import Scene
@@ -263,11 +263,11 @@ def detection(quick: bool):
             worst = max(results, key=lambda n: results[n][what])
             demand = must if (what, bound) != ("normal", MESH_DISTANCE) else ""
             name = f"detection, {title}: worst {what} error"
-            yield Figure(name, results[worst][what], unit, demand, MUJOCO, f"worst: {worst}; {note}")
+            yield Result(name, results[worst][what], unit, demand, MUJOCO, f"worst: {worst}; {note}")
     yield several_contacts(collide, count, rng)
 
 
-def several_contacts(collide, count: int, rng: np.random.Generator) -> Figure:
+def several_contacts(collide, count: int, rng: np.random.Generator) -> Result:
     """Flat shapes as a step sees them: how often the deepest contact is another one than MuJoCo's."""
     others, all_poses, parts = 0, 0, []
     for kinds in FLAT:
@@ -282,4 +282,4 @@ def several_contacts(collide, count: int, rng: np.random.Generator) -> Figure:
         others, all_poses = others + off, all_poses + int(both.sum())
     note = ", ".join(parts) + "; of nearly parallel faces each makes several contacts in its own way"
     figure = "detection, flat shapes with several contacts: poses whose deepest is not MuJoCo's"
-    return Figure(figure, others / all_poses, "", "", MUJOCO, note)
+    return Result(figure, others / all_poses, "", "", MUJOCO, note)

@@ -4,7 +4,7 @@ import dataclasses
 
 import mujoco
 import numpy as np
-from common import Figure
+from common import Result
 from contact_scenes import FLOOR, MODELS, MUJOCO, contact_states, free_body, gymnasium_model, scene
 from oracles import precise
 
@@ -96,12 +96,12 @@ def checks(quick: bool):
             except WrongGradient as error:
                 report = error.report
             except pb.PullbackError as error:
-                yield Figure(figure, None, "", must, "", f"error: {error}")
+                yield Result(figure, None, "", must, "", f"error: {error}")
                 continue
             row = report.worst
             wrong = [f"{r.field} {r.error:.1e}" for r in report.rows if r.status == "WRONG"]
             note = f"wrong: {', '.join(wrong)}" if wrong else f"{row.field}, {row.worst}"
-            yield Figure(figure, row.error, "", must, "", note)
+            yield Result(figure, row.error, "", must, "", note)
 
 
 # --- accelerations ----------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def accelerations(quick: bool):
         figure = f"qacc with contact, {name}: 99.9th percentile of the relative error"
         model = robot(name)
         if model is None:
-            yield Figure(figure, None, "", "<= 1e-6", MUJOCO, "absent: Gymnasium is not installed")
+            yield Result(figure, None, "", "<= 1e-6", MUJOCO, "absent: Gymnasium is not installed")
             continue
         q, v, controls, contacts = contact_states(model.mujoco, np.random.default_rng(0), count)
         explicit = dataclasses.replace(model, integrator="euler", implicit_damping=False)
@@ -128,7 +128,7 @@ def accelerations(quick: bool):
         try:
             ours = (system.step(system.state(q, v), controls).v - v) / model.timestep
         except pb.PullbackError as error:
-            yield Figure(figure, None, "", "<= 1e-6", MUJOCO, f"error: {error}")
+            yield Result(figure, None, "", "<= 1e-6", MUJOCO, f"error: {error}")
             continue
         m = precise(model.mujoco, euler=True)
         data = mujoco.MjData(m)
@@ -140,7 +140,7 @@ def accelerations(quick: bool):
             errors[i] = np.abs(ours[i] - data.qacc).max() / max(1.0, np.abs(data.qacc).max())
         note = f"{count} states, {contacts.mean():.1f} contacts on average, {contacts.max()} at most; "
         note += f"median {np.median(errors):.1e}, worst {errors.max():.1e}"
-        yield Figure(figure, float(np.quantile(errors, 0.999)), "", "<= 1e-6", MUJOCO, note)
+        yield Result(figure, float(np.quantile(errors, 0.999)), "", "<= 1e-6", MUJOCO, note)
 
 
 # --- linearize --------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def linearisation(quick: bool):
         figure = f"linearize with contact, {name}: relative error"
         model = robot(name)
         if model is None:
-            yield Figure(figure, None, "", "<= 1e-4", MUJOCO, "absent: Gymnasium is not installed")
+            yield Result(figure, None, "", "<= 1e-4", MUJOCO, "absent: Gymnasium is not installed")
             continue
         model = dataclasses.replace(model, integrator="euler")
         m = precise(model.mujoco)
@@ -201,4 +201,4 @@ def linearisation(quick: bool):
             errors.append(max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip((A[i], B[i]), theirs, strict=True)))
         note = f"{len(q)} states, {contacts[steady].mean():.1f} contacts on average, median {np.median(errors):.1e}; "
         note += f"{count - len(q)} of {count} left out, where a contact or row comes or goes nearby"
-        yield Figure(figure, max(errors), "", "<= 1e-4", f"{MUJOCO}, mjd_transitionFD", note)
+        yield Result(figure, max(errors), "", "<= 1e-4", f"{MUJOCO}, mjd_transitionFD", note)

@@ -5,7 +5,7 @@ Drift is the largest distance that the origin of a body moves once things have s
 
 import mujoco
 import numpy as np
-from common import Figure
+from common import Result
 from contact_scenes import FLOOR, MODELS, MUJOCO, attempt, free_body, quadruped, scene, stance
 from oracles import precise
 
@@ -80,12 +80,12 @@ def drift(quick: bool):
 
         def with_impulse(figure, model=model, control=control):
             value = our_drift(model, pb.ContactImpulse(max_contacts=ROOM), control, seconds)
-            yield Figure(figure, 1e3 * value, "mm", "<= 1", "", f"MuJoCo's: {1e3 * theirs:.2g} mm")  # noqa: B023
+            yield Result(figure, 1e3 * value, "mm", "<= 1", "", f"MuJoCo's: {1e3 * theirs:.2g} mm")  # noqa: B023
 
         def with_convex(figure, model=model, control=control, theirs=theirs):
             value = our_drift(model, pb.ContactConvex(max_contacts=ROOM), control, seconds)
             off = abs(value - theirs) / max(theirs, LEAST_DRIFT)
-            yield Figure(figure, off, "", "<= 0.01", MUJOCO, f"{1e3 * value:.4g} against {1e3 * theirs:.4g} mm")
+            yield Result(figure, off, "", "<= 0.01", MUJOCO, f"{1e3 * value:.4g} against {1e3 * theirs:.4g} mm")
 
         yield from attempt(f"{title}, {seconds:g} s, impulse: drift", with_impulse, "<= 1")
         yield from attempt(f"{title}, {seconds:g} s, convex: drift against MuJoCo's", with_convex, "<= 0.01")
@@ -144,7 +144,7 @@ def energy(quick: bool):
                 note += f"lost; largest rise in between {rise:.1e} and {fine_rise:.1e}"
                 # A motion whose energy never exceeds that of the start has nothing that could fall.
                 ratio = 0.0 if max(coarse, fine) <= 1e-12 else fine / max(coarse, 1e-12)
-                yield Figure(figure, ratio, "ratio", "<= 0.6", "", note)
+                yield Result(figure, ratio, "ratio", "<= 0.6", "", note)
 
             yield from attempt(f"{title}, {name}: growth of energy at dt/2 against dt", figures, "<= 0.6")
 
@@ -184,7 +184,7 @@ def thrown(quick: bool):
             def figures(figure, world=world, e=e):
                 coarse, middle, fine = (rise(world, e, step, throws) for step in (h, h / 2, h / 4))
                 note = f"against all that it has at the start; {coarse:.1e} at 2 ms, {middle:.1e} at 1 ms"
-                yield Figure(figure, fine, "", "<= 0.005", "", note)
+                yield Result(figure, fine, "", "<= 0.005", "", note)
 
             title_of = f"{title} thrown {throws} times, impulse, friction 1, restitution {e:g}, dt 0.5 ms"
             yield from attempt(f"{title_of}: rise of energy", figures, "<= 0.005")
@@ -208,6 +208,6 @@ def momentum(quick: bool):
             change = np.abs(linear - linear[0]).max()
             off = np.abs(total - total[0]).max() / np.abs(linear).sum(axis=(1, 2)).max()
             note = f"the impact changes that of each by {change:.2f} N·s" if change > 1e-3 else "they did not meet"
-            yield Figure(figure, off if change > 1e-3 else None, "", "<= 1e-12", "", note)
+            yield Result(figure, off if change > 1e-3 else None, "", "<= 1e-12", "", note)
 
         yield from attempt(f"linear momentum of two bodies that collide, {name}: relative error", figures, "<= 1e-12")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from common import Figure
+from common import Result
 from trees import shaken
 
 import pullback as pb
@@ -17,12 +17,12 @@ MODELS = {"convex": pb.ContactConvex(), "impulse": pb.ContactImpulse(), "complia
 FLOOR = '<geom name="floor" type="plane" size="9 9 1"/>'
 
 
-def attempt(title: str, figures: Callable[[str], Iterable[Figure]], must: str) -> Iterator[Figure]:
+def attempt(title: str, figures: Callable[[str], Iterable[Result]], must: str) -> Iterator[Result]:
     """The figures of one case; if the System refuses it, a figure that was not measured, and why."""
     try:
         yield from figures(title)
     except pb.PullbackError as error:
-        yield Figure(title, None, "", must, "", f"error: {error}")
+        yield Result(title, None, "", must, "", f"error: {error}")
 
 
 def scene(world: str, *, timestep: float = 0.002, gravity=(0, 0, -9.81), option: str = "", rest: str = "") -> str:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import Figure, interleave, main, one_core, peak_added_memory
+from common import Result, interleave, main, one_core, peak_added_memory
 
 one_core()  # before NumPy and JAX start their threads
 
@@ -76,13 +76,13 @@ def accelerations(quick: bool):
     count = 5 if quick else 20
     for name, models in (("Gymnasium's models", gymnasium_models()), ("sample robots", sample_robots())):
         worst = max(((acceleration_error(m, rng, count), n) for n, m in models.items()), default=(None, "absent"))
-        yield Figure(
+        yield Result(
             f"qacc, {len(models)} {name}: relative error", worst[0], "", "<= 1e-10", MUJOCO, f"worst: {worst[1]}"
         )
     trees = 20 if quick else 200
     errors = [acceleration_error(pb.load(random_tree(seed, fluid=seed % 4 == 0)), rng, 3) for seed in range(trees)]
     note = f"worst: tree {int(np.argmax(errors))}"
-    yield Figure(f"qacc, {trees} random trees: relative error", max(errors), "", "<= 1e-10", MUJOCO, note)
+    yield Result(f"qacc, {trees} random trees: relative error", max(errors), "", "<= 1e-10", MUJOCO, note)
 
 
 def trajectories(quick: bool):
@@ -108,7 +108,7 @@ def trajectories(quick: bool):
                 error = max(error, float(np.abs(run.q[t + 1, 0] - data.qpos).max()))
             worst = max(worst, (error, name))
         name = f"{steps}-step trajectories, {integrator}: largest difference in q"
-        yield Figure(name, worst[0], "m, rad", "<= 1e-8", MUJOCO, f"worst: {worst[1]}")
+        yield Result(name, worst[0], "m, rad", "<= 1e-8", MUJOCO, f"worst: {worst[1]}")
 
 
 def derivatives_of_aba(quick: bool):
@@ -121,7 +121,7 @@ def derivatives_of_aba(quick: bool):
         try:
             peer = pinocchio_model(model.mujoco)
         except Absent as reason:
-            yield Figure("derivatives of ABA: relative error", None, "", "<= 1e-9", "Pinocchio", f"absent: {reason}")
+            yield Result("derivatives of ABA: relative error", None, "", "<= 1e-9", "Pinocchio", f"absent: {reason}")
             return
         nv = model.nv
         system = pb.Articulated(model, contact=None, worlds=nv)
@@ -134,7 +134,7 @@ def derivatives_of_aba(quick: bool):
         ours = (tangent_of_coordinates(model, np.repeat(q, nv, 0), grads.q), grads.v, grads.x)
         for mine, theirs in zip(ours, peer.aba_derivatives(q[0], v[0], tau[0]), strict=True):
             worst = max(worst, relative_error(mine, theirs))
-    yield Figure("derivatives of ABA, random trees: relative error", worst, "", "<= 1e-9", _version("pin", "Pinocchio"))
+    yield Result("derivatives of ABA, random trees: relative error", worst, "", "<= 1e-9", _version("pin", "Pinocchio"))
 
 
 def checks(quick: bool):
@@ -145,8 +145,8 @@ def checks(quick: bool):
         report = pb.check_system(pb.Articulated(model, contact=None), seed=3)
         worst = max(worst, (report.worst.error, f"{name}, {report.worst.field}"))
         slopes += [row.slope for row in report.rows if np.isfinite(row.slope)]
-    yield Figure("check_system, sample robots, all parameters: worst best error", worst[0], "", "<= 1e-7", "", worst[1])
-    yield Figure("check_system: median slope of the error in the step size", float(np.median(slopes)), "", ">= 1.9")
+    yield Result("check_system, sample robots, all parameters: worst best error", worst[0], "", "<= 1e-7", "", worst[1])
+    yield Result("check_system: median slope of the error in the step size", float(np.median(slopes)), "", ">= 1.9")
 
 
 def checkpoints(quick: bool):
@@ -164,7 +164,7 @@ def checkpoints(quick: bool):
     whole = gradient(1)
     for every in (7, 50):
         difference = float(np.abs(gradient(every) - whole).max())
-        yield Figure(f"gradient with checkpoint_every={every}: difference", difference, "", "== 0")
+        yield Result(f"gradient with checkpoint_every={every}: difference", difference, "", "== 0")
 
 
 # --- fast? ------------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def aba(quick: bool):
     try:
         peer = pinocchio_model(model.mujoco, free_flyer=True)
     except Absent as reason:
-        yield Figure("ABA a world, quadruped", None, "ratio", "<= 0.8", "Pinocchio", f"absent: {reason}")
+        yield Result("ABA a world, quadruped", None, "ratio", "<= 0.8", "Pinocchio", f"absent: {reason}")
         return
     import pinocchio
 
@@ -194,7 +194,7 @@ def aba(quick: bool):
     times = interleave({"ours": lambda: forward_dynamics(system, q, v, tau), "peer": theirs})
     note = f"{times['ours'] / worlds * 1e6:.2f} against {times['peer'] / worlds * 1e6:.2f} µs"
     ratio = times["ours"] / times["peer"]
-    yield Figure("ABA a world (batch 256, quadruped)", ratio, "ratio", "<= 0.8", _version("pin", "Pinocchio"), note)
+    yield Result("ABA a world (batch 256, quadruped)", ratio, "ratio", "<= 0.8", _version("pin", "Pinocchio"), note)
 
 
 def rollouts(quick: bool):
@@ -217,12 +217,12 @@ def rollouts(quick: bool):
     )
     a_step = {name: seconds / steps * 1e6 for name, seconds in times.items()}
     note = f"{a_step['forward']:.2f} against {a_step['peer']:.2f} µs ({peer.how})"
-    yield Figure(
+    yield Result(
         "rollout step, one world, quadruped", a_step["forward"] / a_step["peer"], "ratio", "<= 1.0", MUJOCO, note
     )
     both = a_step["forward"] + a_step["backward"]
     note = f"{a_step['backward']:.2f} µs back; {a_step['without params']:.2f} without gradients of parameters"
-    yield Figure("forward + backward / forward", both / a_step["forward"], "ratio", "<= 4.0", "", note)
+    yield Result("forward + backward / forward", both / a_step["forward"], "ratio", "<= 4.0", "", note)
     yield from gradient_peers(model, both, quick)
 
 
@@ -243,12 +243,12 @@ def gradient_peers(model: pb.Model, ours: float, quick: bool):
             gradient, set_up = make()
             theirs = min(_seconds(lambda f=gradient: f(q, v, controls)) for _ in range(5)) / steps * 1e6
         except Absent as reason:
-            yield Figure(name, None, "ratio", "<= 0.1", peer, f"absent: {reason}")
+            yield Result(name, None, "ratio", "<= 0.1", peer, f"absent: {reason}")
             continue
         note = f"{ours:.1f} against {theirs:.0f} µs; its set-up: {set_up:.0f} s"
         if peer.startswith("Newton"):
             note += "; float32, its only precision; a solver a step, since with one for all its tape is wrong"
-        yield Figure(name, ours / theirs, "ratio", "<= 0.1", peer, note)
+        yield Result(name, ours / theirs, "ratio", "<= 0.1", peer, note)
 
 
 def _seconds(f) -> float:
@@ -276,7 +276,7 @@ def memory(quick: bool):
             f", checkpoint_every={every}" * (every > 1)
         )
         note = "Qiao et al. 2021: 5.0 MB" if every == 1 else ""
-        yield Figure(name, None if added is None else added / 1e6, "MB", "<= 2", "", note)
+        yield Result(name, None if added is None else added / 1e6, "MB", "<= 2", "", note)
 
 
 def long_chain(links: int) -> pb.Model:
@@ -321,7 +321,7 @@ def scaling(quick: bool):
     for name, seconds in times.items():
         exponent = float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
         note = ", ".join(f"{n}: {s * 1e6:.1f} µs" for n, s in zip(lengths, seconds, strict=True) if n in (8, 128, 1024))
-        yield Figure(
+        yield Result(
             f"cost against chain length, 8 to 1,024 links, {name}: exponent", exponent, "", "<= 1.15", "", note
         )
 
@@ -348,8 +348,8 @@ def start_up(quick: bool):
 
         cold = first_gradient()
         warm = min(first_gradient() for _ in range(3))
-    yield Figure("cold start, from import to the first gradient", cold, "s", "<= 45")
-    yield Figure("the same, warm", warm, "s", "<= 2")
+    yield Result("cold start, from import to the first gradient", cold, "s", "<= 45")
+    yield Result("the same, warm", warm, "s", "<= 2")
 
 
 def second_robot(quick: bool):
@@ -362,7 +362,7 @@ def second_robot(quick: bool):
     before = set(cache.iterdir())
     gradient(robots.humanoid())
     compiled = len(set(cache.iterdir()) - before)
-    yield Figure("kernels compiled for a second, different robot", compiled, "", "== 0")
+    yield Result("kernels compiled for a second, different robot", compiled, "", "== 0")
 
 
 def _version(package: str, name: str) -> str:

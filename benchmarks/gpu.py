@@ -11,7 +11,7 @@ import time
 import mujoco
 import numpy as np
 import warp as wp
-from common import Figure, main
+from common import Result, main
 
 import pullback as pb
 from pullback.model import robots
@@ -95,14 +95,14 @@ def throughput(worlds: int, steps: int, precision: str):
 
 def figures(quick: bool):
     if not wp.is_cuda_available():
-        yield Figure(
+        yield Result(
             "quadruped, 65,536 worlds, float32: forward + backward", None, "world-steps/s", ">= 5e6", "", "no GPU"
         )
         return
     device = wp.get_device("cuda").name
     trajectory, gradient = errors()
-    yield Figure("20-step trajectories on CUDA: largest difference in q", trajectory, "", "<= 1e-10", MUJOCO, device)
-    yield Figure("gradients on CUDA against differences: relative error", gradient, "", "<= 1e-6", "", device)
+    yield Result("20-step trajectories on CUDA: largest difference in q", trajectory, "", "<= 1e-10", MUJOCO, device)
+    yield Result("gradients on CUDA against differences: relative error", gradient, "", "<= 1e-6", "", device)
     worlds, steps = 65_536, 20 if quick else 50
     for precision in ("float32", "float64"):
         forward, back, back_params = throughput(worlds, steps, precision)
@@ -114,10 +114,10 @@ def figures(quick: bool):
         )
         must = ">= 5e6" if precision == "float32" else ""
         name = f"quadruped, 65,536 worlds, {precision}: forward + backward"
-        yield Figure(name, both, "world-steps/s", must, "", note)
+        yield Result(name, both, "world-steps/s", must, "", note)
         ratio = (forward + back_params) / (forward + back)
         name = f"quadruped, 65,536 worlds, {precision}: time with gradients of all parameters, over that without"
-        yield Figure(name, ratio, "", "<= 1.6", "", device)
+        yield Result(name, ratio, "", "<= 1.6", "", device)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Needs an NVIDIA GPU; without one every figure is reported as absent.
 import mujoco
 import numpy as np
 import warp as wp
-from common import Figure, main
+from common import Result, main
 from contact_scenes import MUJOCO, ant, attempt, gymnasium_model, quadruped, stance
 from gpu import seconds
 from oracles import precise
@@ -27,7 +27,7 @@ def to_numpy(x) -> np.ndarray:
 
 def absent(figures: dict[str, tuple[str, str]]):
     for name, (unit, must) in figures.items():
-        yield Figure(name, None, unit, must, "", "absent: no GPU")
+        yield Result(name, None, unit, must, "", "absent: no GPU")
 
 
 def walk(model: pb.Model, worlds: int, steps: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -83,9 +83,9 @@ def _right(name: str, contact, model: pb.Model, device: str):
         peer, exact = "the same on the CPU", cpu_ends(model, contact, q, v, controls)
     figure = f"{name} on CUDA, {steps} steps: largest difference in q"
     if exact is None:
-        yield Figure(figure, None, "", "", peer, "absent: Warp has no compiler for the CPU there")
+        yield Result(figure, None, "", "", peer, "absent: Warp has no compiler for the CPU there")
     else:
-        yield Figure(figure, float(np.abs(found - exact).max()), "", "<= 1e-8", peer, device)
+        yield Result(figure, float(np.abs(found - exact).max()), "", "<= 1e-8", peer, device)
 
     # Of a few steps: differences of many would step over kinks.
     rng = np.random.default_rng(1)
@@ -103,19 +103,19 @@ def _right(name: str, contact, model: pb.Model, device: str):
     widths = (1e-5, 1e-6, 1e-7)
     slopes = [(loss(v + d * v_way, few + d * u_way) - loss(v - d * v_way, few - d * u_way)) / (2 * d) for d in widths]
     error = np.min(np.abs(np.array(slopes) - exact), axis=0).max() / np.abs(exact).max()
-    yield Figure(f"{name} on CUDA: gradients against differences", error, "", "<= 1e-5", "", device)
+    yield Result(f"{name} on CUDA: gradients against differences", error, "", "<= 1e-5", "", device)
 
     single = pb.Articulated(model, contact=contact, worlds=FEW, dtype="float32", device="cuda")
     short = pb.rollout(single, single.state(q.astype("float32"), v.astype("float32")), few.astype("float32"))
     rough = short.pullback(v_bar=v_bar.astype("float32"), wants_params=False)
     both = relative(to_numpy(short.v)[-1], to_numpy(run.v)[len(few)])
-    yield Figure(f"{name} on CUDA, float32, 5 steps: relative difference in v", both, "", "<= 1e-3", "float64", device)
+    yield Result(f"{name} on CUDA, float32, 5 steps: relative difference in v", both, "", "<= 1e-3", "float64", device)
     both = max(
         relative(to_numpy(a), to_numpy(b))
         for a, b in ((rough.state.v, grads.state.v), (rough.controls, grads.controls))
     )
     figure = f"{name} on CUDA, float32, 5 steps: relative difference of gradients"
-    yield Figure(figure, both, "", "<= 2e-2", "float64", device)
+    yield Result(figure, both, "", "<= 2e-2", "float64", device)
 
 
 def cpu_ends(model: pb.Model, contact, q: np.ndarray, v: np.ndarray, controls: np.ndarray) -> np.ndarray | None:
@@ -168,7 +168,7 @@ def _throughput(figure: str, model: pb.Model, contact, steps: int):
         f"{wp.get_device('cuda').name}; forward {total / forward / 1e6:.1f} M/s, backward {total / back / 1e6:.1f} "
         f"M/s, with gradients of all parameters {total / (forward + with_params) / 1e6:.2f} M/s"
     )
-    yield Figure(figure, total / (forward + back), "world-steps/s", ">= 3e6", "", note)
+    yield Result(figure, total / (forward + back), "world-steps/s", ">= 3e6", "", note)
 
 
 def ants(quick: bool):
@@ -198,7 +198,7 @@ def _ants(figure: str, must: str, model: pb.Model, steps: int):
     forward = seconds(lambda: pb.rollout(system, start, controls, checkpoint_every=steps))
     note = f"{wp.get_device('cuda').name}; Runge-Kutta, four evaluations a step; MJX, as published, in float64: "
     note += f"{ANT_OF_MJX:g}"
-    yield Figure(figure, WORLDS * steps / forward, "world-steps/s", must, "MJX", note)
+    yield Result(figure, WORLDS * steps / forward, "world-steps/s", must, "MJX", note)
 
 
 QUESTIONS = {"right": right, "quadrupeds": quadrupeds, "ants": ants}

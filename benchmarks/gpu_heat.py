@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import warp as wp
-from common import Figure, main
+from common import Result, main
 from heat_parts import STEPS, seed_part, wall
 
 import pullback as pb
@@ -18,7 +18,7 @@ from pullback.core.arrays import to_numpy
 
 def absent(figures: dict[str, tuple[str, str]], why: str = "no GPU"):
     for name, (unit, must) in figures.items():
-        yield Figure(name, None, unit, must, "", f"absent: {why}")
+        yield Result(name, None, unit, must, "", f"absent: {why}")
 
 
 def relative(a, b) -> float:
@@ -46,7 +46,7 @@ def right(quick: bool):
             run = pb.rollout(heat, heat.state(), heat.default_controls(steps), checkpoint_every="sqrt")
             found.append((run.final.T, run.pullback(T_bar=np.ones((1, heat.n)))))
         (cpu, cpu_grads), (cuda, cuda_grads) = found
-        yield Figure(
+        yield Result(
             f"{method} on CUDA, {steps} steps: temperatures", relative(cuda, cpu), "", "<= 1e-9", "our CPU", ""
         )
         errors = {name: relative(cuda_grads.params[name], bar) for name, bar in cpu_grads.params.items()}
@@ -54,7 +54,7 @@ def right(quick: bool):
             errors[name] = relative(to_numpy(cuda_grads.controls)[..., k], to_numpy(cpu_grads.controls)[..., k])
         worst = max(errors, key=errors.get)
         note = f"worst: {worst}"
-        yield Figure(f"{method} on CUDA, {steps} steps: gradients", errors[worst], "", "<= 1e-9", "our CPU", note)
+        yield Result(f"{method} on CUDA, {steps} steps: gradients", errors[worst], "", "<= 1e-9", "our CPU", note)
 
 
 @wp.kernel
@@ -97,10 +97,10 @@ def study(quick: bool):
     seconds, forward = sorted(taken)[len(taken) // 2]
     elements = len(heat.mesh.elements)
     note = f"{elements} elements, {steps} steps, float32, median of {len(taken)}; forward {forward:.2f} s"
-    yield Figure("gradient iteration of a printed part", seconds, "s", "<= 5" if not quick else "", "", note)
-    yield Figure("(forward + backward) / forward", seconds / forward, "ratio", "<= 4", "", "")
+    yield Result("gradient iteration of a printed part", seconds, "s", "<= 5" if not quick else "", "", note)
+    yield Result("(forward + backward) / forward", seconds / forward, "ratio", "<= 4", "", "")
     used = wp.get_mempool_used_mem_high("cuda") / 1e9
-    yield Figure("its GPU memory", used, "GB", "<= 1", "", "the most that arrays took at any time")
+    yield Result("its GPU memory", used, "GB", "<= 1", "", "the most that arrays took at any time")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import Figure, interleave, main, peak_added_memory, version
+from common import Result, interleave, main, peak_added_memory, version
 from heat_parts import STEPS, plain, seed_part, still, wall
 from heat_tasks import QUESTIONS as TASKS
 
@@ -129,17 +129,17 @@ def right(quick: bool):
     for method in METHODS:
         errors = [bar_error(n, method) for n in cells]
         note = f"errors {errors[0]:.1e} to {errors[-1]:.1e}, {cells[0]} to {cells[-1]} elements, dt like h²"
-        yield Figure(f"cooling bar, {method}: order in h", order(1 / np.array(cells), errors), "", ">= 1.95", "", note)
+        yield Result(f"cooling bar, {method}: order in h", order(1 / np.array(cells), errors), "", ">= 1.95", "", note)
     for method in METHODS:
         sizes = (1e-3, 2e-3 / 3) if quick else (1e-3, 2e-3 / 3, 5e-4)
         errors = [source_error(h, method) for h in sizes]
         span = f"h from {1e3 * sizes[0]:.2g} to {1e3 * sizes[-1]:.2g} mm"
         note = f"errors {errors[0]:.1e} to {errors[-1]:.1e} root mean square, {span}"
         figure = f"moving Gaussian source on a half space, {method}: order in h"
-        yield Figure(figure, order(sizes, errors), "", ">= 1.95", "", note)
+        yield Result(figure, order(sizes, errors), "", ">= 1.95", "", note)
     for method, steps in (("explicit", 500), ("implicit", 40)):
         note = f"insulated, molten by the laser, {steps} steps; against what the laser gives"
-        yield Figure(f"energy balance, {method}: error", energy_error(method, steps), "", "<= 1e-10", "", note)
+        yield Result(f"energy balance, {method}: error", energy_error(method, steps), "", "<= 1e-10", "", note)
 
 
 def independent(quick: bool):
@@ -147,7 +147,7 @@ def independent(quick: bool):
     try:
         from heat_skfem import Reference
     except ImportError as missing:
-        yield Figure(figure, None, "", must, peer, f"absent: {missing}")
+        yield Result(figure, None, "", must, peer, f"absent: {missing}")
         return
     heat = wall()
     steps = 60 if quick else 500
@@ -157,7 +157,7 @@ def independent(quick: bool):
     note = (
         f"{len(heat.mesh.elements)} elements, {steps} steps, births, latent heat, losses; hottest {theirs.max():.0f} K"
     )
-    yield Figure(figure, error, "", must, peer, note)
+    yield Result(figure, error, "", must, peer, note)
 
 
 def gradients(quick: bool):
@@ -176,7 +176,7 @@ def gradients(quick: bool):
             entries = sum(r.entries for r in report.rows)
             if row.error >= worst:
                 worst, where = row.error, f"{row.field} of {entries} entries in {len(report.rows)} fields"
-        yield Figure(f"check_system, {method}: largest error", worst, "", "<= 1e-7", "differences", f"worst: {where}")
+        yield Result(f"check_system, {method}: largest error", worst, "", "<= 1e-7", "differences", f"worst: {where}")
 
 
 # --- how fast? --------------------------------------------------------------------------------------------------------
@@ -222,12 +222,12 @@ def size_of_a_study(quick: bool):
     note = f"{found['elements']} elements, {found['nodes']} nodes, {steps} steps, float32, all cores"
     peer = "the study's notebook: 17 to 20 min; Taichi about 5 min, as published"
     if quick:
-        yield Figure(f"gradient iteration, {steps} steps", seconds, "s", "", peer, note + "; not the whole study")
+        yield Result(f"gradient iteration, {steps} steps", seconds, "s", "", peer, note + "; not the whole study")
     else:
-        yield Figure("gradient iteration of a printed part", seconds, "s", "<= 120", peer, note)
-    yield Figure("its memory, Python and libraries included", found["memory"] / 1e9, "GB", "<= 1", "", "")
+        yield Result("gradient iteration of a printed part", seconds, "s", "<= 120", peer, note)
+    yield Result("its memory, Python and libraries included", found["memory"] / 1e9, "GB", "<= 1", "", "")
     ratio = seconds / found["forward"]
-    yield Figure("(forward + backward) / forward", ratio, "ratio", "<= 4", "", f"forward {found['forward']:.1f} s")
+    yield Result("(forward + backward) / forward", ratio, "ratio", "<= 4", "", f"forward {found['forward']:.1f} s")
 
 
 def memory(quick: bool):
@@ -243,10 +243,10 @@ def memory(quick: bool):
 
         added[steps] = peak_added_memory(gradient, repeats=1 if quick else 3)
     if None in added.values():
-        yield Figure("memory of 16 times the steps", None, "ratio", "<= 5", "", "absent: not Linux")
+        yield Result("memory of 16 times the steps", None, "ratio", "<= 5", "", "absent: not Linux")
         return
     note = f"{added[256] / 1e6:.1f} MB for 256 steps, {added[4096] / 1e6:.1f} MB for 4096"
-    yield Figure("memory of 16 times the steps", added[4096] / added[256], "ratio", "<= 5", "", note)
+    yield Result("memory of 16 times the steps", added[4096] / added[256], "ratio", "<= 5", "", note)
 
 
 def scaling(quick: bool):
@@ -268,7 +268,7 @@ def scaling(quick: bool):
         elements.append(len(mesh.elements))
     note = ", ".join(f"{e}: {1e6 * s:.0f} µs" for e, s in zip(elements, seconds, strict=True))
     exponent = order(elements, seconds)
-    yield Figure("cost of a step forward and backward against elements: exponent", exponent, "", "<= 1.05", "", note)
+    yield Result("cost of a step forward and backward against elements: exponent", exponent, "", "<= 1.05", "", note)
 
 
 QUESTIONS = {

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from common import Figure
+from common import Result
 
 from pullback.plan import Progress
 from pullback.tasks import TASKS, Task, solve
@@ -29,7 +29,7 @@ SEEDS = range(10)  # of identify-material
 def solved(task: Task, seed: int = 0) -> Progress:
     """What ``pullback optimize NAME`` does, and a line about it."""
     found = solve(task, target=None if task.judged else task.target, seed=seed)[-1]
-    text = f"{task.name}, seed {seed}: {found.stopped} after {found.iterations}, {found.figures[found.best]:.3g}"
+    text = f"{task.name}, seed {seed}: {found.stopped} after {found.iterations}, {found.metrics[found.best]:.3g}"
     print(f"{text} {task.unit}, {found.seconds:.0f} s", file=sys.stderr, flush=True)
     return found
 
@@ -39,54 +39,54 @@ def spent(found: Progress) -> str:
     return f"{found.iterations} iterations, {found.seconds:.0f} s, loss from {first:.3g} to {last:.3g}"
 
 
-def history_figures(steps: int) -> Iterator[Figure]:
+def history_results(steps: int) -> Iterator[Result]:
     task = TASKS["laser-history"](steps=steps, dtype="float32")
     found = solved(task)
     name = f"laser-history, {steps} steps"
-    yield Figure(f"{name}: error of the power", found.figures[found.best], "%", "<= 2", note=spent(found))
-    yield Figure(f"{name}: iterations until 2 %", found.iterations, "iterations", "<= 300")
-    yield Figure(f"{name}: time of an iteration", found.seconds / found.iterations, "s", note=repr(task.system))
+    yield Result(f"{name}: error of the power", found.metrics[found.best], "%", "<= 2", note=spent(found))
+    yield Result(f"{name}: iterations until 2 %", found.iterations, "iterations", "<= 300")
+    yield Result(f"{name}: time of an iteration", found.seconds / found.iterations, "s", note=repr(task.system))
 
 
-def treatment_figures() -> Iterator[Figure]:
+def treatment_results() -> Iterator[Result]:
     found = solved(TASKS["heat-treatment"]())
-    worst = found.figures[found.best]
-    yield Figure("heat-treatment: worst probe, from the wanted time", worst, "%", "<= 5", note=spent(found))
+    worst = found.metrics[found.best]
+    yield Result("heat-treatment: worst probe, from the wanted time", worst, "%", "<= 5", note=spent(found))
 
 
-def material_figures(seeds: Iterable[int]) -> Iterator[Figure]:
+def material_results(seeds: Iterable[int]) -> Iterator[Result]:
     tasks = [TASKS["identify-material"](seed=seed) for seed in seeds]
     results = [solved(task, seed) for task, seed in zip(tasks, seeds, strict=True)]
-    worst = np.array([found.figures[found.best] for found in results])
+    worst = np.array([found.metrics[found.best] for found in results])
     share, count = np.mean(worst <= 3), len(worst)
     note = f"noise 2 K; {np.sum(worst <= 3)} of {count}; worst {worst.max():.2f} %, median {np.median(worst):.2f} %"
-    yield Figure("identify-material: seeds with all four within 3 %", share, "share", ">= 1", note=note)
+    yield Result("identify-material: seeds with all four within 3 %", share, "share", ">= 1", note=note)
     known = [task.estimate(found.x) for task, found in zip(tasks, results, strict=True)]
     inside = np.array([one.covers(task.truth) for one, task in zip(known, tasks, strict=True)])
     jointly = np.mean([one.covers_all(task.truth) for one, task in zip(known, tasks, strict=True)])
     note = f"{inside.sum()} of {inside.size} in intervals of their own"
-    yield Figure("identify-material: seeds with all true values in joint 95 % intervals", jointly, "share", note=note)
+    yield Result("identify-material: seeds with all true values in joint 95 % intervals", jointly, "share", note=note)
     seconds = np.median([found.seconds for found in results])
-    yield Figure("identify-material: time, median", seconds, "s", note=f"{results[0].iterations} iterations each")
+    yield Result("identify-material: time, median", seconds, "s", note=f"{results[0].iterations} iterations each")
 
 
-def pool_figures() -> Iterator[Figure]:
+def pool_results() -> Iterator[Result]:
     found = solved(TASKS["melt-pool"]())
-    ratio = found.figures[found.best]
-    yield Figure("melt-pool: variance of the depth", ratio, "ratio", "<= 0.1", peer="constant power", note=spent(found))
+    ratio = found.metrics[found.best]
+    yield Result("melt-pool: variance of the depth", ratio, "ratio", "<= 0.1", peer="constant power", note=spent(found))
 
 
-def dwell_figures() -> Iterator[Figure]:
+def dwell_results() -> Iterator[Result]:
     found = solved(TASKS["dwell"]())
-    yield Figure(
-        "dwell: time of printing", found.figures[found.best], "ratio", "<= 0.8", peer="equal pauses", note=spent(found)
+    yield Result(
+        "dwell: time of printing", found.metrics[found.best], "ratio", "<= 0.8", peer="equal pauses", note=spent(found)
     )
 
 
 QUESTIONS = {
-    "heat-treatment": lambda quick: treatment_figures(),
-    "melt-pool": lambda quick: pool_figures(),
-    "dwell": lambda quick: dwell_figures(),
-    "identify-material": lambda quick: material_figures(list(SEEDS)[: 2 if quick else None]),
-    "laser-history": lambda quick: history_figures(1000 if quick else LONG),
+    "heat-treatment": lambda quick: treatment_results(),
+    "melt-pool": lambda quick: pool_results(),
+    "dwell": lambda quick: dwell_results(),
+    "identify-material": lambda quick: material_results(list(SEEDS)[: 2 if quick else None]),
+    "laser-history": lambda quick: history_results(1000 if quick else LONG),
 }

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import Figure, interleave, one_core, version
+from common import Result, interleave, one_core, version
 
 import pullback as pb
 from pullback.reach import ReachabilityMap, Samples
@@ -77,7 +77,7 @@ def sampling(quick: bool):
         pb.reach.sample(model, "base", "tip", n=n, seed=1, unreachable=unreachable)
         seconds = time.perf_counter() - start
         note = "two cores, within joint limits, no overlap with the floor"
-        yield Figure(f"500,000 SE3 samples of a 7-DoF arm, {what}", seconds * 500_000 / n, "s", "<= 60", note=note)
+        yield Result(f"500,000 SE3 samples of a 7-DoF arm, {what}", seconds * 500_000 / n, "s", "<= 60", note=note)
 
 
 # --- accuracy ---------------------------------------------------------------------------------------------------------
@@ -108,13 +108,13 @@ def accuracy(quick: bool):
             rmap, seconds = fitted(name, kind, quick)
             scores[kind] = rmap.score(test.poses, test.reachable)
             size = f"{len(rmap.fitted.weights)} centres" if kind == "svm" else f"layers of {rmap.hidden}"
-            yield Figure(f"IoU, {name}: {kind}", scores[kind], "", note=f"{size}, fitted in {seconds:.0f} s")
+            yield Result(f"IoU, {name}: {kind}", scores[kind], "", note=f"{size}, fitted in {seconds:.0f} s")
         others = baselines(train, test)
         for other, score in others.items():
-            yield Figure(f"IoU, {name}: {other}", score, "", peer=SKLEARN if "hull" not in other else "Qhull in SciPy")
+            yield Result(f"IoU, {name}: {other}", score, "", peer=SKLEARN if "hull" not in other else "Qhull in SciPy")
         note = f"on {len(test)} held-out poses, of {len(train)} learnt"
-        yield Figure(f"IoU, {name}: better of SVM and network", max(scores.values()), "", f">= {MUST[name]}", note=note)
-        yield Figure(
+        yield Result(f"IoU, {name}: better of SVM and network", max(scores.values()), "", f">= {MUST[name]}", note=note)
+        yield Result(
             f"IoU, {name}: that less the best baseline", max(scores.values()) - max(others.values()), "", "> 0"
         )
     yield from evenly_drawn(quick)
@@ -132,7 +132,7 @@ def evenly_drawn(quick: bool):
     note = f"{truth.mean():.0%} of them reachable; more of these are near the boundary"
     for kind in ("svm", "network"):
         score = fitted("7-DoF arm SE3", kind, quick)[0].score(poses, truth)
-        yield Figure(f"IoU, 7-DoF arm SE3, evenly drawn poses: {kind}", score, "", note=note)
+        yield Result(f"IoU, 7-DoF arm SE3, evenly drawn poses: {kind}", score, "", note=note)
 
 
 def reduction(quick: bool):
@@ -145,7 +145,7 @@ def reduction(quick: bool):
         gain = reduced.score(test.poses, test.reachable) - whole.score(test.poses, test.reachable)
         sizes = f"{len(reduced.fitted.weights)} centres for {len(whole.fitted.weights)}"
         note = f"{sizes}, and {len(train)} samples for {len(some)}"
-        yield Figure(f"IoU, {name}: reduced SVM less scikit-learn's", gain, "", note=note)
+        yield Result(f"IoU, {name}: reduced SVM less scikit-learn's", gain, "", note=note)
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def gradients(quick: bool):
         for kind in ("svm", "network"):
             worst[f"{name}, {kind}"] = difference_error(fitted(name, kind, quick)[0], test.poses[:500])
     for name, error in worst.items():
-        yield Figure(f"gradient against differences, float64: {name}", error, "", "<= 1e-6")
+        yield Result(f"gradient against differences, float64: {name}", error, "", "<= 1e-6")
     yield from lead_inside(quick)
 
 
@@ -190,7 +190,7 @@ def lead_inside(quick: bool):
             _, gradient = fitted(name, kind, quick)[0].evaluate(outside)
             share = np.mean((np.sum(gradient * way, axis=1) > 0)[far > CLEARLY_OUTSIDE])
             figure = f"gradients that lead towards the nearest reachable pose: {name}, {kind}"
-            yield Figure(figure, share, "", note=f"of poses farther than {CLEARLY_OUTSIDE} from it")
+            yield Result(figure, share, "", note=f"of poses farther than {CLEARLY_OUTSIDE} from it")
 
 
 # --- speed ------------------------------------------------------------------------------------------------------------
@@ -230,10 +230,10 @@ def support_vector_speed(name: str, quick: bool):
         f"{len(peer.support_)} support vectors; values differ by {apart:.0e}; {micro(seconds['whole']):.2f} µs a query"
     )
     ratio = seconds["whole"] / seconds["peer"]
-    yield Figure(f"value and gradient / values alone, same map, {name}", ratio, "ratio", "<= 0.2", SKLEARN, note)
+    yield Result(f"value and gradient / values alone, same map, {name}", ratio, "ratio", "<= 0.2", SKLEARN, note)
     note = f"{len(reduced.fitted.weights)} centres, {micro(seconds['reduced']):.2f} µs a query"
     ratio = seconds["reduced"] / seconds["peer"]
-    yield Figure(f"reduced map, value and gradient / values alone, {name}", ratio, "ratio", "<= 0.2", SKLEARN, note)
+    yield Result(f"reduced map, value and gradient / values alone, {name}", ratio, "ratio", "<= 0.2", SKLEARN, note)
 
 
 def network_speed(name: str, quick: bool):
@@ -248,7 +248,7 @@ def network_speed(name: str, quick: bool):
     note = f"layers of {double.hidden}, batches of {QUERIES}, one core"
     for dtype, taken in seconds.items():
         figure = f"one query of the network, value and gradient, {name}, {dtype}"
-        yield Figure(figure, micro(taken), "µs", "<= 2", note=note)
+        yield Result(figure, micro(taken), "µs", "<= 2", note=note)
 
 
 def micro(seconds: float) -> float:

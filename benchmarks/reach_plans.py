@@ -10,7 +10,7 @@ reach_joint_angles. Maps are learned beforehand and kept in the user's cache.
 import statistics
 
 import numpy as np
-from common import Figure, main, one_core
+from common import Result, main, one_core
 from reach_joint_angles import JointAngleFootsteps
 
 import pullback as pb
@@ -38,14 +38,14 @@ def walks(quick: bool):
         note = (
             f"of {count} random problems; 90th percentile {np.percentile(seconds, 90):.2g} s, most {max(seconds):.2g} s"
         )
-        yield Figure(f"{name}: planning time, median", statistics.median(seconds), "s", f"<= {most}", "", note)
+        yield Result(f"{name}: planning time, median", statistics.median(seconds), "s", f"<= {most}", "", note)
         good = [plan for plan in plans if plan.solved]
         iterations = f"iterations: median {statistics.median(plan.solution.iterations for plan in plans):g}"
-        yield Figure(f"{name}: problems solved", len(good) / count, "share", ">= 0.95", "", iterations)
+        yield Result(f"{name}: problems solved", len(good) / count, "share", ">= 0.95", "", iterations)
         checks = [check_plan(robot, plan) for plan in good]
         contacts, reached = sum(c.contacts for c in checks), sum(c.reached for c in checks)
         note = f"{contacts} contacts; {sum(c.reached == c.contacts for c in checks)} of {len(good)} plans in full"
-        yield Figure(
+        yield Result(
             f"{name}: contacts that inverse kinematics reaches within 5 mm",
             reached / contacts,
             "share",
@@ -62,12 +62,12 @@ def places(quick: bool):
         random_placement(reach_map, 0).plan()
         found = [random_placement(reach_map, seed).plan() for seed in range(1, count + 1)]
     seconds = [place.seconds for place in found]
-    yield Figure("placement: planning time, median", statistics.median(seconds), "s", note=f"most {max(seconds):.2g} s")
+    yield Result("placement: planning time, median", statistics.median(seconds), "s", note=f"most {max(seconds):.2g} s")
     good = [place for place in found if place.solved]
-    yield Figure("placement: problems solved", len(good) / count, "share", ">= 0.95")
+    yield Result("placement: problems solved", len(good) / count, "share", ">= 0.95")
     reached = inverse(model, "base", "tip", np.concatenate([place.seen for place in good]), "R3").reached
     share, note = np.mean(reached), f"{len(reached)} targets; to 2 mm, and nothing touches"
-    yield Figure("placement: targets reached within 5 mm by inverse kinematics", share, "share", ">= 0.98", "", note)
+    yield Result("placement: targets reached within 5 mm by inverse kinematics", share, "share", ">= 0.98", "", note)
 
 
 def joint_angles(quick: bool):
@@ -85,7 +85,7 @@ def joint_angles(quick: bool):
             ratios.append(other.seconds / plan.seconds)
             solved += other.solved
     note = f"{statistics.median(theirs):.3g} s against {statistics.median(ours):.3g} s; {solved} of {count} solved"
-    yield Figure(
+    yield Result(
         "footsteps with joint angles as variables / with the map: time",
         statistics.median(ratios),
         "ratio",

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from common import Figure, main, version
+from common import Result, main, version
 from contact_scenes import MUJOCO
 from oracles import precise
 
@@ -273,7 +273,7 @@ def figures(quick: bool):
     for package, distribution in PACKAGES.items():
         title = f"robots, {version(distribution, package)}: files that load"
         if importlib.util.find_spec(package) is None:
-            yield Figure(title, None, "files", "", "", "absent: not installed")
+            yield Result(title, None, "files", "", "", "absent: not installed")
             continue
         files = Files()
         failed = []
@@ -289,7 +289,7 @@ def figures(quick: bool):
         note = f"{files.found} found; {files.fragments.total()} that MuJoCo does not compile"
         note += f"; {files.refused.total()} refused: {why(files.refused)}" if files.refused else "; none refused"
         note += f"; steps that failed: {'; '.join(failed)}" if failed else ""
-        yield Figure(title, len(files.loaded), "files", "", "", note)
+        yield Result(title, len(files.loaded), "files", "", "", note)
         for text, count in files.fragments.most_common():
             print(f"{package}: MuJoCo does not compile {count}: {text}", file=sys.stderr)
 
@@ -309,7 +309,7 @@ def figures(quick: bool):
                 near = [c for _, c in every if c.undecided and not c.iterated]
                 beyond = sum(c.error > ACCURACY for c in near)
                 note += f"; left out, at the margin to rounding but not exactly: {len(near)}, of which {beyond} differ"
-            yield Figure(
+            yield Result(
                 f"robots, {title}: difference of the next velocity", worst.error, "", f"<= {ACCURACY}", MUJOCO, note
             )
     iterated = [(name, case) for name, case in done if case.iterated]
@@ -322,7 +322,7 @@ def figures(quick: bool):
         note = f"{count} of {len(iterated)} poses, of "
         note += "; ".join(f"{name} ({', '.join(sorted(pairs))})" for name, pairs in sorted(beyond.items()))
         title = "robots, poses with contacts that MuJoCo iterates on: share with other velocities"
-        yield Figure(title, count / len(iterated), "", "", MUJOCO, note)
+        yield Result(title, count / len(iterated), "", "", MUJOCO, note)
     for name, case in sorted(done, key=lambda item: -item[1].error):
         if case.error > ACCURACY:
             print(f"{case.kind:6} {case.error:.1e} {name} {' '.join(case.iterated)}", file=sys.stderr)

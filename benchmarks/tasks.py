@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import Figure, main, version
-from tasks_identify import identify_figures
-from tasks_ilqr import ilqr_figures
+from common import Result, main, version
+from tasks_identify import identify_results
+from tasks_ilqr import ilqr_results
 
 from pullback.plan import REACHED, Progress, minimise
 from pullback.tasks import TASKS, Task
@@ -43,11 +43,11 @@ def beside_cma(task: Task, iterations: int, quick: bool) -> tuple[list[Progress]
     return ours, theirs
 
 
-def seconds_beside_cma(task: Task, ours: list[Progress], theirs: list[Progress], words: str = "") -> Figure:
+def seconds_beside_cma(task: Task, ours: list[Progress], theirs: list[Progress], words: str = "") -> Result:
     seconds, peer = (statistics.median(run.seconds for run in runs) for runs in (ours, theirs))
     note = f"{seconds:.2g} s against {peer:.2g} s"
     name = f"{task.name}: wall-clock / CMA-ES{words}"
-    return Figure(name, seconds / peer, "ratio", "" if words else "<= 0.1", version("cma", "cma"), note)
+    return Result(name, seconds / peer, "ratio", "" if words else "<= 0.1", version("cma", "cma"), note)
 
 
 def shooting(quick: bool):
@@ -58,14 +58,14 @@ def shooting(quick: bool):
         ours, theirs = beside_cma(task, task.baseline_iterations, quick)
         found = ours[0]
         steps = found.iterations if found.stopped == REACHED else None
-        note = f"{found.figures[found.best]:.2g} {task.unit}; {found.seconds:.2g} s"
-        yield Figure(
+        note = f"{found.metrics[found.best]:.2g} {task.unit}; {found.seconds:.2g} s"
+        yield Result(
             f"{name}: gradient steps until within {task.target:g} {task.unit}", steps, "", f"<= {most}", "", note
         )
-        best = statistics.median(float(np.min(run.figures)) for run in theirs)
+        best = statistics.median(float(np.min(run.metrics)) for run in theirs)
         counts = ", ".join(str(run.iterations) for run in theirs)
         note = f"{task.baseline!r}, median of {len(theirs)} seeds; iterations {counts}"
-        yield Figure(f"{name}: the best of CMA-ES", best, task.unit, "", version("cma", "cma"), note)
+        yield Result(f"{name}: the best of CMA-ES", best, task.unit, "", version("cma", "cma"), note)
         yield seconds_beside_cma(task, ours, theirs)
     fine = task.but(target=FINE)
     ours, theirs = beside_cma(fine, 200, quick)
@@ -93,7 +93,7 @@ def start(job: tuple[str, str, int], folder: Path) -> subprocess.Popen:
 
 def result(folder: Path) -> dict[str, np.ndarray]:
     with np.load(folder / "result.npz", allow_pickle=False) as file:
-        return {name: file[name] for name in ("x", "losses", "figures", "controls")}
+        return {name: file[name] for name in ("x", "losses", "metrics", "controls")}
 
 
 def kills(quick: bool):
@@ -122,19 +122,19 @@ def kills(quick: bool):
             found = result(folder)
             same += all(np.array_equal(found[name], value, equal_nan=True) for name, value in expected.items())
     note = (
-        f"{broken} kills in all; the same to the last bit: variables, controls, losses and figures of every iteration"
+        f"{broken} kills in all; the same to the last bit: variables, controls, losses and metrics of every iteration"
     )
-    yield Figure(
+    yield Result(
         f"kill -9 at random moments of {count} optimisations, then resumed: the same", same, "", f">= {count}", "", note
     )
 
 
 def guided(quick: bool):
-    yield from ilqr_figures(range(3 if quick else 10))
+    yield from ilqr_results(range(3 if quick else 10))
 
 
 def identified(quick: bool):
-    yield from identify_figures(range(3 if quick else 20))
+    yield from identify_results(range(3 if quick else 20))
 
 
 if __name__ == "__main__":

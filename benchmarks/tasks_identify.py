@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from common import Figure, main
+from common import Result, main
 
 from pullback.plan import CONVERGED, Estimate, Progress, minimise
 from pullback.tasks import TASKS, Task
@@ -47,7 +47,7 @@ def trial(seed: int) -> Trial:
     return done
 
 
-def identify_figures(seeds: Iterable[int]) -> Iterator[Figure]:
+def identify_results(seeds: Iterable[int]) -> Iterator[Result]:
     """One trial a seed, and what they say together."""
     trials = [trial(seed) for seed in seeds]
     count, of = len(trials), f"{len(trials)} robots of {len(trials[0].task.truth)} parameters, noise 1 %"
@@ -55,32 +55,32 @@ def identify_figures(seeds: Iterable[int]) -> Iterator[Figure]:
     single = np.mean([one.known.covers(one.task.truth) for one in trials])
     joint = np.mean([one.known.covers_all(one.task.truth) for one in trials])
     converged = np.mean([one.found.stopped == CONVERGED for one in trials])
-    yield Figure("identify: robots with every parameter within 2 %", np.mean(worst <= 2), "share", ">= 0.95", note=of)
-    yield Figure("identify: robots with all true values in the joint 95 % intervals", joint, "share", ">= 0.95")
-    yield Figure("identify: true values in 95 % intervals of their own", single, "share")
-    yield Figure("identify: that share, from 0.95", abs(single - 0.95), "share", "<= 0.03")
-    yield Figure("identify: worst error, median of robots", np.median(worst), "%", "<= 2")
-    yield Figure("identify: error of a parameter, median", np.median([one.errors for one in trials]), "%")
-    yield Figure("identify: runs that converged", converged, "share", ">= 0.95")
+    yield Result("identify: robots with every parameter within 2 %", np.mean(worst <= 2), "share", ">= 0.95", note=of)
+    yield Result("identify: robots with all true values in the joint 95 % intervals", joint, "share", ">= 0.95")
+    yield Result("identify: true values in 95 % intervals of their own", single, "share")
+    yield Result("identify: that share, from 0.95", abs(single - 0.95), "share", "<= 0.03")
+    yield Result("identify: worst error, median of robots", np.median(worst), "%", "<= 2")
+    yield Result("identify: error of a parameter, median", np.median([one.errors for one in trials]), "%")
+    yield Result("identify: runs that converged", converged, "share", ">= 0.95")
     spent = [one.found.evaluations for one in trials]
-    yield Figure(
+    yield Result(
         "identify: evaluations with Jacobian, median", np.median(spent), "evaluations", note=f"most {max(spent)}"
     )
-    yield Figure("identify: time, median", np.median([one.seconds for one in trials]), "s", note=f"{count} runs")
+    yield Result("identify: time, median", np.median([one.seconds for one in trials]), "s", note=f"{count} runs")
 
 
-def baseline_figures(seed: int, iterations: int) -> Iterator[Figure]:
+def baseline_results(seed: int, iterations: int) -> Iterator[Result]:
     """CMA-ES on the same loss."""
     task = TASKS["identify"](seed=seed)
     x, low, high = task.begin()
     found = minimise(task, x, task.baseline, iterations=iterations, low=low, high=high, seed=seed)
     note = f"{found.iterations} generations, {found.evaluations} evaluations, {found.seconds:.0f} s"
-    yield Figure("identify: worst error by CMA-ES", found.figures[found.best], "%", peer="cma", note=note)
+    yield Result("identify: worst error by CMA-ES", found.metrics[found.best], "%", peer="cma", note=note)
 
 
-def figures(quick: bool) -> Iterator[Figure]:
-    yield from identify_figures(range(2 if quick else 20))
-    yield from baseline_figures(0, 5 if quick else 300)
+def figures(quick: bool) -> Iterator[Result]:
+    yield from identify_results(range(2 if quick else 20))
+    yield from baseline_results(0, 5 if quick else 300)
 
 
 if __name__ == "__main__":

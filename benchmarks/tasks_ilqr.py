@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Iterable
 
-from common import Figure, main
+from common import Result, main
 
 from pullback.plan import REACHED
 from pullback.tasks import TASKS, solve
@@ -13,7 +13,7 @@ NAMES = ("hop", "grasp")
 SEEDS = range(10)
 
 
-def task_figures(name: str, seeds: list[int]) -> list[Figure]:
+def task_results(name: str, seeds: list[int]) -> list[Result]:
     # Once for nothing: kernels are loaded, and compiled if they never were.
     solve(TASKS[name](seed=seeds[0]), iterations=1)
     solved, iterations, seconds = 0, [], []
@@ -22,15 +22,15 @@ def task_figures(name: str, seeds: list[int]) -> list[Figure]:
         task = TASKS[name](seed=seed)
         found = solve(task, target=task.target)
         # what was handed out is run once more: that is what counts
-        holds = task.figure(task.run(found[-1].x))[0] <= task.target
+        holds = task.metric(task.run(found[-1].x))[0] <= task.target
         seconds.append(time.perf_counter() - start)
         solved += found[-1].stopped == REACHED and bool(holds)
         iterations.append(sum(one.iterations for one in found))
     count = len(seeds)
     return [
-        Figure(f"{name}: random starts solved", solved, f"of {count}", must=f">= {count}"),
-        Figure(f"{name}: iterations, median", statistics.median(iterations), "", note=f"most {max(iterations)}"),
-        Figure(
+        Result(f"{name}: random starts solved", solved, f"of {count}", must=f">= {count}"),
+        Result(f"{name}: iterations, median", statistics.median(iterations), "", note=f"most {max(iterations)}"),
+        Result(
             f"{name}: time a start, median",
             statistics.median(seconds),
             "s",
@@ -40,10 +40,10 @@ def task_figures(name: str, seeds: list[int]) -> list[Figure]:
     ]
 
 
-def ilqr_figures(seeds: Iterable[int] = SEEDS) -> list[Figure]:
+def ilqr_results(seeds: Iterable[int] = SEEDS) -> list[Result]:
     """Of each task: starts solved, and iterations and seconds of those. Easier tasks that come first are counted in."""
-    return [figure for name in NAMES for figure in task_figures(name, list(seeds))]
+    return [figure for name in NAMES for figure in task_results(name, list(seeds))]
 
 
 if __name__ == "__main__":
-    main(lambda quick: ilqr_figures(list(SEEDS)[:2] if quick else SEEDS))
+    main(lambda quick: ilqr_results(list(SEEDS)[:2] if quick else SEEDS))

@@ -1,7 +1,7 @@
 """A task of one's own: a crane moves its load by half a metre and brings it to rest, in two seconds.
 
 The crane is the sample cart-pole with its pole hanging down. What a task needs is in ``task()``: a System, a start,
-what to look for, a loss, and a figure that says when it is solved.
+what to look for, a loss, and a metric that says when it is solved.
 
 Run: pullback optimize examples/05_my_task.py
 """
@@ -22,7 +22,7 @@ def task() -> Task:
         start=system.state(q=[0.0, 0.0]),
         find=Controls(steps=round(2.0 / system.model.timestep), hold=20),
         loss=StateGoal(q=PLACE) + 0.3 * StateGoal(v=0.0),
-        figure=StateGoal(q=PLACE, v=0.0).distance,
+        metric=StateGoal(q=PLACE, v=0.0).distance,
         target=0.01,
         unit="m, rad",
         method=LBFGS(),

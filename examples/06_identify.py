@@ -58,7 +58,7 @@ def task(seed: int = 0) -> Task:
         start=start,
         find=Factors(STEPS, wanted, torques, most=2.0),
         loss=recording,
-        figure=lambda run: 100 * np.sqrt(np.mean(recording(run).values ** 2, axis=(0, 2))),
+        metric=lambda run: 100 * np.sqrt(np.mean(recording(run).values ** 2, axis=(0, 2))),
         target=1.2,
         unit="% of the signal left unexplained",
         judged=True,

@@ -27,7 +27,7 @@ def task(seconds: float) -> Task:
         start=system.state(q=[0.0, 0.0]),
         find=Controls(steps, hold=10),
         loss=Tracking(UPRIGHT, weights, effort=1e-2),
-        figure=lambda run: np.abs(run.q[-1] - UPRIGHT.q).max(axis=1),
+        metric=lambda run: np.abs(run.q[-1] - UPRIGHT.q).max(axis=1),
         target=0.1,
         unit="m, rad",
         method=ILQR(),

@@ -59,7 +59,7 @@ def planned() -> plan.Progress:
         start=system.state(),
         find=tasks.Controls(20, hold=5),
         loss=goal + 1e-3 * tasks.Effort(),
-        figure=goal.distance,
+        metric=goal.distance,
         target=0.1,
     )
     x, low, high = task.begin()

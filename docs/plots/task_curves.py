@@ -29,25 +29,25 @@ IMAGES = Path(__file__).parents[1] / "images"
 
 
 def optimise(name: str, *options: str) -> tuple[dict, np.ndarray, np.ndarray]:
-    """Summary, losses and figures of one run."""
+    """Summary, losses and metrics of one run."""
     folder = Path("out/curves") / "-".join([name, *options[1:2]])
     command = [sys.executable, "-m", "pullback.cli", "optimize", name, *options, "--out", str(folder), "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 1):  # solved, or not within the iterations
         sys.exit(done.returncode)
     found = np.load(folder / "result.npz")
-    return json.loads(done.stdout), found["losses"], found["figures"]
+    return json.loads(done.stdout), found["losses"], found["metrics"]
 
 
 def draw(name: str, runs: dict[str, tuple[dict, np.ndarray, np.ndarray]]) -> Path:
     figure = Figure(figsize=(9.5, 6.2), layout="constrained")
     plots = figure.subplots(2, 2, sharex="col", sharey="row")
     summary = runs["gradients"][0]
-    for label, (found, losses, figures) in runs.items():
+    for label, (found, losses, metrics) in runs.items():
         count = np.arange(1, len(losses) + 1)
         legend = f"{label}: {found['evaluations']:,} motions, {found['seconds']:.2g} s"
         legend += "" if found["solved"] else ", not solved"
-        for row, values in enumerate((losses, figures)):
+        for row, values in enumerate((losses, metrics)):
             for column, across in enumerate((count, count / len(count) * found["seconds"])):
                 marker = "o" if len(count) <= 40 else ""
                 plots[row, column].plot(
@@ -83,7 +83,7 @@ if __name__ == "__main__":
     limit = ("--iterations", given.cma) if given.cma else ()
     runs = {"gradients": optimise(given.name), "CMA-ES": optimise(given.name, "--method", "cma", *limit)}
     for label, (found, _, _) in runs.items():
-        verdict = f"{found['figure']:.3g} {found['unit']}, {'solved' if found['solved'] else 'not solved'}"
+        verdict = f"{found['metric']:.3g} {found['unit']}, {'solved' if found['solved'] else 'not solved'}"
         print(f"{label}: {verdict} after {found['iterations']} iterations, {found['evaluations']} motions, "
               f"{found['seconds']:.2g} s", flush=True)  # fmt: skip
     print(draw(given.name, runs))

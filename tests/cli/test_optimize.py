@@ -80,7 +80,7 @@ def test_easier_tasks_are_counted_and_started_over(folder, capsys):
     assert main(command) in (0, 1)
     summary = json.loads(capsys.readouterr().out)
     result = np.load(summary["result"])
-    assert summary["iterations"] == len(result["losses"]) == len(result["figures"]) == 5 * 3 + 1
+    assert summary["iterations"] == len(result["losses"]) == len(result["metrics"]) == 5 * 3 + 1
     assert summary["evaluations"] > 10 * 16
     states = sorted(path.name for path in (folder / "out/hop").glob("state*.npz"))
     assert states == [*(f"state-{k}.npz" for k in range(5)), "state.npz"]

@@ -380,7 +380,7 @@ def cooled():
         start=system.state(),
         find=tasks.Controls(STEPS),
         loss=loss,
-        figure=lambda run: run.heat[-1],
+        metric=lambda run: run.heat[-1],
         target=0.5,
     )
 

@@ -7,7 +7,7 @@ import pullback as pb
 from pullback.plan import CONVERGED, LBFGS, REACHED, SPENT, Found, GaussNewton, minimise
 
 
-def least_squares(residuals, figure=lambda x: 0.0):
+def least_squares(residuals, metric=lambda x: 0.0):
     """A problem from a function that gives residuals (m,) and their Jacobian (m, n) at a point, or None."""
 
     def problem(points, wants_gradients, wants_curvature=False):
@@ -17,7 +17,7 @@ def least_squares(residuals, figure=lambda x: 0.0):
         return Found(
             np.array([r @ r / 2 for r, _ in values]),
             np.array([J.T @ np.where(np.isfinite(r), r, np.nan) for r, J in values]),
-            np.array([figure(x) for x in points]),
+            np.array([metric(x) for x in points]),
             np.array([J.T @ J for _, J in values]) if wants_curvature else None,
         )
 

@@ -45,10 +45,10 @@ class Coupled(pb.System):
 def made(system: pb.System, find: Controls, goal=None, **changes) -> Task:
     goal = Pair(np.array([0.5, -0.2]), np.array([0.3])) if goal is None else goal
     loss = Tracking(goal, np.array([1.0, 2.0, 0.5]), np.array([0.1, 0.2]))
-    figure = lambda run: loss(run).values  # noqa: E731
+    metric = lambda run: loss(run).values  # noqa: E731
     start = Pair(np.array([[1.0, -1.0]]), np.array([[0.4]]))
     about = {"name": "coupled", "about": "", "target": 0.0, "method": ILQR()}
-    return Task(**{**about, "system": system, "start": start, "find": find, "loss": loss, "figure": figure, **changes})
+    return Task(**{**about, "system": system, "start": start, "find": find, "loss": loss, "metric": metric, **changes})
 
 
 def best_of_quadratic(task: Task) -> tuple[np.ndarray, float]:
@@ -104,7 +104,7 @@ def test_what_tasks_offer_is_what_plan_declares():
 def test_a_loss_of_the_end_alone_without_effort():
     """It has no curvature in any control but through the states that follow."""
     goal = StateGoal(x=[0.5, -0.2], y=0.3)
-    task = made(Coupled(bend=0.05), Controls(12, hold=3), loss=goal, figure=goal.distance)
+    task = made(Coupled(bend=0.05), Controls(12, hold=3), loss=goal, metric=goal.distance)
     found = solved(task, target=1e-5)
     assert found.stopped == "target reached" and found.losses[0] > 0.1
     np.testing.assert_allclose(task.run(found.x).x[-1, 0], [0.5, -0.2], atol=1e-4)
@@ -233,13 +233,13 @@ def test_free_and_ball_joints():
     wanted = 4 * np.random.default_rng(0).normal(size=(10, system.nu))
     find = Controls(40, hold=4, start=wanted)
     nothing = Tracking(pb.State(np.zeros(system.nq), np.zeros(system.nv)), np.zeros(2 * system.nv))
-    about = {"name": "tumble", "about": "", "target": 1e-6, "figure": lambda run: nothing(run).values}
+    about = {"name": "tumble", "about": "", "target": 1e-6, "metric": lambda run: nothing(run).values}
     task = Task(system=system, start=system.state(), find=find, loss=nothing, **about)
     goal = task.run(task.begin()[0]).states
     goal = pb.State(*(np.array(x)[:, 0] for x in goal))
     assert min(np.abs(goal.q[:, 3]).min(), np.abs(goal.q[:, 7]).min()) < np.cos(np.pi / 4)
     loss = Tracking(goal, np.ones(2 * system.nv), 1e-9)
-    task = Task(**{**about, "figure": lambda run: loss(run).values}, system=system, start=system.state(),
+    task = Task(**{**about, "metric": lambda run: loss(run).values}, system=system, start=system.state(),
                 find=Controls(40, hold=4), loss=loss)  # fmt: skip
     found = solved(task, ILQR(), 12)
     assert found.losses[0] > 10 and found.losses[-1] < 1e-5

@@ -27,7 +27,7 @@ def test_every_method_finds_the_minimum(method):
     found = minimise(rosenbrock, np.array([-1.2, 1.0]), method, iterations=5000, target=1e-3)
     assert found.stopped == REACHED
     np.testing.assert_allclose(found.x, [1, 1], atol=1e-3)
-    assert found.figures[-1] <= 1e-3 and found.losses[found.best] == found.losses.min()
+    assert found.metrics[-1] <= 1e-3 and found.losses[found.best] == found.losses.min()
 
 
 def test_lbfgs_is_quick():
@@ -204,7 +204,7 @@ def test_a_problem_that_was_changed_is_not_gone_on_with(tmp_path):
 
     def other(points, wants_gradients):
         found = rosenbrock(points - 0.5, wants_gradients)
-        return Found(found.losses, found.gradients, found.figures)
+        return Found(found.losses, found.gradients, found.metrics)
 
     with pytest.raises(pb.PullbackError, match="the problem was changed.*--fresh"):
         minimise(other, np.array([-1.2, 1.0]), LBFGS(), iterations=6, checkpoint=at)

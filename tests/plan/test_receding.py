@@ -20,7 +20,7 @@ def task(**changes) -> Task:
     given = {
         "name": "hold", "about": "an arm against gravity", "system": system, "start": system.state(),
         "find": Controls(steps, hold=3), "loss": Tracking(pb.State([AIM], [0.0]), weights, 1e-4),
-        "figure": lambda run: np.abs(run.q[-1, :, 0] - AIM), "target": 0.02,
+        "metric": lambda run: np.abs(run.q[-1, :, 0] - AIM), "target": 0.02,
     }  # fmt: skip
     return Task(**{**given, **changes})
 

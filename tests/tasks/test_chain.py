@@ -22,9 +22,9 @@ def made(motors: str, price=(), **changes) -> Task:
     weights = np.ones((31, 4))
     loss = Tracking(pb.State(goal, np.zeros(2)), weights, np.array([1e-3, *price]))
     about = {"name": "arm", "about": "", "target": 0.4, "method": ILQR(), "iterations": 20}
-    figure = lambda run: np.abs(run.q[-1] - goal).max(axis=1)  # noqa: E731
+    metric = lambda run: np.abs(run.q[-1] - goal).max(axis=1)  # noqa: E731
     find = Controls(30, hold=4)
-    return Task(**{**about, "system": system, "start": system.state(), "find": find, "loss": loss, "figure": figure,
+    return Task(**{**about, "system": system, "start": system.state(), "find": find, "loss": loss, "metric": metric,
                    **changes})  # fmt: skip
 
 

@@ -142,7 +142,7 @@ def two_goals(more: float = 0.0, **options):
 
     of = Task(
         name="two", about="", system=heat, start=heat.state(), find=find, loss=towards(80.0),
-        figure=lambda run: np.ones(run.system.worlds), target=0.0,
+        metric=lambda run: np.ones(run.system.worlds), target=0.0,
     )  # fmt: skip
     objectives = {"low": towards(goals[0], more), "high": towards(goals[1])}
     return pareto(of, objectives, divisions=4, iterations=25, **options), goals
@@ -194,7 +194,7 @@ def test_time_in_the_band_is_that_of_a_clock():
         told = float(name.split(": ")[1].split()[0])
         assert told == pytest.approx(counted, abs=0.35), "the edges are smeared out"
         worst = max(worst, abs(told / WANTED - 1))
-    assert of.figure(run)[0] == pytest.approx(100 * worst, abs=0.6)
+    assert of.metric(run)[0] == pytest.approx(100 * worst, abs=0.6)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_what_is_not_there_yet_is_no_residual(material):
 def test_a_material_is_found_within_its_intervals(material):
     found = solve(material, target=None)[-1]
     known = material.estimate(found.x)
-    assert found.stopped == CONVERGED and found.figures[found.best] < 1
+    assert found.stopped == CONVERGED and found.metrics[found.best] < 1
     assert known.noise == pytest.approx(1, abs=0.05), "in units of that of the thermometers"
     assert known.covers_all(material.truth) and not known.undetermined
     assert np.all(known.high / known.low < 1.02)
@@ -314,7 +314,7 @@ def test_durations_have_slopes_on_both_sides_of_a_step(offset):
 
     of = Task(
         name="timing", about="", system=heat, start=heat.state(), find=find, loss=loss,
-        figure=lambda run: np.ones(run.system.worlds), target=0.0,
+        metric=lambda run: np.ones(run.system.worlds), target=0.0,
     )  # fmt: skip
     x = np.array([0.153, 0.247 + offset])
     slopes = of(x[None], True).gradients[0]

@@ -1,4 +1,4 @@
-"""That hopping is hopping and grasping is grasping: figures that cannot be fooled, sketches that are what they say."""
+"""That hopping is hopping and grasping is grasping: metrics that cannot be fooled, sketches that are what they say."""
 
 import mujoco
 import numpy as np
@@ -11,9 +11,9 @@ from pullback.tasks import grasp, hop, solve
 
 
 def posed(task, q: np.ndarray, v: np.ndarray | None = None) -> float:
-    """The figure of a motion (steps + 1, nq) that is made up."""
+    """The metric of a motion (steps + 1, nq) that is made up."""
     states = pb.State(q[:, None], np.zeros((len(q), 1, task.system.nv)) if v is None else v[:, None])
-    return float(task.figure(Run(task.system, states, np.zeros((len(q) - 1, 1, task.system.nu)), 1, None))[0])
+    return float(task.metric(Run(task.system, states, np.zeros((len(q) - 1, 1, task.system.nu)), 1, None))[0])
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def swing(groups=GROUPS, truth=TRUTH, noise: float = 0.01, seed: int = 0, find=N
     rng = np.random.default_rng(seed)
     off = noise * channel_deviations(model, run.q, run.v) * rng.normal(size=(*run.v.shape[:2], 2 * model.nv))
     recording = Recording(model, integrate(model, run.q, off[..., : model.nv]), run.v + off[..., model.nv :])
-    about = {"name": "swing", "about": "a chain", "figure": lambda run: np.zeros(run.q.shape[1]), "target": 0.0}
+    about = {"name": "swing", "about": "a chain", "metric": lambda run: np.zeros(run.q.shape[1]), "target": 0.0}
     task = {"system": system, "start": start, "find": find, "loss": recording, "method": GaussNewton(), "truth": truth}
     return Task(**{**about, **task, **changes})
 
@@ -208,4 +208,4 @@ def test_the_quadruped_has_a_truth_of_its_own_for_every_seed():
     # at the truth, what is left is the noise: 1 % of each channel
     left = first.loss(first.run(np.log(first.truth))).values
     np.testing.assert_allclose(left.std(axis=(0, 1)), 0.01, rtol=0.1)
-    assert first.figure(first.run(np.log(first.truth))).max() < 1e-9
+    assert first.metric(first.run(np.log(first.truth))).max() < 1e-9

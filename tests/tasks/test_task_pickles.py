@@ -16,7 +16,7 @@ QUICK = ("racecar", "grasp", "identify", "heat-treatment", "identify-material")
 def same(task: Task, twin: Task) -> None:
     x = task.begin()[0] + 0.01
     ours, theirs = (one(x[None], True) for one in (task, twin))
-    for name in ("losses", "gradients", "figures"):
+    for name in ("losses", "gradients", "metrics"):
         assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
     assert np.any(ours.gradients)
 
@@ -56,6 +56,6 @@ def test_a_task_of_ones_own():
     system = pb.Articulated(pb.load(pb.robots.cartpole()))
     task = Task(
         name="up", about="up", system=system, start=system.state([0.0, 1.0]), find=Controls(20), loss=fall,
-        figure=angle, target=0.1,
+        metric=angle, target=0.1,
     )  # fmt: skip
     same(task, pickle.loads(pickle.dumps(task)))

@@ -24,9 +24,9 @@ def task(find, **changes) -> Task:
         return Loss(values, {"q_bar": away}, 0.2 * controls)
 
     about = {"name": "reach", "about": "two angles", "unit": "rad", "target": 0.05, "camera": Camera((0, -2, 0))}
-    figure = lambda run: np.abs(run.q[-1] - [0.5, -0.3]).max(axis=1)  # noqa: E731
+    metric = lambda run: np.abs(run.q[-1] - [0.5, -0.3]).max(axis=1)  # noqa: E731
     start = system.state([0.4, 0.9], [1.0, -2.0])
-    return Task(**{**about, "system": system, "start": start, "find": find, "loss": loss, "figure": figure, **changes})
+    return Task(**{**about, "system": system, "start": start, "find": find, "loss": loss, "metric": metric, **changes})
 
 
 def assert_gradient(of: Task, points: np.ndarray) -> None:
@@ -74,7 +74,7 @@ def test_a_motion_that_cannot_be_simulated_does_not_spoil_the_others():
     of = task(Controls(20, hold=20))
     found = of(np.array([[0.1, 0.2], [0.0, 1e300]]), True)
     alone = of(np.array([[0.1, 0.2]]), True)
-    assert np.isinf(found.losses[1]) and np.isinf(found.figures[1]) and np.all(np.isnan(found.gradients[1]))
+    assert np.isinf(found.losses[1]) and np.isinf(found.metrics[1]) and np.all(np.isnan(found.gradients[1]))
     np.testing.assert_array_equal(found.losses[0], alone.losses[0])
     np.testing.assert_array_equal(found.gradients[0], alone.gradients[0])
 
@@ -112,7 +112,7 @@ def test_parameters_that_are_refused_do_not_spoil_the_others(curvature):
         found, right = of(points, True, curvature), of(points[::2], True, curvature)
     assert np.all(np.isinf(found.losses[1::2])) and np.all(np.isnan(found.gradients[1::2]))
     assert "'mass'" in found.reason
-    for name in ("losses", "gradients", "figures", *(["curvatures"] if curvature else [])):
+    for name in ("losses", "gradients", "metrics", *(["curvatures"] if curvature else [])):
         np.testing.assert_array_equal(getattr(found, name)[::2], getattr(right, name))
     assert np.abs(right.gradients).min() > 0
 
@@ -173,16 +173,16 @@ STEPS = {
 def test_solved_in_as_many_steps_as_promised(name):
     of = TASKS[name]()
     first = of(of.begin()[0][None], False)
-    assert first.figures[0] > 5 * of.target  # not solved by doing nothing
+    assert first.metrics[0] > 5 * of.target  # not solved by doing nothing
     *easier, found = solve(of, iterations=STEPS[name], target=of.target)
     assert found.stopped == REACHED and sum(one.iterations for one in (*easier, found)) <= STEPS[name]
-    assert of.figure(of.run(found.x))[0] <= of.target  # what is handed out does it
+    assert of.metric(of.run(found.x))[0] <= of.target  # what is handed out does it
 
 
 def test_laser_history_comes_near():
     """Thirty of the 120 iterations that solve it; benchmarks/heat_tasks.py does all of them."""
     found = solve(TASKS["laser-history"](), iterations=30)[-1]
-    assert found.losses[found.best] < 0.1 * found.losses[0] and found.figures[found.best] < 0.4 * found.figures[0]
+    assert found.losses[found.best] < 0.1 * found.losses[0] and found.metrics[found.best] < 0.4 * found.metrics[0]
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -219,8 +219,8 @@ def test_what_is_easily_got_wrong():
         task(Controls(20), start=[0.1, 0.0])
     with pytest.raises(pb.PullbackError, match="must be a System"):
         task(Controls(20), system=good.system.model)
-    wrong = task(Controls(20), figure=lambda run: np.abs(run.q[-1]).max())
-    with pytest.raises(TypeError, match="figure of a task must give one number per world"):
+    wrong = task(Controls(20), metric=lambda run: np.abs(run.q[-1]).max())
+    with pytest.raises(TypeError, match="metric of a task must give one number per world"):
         wrong(wrong.begin()[0][None], False)
     with pytest.raises(pb.PullbackError, match="scale of Controls"):
         task(Controls(20, scale=np.ones(3))).begin()

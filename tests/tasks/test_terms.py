@@ -193,8 +193,8 @@ def task(loss, find=None, **changes) -> Task:
     start = system.state(system.model.home.q)
     given = {"name": "reach", "about": "a place", "system": system, "start": start, "target": 1e-3}
     find = find or Controls(20, hold=5)
-    figure = changes.pop("figure", Position("tip", (0.4, 0.1, 0.6)).distance)
-    return Task(**given, find=find, loss=loss, figure=figure, **changes)
+    metric = changes.pop("metric", Position("tip", (0.4, 0.1, 0.6)).distance)
+    return Task(**given, find=find, loss=loss, metric=metric, **changes)
 
 
 def assert_gradient(of: Task, points: np.ndarray) -> None:
@@ -230,10 +230,10 @@ def test_gradients_of_parameters_have_what_the_loss_itself_depends_on():
 @pytest.mark.parametrize("method", [LBFGS(), ILQR()], ids=["lbfgs", "ilqr"])
 def test_a_tip_comes_to_its_place(method):
     tip = Position("tip", (0.4, 0.1, 0.6))
-    of = task(100 * tip + 1e-3 * StateGoal(v=0.0) + 1e-6 * Effort(), Controls(100, hold=10), figure=tip.distance)
+    of = task(100 * tip + 1e-3 * StateGoal(v=0.0) + 1e-6 * Effort(), Controls(100, hold=10), metric=tip.distance)
     x, low, high = of.begin()
     found = minimise(of, x, method, iterations=60, target=2e-3, low=low, high=high)
-    assert found.stopped == REACHED, found.figures
+    assert found.stopped == REACHED, found.metrics
     np.testing.assert_allclose(
         pb.dynamics.kinematics(of.system, of.run(found.x).q[-1], of="site", names=("tip",)).value[0, 0, :3],
         (0.4, 0.1, 0.6),

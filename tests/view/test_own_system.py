@@ -46,7 +46,7 @@ def task(seen=True):
     far = lambda run: np.abs(run.points.x[-1]).max(axis=(1, 2))
     return Task(
         name="gather", about="four points meet", system=system, start=system.state(), find=Controls(10), loss=loss,
-        figure=far, target=1e-3, iterations=2,
+        metric=far, target=1e-3, iterations=2,
     )
 """
 

@@ -87,14 +87,14 @@ def write_solution(
     """Writes the solution, and returns a summary, its drawing, and the estimate of a least-squares problem."""
     found = solved[-1]
     run = task.run(found.x)
-    figure = float(task.figure(run)[0])
+    metric = float(task.metric(run)[0])
     summary = {
         "task": task.name,
         "about": task.about,
         "method": repr(method),
         "seed": seed,
-        "solved": figure <= task.target,
-        "figure": figure,
+        "solved": metric <= task.target,
+        "metric": metric,
         "target": task.target,
         "unit": task.unit,
         "stopped": found.stopped,
@@ -154,14 +154,14 @@ def solve_and_show(
 ) -> list[Minimised]:
     """Solves with a progress bar, and shows the best motion so far in the viewer."""
     shown = [None, -np.inf]  # what is shown, and since when
-    figure = TextColumn(f"{{task.fields[figure]:.4g}} {task.unit}")
-    with common.progress(task.name, MofNCompleteColumn(), figure) as progress:
+    metric = TextColumn(f"{{task.fields[metric]:.4g}} {task.unit}")
+    with common.progress(task.name, MofNCompleteColumn(), metric) as progress:
         total = iterations + sum(easier.iterations for easier in easier_for(task, method))
-        bar = progress.add_task("", total=total, figure=float("nan"))
+        bar = progress.add_task("", total=total, metric=float("nan"))
 
         def watch(found: list[Minimised]) -> None:
             done, last = sum(one.iterations for one in found), found[-1]
-            progress.update(bar, completed=done, figure=last.figures[last.best])
+            progress.update(bar, completed=done, metric=last.metrics[last.best])
             best = len(found), last.best
             is_news = viewer is not None and best != shown[0] and np.isfinite(last.losses[last.best])
             if is_news and time.monotonic() - shown[1] > VIEW_EVERY:
@@ -169,7 +169,7 @@ def solve_and_show(
                 viewer.play(draw_found(stage, stage.run(last.x), found))
                 shown[:] = best, time.monotonic()
 
-        target = None if args.all or task.judged else task.target
+        target = None if args.all or task.report_only else task.target
         return solve(task, method, iterations=iterations, target=target, seed=args.seed, checkpoint=state, watch=watch)
 
 
@@ -198,8 +198,8 @@ def write_result(
     known: Estimate | None,
 ) -> None:
     """Writes result.npz, which needs no pickle to be read, result.json and the pictures."""
-    losses, figures = (history(solved, name) for name in ("losses", "figures"))
-    arrays = {"x": solved[-1].x, "losses": losses, "figures": figures, "controls": to_numpy(run.controls)}
+    losses, metrics = (history(solved, name) for name in ("losses", "metrics"))
+    arrays = {"x": solved[-1].x, "losses": losses, "metrics": metrics, "controls": to_numpy(run.controls)}
     if hasattr(task.system, "dt"):
         arrays["dt"] = np.array(task.system.dt)
     if known is not None:
@@ -257,7 +257,7 @@ def _text(s: dict) -> str:
     verdict = "solved" if s["solved"] else "not solved"
     lines = [
         f"{s['task']}: {s['about']}",
-        f"{verdict}: {s['figure']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})",
+        f"{verdict}: {s['metric']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})",
         f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s",
         *(f"{label}: {x['found']:.4g}, true value {x['truth']:.4g}" for label, x in s.get("found", {}).items()),
     ]

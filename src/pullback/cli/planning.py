@@ -42,7 +42,7 @@ def solve_and_write(task: Planning, args, folder: Path) -> tuple[dict, Drawing]:
         "about": task.about,
         "seed": args.seed,
         "solved": found.solved,
-        "figure": found.figure,
+        "metric": found.metric,
         "target": task.target,
         "unit": task.unit,
         "report": found.report,
@@ -62,7 +62,7 @@ def _text(s: dict) -> str:
         f"{s['task']}: {s['about']}",
         f"plan:    {s['report']}",
         f"checked: {s['reached']} of {s['contacts']} contacts reached by inverse kinematics, "
-        f"the worst to {1000 * s['figure']:.2g} mm",
+        f"the worst to {1000 * s['metric']:.2g} mm",
         f"result:  {s['result']}",
         f"replay:  {s['replay']}",
         f"look:    pullback view {s['result']}",

@@ -15,6 +15,7 @@ from pullback.core.arrays import memory_left
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
+from pullback.core.renamed import renamed
 from pullback.plan.methods import Memory, Method, ranked
 from pullback.plan.problem import Found, Problem, Simulation
 
@@ -24,13 +25,14 @@ SAVE_AFTER = 1.0
 REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
 
 
+@renamed(figures="metrics")
 @dataclass(frozen=True)
 class Progress:
     """Where a minimisation is. Rows of the histories are iterations; of a population, the best point counts.
 
     x:            the best point so far, by its loss (n,)
     losses:       (iterations,)
-    figures:      (iterations,) metrics of the same points
+    metrics:      (iterations,), of the same points
     evaluations:  points evaluated
     seconds:      spent, without what an interruption lost
     stopped:      why, or "" while it goes on
@@ -38,7 +40,7 @@ class Progress:
 
     x: np.ndarray
     losses: np.ndarray
-    figures: np.ndarray
+    metrics: np.ndarray
     evaluations: int
     seconds: float
     stopped: str = ""
@@ -125,7 +127,7 @@ def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
     return Progress(
         points[best].copy() if better else progress.x,
         np.append(progress.losses, found.losses[best]),
-        np.append(progress.figures, found.figures[best]),
+        np.append(progress.metrics, found.metrics[best]),
         progress.evaluations + len(points),
         progress.seconds,
     )
@@ -133,7 +135,7 @@ def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
 
 def _why_stop(progress: Progress, iterations: int, target: float | None, patience: int | None, done: bool) -> str:
     # of a point that is also the best by its loss: what is returned must be what reached the target
-    if target is not None and progress.best == progress.iterations - 1 and progress.figures[-1] <= target:
+    if target is not None and progress.best == progress.iterations - 1 and progress.metrics[-1] <= target:
         return REACHED
     if done:
         return CONVERGED
@@ -166,7 +168,7 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
         same = all(
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )
-        kinds: dict[str, Callable] = {"x": np.asarray, "losses": np.atleast_1d, "figures": np.atleast_1d}
+        kinds: dict[str, Callable] = {"x": np.asarray, "losses": np.atleast_1d, "metrics": np.atleast_1d}
         kinds |= {"evaluations": int, "seconds": float, "stopped": str}
         progress = Progress(**{name: kind(data[f"progress_{name}"]) for name, kind in kinds.items()})
     except Exception as error:  # there is no end to what can be wrong with an archive

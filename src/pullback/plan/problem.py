@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from pullback.core.renamed import renamed
 from pullback.core.system import System
 from pullback.rollout import Run
 
 
+@renamed(figures="metrics")
 @dataclass(frozen=True)
 class Found:
-    """What a problem says of k points: losses (k,), gradients (k, n) or None, and figures (k,), the metric of each.
+    """What a problem says of k points: losses (k,), gradients (k, n) or None, and metrics (k,).
 
     Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
     wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them. The loss
@@ -23,7 +25,7 @@ class Found:
 
     losses: np.ndarray
     gradients: np.ndarray | None
-    figures: np.ndarray
+    metrics: np.ndarray
     curvatures: np.ndarray | None = None
     pull: Callable[[], Found] | None = None
     reason: str = ""

@@ -109,7 +109,7 @@ def dwell(device: str = "cpu", seed: int = 0) -> Task:
         run = made.run(np.full(len(waits), high))
         return run, float(duration(run)[0])
 
-    def figure(run: Run) -> np.ndarray:
+    def metric(run: Run) -> np.ndarray:
         """The time of printing, against that with equal pauses; infinite where a layer is laid on what is too hot."""
         kept = interpass(run).T.max(axis=0) <= LIMIT + SLACK
         return np.where(kept, duration(run) / equal()[1], np.inf)
@@ -136,7 +136,7 @@ def dwell(device: str = "cpu", seed: int = 0) -> Task:
         about=f"wait between layers as briefly as possible, with none laid on a part above {LIMIT:.0f} K",
         find=find,
         loss=loss,
-        figure=figure,
+        metric=metric,
         target=0.8,
         unit="of the time with equal pauses",
         method=LBFGS(first=1.0),

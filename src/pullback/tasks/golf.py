@@ -79,7 +79,7 @@ def golf(device: str = "cpu") -> Task:
         start=system.state(q),
         find=Controls(steps, hold=25, until=round(SWING / model.timestep)),
         loss=loss,
-        figure=lambda run: np.linalg.norm(away(run), axis=1),
+        metric=lambda run: np.linalg.norm(away(run), axis=1),
         target=0.05,
         unit="m",
         method=LBFGS(first=0.2),

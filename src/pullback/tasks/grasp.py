@@ -103,7 +103,7 @@ def grasp(device: str = "cpu", seed: int = 0) -> Task:
     weights[-still:, 6:12] *= 5
     weights[-still:, 18:] *= 20
 
-    def figure(run) -> np.ndarray:
+    def metric(run) -> np.ndarray:
         """The worst of what is asked for, in terms of what is allowed (worlds,)."""
         q, v = run.q[-still:], run.v[-still:]
         x, y, z = np.moveaxis(q[..., 6:9], -1, 0)
@@ -125,7 +125,7 @@ def grasp(device: str = "cpu", seed: int = 0) -> Task:
         start=start,
         find=Controls(steps, hold=5),
         loss=Tracking(State(path, speeds), weights, 1e-5),
-        figure=figure,
+        metric=metric,
         target=1.0,
         unit="of what is allowed",
         method=ILQR(sketch=True),

@@ -62,7 +62,7 @@ def heat_treatment(device: str = "cpu", seed: int = 0) -> Task:
         about=f"keep probes in a wall between {BAND[0]:.0f} and {BAND[1]:.0f} K for {WANTED:g} s while it is printed",
         find=Schedule(STEPS, (START, 1.0, RADIUS), (0,), KNOTS, scale=POWER / 10, low=0.0, high=2 * POWER),
         loss=loss,
-        figure=worst,
+        metric=worst,
         target=1.0,
         unit="% of the wanted time, at worst",
         method=LBFGS(first=0.5),

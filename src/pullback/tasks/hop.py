@@ -125,7 +125,7 @@ def sole(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x + (HEEL + TOE) / 2 * np.cos(turn) + deep * np.sin(turn), np.minimum(*ends)
 
 
-def figure(run) -> np.ndarray:
+def metric(run) -> np.ndarray:
     """The worst of what is asked for, in terms of what is allowed (worlds,)."""
     still = round(STILL / run.system.model.timestep)
     q, v = run.q[-still:], run.v[-still:]
@@ -166,7 +166,7 @@ def hop(device: str = "cpu", seed: int = 0) -> Task:
         start=system.state(start),
         find=Controls(steps, hold=5),
         loss=Tracking(motion, weights, EFFORT),
-        figure=figure,
+        metric=metric,
         target=1.0,
         unit="of what is allowed",
         method=ILQR(),

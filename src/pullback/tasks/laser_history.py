@@ -112,7 +112,7 @@ def laser_history(device: str = "cpu", seed: int = 0, steps: int = STEPS, dtype:
         about="recover a hidden power curve of a laser from the temperatures of the wall that it prints",
         find=Network(steps, (POWER, 1.0, RADIUS), 0, POWER, seed=seed),
         loss=loss,
-        figure=error,
+        metric=error,
         target=2.0,
         unit="% of the power, in the mean square",
         method=Adam(rate=1e-2),

@@ -205,7 +205,7 @@ def melt_pool(device: str = "cpu", seed: int = 0, by: str = "power") -> Task:
             steps, base, FREE[by], KNOTS, scale=limits[:, 2], low=limits[:, 0], high=limits[:, 1], start=start
         ),
         loss=loss,
-        figure=variance,
+        metric=variance,
         target=0.15 if by == "timing" else 0.075,
         unit="of the variance with constant power",
         method=LBFGS(first=0.5),

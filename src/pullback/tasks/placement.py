@@ -56,7 +56,7 @@ def placement(seed: int = 0) -> Planning:
         q = (stops[:-1, None] + share[:, None] * np.diff(stops, axis=0)[:, None]).reshape(-1, model.nq)
         return Planned(
             solved=place.solved and bool(found.reached.all()),
-            figure=float(found.error.max()),
+            metric=float(found.error.max()),
             report=place.report(),
             iterations=place.solution.iterations,
             seconds=place.seconds,

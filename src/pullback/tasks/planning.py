@@ -45,7 +45,7 @@ class Planned:
     """A plan, what inverse kinematics makes of it, and a trajectory along it."""
 
     solved: bool  # the plan is as it was asked for, and its contacts are reached
-    figure: float  # the largest distance of a contact from its place [m]
+    metric: float  # the largest distance of a contact from its place [m]
     report: str
     iterations: int
     seconds: float  # of planning
@@ -127,7 +127,7 @@ def walked(
     kept = {"feet": plan.feet, "is_left": sides, "left": plan.left, "right": plan.right, "hand": plan.hand}
     return Planned(
         solved=plan.solved and check.reached == check.contacts,
-        figure=check.worst,
+        metric=check.worst,
         report=plan.report(),
         iterations=plan.solution.iterations,
         seconds=plan.seconds,

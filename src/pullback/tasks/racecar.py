@@ -78,7 +78,7 @@ def racecar(device: str = "cpu") -> Task:
             low=SLIPPERIEST, high=ROUGHEST,
         ),
         loss=loss,
-        figure=lambda run: np.abs(miss(run)),
+        metric=lambda run: np.abs(miss(run)),
         target=1e-2,
         unit="m",
         method=GaussNewton(),

@@ -12,6 +12,7 @@ import numpy as np
 from pullback.core.arrays import checked, to_numbers, to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import GradientOverflow, PullbackError
+from pullback.core.renamed import renamed
 from pullback.core.system import Bars, System
 from pullback.core.trees import is_state, leaves, tree_map
 from pullback.plan import LBFGS, Estimate, Found, Method, estimate
@@ -89,6 +90,7 @@ def _remake(kind: type, call: tuple | None, held: dict):
     return replace(make(*args, **options), **held)
 
 
+@renamed(figure="metric", judged="report_only")
 @dataclass(frozen=True, kw_only=True)
 class Task(FromFactory):
     """A System, an initial state, decision variables, a loss, and a metric that decides when the task is solved.
@@ -101,9 +103,9 @@ class Task(FromFactory):
     loss:         of a run: terms such as :class:`Position` and :class:`Effort`, weighed and added up; a torch or JAX
                   function by :class:`TorchLoss` or :class:`JaxLoss`; or a function that returns a :class:`Loss` or
                   :class:`Residuals`. Runs may have several worlds
-    figure:       the metric of a run, (worlds,): how far it is from solved, in ``unit``; the worst trajectory counts
+    metric:       of a run, (worlds,): how far it is from solved, in ``unit``; the worst trajectory counts
     target:       the task is solved where the metric is at most this
-    judged:       the metric is evaluated at the end alone and stops nothing, e.g. since it needs the true solution
+    report_only:  the metric is evaluated at the end alone and stops nothing, e.g. since it needs the true solution
     truth:        what the variables stand for, (n,), where it is known, to be compared with an estimate
     method:       that does well
     iterations:   after which to give up
@@ -121,10 +123,10 @@ class Task(FromFactory):
     start: Any
     find: Variables
     loss: Callable[[Run], Loss | Residuals]
-    figure: Callable[[Run], np.ndarray]
+    metric: Callable[[Run], np.ndarray]
     target: float
     unit: str = ""
-    judged: bool = False
+    report_only: bool = False
     truth: np.ndarray | None = None
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100
@@ -223,7 +225,7 @@ class Task(FromFactory):
             return _nothing(points, wants_gradients, wants_curvature, next(iter(run.status.reasons.values())))
         with np.errstate(**{"all": "ignore"} if np.any(failed) else {}):  # what led to failure may be huge
             loss = checked_loss(self.loss(run))
-            losses, figures = (np.where(failed, np.inf, x) for x in (self._losses(run, loss), self._figures(run)))
+            losses, metrics = (np.where(failed, np.inf, x) for x in (self._losses(run, loss), self._metrics(run)))
         if wants_curvature and not isinstance(loss, Residuals):
             raise PullbackError("Gauss-Newton needs a task whose loss gives Residuals: use another method")
 
@@ -233,9 +235,9 @@ class Task(FromFactory):
             except PullbackError as error:
                 return self._without(error, points, wants_gradients, wants_curvature)
             gradients[failed] = np.nan
-            return Found(losses, gradients, figures, curvatures)
+            return Found(losses, gradients, metrics, curvatures)
 
-        return Found(losses, None, figures, pull=pull if wants_gradients or wants_curvature else None)
+        return Found(losses, None, metrics, pull=pull if wants_gradients or wants_curvature else None)
 
     def _without(self, error: PullbackError, points: np.ndarray, wants_gradients: bool, wants_curvature: bool) -> Found:
         """What there is to say of the other points, where an error names the worlds that were refused or have failed.
@@ -248,7 +250,7 @@ class Task(FromFactory):
         found = _nothing(points, wants_gradients, wants_curvature, str(error))
         if np.any(others):
             part = self(points[others], wants_gradients, wants_curvature)
-            for name in ("losses", "gradients", "figures", "curvatures"):
+            for name in ("losses", "gradients", "metrics", "curvatures"):
                 if getattr(found, name) is not None:
                     getattr(found, name)[others] = getattr(part, name)
         return found
@@ -257,8 +259,8 @@ class Task(FromFactory):
         values = loss.losses() if isinstance(loss, Residuals) else _per_world(loss.values, run, "loss")
         return self._by_point(values).sum(axis=1)
 
-    def _figures(self, run: Run) -> np.ndarray:
-        return self._by_point(_per_world(self.figure(run), run, "figure")).max(axis=1)
+    def _metrics(self, run: Run) -> np.ndarray:
+        return self._by_point(_per_world(self.metric(run), run, "metric")).max(axis=1)
 
     def bars(self, run: Run) -> Mapping[str, Any]:
         """The cotangents of the loss by the states of a run, as ``run.pullback`` takes them."""

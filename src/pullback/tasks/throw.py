@@ -119,7 +119,7 @@ def throw(device: str = "cpu") -> Task:
             round(SECONDS / model.timestep), hold=25, scale=np.array([joint.share * joint.torque for joint in JOINTS])
         ),
         loss=loss,
-        figure=lambda run: np.linalg.norm(miss(run), axis=1),
+        metric=lambda run: np.linalg.norm(miss(run), axis=1),
         target=0.02,
         unit="m",
         method=LBFGS(first=0.1),

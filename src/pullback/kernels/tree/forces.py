@@ -87,8 +87,9 @@ def actuator_length_velocity(m: Tree, s: Workspace, k: int, moment: vec6, count:
     elif m.actuator_on[k] == ON_BALL:
         length = wp.dot(ang(moment), quat_log(quat))
     velocity = real(0.0)
-    for j in range(count):
-        velocity += moment[j] * s.v[m.actuator_v[k] + j, slot]
+    for j in range(6):  # unrolled, so that the moment stays in registers
+        if j < count:
+            velocity += moment[j] * s.v[m.actuator_v[k] + j, slot]
     return length, velocity
 
 
@@ -108,8 +109,9 @@ def add_actuator_force(
     )  # fmt: skip
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     d = m.actuator_v[k]
-    for j in range(count):
-        s.actuation[d + j, slot] = s.actuation[d + j, slot] + moment[j] * force
+    for j in range(6):
+        if j < count:
+            s.actuation[d + j, slot] = s.actuation[d + j, slot] + moment[j] * force
     if m.integrator == IMPLICITFAST and m.actuator_on[k] == ON_SCALAR:
         slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
         s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * moment[0] * moment[0] * slope
@@ -176,17 +178,19 @@ def actuator_adjoint(
 
     moment_bar = vec6()
     force_bar = real(0.0)
-    for j in range(count):
+    for j in range(6):
         e = d + j
-        pull_bar = s.tau_bar[e, slot] * in_range(s.actuation[e, slot], m.dof_force_low[e], m.dof_force_high[e])
-        force_bar += moment[j] * pull_bar
-        moment_bar[j] = force * pull_bar
+        if j < count:
+            pull_bar = s.tau_bar[e, slot] * in_range(s.actuation[e, slot], m.dof_force_low[e], m.dof_force_high[e])
+            force_bar += moment[j] * pull_bar
+            moment_bar[j] = force * pull_bar
     force_bar *= in_range(free_force, m.force_low[k], m.force_high[k])
     length_bar = force_bar * slope_length
     velocity_bar = force_bar * slope_velocity
-    for j in range(count):
-        s.v_bar[d + j, slot] = s.v_bar[d + j, slot] + velocity_bar * moment[j]
-        moment_bar[j] += velocity_bar * s.v[d + j, slot]
+    for j in range(6):
+        if j < count:
+            s.v_bar[d + j, slot] = s.v_bar[d + j, slot] + velocity_bar * moment[j]
+            moment_bar[j] += velocity_bar * s.v[d + j, slot]
     if on_scalar:
         s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * moment[0]
         moment_bar[0] += length_bar * s.q[m.actuator_q[k], slot]
