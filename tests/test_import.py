@@ -11,7 +11,10 @@ import pullback as pb
 from pullback.core import launch
 from pullback.kernels import Flavour, specialise
 
-HEAVY = ("torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "pullback.reach", "pullback.thermal")
+HEAVY = (
+    "torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "pullback.reach", "pullback.thermal",
+    "pullback.envs", "pullback.learn",
+)  # fmt: skip
 KERNEL = """
 import warp as wp
 from pullback.core.launch import launch, start_warp
@@ -45,10 +48,10 @@ def test_a_quiet_and_light_import():
 
 
 def test_what_is_imported_when_it_is_used():
-    assert {"reach", "thermal"} <= set(dir(pb)) and {"reach", "thermal"} <= set(pb.__all__)
+    assert {"envs", "learn", "reach", "thermal"} <= set(dir(pb)) and {"reach", "thermal"} <= set(pb.__all__)
     run("""
 import pullback as pb
-assert pb.reach.ReachabilityMap
+assert pb.reach.ReachabilityMap and pb.envs.Environment and pb.learn.train
 from pullback import thermal
 assert pb.thermal is thermal and thermal.Heat
 from pullback import *

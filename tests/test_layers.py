@@ -22,7 +22,8 @@ LINES = [
     ("dynamics", "thermal", "soft"),
     ("rollout",),
     ("torch", "jax", "plan", "reach", "neural"),
-    ("learn", "tasks"),
+    ("tasks", "envs"),
+    ("learn",),
     ("view",),
     ("cli",),
 ]
@@ -128,6 +129,7 @@ PLANTED = {
     "pullback itself": (("model", "load"), "import pullback as pb"),
     "a name of pullback": (("dynamics", "launch"), "from pullback import load"),
     "view into cli": (("view", "replay"), "from pullback.cli import main"),
+    "environments know no learning": (("envs", "ant"), "from pullback.learn import SAPO"),
     "an unknown package": (("extra", "more"), "x = 1"),
     "a stray module": (("helpers",), "x = 1"),
     "kernel order": (("kernels", "spatial", "algebra"), "from ..tree.sweeps import outward"),

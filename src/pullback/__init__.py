@@ -1,6 +1,7 @@
 """Differentiable simulation in robotics: systems that step, and step back."""
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
@@ -13,7 +14,7 @@ from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import reach, thermal
+    from pullback import envs, learn, reach, thermal  # noqa: F401
 
 __all__ = [
     "Articulated",
@@ -40,10 +41,11 @@ __all__ = [
 
 def __getattr__(name: str):
     """Packages that not everybody needs are imported when they are first used."""
-    if name in ("reach", "thermal"):
+    if name in ("envs", "learn", "reach", "thermal"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Those that need PyTorch are not in __all__: "from pullback import *" works without it.
+    return sorted({*globals(), *__all__, *(("envs", "learn") if importlib.util.find_spec("torch") else ())})

@@ -129,6 +129,23 @@ def test_any_system_will_do(springs):
     assert torch.autograd.gradcheck(run, (*start, gain, stiffness))
 
 
+def test_what_is_no_policy_start_status_or_mapping_is_named(system):
+    start, policy = some_start(system), some_policy()
+    loop = {"steps": STEPS, "observe": observe}
+    with pytest.raises(pb.PullbackError, match="give a state to start from"):
+        pbt.closed_loop(system, policy, steps=STEPS)
+    with pytest.raises(pb.PullbackError, match="policy must be a function, such as a torch.nn.Module, not int"):
+        pbt.closed_loop(system, 3, start, **loop)
+    with pytest.raises(pb.PullbackError, match="params must be a Mapping"):
+        pbt.closed_loop(system, policy, start, params=torch.ones(2), **loop)
+    with pytest.raises(pb.PullbackError, match="inputs must be a Mapping"):
+        pbt.step(system, start, torch.zeros(WORLDS, 1, dtype=torch.float64), inputs=[1])
+    with pytest.raises(pb.PullbackError, match="status must be a Status"):
+        pbt.step(system, start, torch.zeros(WORLDS, 1, dtype=torch.float64), status=True)
+    with pytest.raises(pb.PullbackError, match=r"controls has shape \(\), but \(steps, worlds, nu\) is needed"):
+        pbt.rollout(system, start, torch.tensor(0.0, dtype=torch.float64))
+
+
 def test_bad_policies_are_named(system):
     start = some_start(system)
     with pytest.raises(pb.PullbackError, match=r"the policy's control has shape \(3, 2\)"):

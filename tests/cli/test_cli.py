@@ -277,7 +277,7 @@ def test_bad_input_is_one_line(spring, capsys):
     (spring / "file").write_text("", encoding="utf-8")
     assert "nowhere.xml" in refused(capsys, "simulate", "nowhere.xml")
     assert "broken.xml" in refused(capsys, "check", "broken.xml")
-    assert "no sample robot 'hexapod'; there are acrobot, arm" in refused(capsys, "simulate", "hexapod")
+    assert "no sample robot 'hexapod'; there are acrobot, ant, arm" in refused(capsys, "simulate", "hexapod")
     assert "--seconds: -1 is not positive" in refused(capsys, "simulate", "spring.xml", "--seconds", "-1")
     assert "--seconds" in refused(capsys, "simulate", "spring.xml", "--seconds", "nan")
     assert "--worlds: 0 is less than 1" in refused(capsys, "simulate", "spring.xml", "--worlds", "0")

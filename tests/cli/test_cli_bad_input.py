@@ -106,7 +106,7 @@ def test_ctrl_c_is_one_line(folder):
     assert not Path("here/result.npz").exists()
 
 
-@pytest.mark.parametrize("verb", ["tasks", "optimize", "simulate", "check", "bench"])
+@pytest.mark.parametrize("verb", ["tasks", "optimize", "envs", "train", "evaluate", "simulate", "check", "bench"])
 def test_every_verb_that_computes_has_the_common_options(verb, capsys):
     with pytest.raises(SystemExit):
         main([verb, "--help"])

@@ -10,6 +10,7 @@ import pytest
 from pullback.cli import main
 from pullback.cli.completion import SHELLS
 from pullback.cli.optimize import METHODS
+from pullback.envs import ENVS
 from pullback.model.robots import ROBOTS
 from pullback.tasks import TASKS
 
@@ -50,7 +51,7 @@ def offered(script, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-VERBS = {"tasks", "optimize", "simulate", "view", "check", "bench", "compile"}
+VERBS = {"tasks", "optimize", "envs", "train", "evaluate", "simulate", "view", "check", "bench", "compile"}
 ROBOT_FILES = {"my_robot.xml", "my_robot.urdf", "models"}
 
 
@@ -82,6 +83,14 @@ def test_tasks_and_methods(script):
     assert offered(script, "pullback", "optimize", "") == set(TASKS) | {"my_task.py", "models"}
     assert offered(script, "pullback", "optimize", "my_") == {"my_task.py"}
     assert offered(script, "pullback", "optimize", "golf", "--method", "") == set(METHODS)
+
+
+def test_environments_and_policies(script):
+    assert offered(script, "pullback", "train", "") == set(ENVS) | {"my_task.py", "models"}
+    assert offered(script, "pullback", "train", "ant", "--out", "mo") == {"models"}
+    assert offered(script, "pullback", "evaluate", "") == {"my_motion.npz", "models"}
+    assert offered(script, "pullback", "evaluate", "models", "--plant", "") == {"pullback", "mujoco"}
+    assert offered(script, "pullback", "evaluate", "models", "--env", "hop") == {"hopper"}
 
 
 def test_motions_and_robots_to_view(script):

@@ -210,6 +210,20 @@ def test_frames_that_are_not_there():
         dynamics.center_of_mass(system, system.model.home.q[None]).pullback(np.zeros((2, 3)))
 
 
+def test_frames_of_geoms_that_were_moved_are_refused():
+    system = pb.Articulated(pb.load(pb.robots.arm()), "compliant")
+    q = system.model.home.q[None]
+    moved = system.params["geom_pos"] + 0.1
+    dynamics.kinematics(system, q, of="geom", params={"geom_pos": system.params["geom_pos"]})
+    with pytest.raises(pb.PullbackError, match="frames of geoms do not follow 'geom_pos'"):
+        dynamics.kinematics(system, q, of="geom", params={"geom_pos": moved})
+    system.params["geom_pos"] = moved
+    with pytest.raises(pb.PullbackError, match="frames of geoms do not follow 'geom_pos'"):
+        dynamics.jacobian(system, q, of="geom")
+    with pytest.raises(pb.PullbackError, match="names must be a name or several, not int"):
+        dynamics.kinematics(system, q, names=3)
+
+
 def test_a_pullback_is_at_the_point_that_was_given():
     """Also if the caller's arrays have changed since."""
     system = pb.Articulated(pb.load(pb.robots.arm()), None)

@@ -51,6 +51,16 @@ def task(seen=True):
 """
 
 
+PART = """
+from pullback import thermal
+
+def system():
+    mesh = thermal.block((4e-3, 2e-3, 2e-3), (4, 2, 2))
+    path = thermal.follow([(0.0, 1e-3, 2e-3), (4e-3, 1e-3, 2e-3)], speed=10e-3)
+    return thermal.Heat(mesh, thermal.inconel_718(), path, dt=0.01, power=100.0)
+"""
+
+
 @pytest.fixture(scope="module")
 def run():
     system = SeenSwarm()
@@ -136,6 +146,21 @@ def test_files_that_hold_no_system(tmp_path, monkeypatch, capsys, text, words):
     assert main(["simulate", "mine.py"]) == 2
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1
+
+
+def test_a_printed_part_is_simulated_from_a_file_that_imports_its_neighbour(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "part_beside.py").write_text(PART, encoding="utf-8")
+    (folder / "heat.py").write_text("from part_beside import system\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(["simulate", "study/heat.py", "--steps", "20"]) == 0
+    with np.load("out/heat/motion.npz", allow_pickle=False) as held:
+        # the laser is on
+        assert np.all(held["controls"][:, 0, 0] > 0) and held["T"][-1].max() > held["T"][0].max() + 10
+    assert main(["simulate", "study/heat.py", "--control", "hold"]) == 2
+    assert "--control hold is for robots with a keyframe" in capsys.readouterr().err
 
 
 def test_a_system_without_looks(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pullback.cli import common
+from pullback.cli import common, policies, policy_check
 from pullback.core.arrays import to_numpy
 from pullback.core.system import State
 from pullback.core.trees import row
@@ -37,6 +37,10 @@ while under the keyframe's control, so that it meets the ground. It is checked w
 touched it last, after another push and under controls near those of the keyframe. The slope says how the error falls
 with the step size: 2 for a smooth motion, "exact" where differences have no error to begin with.
 
+ROBOT may also be a folder that 'pullback train' wrote, or its policy.npz. Gradients of the policy over windows of 1 to
+32 control steps are then compared between two halves of the worlds (cosine), and with central differences (slope), at
+states that the policy gets into: a table, check.json and check.png in that folder or in DIR.
+
 Exit code 0: all agree. 1: a gradient is wrong. 2: bad input.
 """
 
@@ -50,10 +54,13 @@ def add(verbs) -> None:
     usual = f"(default {TOLERANCE['float64']:g} in float64, {TOLERANCE['float32']:g} in float32)"
     about = f"largest error, relative to the largest entry of the gradient {usual}"
     common.option(parser, "--tolerance X", about, common.positive)
+    policies.add_env(parser)
     parser.set_defaults(run=run)
 
 
 def run(args) -> int:
+    if policies.is_policy(args.robot):
+        return policy_check.run(args)
     model = common.read_robot(args)
     numbers = model.nq + model.nv + model.nu
     common.refuse_large(args.settle / model.timestep, numbers)

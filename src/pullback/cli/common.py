@@ -12,6 +12,7 @@ import math
 import os
 import re
 import runpy
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,8 @@ LOCKED_BYTE = 2**30  # where Windows locks the file: not where the process is na
 
 # Work expected to take longer than this gets a progress bar. [s]
 PROGRESS_AFTER = 2.0
+
+ROBOT_FILES = (".xml", ".mjcf", ".urdf")
 
 # Motions are kept in memory until they are written. [bytes]
 LARGEST_MOTION = 4 * 2**30
@@ -264,6 +267,7 @@ def from_file(path: str, name: str, options: dict, kinds: tuple[type, ...], what
     """What the function ``name`` of a user's Python file gives, called with those of the options that it takes."""
     if not Path(path).is_file():
         raise PullbackError(f"there is no file {path!r}")
+    sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does: a file imports what lies beside it
     try:
         made = runpy.run_path(path).get(name)
         made = call(made, options) if callable(made) else made
@@ -274,6 +278,15 @@ def from_file(path: str, name: str, options: dict, kinds: tuple[type, ...], what
     if not isinstance(made, kinds):
         raise PullbackError(f"{path} needs a function {name}() that gives {what}")
     return made
+
+
+def learning():
+    """:mod:`pullback.envs` and :mod:`pullback.learn`, imported only by commands that use PyTorch."""
+    try:
+        from pullback import envs, learn
+    except ImportError as error:
+        raise PullbackError(str(error)) from None
+    return envs, learn
 
 
 def call(make: Callable, options: dict):

@@ -10,14 +10,19 @@ from pathlib import Path
 
 import shtab
 
+from pullback.cli import common
+from pullback.core.errors import PullbackError
 from pullback.model.robots import ROBOTS
 from pullback.tasks import TASKS
 
 SHELLS = ("bash", "zsh", "fish")
 
 # What an argument may be, by what its help calls it: a name of ours, or a file whose name ends so.
-NAMES = {"ROBOT": tuple(ROBOTS), "TASK": tuple(TASKS), "FILE": tuple(ROBOTS)}
-ENDINGS = {"ROBOT": ("xml", "urdf", "mjcf"), "TASK": ("py",), "FILE": ("npz", "xml", "urdf", "mjcf")}
+NAMES = {"ROBOT": tuple(ROBOTS), "TASK": tuple(TASKS), "FILE": tuple(ROBOTS), "POLICY": ()}
+ENDINGS = {
+    "ROBOT": ("xml", "urdf", "mjcf"), "TASK": ("py",), "ENV": ("py",), "POLICY": ("npz",),
+    "FILE": ("npz", "xml", "urdf", "mjcf"),
+}  # fmt: skip
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -37,11 +42,20 @@ def _all_parsers(parser: argparse.ArgumentParser):
 
 def _completer(action: argparse.Action) -> dict | None:
     """How shtab spells what may stand there: names of ours or files, a folder, or what argparse knows itself."""
-    if action.metavar in NAMES:
-        return _names_or_files(action.metavar.lower(), NAMES[action.metavar], ENDINGS[action.metavar])
+    if action.metavar in ENDINGS:
+        names = _environments() if action.metavar == "ENV" else NAMES[action.metavar]
+        return _names_or_files(action.metavar.lower(), names, ENDINGS[action.metavar])
     if action.metavar == "DIR":
         return shtab.DIRECTORY
     return shtab.FILE if action.type is Path else None
+
+
+def _environments() -> tuple[str, ...]:
+    """Their names, where PyTorch is installed, without which there are none."""
+    try:
+        return tuple(common.learning()[0].ENVS)
+    except PullbackError:
+        return ()
 
 
 def _names_or_files(what: str, names: tuple[str, ...], endings: tuple[str, ...]) -> dict:

@@ -10,7 +10,8 @@ import numpy as np
 from rich.progress import MofNCompleteColumn, TextColumn
 
 from pullback.cli import common, planning
-from pullback.cli.view import ROBOT_FILES, add_server, announce
+from pullback.cli.common import ROBOT_FILES
+from pullback.cli.view import add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
@@ -169,7 +170,7 @@ def solve_and_show(
                 viewer.play(draw_found(stage, stage.run(last.x), found))
                 shown[:] = best, time.monotonic()
 
-        target = None if args.all or task.report_only else task.target
+        target = None if args.all or task.evaluate_at_end else task.target
         return solve(task, method, iterations=iterations, target=target, seed=args.seed, checkpoint=state, watch=watch)
 
 

@@ -41,7 +41,7 @@ class Setup(NamedTuple):
 
     system: System
     start: Any
-    control: np.ndarray  # (nu,) that of --control hold
+    control: np.ndarray | None  # (nu,) that of --control hold
     limits: np.ndarray  # (nu, 2) between which random controls lie
     energy: Callable[[Any], float] | None = None  # potential and kinetic, of the first world of a state [J]
 
@@ -51,7 +51,7 @@ def add(verbs) -> None:
     common.add_robot(parser, dtype="float64")
     common.add_common(parser, out="where to write (default out/ROBOT)")
     common.add_length(parser, "the motion", seconds=2.0)
-    about = "zero; random inside the controls' ranges; hold: that of the keyframe"
+    about = "zero, or a System's own default; random inside the controls' ranges; hold: that of the keyframe"
     common.option(parser, "--control", about, str, "zero", choices=("zero", "random", "hold"))
     common.option(parser, "--worlds N", "copies of the robot", common.whole(1), 1)
     parser.set_defaults(run=run)
@@ -79,13 +79,15 @@ def own_system(args) -> Setup:
     for name in ("keyframe", "ignore", "anywhere"):
         if getattr(args, name):
             raise PullbackError(f"--{name} is for robots, and {args.robot} is a Python file: leave it out")
+    if args.control == "hold":
+        raise PullbackError(f"--control hold is for robots with a keyframe, and {args.robot} is a Python file")
     options = {"worlds": args.worlds, "dtype": args.dtype, "device": args.device, "seed": args.seed}
     system = common.from_file(args.robot, "system", options, (System,), "a pullback.System")
     for name in ("state", "dt"):
         if not hasattr(system, name):
             raise PullbackError(f"{type(system).__name__} of {args.robot} has no {name}, which simulate needs")
     system = system if system.worlds == args.worlds else system.in_worlds(args.worlds)
-    return Setup(system, system.state(), np.zeros(system.nu), np.tile([-1.0, 1.0], (system.nu, 1)))
+    return Setup(system, system.state(), None, np.tile([-1.0, 1.0], (system.nu, 1)))
 
 
 def _numbers(setup: Setup) -> int:
@@ -126,9 +128,10 @@ def simulate_and_write(setup: Setup, controls: np.ndarray, args, folder: Path) -
 def make_controls(setup: Setup, args, steps: int) -> np.ndarray:
     """(steps, worlds, nu)"""
     shape = (steps, args.worlds, setup.system.nu)
-    if args.control != "random":
-        held = setup.control if args.control == "hold" else 0.0
-        return np.broadcast_to(held, shape).astype(setup.system.dtype)
+    if args.control == "zero":
+        return to_numpy(setup.system.default_controls(steps))
+    if args.control == "hold":
+        return np.broadcast_to(setup.control, shape).astype(setup.system.dtype)
     hold = max(1, round(RANDOM_FOR / setup.system.dt))
     draws = np.random.default_rng(args.seed).uniform(*setup.limits.T, (-(-steps // hold), *shape[1:]))
     return np.repeat(draws, hold, axis=0)[:steps].astype(setup.system.dtype)

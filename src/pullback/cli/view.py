@@ -11,19 +11,21 @@ from pathlib import Path
 
 from rich.progress import MofNCompleteColumn
 
-from pullback.cli import common
+from pullback.cli import common, policies
+from pullback.cli.common import ROBOT_FILES
 from pullback.core.errors import PullbackError
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
 from pullback.view import LAYERS, Drawing, Viewer, draw, export, load_motion
-
-ROBOT_FILES = (".xml", ".mjcf", ".urdf")
 
 ABOUT = """\
 Shows a motion in the browser: play, scrub, contact points and forces, gradients of the loss, the target. FILE is a
 motion file, as written by 'pullback simulate' (motion.npz) and 'pullback optimize' (result.npz). With --export nothing
 is shown; OUT becomes a page for any browser (.html), a film (.gif, .mp4) or a strip of pictures (.png), for which
 neither a display nor a graphics card is needed.
+
+FILE may be a policy too (policy.npz, as written by 'pullback train'), which then moves its robot; --env names the file
+of an environment of your own.
 
 FILE may also be a robot, to look at: an MJCF or URDF file (.xml, .mjcf, .urdf), or the name of a sample robot. It
 stands in its home pose, or in that of --keyframe, with a slider for every joint. What cannot be simulated does not
@@ -33,9 +35,11 @@ matter here.
 
 def add(verbs) -> None:
     parser = verbs.add_parser("view", help="look at a motion or a robot, or make a film of it", description=ABOUT)
-    parser.add_argument("file", metavar="FILE", help=f"a motion file (.npz), or a robot: a file or {', '.join(ROBOTS)}")
+    about = f"a motion or a policy (.npz), or a robot: a file or {', '.join(ROBOTS)}"
+    parser.add_argument("file", metavar="FILE", help=about)
     common.add_keyframe(parser)
     common.add_anywhere(parser)
+    policies.add_env(parser)
     add_server(parser)
     common.option(parser, "--no-browser", "print the address, and open no browser")
     common.option(parser, "--export OUT", "write OUT.html, OUT.gif, OUT.mp4 or OUT.png instead", Path)
@@ -76,7 +80,13 @@ def run(args) -> int:
         model = common.load_robot(args.file, ignore=KINDS, anywhere=args.anywhere)
         q = common.read_keyframe(model, args).q
     elif args.keyframe is not None or args.anywhere:
-        raise PullbackError(f"--keyframe and --anywhere are for robots, and {args.file!r} is a motion: leave them out")
+        raise PullbackError(f"--keyframe and --anywhere are for robots, and {args.file!r} is none: leave them out")
+    elif moves_a_robot(args.file) or args.env is not None:
+        policy, env = policies.read_policy(args.file, args.env)
+        shown = policies.film(policy, env)
+        if shown is None:
+            raise PullbackError(f"{type(env.system).__name__} does not say what it looks like: give it drawing(run)")
+        drawing = shown[1]
     else:
         drawing = load_motion(args.file)
     if args.export is not None:
@@ -94,6 +104,11 @@ def is_robot(name: str) -> bool:
     """Whether this is a robot's file or the name of a sample, and no motion."""
     path = Path(name)
     return path.suffix.lower() in ROBOT_FILES or (name in ROBOTS and not path.exists())
+
+
+def moves_a_robot(name: str) -> bool:
+    """Whether this is a policy; a folder's motion, if there is one, is shown as it is."""
+    return policies.is_policy(name) and not (Path(name) / "motion.npz").is_file()
 
 
 def announce(viewer: Viewer, *, browser: bool) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 
 
 def renamed(**now: str):
     """Decorates a dataclass: its arguments and attributes that were called ``old`` are called ``new`` (old="new")."""
 
     def decorate(kind: type) -> type:
-        make = kind.__init__
+        make: Callable = kind.__init__  # type: ignore[misc]
 
         @functools.wraps(make)
         def init(self, *args, **options):

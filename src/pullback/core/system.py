@@ -339,14 +339,15 @@ class System(ABC):
     ) -> Bars:
         """Cotangents through one control step whose end is known.
 
-        start:     (1, worlds, ...) the state before it
+        start:     (hold, worlds, ...) the states before each of its timesteps, or (1, worlds, ...) the first of them
         controls:  (1, worlds, nu), held for ``hold`` steps
         final:     (worlds, ...) the state after it, and its cotangent final_bar
         given:     ``inputs`` (1, worlds, ...) and ``status`` of the step, where there are any
         """
         again = given | ({"status": Status()} if "status" in given else {})  # what failed is known
         first = row(start, 0)
-        states = start if hold == 1 else self.steps(first, controls, hold=hold, params=params, **again)
+        is_whole = len(leaves(start)[0]) == hold
+        states = start if is_whole else self.steps(first, controls, hold=hold, params=params, **again)
         options = {"hold": hold, "params": params, "wants_params": wants_params, **given}
         backward = self.backward(controls, final, final_bar, **options)
         backward.through(states, 0, hold)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ def kinematics(
 
     names: which frames; all of that kind if None.
     """
-    frames = _frames(system, of, names)
+    frames = _frames(system, of, names, params)
     return _evaluate(system, "KINEMATICS", (len(frames[0]), 7), q, frames=frames, params=params)
 
 
@@ -71,7 +71,7 @@ def jacobian(
 
     names: which frames; all of that kind if None.
     """
-    frames = _frames(system, of, names)
+    frames = _frames(system, of, names, params)
     return _evaluate(system, "JACOBIAN", (len(frames[0]), 6, system.nv), q, frames=frames, params=params)
 
 
@@ -83,7 +83,7 @@ def velocity(
 
     names: which frames; all of that kind if None.
     """
-    frames = _frames(system, of, names)
+    frames = _frames(system, of, names, params)
     return _evaluate(system, "VELOCITY", (len(frames[0]), 6), q, v, frames=frames, params=params)
 
 
@@ -176,7 +176,9 @@ def _bound(algorithm: Callable, evaluate: Callable) -> Callable:
 # --- underneath ------------------------------------------------------------------------------------
 
 
-def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) -> tuple[np.ndarray, ...]:
+def _frames(
+    system: Articulated, of: str, names: tuple[str, ...] | None = None, params: Mapping | None = None
+) -> tuple[np.ndarray, ...]:
     """Body, position and orientation in it of all frames of a kind, or of those named."""
     model = system.model
     kinds = {"geom": model.geoms, "site": model.sites, "camera": model.cameras}
@@ -188,14 +190,26 @@ def _frames(system: Articulated, of: str, names: tuple[str, ...] | None = None) 
         known, body, pos, quat = kind.names, kind.body, kind.pos, kind.quat
     else:
         raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site' or 'camera'")
+    if of == "geom":
+        _refuse_moved_geoms(system, params)
     if names is None:
         return body, pos, quat
     names = (names,) if isinstance(names, str) else names
+    if not isinstance(names, Sequence):
+        raise PullbackError(f"names must be a name or several, not {type(names).__name__}")
     missing = [name for name in names if name not in known]
     if missing:
         raise PullbackError(f"there is no {of} {missing[0]!r}; there are {', '.join(known) or 'none'}")
     which = [known.index(name) for name in names]
     return body[which], pos[which], quat[which]
+
+
+def _refuse_moved_geoms(system: Articulated, params: Mapping | None) -> None:
+    """Only contacts know where parameters put a geom; a pose from the model would be that of another robot."""
+    held = system.hold_params(params).values
+    for name in ("geom_pos", "geom_quat"):
+        if name in system.params and np.any(held[name] != system.params.table[name].value):
+            raise PullbackError(f"frames of geoms do not follow {name!r}: ask for a body or a site in their place")
 
 
 def _require_mass(system: Articulated, params: Mapping | None) -> None:

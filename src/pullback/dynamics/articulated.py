@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.checks import check_whole
-from pullback.core.errors import PullbackError
+from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import Crew, Recorder, cores_to_use, launch
 from pullback.core.params import NamedParams
@@ -118,6 +118,7 @@ class Articulated(KernelSystem):
         self._crew, self._launches = Crew(), Recorder()
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
         self._wide: dict = {}  # what linearize keeps
+        self._kept_single: SingleSteps | None = None
 
     def __repr__(self) -> str:
         return (
@@ -183,7 +184,7 @@ class Articulated(KernelSystem):
     def _check_quaternions(self, q: np.ndarray) -> None:
         for start, joint in self._quaternions:
             squares = np.einsum("wi,wi->w", q[:, start : start + 4], q[:, start : start + 4])
-            if squares.min() < 1e-24:
+            if len(squares) and squares.min() < 1e-24:
                 raise PullbackError(
                     f"the quaternion of joint {joint!r} in world {squares.argmin() % self.worlds} has zero length; "
                     "no rotation is (1, 0, 0, 0)"
@@ -341,9 +342,12 @@ class Articulated(KernelSystem):
         status: Status | None = None,
     ) -> State:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
-        if is_single(self, controls, hold, inputs, status):
+        if keep_every == 1 and is_single(self, controls, inputs):
+            single = self._single(hold)
             given = self._checked_state(state), self._checked_controls(controls), self.hold_params(params)
-            if states := self._single.step(self, *given):
+            if states := single.step(self, *given):
+                if status is not None:
+                    set_status(self, status, single.healthy(), controls, None, hold)
                 return states
         start = self._take_state(state)
         controls = self._take_controls(controls)
@@ -372,15 +376,20 @@ class Articulated(KernelSystem):
         self, start, controls, final, final_bar, *, hold=1, params=None, wants_params=True, inputs=None, status=None
     ) -> Bars:
         found = None
-        if not wants_params and is_single(self, controls, hold, inputs, status):
-            found = self._single.pullback(self, start, controls, final, final_bar, self.hold_params(params))
+        if not wants_params and is_single(self, controls, inputs) and len(start[0]) == hold:
+            if status is None or not status.failed.any():
+                given = (start, controls, final, final_bar, self.hold_params(params))
+                with nullcontext() if status is None else suppress(GradientOverflow):  # a gradient that failed is data
+                    found = self._single(hold).pullback(self, *given)
         given = {name: x for name, x in {"inputs": inputs, "status": status}.items() if x is not None}
         options = {"hold": hold, "params": params, "wants_params": wants_params, **given}
         return found or super().step_pullback(start, controls, final, final_bar, **options)
 
-    @cached_property
-    def _single(self) -> SingleSteps:
-        return SingleSteps(self)
+    def _single(self, hold: int) -> SingleSteps:
+        """The arrays of a control step of ``hold`` timesteps; kept, for the last that was asked for."""
+        if self._kept_single is None or self._kept_single.hold != hold:
+            self._kept_single = SingleSteps(self, hold)
+        return self._kept_single
 
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
@@ -514,6 +523,8 @@ class FusedBackward:
         inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
         state_bar, params = State(from_device(q_bar), from_device(self.carry_v)), self.params_bar.named()
         bars = Bars(state_bar, from_device(self.controls_bar), params, inputs, status)
+        if self.mask and not self.params_bar.wanted:
+            return bars  # what is not finite is zero by now, and nobody waits for the device
         return refuse_overflow(bars, system.dtype, self.params.per_world)
 
     def _clear_failed(self, q_bar: wp.array) -> Status | None:

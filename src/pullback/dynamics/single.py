@@ -1,4 +1,4 @@
-"""Single steps on the CPU, forward and backward, in arrays that are kept.
+"""Single control steps on the CPU, forward and backward, in arrays that are kept.
 
 A policy in the loop asks for one step at a time, and then the arrays around a kernel cost as much as the kernel: making
 one takes 10 to 20 µs. Here they are made once, and launches are recorded once; a step copies into them and out of them.
@@ -14,7 +14,6 @@ import warp as wp
 
 from pullback.core.arrays import checked, to_device
 from pullback.core.launch import Crew
-from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, refuse_overflow
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
@@ -24,20 +23,23 @@ if TYPE_CHECKING:
     from pullback.dynamics.params import KernelParams
 
 
-def is_single(system: Articulated, controls, hold: int, inputs: Mapping | None, status: Status | None) -> bool:
-    """Whether it is a step as a policy in the loop asks for it, on the CPU."""
-    return system.device == "cpu" and hold == len(controls) == 1 and not inputs and status is None
+def is_single(system: Articulated, controls, inputs: Mapping | None) -> bool:
+    """Whether it is a control step as a policy in the loop asks for it, on the CPU."""
+    return system.device == "cpu" and len(controls) == 1 and not inputs
 
 
 class SingleSteps:
-    """The arrays of one step of all worlds, as NumPy sees them, and as kernels do: ``self.views``.
+    """The arrays of one control step of all worlds, as NumPy sees them, and as kernels do: ``self.views``.
+
+    hold:  timesteps of a control step
 
     Where a world fails there is no result: the System then does the step again in arrays of its own, to say why.
     """
 
-    def __init__(self, system: Articulated):
+    def __init__(self, system: Articulated, hold: int):
+        self.hold = hold
         worlds, nq, nv, nu = system.worlds, system.nq, system.nv, system.nu
-        shapes = {"q": (2, worlds, nq), "v": (2, worlds, nv)}
+        shapes = {"q": (hold + 1, worlds, nq), "v": (hold + 1, worlds, nv)}
         shapes |= dict.fromkeys(("controls", "controls_bar"), (1, worlds, nu))
         shapes |= dict.fromkeys(("final_q", "final_q_bar", "q_bar", "own_bar"), (worlds, nq))  # own_bar stays zero
         shapes |= dict.fromkeys(("carry_q", "carry_v"), (worlds, nv))
@@ -50,7 +52,7 @@ class SingleSteps:
         self.crew = Crew()  # for its lock, which survives a fork
 
     def step(self, system: Articulated, start: State, controls, params: KernelParams) -> State | None:
-        """States (2, worlds, ...) before and after a step; None if a world failed."""
+        """States (hold + 1, worlds, ...) from before the control step to after it; None if a world failed."""
         arrays, views = self.arrays, self.views
         with self.crew.lock:
             arrays["q"][0], arrays["v"][0], arrays["controls"][:] = start.q, start.v, controls
@@ -59,25 +61,31 @@ class SingleSteps:
                 specialise(system._flavour, "step").rollout,
                 (system._tree, system._shapes, params.struct),
                 (views["controls"], system._nothing_applied),
-                (0, 1, 1, 1, views["q"], views["v"], views["codes"]),
+                (0, self.hold, self.hold, 1, views["q"], views["v"], views["codes"]),
                 with_contacts=True,
             )
             if (self.codes[:, 0] != HEALTHY).any():
                 return None
             return State(arrays["q"].copy(), arrays["v"].copy())
 
+    def healthy(self) -> np.ndarray:
+        """The codes of a step in which no world failed, (worlds, 2)."""
+        return np.full_like(self.codes, HEALTHY)
+
     def pullback(
-        self, system: Articulated, start: State, controls, final: State, final_bar: State, params: KernelParams
+        self, system: Articulated, states: State, controls, final: State, final_bar: State, params: KernelParams
     ) -> Bars | None:
-        """Cotangents of the state before the step, ``start`` (1, worlds, ...), and of the controls (1, worlds, nu);
-        None if a world failed."""
+        """Cotangents of the first state, and of the controls (1, worlds, nu); None if a world failed.
+
+        states: (hold, worlds, ...) before each timestep
+        """
         arrays, views = self.arrays, self.views
         fields = zip("qv", final_bar, (system.nq, system.nv), strict=True)
         bars = [checked(x, (system.worlds, n), system.dtype, f"{s}_bar", ("worlds", f"n{s}")) for s, x, n in fields]
         kernels = specialise(system._flavour, "step_adjoint")
         nothing, none = system._nothing_applied, params.no_bars
         with self.crew.lock:
-            arrays["q"][0], arrays["v"][0], arrays["controls"][:] = start.q[0], start.v[0], controls
+            arrays["q"][:-1], arrays["v"][:-1], arrays["controls"][:] = *states, controls
             arrays["final_q"][:], arrays["final_q_bar"][:], arrays["carry_v"][:] = final.q, *bars
             arrays["controls_bar"][:], self.codes[:] = 0.0, HEALTHY
             to_tangent = (views["final_q"], views["final_q_bar"], views["carry_q"])
@@ -86,7 +94,7 @@ class SingleSteps:
                 kernels.rollout_adjoint,
                 (system._tree, system._shapes, params.struct, none),
                 (views["controls"], views["controls_bar"], nothing, nothing),
-                (0, 1, 1, views["q"], views["v"], views["q"], views["v"], 0, 0, 0)
+                (0, self.hold, self.hold, views["q"], views["v"], views["q"], views["v"], 0, 0, 0)
                 + (views["carry_q"], views["carry_v"], views["codes"]),
                 with_contacts=True,
             )

@@ -144,7 +144,7 @@ def identify(device: str = "cpu", seed: int = 0) -> Task:
         metric=lambda run: worst_error(run, groups, truth),
         target=2.0,
         unit="% of the true value, at worst",
-        report_only=True,
+        evaluate_at_end=True,
         truth=truth,
         method=GaussNewton(),
         iterations=30,

@@ -83,7 +83,7 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
         metric=lambda run: worst_error(run, GROUPS, truth),
         target=3.0,
         unit="% of the true value, at worst",
-        report_only=True,
+        evaluate_at_end=True,
         truth=truth,
         method=GaussNewton(),
         iterations=20,

@@ -90,7 +90,7 @@ def _remake(kind: type, call: tuple | None, held: dict):
     return replace(make(*args, **options), **held)
 
 
-@renamed(figure="metric", judged="report_only")
+@renamed(figure="metric", judged="evaluate_at_end")
 @dataclass(frozen=True, kw_only=True)
 class Task(FromFactory):
     """A System, an initial state, decision variables, a loss, and a metric that decides when the task is solved.
@@ -105,7 +105,7 @@ class Task(FromFactory):
                   :class:`Residuals`. Runs may have several worlds
     metric:       of a run, (worlds,): how far it is from solved, in ``unit``; the worst trajectory counts
     target:       the task is solved where the metric is at most this
-    report_only:  the metric is evaluated at the end alone and stops nothing, e.g. since it needs the true solution
+    evaluate_at_end: the metric is evaluated at the end alone and stops nothing, e.g. since it needs the true solution
     truth:        what the variables stand for, (n,), where it is known, to be compared with an estimate
     method:       that does well
     iterations:   after which to give up
@@ -126,7 +126,7 @@ class Task(FromFactory):
     metric: Callable[[Run], np.ndarray]
     target: float
     unit: str = ""
-    report_only: bool = False
+    evaluate_at_end: bool = False
     truth: np.ndarray | None = None
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pullback.core.arrays import to_numpy
-from pullback.core.checks import check_whole
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System, check_inputs
@@ -47,8 +47,8 @@ def rollout(
     """
     start, controls = start_of(system, start_and_controls)
     check(system, "controls", controls)
-    if controls.ndim == 3 and controls.shape[0] == 0:
-        raise PullbackError("controls has no steps: its shape is (steps, worlds, nu)")
+    if controls.ndim != 3 or controls.shape[0] == 0:
+        raise PullbackError(f"controls has shape {tuple(controls.shape)}, but (steps, worlds, nu) is needed")
     call = prepare(system, start, params, inputs, hold=hold, every=checkpoint_every, status=status)
     states = call(start, controls, inputs or {})
     return states if is_state(start_and_controls[0]) else tuple(states)
@@ -85,6 +85,10 @@ def check_control(system: System, control, what: str = "control") -> torch.Tenso
 
 def prepare(system: System, start, params: Mapping | None, inputs: Mapping | None, **options) -> Call:
     """What is the same for all calls of a loop: everything but the tensors of each, all of it checked."""
+    for name, given in {"params": params, "inputs": inputs}.items():
+        check_kind({} if given is None else given, Mapping, name, '{"mass": mass}')
+    if options.get("status") is not None:
+        check_kind(options["status"], Status, "status", "pullback.Status()")
     for name, tensor in zip(leaf_names(start), leaves(start), strict=True):
         check(system, name, tensor, counts=True)
     tensors, constants = split_params(system, params or {})
@@ -130,27 +134,28 @@ class _Rollout(torch.autograd.Function):
     def forward(ctx, call, *tensors):
         system, status = call.system, call.status
         start, controls, inputs, params = call.split(tensors)
-        keep_every = call.hold * checkpoint_levels(call.every, controls.shape[0])[0]
+        # Of a single control step, the states of all timesteps are kept for the backward pass.
+        keep_every = 1 if call.last else call.hold * checkpoint_levels(call.every, controls.shape[0])[0]
         with stream(system):
             run = {"hold": call.hold, "params": call.held, **_inputs(call, inputs, controls, status)}
             first = with_leaves(call.form, map(lend, start))
             states = system.steps(first, lend(call.over_time(controls)), keep_every=keep_every, **run)
-            states = [take(x[1] if call.last else x) for x in leaves(states)]
+            ctx.path = tree_map(lambda x: x[: call.hold], states) if call.last else None
+            states = [take(x[call.hold] if call.last else x) for x in leaves(states)]
         ctx.call, ctx.status = call, None if status is None else Status(status.codes)  # the caller may use theirs again
         for name, given, kept in zip(leaf_names(call.form), start, states, strict=True):
             if kept.is_floating_point() and not given.is_floating_point():
                 check(system, name, given)
         ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
         # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
-        ctx.save_for_backward(*(start if call.last else ()), *states, controls, *inputs.values(), *params.values())
+        ctx.save_for_backward(*states, controls, *inputs.values(), *params.values())
         return tuple(states)
 
     @staticmethod
     def backward(ctx, *states_bar):
         refuse_second_derivatives()
-        call, saved = ctx.call, ctx.saved_tensors
-        start = saved[: len(states_bar)] if call.last else ()
-        states, controls, inputs, params = call.split(saved[len(start) :])
+        call = ctx.call
+        states, controls, inputs, params = call.split(ctx.saved_tensors)
         *_, wanted_params = wanted = call.split(ctx.needs_input_grad[1:])
         with stream(call.system):
             kept = with_leaves(call.form, map(lend, states))
@@ -159,10 +164,8 @@ class _Rollout(torch.autograd.Function):
             controls = lend(call.over_time(controls))
             wants = {"wants_params": any(wanted_params.values())}
             if call.last:
-                pairs = zip(start, states, strict=True)
-                first = with_leaves(call.form, (lend(x[None].to(y.dtype)) for x, y in pairs))
                 found = call.system.step_pullback(
-                    first, controls, kept, bars, hold=call.hold, params=call.held, **wants, **given
+                    ctx.path, controls, kept, bars, hold=call.hold, params=call.held, **wants, **given
                 )
             else:
                 run = Run(call.system, kept, controls, call.every, call.held, call.hold, **given)

@@ -42,7 +42,11 @@ def closed_loop(
     status:    a ``pullback.Status()`` to be filled in: worlds that fail stay where they were from then on, and nothing
                that is returned of them has a gradient. Its steps count timesteps. Without one, failure is an error.
     """
+    if not start:
+        raise PullbackError("give a state to start from: closed_loop(system, policy, state, steps=100)")
     state, _ = start_of(system, (*start, None))
+    if not callable(policy):
+        raise PullbackError(f"policy must be a function, such as a torch.nn.Module, not {type(policy).__name__}")
     steps = check_whole(steps, "steps")
     every = steps if detach_every is None else check_whole(detach_every, "detach_every")
     call = prepare(system, state, params, inputs, hold=hold, last=True)

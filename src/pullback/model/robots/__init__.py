@@ -7,6 +7,8 @@ N·m, or in N for the cart.
 
 ``pendulum``, ``cartpole``, ``acrobot`` and ``chain`` have no contacts, joint limits or friction. ``arm``, ``quadruped``
 and ``humanoid`` have joint limits, touch the floor (but not themselves) and start from a keyframe "home".
+
+``ant``, ``hopper`` and ``half_cheetah`` move as Gymnasium's do, so their controls are in ±1, as there.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from .arms import arm
 from .humanoids import humanoid
 from .planar import acrobot, cartpole, chain, pendulum
 from .quadrupeds import quadruped
+from .runners import ant, half_cheetah, hopper
 
 ROBOTS: dict[str, Callable[[], str]] = {
     "pendulum": pendulum,
@@ -25,6 +28,21 @@ ROBOTS: dict[str, Callable[[], str]] = {
     "arm": arm,
     "quadruped": quadruped,
     "humanoid": humanoid,
+    "ant": ant,
+    "hopper": hopper,
+    "half_cheetah": half_cheetah,
 }
 
-__all__ = ["ROBOTS", "acrobot", "arm", "cartpole", "chain", "humanoid", "pendulum", "quadruped"]
+__all__ = [
+    "ROBOTS",
+    "acrobot",
+    "ant",
+    "arm",
+    "cartpole",
+    "chain",
+    "half_cheetah",
+    "hopper",
+    "humanoid",
+    "pendulum",
+    "quadruped",
+]

@@ -1,0 +1,145 @@
+"""How well and how fast are policies learned through the simulator? Judged in MuJoCo, on starts of their own.
+
+    python benchmarks/learn.py [--json FILE] [--quick] [--only NAME ...]
+
+Rows that name a peer train it in the same run, on the same simulator and cores. Times are those of training alone:
+kernels are compiled before, evaluations during training are counted. Needs torch; stable-baselines3 for its PPO.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from common import Result, main
+
+from pullback.envs import make
+from pullback.learn import diagnose, evaluate, train
+
+STARTS = 256
+SEED = 31_000  # of the starts that policies are judged on
+GOOD, RANDOM = 0.995, 0.97  # shares of a pendulum's greatest return
+
+
+def judged(policy, env, *, steps=None, **options):
+    return evaluate(policy, env, starts=STARTS, seed=SEED, steps=steps, plant="mujoco", **options)
+
+
+def pendulums(quick: bool):
+    """Return over the maximum, from a fixed start and from random ones (Qiao et al. 2021: table 4)."""
+    seeds, links = (1, (1, 2)) if quick else (10, range(1, 8))
+    for n in links:
+        for spread, must in ((0.0, GOOD), (0.2, RANDOM)):
+            env = make(f"pendulum-{n}", spread=spread)
+            shares, seconds = [], []
+            for seed in range(seeds if spread == 0 else min(seeds, 3)):
+                training = train(env, "bptt", minutes=0.2 if quick else 0.9, seed=seed, evaluations=8, starts=16)
+                shares.append(judged(training.policy, env).returns.mean() / (n * n / 2))
+                seconds.append(training.seconds)
+            start = "random starts" if spread else "fixed start"
+            note = f"{len(shares)} seeds, {max(seconds):.0f} s at most; mean {np.mean(shares):.4f}"
+            yield Result(f"pendulum of {n}, {start}: least return / maximum", min(shares), "", f">= {must}", "", note)
+
+
+def cartpole(quick: bool):
+    """Swing-up: the share of starts from which the pole is upright throughout the last second."""
+    env, found = make("cartpole"), []
+    for seed in range(1 if quick else 3):
+        training = train(env, "sapo", minutes=0.1 if quick else 0.5, seed=seed, evaluations=5)
+        found.append(float((judged(training.policy, env).metrics["upright"] > 0.999).mean()))
+    note = f"{len(found)} seeds: {', '.join(f'{x:.3f}' for x in found)}"
+    yield Result("cart-pole: share upright in the last second after 30 s", min(found), "", ">= 0.99", "", note)
+
+
+def ant(quick: bool):
+    """Speed and share upright after 90 s and 6 min of two cores, and PPO's after 6 min."""
+    seeds = 1 if quick else 3
+    for minutes, speed, upright in ((0.2, 0.0, 0.0),) if quick else ((1.5, 4.5, 0.9), (6.0, 5.5, 0.95)):
+        rows = [run("ant", "sapo", minutes, seed) for seed in range(seeds)]
+        note = "; ".join(f"{row['speed']:.2f} m/s, {row['survived']:.0%} up, {row['rate']:.0f} steps/s" for row in rows)
+        median = {name: float(np.median([row[name] for row in rows])) for name in ("speed", "survived", "rate")}
+        yield Result(f"ant, {60 * minutes:.0f} s: speed", median["speed"], "m/s", f">= {speed}", "", note)
+        yield Result(
+            f"ant, {60 * minutes:.0f} s: upright after 10 s", median["survived"], "", f">= {upright}", "", note
+        )
+    yield Result("ant: control steps in training", median["rate"], "1/s", ">= 7000", "", "two cores, 5 ms")
+    peer = run("ant", "ppo", minutes, 0)
+    note = f"PPO {peer['speed']:.2f} m/s, {peer['survived']:.0%} up, {peer['rate']:.0f} steps/s"
+    yield Result(
+        f"ant, {60 * minutes:.0f} s: speed / PPO's", median["speed"] / peer["speed"], "ratio", ">= 3", "PPO", note
+    )
+
+
+def run(name: str, method: str, minutes: float, seed: int) -> dict[str, float]:
+    env = make(name)
+    training = train(env, method, minutes=minutes, seed=seed, evaluations=5)
+    found = judged(training.policy, env, steps=500)
+    # what an episode that ended early would have run counts as nothing
+    speed = float((found.metrics["speed"] * found.lengths / 500).mean())
+    return {"speed": speed, "survived": float(found.survived.mean()), "rate": training.steps / training.seconds}
+
+
+def gradients(quick: bool):
+    """Half-batch cosine and slope against differences at 8 control steps, of a policy that has begun to learn."""
+    names = ("pendulum-3", "ant") if quick else ("pendulum-5", "cartpole", "hopper", "half-cheetah", "ant", "quadruped")
+    for name in names:
+        env = make(name)
+        training = train(env, "sapo", updates=5 if quick else 100, evaluations=1, starts=4)
+        row = next(row for row in diagnose(training.policy, env, horizons=(8,)).horizons if row.steps == 8)
+        yield Result(f"{name}: cosine of half-batch gradients, 8 control steps", row.cosine, "", ">= 0.85")
+        off = abs(row.slope - 1)
+        yield Result(f"{name}: slope of the loss against differences, off by", off, "", "<= 0.05")
+
+
+def interrupted(quick: bool):
+    """Killed at random moments and resumed: the same bits."""
+    count, same = (2 if quick else 10), 0
+    command = "from pullback.learn import train; train('pendulum-2', 'sapo', updates=60, seed={}, out={!r}, worlds=32)"
+    rng = np.random.default_rng(0)
+    for seed in range(count):
+        with tempfile.TemporaryDirectory() as folder:
+            whole, parts = Path(folder) / "whole", Path(folder) / "parts"
+            subprocess.run([sys.executable, "-c", command.format(seed, str(whole))], check=True)
+            for wait in rng.uniform(4.0, 12.0, 2):
+                process = subprocess.Popen([sys.executable, "-c", command.format(seed, str(parts))])
+                time.sleep(wait)
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+            subprocess.run([sys.executable, "-c", command.format(seed, str(parts))], check=True)
+            with np.load(whole / "checkpoint.npz") as a, np.load(parts / "checkpoint.npz") as b:
+                same += all(np.array_equal(a[name], b[name]) for name in set(a) - {"header"})
+    yield Result("killed twice and resumed: trainings that end with the same bits", same, "", f">= {count}")
+
+
+def failures(quick: bool):
+    """One world in 64 is made to blow up every 100 control steps: training goes on."""
+    calm, returns = make("hopper"), {}
+
+    class Wild(type(calm)):
+        calls = 0
+
+        def _simulate(self, physics, control, hold):
+            Wild.calls += 1
+            if Wild.calls % 100 == 0 and len(control) >= 64:
+                bad = (torch.arange(len(control)) % 64 == 0)[:, None]
+                physics = physics._replace(v=torch.where(bad, 1e30, physics.v))
+            return super()._simulate(physics, control, hold)
+
+    for env in (calm, Wild()):
+        training = train(env, "sapo", updates=10 if quick else 200, evaluations=2, starts=16)
+        failed = sum(row["failed"] for row in training.log)
+        returns[type(env)] = (judged(training.policy, calm, steps=500).returns.mean(), failed)
+    (without, _), (with_failures, failed) = returns.values()
+    note = f"{failed:.0f} worlds failed"
+    ratio = with_failures / without if failed else None
+    yield Result("one world in 64 blows up every 100 steps: return / without", ratio, "ratio", ">= 0.9", "", note)
+
+
+if __name__ == "__main__":
+    questions = {"pendulums": pendulums, "cartpole": cartpole, "ant": ant, "gradients": gradients}
+    main({**questions, "interrupted": interrupted, "failures": failures})

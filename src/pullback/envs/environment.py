@@ -1,0 +1,280 @@
+"""An environment: a System plus start, observation, reward, termination and the meaning of actions, in torch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+import pullback.torch as pbt
+from pullback.core.arrays import check_precision
+from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
+from pullback.core.status import Status
+from pullback.core.system import System
+from pullback.core.trees import leaf_names, leaves, tree_map, where
+from pullback.dynamics import Articulated
+from pullback.envs.random import Random
+from pullback.model import Model
+from pullback.torch.tensors import take
+
+
+class EnvState(NamedTuple):
+    """Where every world of an environment is.
+
+    physics:  the state of the System: q (worlds, nq) and v (worlds, nv) for a robot
+    action:   the last action (worlds, actions), in [-1, 1]; zero at the start of an episode
+    extra:    what the environment remembers besides, by name, (worlds, ...): commands, targets, phases
+    age:      control steps since the episode began (worlds,)
+    """
+
+    physics: Any
+    action: torch.Tensor
+    extra: dict[str, torch.Tensor]
+    age: torch.Tensor
+
+
+class Transition(NamedTuple):
+    """What a control step leads to. Nothing is reset: where an episode has ended, ``state`` is its last.
+
+    state:       an :class:`EnvState`
+    reward:      (worlds,), the sum of ``terms``, zero where the simulation failed
+    terms:       the parts of the reward by name, (worlds,) each
+    terminated:  (worlds,) the episode has ended, and nothing is worth anything afterwards
+    truncated:   (worlds,) the time limit is reached; what would have come counts
+    failed:      (worlds,) the simulation could not go on, and the state is the one before: part of ``terminated``
+    """
+
+    state: EnvState
+    reward: torch.Tensor
+    terms: dict[str, torch.Tensor]
+    terminated: torch.Tensor
+    truncated: torch.Tensor
+    failed: torch.Tensor
+
+    @property
+    def done(self) -> torch.Tensor:
+        return self.terminated | self.truncated
+
+
+class Environment:
+    """The base of all environments, in any number of worlds. A class of your own says:
+
+    ``model()``                        the robot; or ``make_system``, for any other System
+    ``start(random)``                  the physics at the start of an episode, in all worlds
+    ``observe(state)``                 (worlds, n), what a policy sees
+    ``reward(before, action, after)``  (worlds,), or parts by name that are added up
+    ``terminated(state)``              (worlds,) booleans; never, if left out
+    ``control(state, action)``         (worlds, nu); actions scaled to the range of controls, if left out
+    ``begin(random)``, ``update(...)`` what else is remembered (``state.extra``) from the start, and after each step
+
+    All are functions of tensors with gradients, in ``dtype`` on ``device``. Actions are in [-1, 1].
+
+    hold:   timesteps for which an action is held
+    limit:  control steps of an episode
+    timed:  the task is over at the limit: learning counts nothing that would have come afterwards
+
+    ``env.reset(random)`` starts episodes and ``env.step(state, action)`` takes one control step; both are pure
+    functions, so gradients go back through as many steps as were taken.
+    """
+
+    name: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    hold: int = 1
+    limit: int = 1000
+    timed: bool = False
+    contact: Any = "model"
+    # Options with which a method of :mod:`pullback.learn` does well here, by its name.
+    settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    def __init__(self, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu"):
+        self.system = self.make_system(check_whole(worlds, "worlds"), check_precision(dtype), device)
+        self._tensors()
+        self.observation_size = self._measure()
+
+    # --- what an environment says ------------------------------------------------------------------
+
+    def model(self) -> Model:
+        raise NotImplementedError(f"{type(self).__name__} needs model(), which gives a robot: pullback.load(...)")
+
+    def make_system(self, worlds: int, dtype: str, device: str) -> System:
+        """The System in so many worlds."""
+        return Articulated(self.model(), self.contact, worlds=worlds, dtype=dtype, device=device)
+
+    def start(self, random: Random):
+        raise NotImplementedError(f"{type(self).__name__} needs start(random), which gives a state of its System")
+
+    def begin(self, random: Random) -> dict[str, torch.Tensor]:
+        """What is remembered at the start of an episode, by name, (worlds, ...)."""
+        return {}
+
+    def observe(self, state: EnvState) -> torch.Tensor:
+        raise NotImplementedError(f"{type(self).__name__} needs observe(state), which gives a tensor (worlds, n)")
+
+    def reward(self, before: EnvState, action: torch.Tensor, after: EnvState):
+        raise NotImplementedError(f"{type(self).__name__} needs reward(before, action, after), (worlds,)")
+
+    def terminated(self, state: EnvState) -> torch.Tensor:
+        return torch.zeros(self.worlds, dtype=torch.bool, device=self.device)
+
+    def control(self, state: EnvState, action: torch.Tensor) -> torch.Tensor:
+        """Actions in the range of controls: a control beyond it is clamped, and has no gradient."""
+        return self._control_middle + self._control_half * action
+
+    def update(self, before: EnvState, action: torch.Tensor, after: EnvState, random: Random) -> dict:
+        """What is remembered after a step; ``after`` still has what was before."""
+        return after.extra
+
+    def metrics(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:
+        """What a person wants to know of a step, (worlds,) each by name; evaluations give the means."""
+        return {}
+
+    # --- what it offers ----------------------------------------------------------------------------
+
+    @property
+    def worlds(self) -> int:
+        return self.system.worlds
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return getattr(torch, self.system.dtype)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.system.device)
+
+    @property
+    def action_size(self) -> int:
+        return self.system.nu
+
+    @property
+    def control_dt(self) -> float:
+        """Between two actions. [s]"""
+        return self.hold * self.system.dt
+
+    def in_worlds(self, worlds: int, *, dtype: str | None = None) -> Environment:
+        """The same environment in another number of worlds, and maybe in another precision."""
+        other = copy.copy(self)
+        other.system = self.system.in_worlds(worlds, dtype=dtype)
+        other._tensors()
+        return other
+
+    def random(self, seed: int) -> Random:
+        """Random numbers in the precision and on the device of the environment, in as many rows as it has worlds."""
+        return Random(seed, self.worlds, self.dtype, self.device)
+
+    def tensor(self, x) -> torch.Tensor:
+        """Numbers as a tensor in the precision and on the device: kept, since a copy would wait for the device."""
+        array = np.asarray(x)
+        key = (array.shape, array.dtype.str, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = torch.as_tensor(array.copy(), dtype=self.dtype, device=self.device)
+        return self._constants[key]
+
+    def home(self):
+        """The robot's keyframe "home", or its reference pose, at rest, in all worlds."""
+        home = self.system.model.home
+        return self.system.state_type(*(self.tensor(x).expand(self.worlds, -1) for x in (home.q, home.v)))
+
+    def reset(self, random: Random) -> EnvState:
+        """New episodes in all worlds."""
+        physics = tree_map(lambda x: x.to(self.dtype) if x.is_floating_point() else x, self.start(random))
+        action = torch.zeros(self.worlds, self.action_size, dtype=self.dtype, device=self.device)
+        age = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
+        return EnvState(physics, action, self.begin(random), age)
+
+    def reset_where(self, done: torch.Tensor, state: EnvState, random: Random) -> EnvState:
+        """The state, with new episodes in worlds that are ``done`` (worlds,); no gradient goes through these."""
+        return select(done, self.reset(random), state)
+
+    def step(self, state: EnvState, action: torch.Tensor, random: Random, *, plant=None) -> Transition:
+        """One control step. Worlds whose simulation fails stay where they were and are ``terminated``.
+
+        action:  (worlds, actions) in [-1, 1]
+        plant:   what simulates, in place of the System: a function of physics, control and hold that gives the physics
+                 after it, and in which worlds it failed, (worlds,)
+        """
+        if tuple(action.shape) != (self.worlds, self.action_size):
+            raise PullbackError(
+                f"actions of {self.name!r} have shape {tuple(action.shape)}, but (worlds={self.worlds}, "
+                f"actions={self.action_size}) is needed"
+            )
+        physics, failed = (plant or self._simulate)(state.physics, self.control(state, action), self.hold)
+        if failed.device.type != "cpu" or failed.any():
+            # Zero times the infinite slope of a reward that overflowed would be NaN.
+            still = lambda x: where(failed, tree_map(torch.Tensor.detach, x), x, select=torch.where)  # noqa: E731
+            physics, state = still(physics), state._replace(physics=still(state.physics))
+            action = torch.where(failed[:, None], action.detach(), action)
+        after = EnvState(physics, action, state.extra, state.age + 1)
+        terms = self.reward(state, action, after)
+        terms = terms if isinstance(terms, dict) else {"reward": terms}
+        with torch.no_grad():
+            after = after._replace(extra=self.update(state, action, after, random))
+            terminated = self.terminated(after) | failed
+        reward = sum(terms.values())
+        reward = torch.where(failed, torch.zeros_like(reward), reward)
+        return Transition(after, reward, terms, terminated, (after.age >= self.limit) & ~terminated, failed)
+
+    def _simulate(self, physics, control: torch.Tensor, hold: int):
+        status = Status()
+        after = pbt.step(self.system, physics, control, hold=hold, status=status)
+        return after, take(status.codes)[:, 1] >= 0
+
+    # --- checks ------------------------------------------------------------------------------------
+
+    def _tensors(self) -> None:
+        """What depends on the number of worlds, the precision and the device."""
+        self._constants: dict[tuple, torch.Tensor] = {}
+        if not isinstance(self.system, Articulated):
+            return
+        model = self.system.model
+        low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
+        self._control_middle, self._control_half = self.tensor((low + high) / 2), self.tensor((high - low) / 2)
+
+    def _measure(self) -> int:
+        """The size of an observation, from one; an error if start, observation or termination have another shape."""
+        state = self.reset(self.random(0))
+        wanted = self.system.state()
+        for name, given, like in zip(leaf_names(wanted), leaves(state.physics), leaves(wanted), strict=True):
+            self._check(f"start's {name}", given, tuple(like.shape))
+        seen = self.observe(state)
+        self._check("observation", seen, (self.worlds, seen.shape[-1]))
+        self._check("termination", self.terminated(state), (self.worlds,))
+        return seen.shape[1]
+
+    def check_reward(self, transition: Transition) -> None:
+        """An error that names the part, the world and the step of a reward that is not finite or has a wrong shape."""
+        for name, term in transition.terms.items():
+            self._check(f"reward {name!r}", term, (self.worlds,), transition.failed, transition.state.age)
+
+    def check_observation(self, seen: torch.Tensor) -> torch.Tensor:
+        return self._check("observation", seen, (self.worlds, self.observation_size))
+
+    def _check(self, what: str, x: torch.Tensor, shape: tuple, excused=None, age=None) -> torch.Tensor:
+        what = f"the {what} of environment {self.name or type(self).__name__!r}"
+        if tuple(x.shape) != shape:
+            raise PullbackError(f"{what} has shape {tuple(x.shape)}, but {shape} is needed")
+        bad = ~torch.isfinite(x).reshape(self.worlds, -1).all(dim=1)
+        bad = bad if excused is None else bad & ~excused
+        if bad.any():
+            world = int(bad.nonzero()[0])
+            when = "" if age is None else f" at control step {int(age[world])} of an episode"
+            raise PullbackError(f"{what} is not finite in world {world}{when}")
+        return x
+
+
+def select(mask: torch.Tensor, new: EnvState, old: EnvState) -> EnvState:
+    """The one state where ``mask`` (worlds,) is true, and the other elsewhere."""
+    pick = lambda x, y: torch.where(mask.reshape(-1, *(1,) * (y.ndim - 1)), x, y)  # noqa: E731
+    extra = {name: pick(new.extra[name], value) for name, value in old.extra.items()}
+    physics = where(mask, new.physics, old.physics, select=torch.where)
+    return EnvState(physics, pick(new.action, old.action), extra, pick(new.age, old.age))
+
+
+def detached(state: EnvState) -> EnvState:
+    """The same numbers, from which no gradient goes back."""
+    extra = {name: x.detach() for name, x in state.extra.items()}
+    return EnvState(tree_map(torch.Tensor.detach, state.physics), state.action.detach(), extra, state.age)

@@ -1,0 +1,31 @@
+"""Environments by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import partial
+
+from pullback.core.errors import PullbackError
+from pullback.envs.ant import Ant, AntSeed
+from pullback.envs.cartpole import CartPole
+from pullback.envs.environment import Environment
+from pullback.envs.half_cheetah import HalfCheetah
+from pullback.envs.hopper import Hopper
+from pullback.envs.humanoid import Humanoid
+from pullback.envs.pendulum import Pendulum
+from pullback.envs.quadruped import Quadruped
+
+ENVS: dict[str, Callable[..., Environment]] = {
+    **{f"pendulum-{n}": partial(Pendulum, links=n) for n in range(1, 8)},
+    **{env.name: env for env in (CartPole, Hopper, HalfCheetah, Ant, AntSeed, Quadruped, Humanoid)},
+}
+
+
+def make(name: str, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu", **options) -> Environment:
+    """An environment by its name; options are those of its class."""
+    if name not in ENVS:
+        near = difflib.get_close_matches(name.lower(), ENVS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ENVS)}"
+        raise PullbackError(f"there is no environment {name!r}; {hint}")
+    return ENVS[name](worlds, dtype=dtype, device=device, **options)

@@ -1,0 +1,153 @@
+"""What a policy does, from starts that are always the same: in Pullback, or in MuJoCo itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import torch
+
+from pullback.core.errors import PullbackError
+from pullback.dynamics import Articulated
+from pullback.envs import Environment, EnvState
+from pullback.learn.networks import one_thread
+from pullback.learn.policy import Policy
+
+PLANTS = ("pullback", "mujoco")
+THREADS = 4  # that step MuJoCo
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Of one episode from each start.
+
+    returns:   (starts,) sums of rewards, without discount
+    lengths:   (starts,) control steps until it terminated, or all
+    survived:  (starts,) booleans: it never terminated
+    metrics:   the environment's own by name, (starts,), means over the steps of the episode
+    terms:     parts of the reward likewise
+    """
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    survived: np.ndarray
+    metrics: dict[str, np.ndarray]
+    terms: dict[str, np.ndarray]
+
+    def summary(self) -> dict[str, float]:
+        """Means over starts."""
+        found = {"return": float(self.returns.mean()), "deviation": float(self.returns.std())}
+        found |= {"survived": float(self.survived.mean()), "length": float(self.lengths.mean())}
+        return found | {name: float(x.mean()) for name, x in self.metrics.items()}
+
+
+@torch.no_grad()
+@one_thread()
+def evaluate(
+    policy: Policy | Callable,
+    env: Environment,
+    *,
+    starts: int = 256,
+    seed: int = 10_000,
+    steps: int | None = None,
+    plant: str = "pullback",
+    timestep: float | None = None,
+    watch: Callable[[EnvState], None] | None = None,
+) -> Evaluation:
+    """Runs the most likely actions of a policy from ``starts`` random starts, which ``seed`` alone decides.
+
+    policy:    or any function from observations (starts, n) to actions (starts, m)
+    steps:     control steps; the environment's time limit if None
+    plant:     "pullback", or "mujoco": mj_step in float64, with nothing of Pullback's physics
+    timestep:  of MuJoCo, such that control steps stay as long as they are [s]
+    watch:     called with every state, the first included
+    """
+    if plant not in PLANTS:
+        raise PullbackError(f"plant={plant!r} is not known: use {' or '.join(map(repr, PLANTS))}")
+    if timestep is not None and plant != "mujoco":
+        raise PullbackError("timestep is for plant='mujoco': make the environment with another for Pullback's own")
+    if isinstance(policy, Policy):
+        policy.check(env)
+        policy = copy.deepcopy(policy)
+    env = env.in_worlds(starts, dtype="float64" if plant == "mujoco" else None)
+    if isinstance(policy, torch.nn.Module):
+        policy = policy.to(device=env.device, dtype=env.dtype)
+    simulate = MuJoCo(env, timestep) if plant == "mujoco" else None
+    random = env.random(seed)
+    state = env.reset(random)
+    alive = torch.ones(starts, dtype=torch.bool, device=env.device)
+    lengths = torch.zeros(starts, dtype=torch.int64, device=env.device)
+    sums: dict[str, torch.Tensor] = {}
+    if watch is not None:
+        watch(state)
+    for _ in range(env.limit if steps is None else steps):
+        action = policy(env.check_observation(env.observe(state)))
+        done = env.step(state, action, random, plant=simulate)
+        env.check_reward(done)
+        lengths += alive
+        metrics = env.metrics(state, action, done.state)
+        rows = {"return": done.reward} | {f"term {k}": x for k, x in done.terms.items()}
+        for name, x in (rows | {f"metric {k}": x for k, x in metrics.items()}).items():
+            sums[name] = sums.get(name, 0.0) + torch.where(alive & ~done.failed, x, torch.zeros_like(x))
+        alive = alive & ~done.terminated
+        # An episode that is over stays at a start: what becomes of it does not count.
+        state = env.reset_where(~alive, done.state, random)
+        if watch is not None:
+            watch(state)
+        if not alive.any():
+            break
+    found = {name: x.cpu().numpy() for name, x in sums.items()}
+    count = lengths.cpu().numpy()
+    means = {name: x / np.maximum(count, 1) for name, x in found.items()}
+    pick = lambda kind: {k.removeprefix(kind): x for k, x in means.items() if k.startswith(kind)}  # noqa: E731
+    return Evaluation(found["return"], count, alive.cpu().numpy(), pick("metric "), pick("term "))
+
+
+class MuJoCo:
+    """An environment's robot in MuJoCo: one MjData per world, stepped by mj_step."""
+
+    def __init__(self, env: Environment, timestep: float | None = None):
+        system = env.system
+        if not isinstance(system, Articulated):
+            raise PullbackError(f"plant='mujoco' is for robots, not for {type(system).__name__}")
+        self.model = copy.copy(system.model.mujoco)
+        if system.contact is None:
+            self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        if timestep is not None:
+            self.model.opt.timestep = timestep
+        exact = env.control_dt / self.model.opt.timestep
+        self.hold = round(exact)
+        if self.hold < 1 or abs(exact - self.hold) > 1e-6:
+            raise PullbackError(f"a control step of {env.control_dt:g} s is not a whole number of {timestep:g} s")
+        self.data = [mujoco.MjData(self.model) for _ in range(system.worlds)]
+        self.state_type = system.state_type
+        self.pool = ThreadPoolExecutor(THREADS)
+
+    def __call__(self, physics, control: torch.Tensor, hold: int):
+        """The physics after a control step, and in which worlds MuJoCo warned that they are bad."""
+        q, v, u = (np.ascontiguousarray(x.cpu().numpy(), dtype=float) for x in (*physics, control))
+        failed = np.zeros(len(q), dtype=bool)
+        after_q, after_v = q.copy(), v.copy()
+
+        def run(worlds: np.ndarray) -> None:
+            for i in worlds:
+                data = self.data[i]
+                data.qpos[:], data.qvel[:], data.ctrl[:] = q[i], v[i], u[i]
+                mujoco.mj_step(self.model, data, self.hold)
+                failed[i] = any(data.warning[kind].number for kind in BAD) or not np.all(np.isfinite(data.qpos))
+                if failed[i]:
+                    mujoco.mj_resetData(self.model, data)
+                else:
+                    after_q[i], after_v[i] = data.qpos, data.qvel
+
+        list(self.pool.map(run, np.array_split(np.arange(len(q)), THREADS)))
+        like = physics[0]
+        after = self.state_type(*(torch.as_tensor(x).to(like) for x in (after_q, after_v)))
+        return after, torch.as_tensor(failed, device=like.device)
+
+
+BAD = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)

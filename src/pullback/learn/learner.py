@@ -1,0 +1,145 @@
+"""What all methods of learning share: networks, random numbers, episodes that go on, and what is kept of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pullback.core.errors import PullbackError
+from pullback.core.trees import leaves, with_leaves
+from pullback.envs import Environment, EnvState, Transition, detached
+from pullback.learn.policy import Policy
+
+LOOKS = 32  # control steps by which the normaliser of observations begins
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """Hyperparameters of a way to learn.
+
+    worlds:        simulated at once
+    hidden:        sizes of the layers of every network
+    discount:      of rewards, per control step
+    reward_scale:  factor on rewards, so that values are of the order of one
+    """
+
+    worlds: int = 128
+    hidden: tuple[int, ...] = (128, 128)
+    discount: float = 0.99
+    reward_scale: float = 1.0
+
+    @abstractmethod
+    def begin(self, env: Environment, seed: int) -> Learner:
+        """A learner of this method in an environment of any number of worlds."""
+
+
+class Learner(torch.nn.Module):
+    """A policy on its way. Everything that it knows is in its modules, its random numbers and ``episodes``."""
+
+    def __init__(self, method: Any, env: Environment, seed: int):
+        super().__init__()
+        self.method, self.env = method, env.in_worlds(method.worlds)
+        weights = torch.Generator().manual_seed(seed)
+        self.random = self.env.random(seed + 1)
+        self.policy = Policy(
+            env.name, env.observation_size, env.action_size, hidden=method.hidden, generator=weights,
+            dtype=env.dtype, device=env.device,
+        )  # fmt: skip
+        self.weights = weights
+        self.episodes: EnvState = self.env.reset(self.random)
+        self._seen: list[Transition] = []
+        self.steps = 0  # control steps of all worlds so far
+        self._look_around()
+
+    @torch.no_grad()
+    def _look_around(self) -> None:
+        """Sees what observations are like under random actions: at a start, many are the same in all worlds."""
+        state, rows = self.episodes, []
+        for _ in range(min(LOOKS, self.env.limit)):
+            rows.append(self.env.check_observation(self.env.observe(state)))
+            done = self.env.step(state, self.random.uniform(self.env.action_size, low=-1.0, high=1.0), self.random)
+            state = self.carry_on(done.state, done.done)
+        self.policy.normaliser.update(torch.cat(rows))
+
+    def update(self, progress: float) -> dict[str, float]:
+        """Goes on for one round of simulation and learning. Returns what there is to log.
+
+        progress:  how much of the training is over, from 0 to 1
+        """
+        raise NotImplementedError
+
+    def take_step(self, state: EnvState, action: torch.Tensor) -> Transition:
+        """One control step, of which rewards are remembered until ``refuse_rewards`` asks for them."""
+        done = self.timed(self.env.step(state, action, self.random))
+        terms = {name: x.detach() for name, x in done.terms.items()}
+        self._seen.append(done._replace(state=detached(done.state), reward=done.reward.detach(), terms=terms))
+        return done
+
+    def timed(self, done: Transition) -> Transition:
+        """The same, terminated at the time limit if the task is over then."""
+        if not self.env.timed:
+            return done
+        return done._replace(terminated=done.done, truncated=torch.zeros_like(done.truncated))
+
+    def refuse_rewards(self) -> None:
+        """An error that names the first reward of this round that was not finite."""
+        for transition in self._seen:
+            self.env.check_reward(transition)
+        raise PullbackError(
+            f"values in {self.env.name!r} grew beyond the precision: use a smaller reward_scale or rate"
+        )
+
+    def carry_on(self, state: EnvState, done: torch.Tensor) -> EnvState:
+        """The state with new episodes where they are ``done``."""
+        if state.age.device.type == "cpu" and not done.any():
+            return state  # elsewhere, asking would wait for the device
+        return self.env.reset_where(done, state, self.random)
+
+    def minibatches(self, rows: int, count: int) -> Iterator[torch.Tensor]:
+        """All rows once, in random order, in so many parts."""
+        order = torch.randperm(rows, generator=self.random.generator, device=self.random.device)
+        yield from order.chunk(count)
+
+    # --- what is kept ------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, torch.Tensor]:
+        """Everything, by name. From the same arrays, a learner goes on with the same bits."""
+        found = dict(self.state_dict())
+        found |= {f"episodes.physics.{i}": x for i, x in enumerate(leaves(self.episodes.physics))}
+        found |= {f"episodes.extra.{name}": x for name, x in self.episodes.extra.items()}
+        found |= {"episodes.action": self.episodes.action, "episodes.age": self.episodes.age}
+        found |= {"random": self.random.generator.get_state(), "steps": torch.tensor(self.steps)}
+        return found | self.more_arrays()
+
+    def restore(self, arrays: dict[str, torch.Tensor]) -> None:
+        """Becomes what it was when these arrays were taken."""
+        device, own = self.env.device, self.arrays()
+        wrong = [name for name, x in own.items() if name not in arrays or arrays[name].shape != x.shape]
+        wrong = [name for name in wrong if not name.startswith("memory.")]
+        if wrong:
+            raise PullbackError(f"the checkpoint is of another method, robot or size: {wrong[0]} does not fit")
+        self.load_state_dict({name: arrays[name] for name in self.state_dict()})
+        held = {name: x.to(device) for name, x in arrays.items() if name.startswith("episodes.")}
+        physics = [held[f"episodes.physics.{i}"] for i in range(len(leaves(self.episodes.physics)))]
+        extra = {name: held[f"episodes.extra.{name}"] for name in self.episodes.extra}
+        physics = with_leaves(self.episodes.physics, physics)
+        self.episodes = EnvState(physics, held["episodes.action"], extra, held["episodes.age"])
+        self.random.generator.set_state(arrays["random"].cpu())
+        self.steps = int(arrays["steps"])
+        self.restore_more(arrays)
+
+    def more_arrays(self) -> dict[str, torch.Tensor]:
+        """What a method keeps besides, such as a replay memory."""
+        return {}
+
+    def restore_more(self, arrays: dict[str, torch.Tensor]) -> None:
+        """The inverse of ``more_arrays``."""
+
+
+def decayed(rate: float, progress: float, last: float = 1e-5) -> float:
+    """A learning rate that falls in a straight line to the last."""
+    return rate + (min(last, rate) - rate) * min(max(progress, 0.0), 1.0)

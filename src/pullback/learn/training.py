@@ -1,0 +1,233 @@
+"""Training: rounds of a method until a budget is spent, with logs, checkpoints, evaluations and the best policy."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import difflib
+import importlib.util
+import json
+import numbers
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pullback.core.archives import read_arrays
+from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.errors import PullbackError
+from pullback.core.files import whole_file, write_text
+from pullback.envs import Environment, make
+from pullback.learn.evaluation import Evaluation, evaluate
+from pullback.learn.first_order import BPTT, SAPO, SHAC
+from pullback.learn.learner import Learner, Method
+from pullback.learn.mbpo import MBPO
+from pullback.learn.networks import one_thread
+from pullback.learn.policy import Policy
+from pullback.learn.ppo import PPO
+from pullback.learn.sac import SAC
+
+METHODS: dict[str, type[Method]] = {"sapo": SAPO, "shac": SHAC, "bptt": BPTT, "ppo": PPO, "sac": SAC, "mbpo": MBPO}
+SAVE_AFTER = 10.0  # at most this much work is lost by an interruption [s]
+LONGEST = 500  # control steps of an evaluation during training
+CHOOSING = 20_000  # seed of the starts by which the best policy is chosen: not those that it is evaluated on later
+LARGEST = 2**34  # of a checkpoint [bytes]
+POSITIVE = ("worlds", "window", "minibatches", "rate", "reward_scale", "hidden", "batch")  # options that cannot be 0
+
+
+@dataclass
+class Training:
+    """Where a training is.
+
+    policy:      the best so far, by its mean return from fixed starts
+    evaluation:  of that policy
+    log:         one row per round
+    seconds:     spent, without what an interruption lost
+    steps:       control steps simulated, of all worlds
+    """
+
+    policy: Policy
+    evaluation: Evaluation | None = None
+    log: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    steps: int = 0
+    best: float = -np.inf
+
+
+@one_thread()
+def train(
+    env: Environment | str,
+    method: Method | str = "sapo",
+    *,
+    minutes: float | None = None,
+    updates: int | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    evaluations: int = 10,
+    starts: int = 64,
+    watch: Callable[[Training, float], None] | None = None,
+    **options,
+) -> Training:
+    """Trains a policy for an environment.
+
+    method:       a name, with the settings that suit the environment, or one with hyperparameters of your own
+    minutes:      how long; or
+    updates:      how many rounds: then the result is the same to the last bit, however often it is interrupted
+    out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, where the same call resumes
+    evaluations:  how often the policy is tried on ``starts`` fixed starts in the course of it
+    watch:        called after every round with the training and how much of it is over, from 0 to 1
+    options:      hyperparameters that replace some of the method's
+    """
+    if (minutes is None) == (updates is None):
+        raise PullbackError("say how long to train: minutes=2, or updates=500")
+    check_number(minutes, "minutes") if updates is None else check_whole(updates, "updates")
+    env = make(env) if isinstance(env, str) else env
+    check_kind(env, Environment, "env", 'pullback.envs.make("ant")')
+    method = make_method(method, env, options)
+    learner = method.begin(env, seed)
+    training = Training(copy.deepcopy(learner.policy))
+    folder = None if out is None else Path(out)
+    whose = {"env": env.name, "method": repr(method), "seed": seed}
+    update = 0
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "checkpoint.npz").exists():
+            update = _resume(folder / "checkpoint.npz", learner, training, whose)
+        else:
+            settings = {**asdict(method), "method": type(method).__name__, "env": env.name, "seed": seed}
+            write_text(folder / "settings.json", json.dumps(settings, indent=1) + "\n")
+    board = _tensorboard(folder)
+    judge = env.in_worlds(starts)
+    saved = time.monotonic()
+    _warm_up(learner)
+
+    def progress() -> float:
+        return update / updates if updates is not None else training.seconds / (60 * minutes)
+
+    while progress() < 1.0:
+        began = time.perf_counter()
+        before = int(progress() * evaluations)
+        row = learner.update(progress())
+        update += 1
+        training.steps = learner.steps
+        training.seconds += time.perf_counter() - began
+        if int(progress() * evaluations) > before or progress() >= 1.0:
+            began = time.perf_counter()
+            row |= _evaluate(learner, judge, training)
+            training.seconds += time.perf_counter() - began
+        training.log.append({"update": update, "steps": learner.steps, "seconds": training.seconds, **row})
+        if board is not None:
+            for name, x in row.items():
+                board.add_scalar(name, x, learner.steps)
+        if folder is not None and (progress() >= 1.0 or time.monotonic() - saved > SAVE_AFTER):
+            _save(folder, learner, training, update, whose)
+            saved = time.monotonic()
+        if watch is not None:
+            watch(training, min(progress(), 1.0))
+    if board is not None:
+        board.close()
+    return training
+
+
+def make_method(method: Method | str, env: Environment, options: dict[str, Any]) -> Method:
+    """A method by name with the settings that suit the environment, and options in place of some."""
+    if isinstance(method, str):
+        if method not in METHODS:
+            near = difflib.get_close_matches(method.lower(), METHODS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}"
+            raise PullbackError(f"there is no method {method!r}; {hint}")
+        suited = METHODS[method](**env.settings.get(method, {}))
+    elif isinstance(method, Method):
+        suited = method
+    else:
+        raise PullbackError(f"method must be a name or a Method, such as SAPO(), not {type(method).__name__}")
+    known = {each.name: getattr(suited, each.name) for each in fields(suited)}
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name.lower(), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise PullbackError(f"{type(suited).__name__} has no option {name!r}; {hint}")
+    return replace(suited, **{name: _checked(name, value, known[name]) for name, value in options.items()})
+
+
+def _checked(name: str, value: Any, like: Any) -> Any:
+    """The value of an option of the kind that it has by default; an error if it is none."""
+    if isinstance(like, tuple) and like and isinstance(value, tuple | list):
+        kinds_of = like if len(value) == len(like) else like[:1] * len(value)
+        return tuple(_checked(name, x, each) for x, each in zip(value, kinds_of, strict=True))
+    kinds: dict[type, Any] = {int: numbers.Integral, float: numbers.Real}
+    right = isinstance(value, kinds.get(type(like), type(like))) and isinstance(value, bool) == isinstance(like, bool)
+    if right and type(like) in kinds:
+        right = np.isfinite(value) and (value >= 0 or like < 0) and (value > 0 or name not in POSITIVE)
+    if like is not None and not right:
+        sign = "" if type(like) in kinds and like < 0 else ", positive" if name in POSITIVE else ", not negative"
+        names = {bool: "True or False", int: f"a whole number{sign}", float: f"a number{sign}"}
+        raise PullbackError(f"option {name} must be {names.get(type(like), f'such as {like!r}')}, not {value!r}")
+    return type(like)(value) if type(like) in kinds else value
+
+
+def _warm_up(learner: Learner) -> None:
+    """Compiles: that is not what is timed. Leaves the learner as it was."""
+    held = {name: x.clone() for name, x in learner.arrays().items()}
+    learner.update(0.0)
+    learner.restore(held)
+
+
+def _evaluate(learner: Learner, judge: Environment, training: Training) -> dict[str, float]:
+    steps = min(judge.limit, LONGEST)
+    found = evaluate(learner.policy, judge, starts=judge.worlds, seed=CHOOSING, steps=steps)
+    summary = found.summary()
+    if summary["return"] > training.best:
+        training.best, training.evaluation = summary["return"], found
+        training.policy = copy.deepcopy(learner.policy)
+    return {f"eval {name}": x for name, x in summary.items()}
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _save(folder: Path, learner: Learner, training: Training, update: int, whose: dict) -> None:
+    training.policy.save(folder / "policy.npz")
+    header = {"update": update, "seconds": training.seconds, "best": training.best, "whose": whose, "log": training.log}
+    arrays = {f"learner.{name}": x.detach().cpu().numpy() for name, x in learner.arrays().items()}
+    arrays |= {f"best.{name}": x.detach().cpu().numpy() for name, x in training.policy.state_dict().items()}
+    with whole_file(folder / "checkpoint.npz") as partial, open(partial, "wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **arrays)
+    names = list(dict.fromkeys(name for row in training.log for name in row))
+    with whole_file(folder / "log.csv") as partial, open(partial, "w", newline="") as file:
+        table = csv.DictWriter(file, names)
+        table.writeheader()
+        table.writerows(training.log)
+
+
+def _resume(path: Path, learner: Learner, training: Training, whose: dict) -> int:
+    try:
+        arrays = read_arrays(path, largest=LARGEST)
+        header = json.loads(str(arrays.pop("header")))
+        update, seconds, best, log = (header[name] for name in ("update", "seconds", "best", "log"))
+        of = {kind: {name.removeprefix(f"{kind}."): torch.as_tensor(x) for name, x in arrays.items()
+                     if name.startswith(f"{kind}.")} for kind in ("learner", "best")}  # fmt: skip
+    except Exception as error:  # there is no end to what can be wrong with an archive
+        raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error
+    if header.get("whose") != whose:
+        raise PullbackError(
+            f"{str(path)!r} is of another environment, method or seed: delete it, or use another folder"
+        )
+    learner.restore(of["learner"])
+    training.policy.load_state_dict(of["best"])
+    training.log, training.seconds, training.best = log, seconds, best
+    training.steps = learner.steps
+    return update
+
+
+def _tensorboard(folder: Path | None):
+    """A writer, if TensorBoard is installed."""
+    if folder is None or importlib.util.find_spec("tensorboard") is None:
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder / "tensorboard"))

@@ -1,0 +1,60 @@
+"""Evaluations: fixed starts, and MuJoCo itself as the plant."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pullback as pb  # noqa: E402
+from pullback.envs import make  # noqa: E402
+from pullback.learn import Policy, evaluate  # noqa: E402
+
+
+def some_policy(env) -> Policy:
+    generator = torch.Generator().manual_seed(0)
+    policy = Policy(env.name, env.observation_size, env.action_size, hidden=(16,), generator=generator)
+    policy.network.flat.data *= 3
+    return policy
+
+
+@pytest.mark.parametrize("name", ["pendulum-3", "ant"])
+def test_in_mujoco_a_policy_does_the_same(name):
+    env = make(name, dtype="float64")
+    policy = some_policy(env).double()
+    here = evaluate(policy, env, starts=3, steps=25)
+    there = evaluate(policy, env, starts=3, steps=25, plant="mujoco")
+    np.testing.assert_allclose(here.returns, there.returns, rtol=1e-7)
+    assert here.returns.std() >= 0 and np.abs(here.returns).max() > 0.01
+    finer = evaluate(policy, env, starts=3, steps=25, plant="mujoco", timestep=env.system.dt / 5)
+    gap = np.abs(finer.returns - here.returns).max()
+    assert 1e-6 < gap < 0.2 * np.abs(here.returns).max()
+
+
+def test_starts_are_decided_by_the_seed_alone():
+    env = make("ant", 2)
+    policy = some_policy(env)
+    first, again, other = (evaluate(policy, env, starts=3, steps=5, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.returns, again.returns) and not np.array_equal(first.returns, other.returns)
+
+
+def test_an_episode_that_ended_counts_no_longer():
+    env = make("ant", 2)
+    env.terminated = lambda state: state.age >= 4
+    found = evaluate(some_policy(env), env, starts=3, steps=9)
+    assert list(found.lengths) == [4] * 3 and not found.survived.any()
+    env.terminated = lambda state: state.age >= 400
+    short = evaluate(some_policy(env), env, starts=3, steps=4)
+    np.testing.assert_array_equal(found.returns, short.returns)
+    assert short.survived.all()
+
+
+def test_bad_input_is_named():
+    env = make("pendulum-1")
+    with pytest.raises(pb.PullbackError, match="plant='drake' is not known: use 'pullback' or 'mujoco'"):
+        evaluate(some_policy(env), env, plant="drake")
+    with pytest.raises(pb.PullbackError, match="is not a whole number"):
+        evaluate(some_policy(env), env, plant="mujoco", timestep=0.011)
+    with pytest.raises(pb.PullbackError, match="timestep is for plant='mujoco'"):
+        evaluate(some_policy(env), env, timestep=0.01)
+    with pytest.raises(pb.PullbackError, match="the policy is for 'pendulum-1' .* not for 'ant'"):
+        evaluate(some_policy(env), make("ant"))

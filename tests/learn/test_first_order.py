@@ -1,0 +1,149 @@
+"""Policy gradients through the simulator against differences, and the identities between methods."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pullback.envs import make  # noqa: E402
+from pullback.envs.pendulum import Pendulum  # noqa: E402
+from pullback.learn import BPTT, SAPO, SHAC  # noqa: E402
+from pullback.learn.returns import td_lambda  # noqa: E402
+
+SMALL = {"worlds": 6, "hidden": (16, 16), "cap": float("inf")}
+
+
+def pendulum(**options) -> Pendulum:
+    return make("pendulum-2", dtype="float64", spread=0.5, **options)
+
+
+def some_weights(learner, seed: int = 0) -> torch.Tensor:
+    """A direction in the space of the actor's weights; these are first moved to where nothing is zero."""
+    generator = torch.Generator().manual_seed(seed)
+    flat = learner.policy.network.flat
+    flat.data += 0.1 * torch.randn(flat.shape, generator=generator, dtype=flat.dtype)
+    return torch.randn(flat.shape, generator=generator, dtype=flat.dtype)
+
+
+def loss_at(learner, arrays, move: torch.Tensor) -> float:
+    learner.restore({name: x.clone() for name, x in arrays.items()})
+    learner.policy.network.flat.data += move
+    return learner.simulate().loss.item()
+
+
+@pytest.mark.parametrize("method", [SAPO(window=5, **SMALL), SHAC(window=4, **SMALL), BPTT(window=6, **SMALL)])
+def test_the_actor_s_gradient_is_that_of_the_loss(method):
+    learner = method.begin(pendulum(), 3)
+    way = some_weights(learner)
+    if learner.critic is not None:  # values that matter
+        learner.critic.flat.data.mul_(3.0)
+        learner.target.copy_(learner.critic.flat.data)
+    arrays = {name: x.clone() for name, x in learner.arrays().items()}
+    window = learner.simulate()
+    window.loss.backward()
+    exact = float(learner.actor_gradient(window) @ way)
+    assert abs(exact) > 1e-3
+    errors = []
+    for h in (1e-3, 1e-4, 1e-5):
+        ahead, behind = (loss_at(learner, arrays, side * h * way) for side in (1, -1))
+        errors.append(abs((ahead - behind) / (2 * h) - exact) / abs(exact))
+    assert min(errors) < 1e-7 and errors[1] < errors[0] / 20  # second order
+
+
+def test_a_detached_gradient_is_the_closed_loop_s_for_a_blind_policy():
+    found = []
+    for closed in (True, False):
+        learner = BPTT(window=5, closed_loop=closed, **SMALL).begin(pendulum(), 3)
+        some_weights(learner)
+        n, m = learner.policy.network.sizes[:2]
+        learner.policy.network.flat.data[: n * m] = 0.0  # the first matrix
+        window = learner.simulate()
+        window.loss.backward()
+        found.append(learner.actor_gradient(window))
+    assert found[0].norm() > 1e-3
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
+
+
+def test_a_detached_gradient_leaves_out_what_the_policy_sees():
+    found = []
+    for closed in (True, False):
+        learner = BPTT(window=5, closed_loop=closed, **SMALL).begin(pendulum(), 3)
+        some_weights(learner)
+        window = learner.simulate()
+        window.loss.backward()
+        found.append(learner.actor_gradient(window))
+    assert (found[0] - found[1]).norm() > 1e-3 * found[0].norm()
+
+
+class Ended(Pendulum):
+    """A pendulum whose episodes terminate at the time limit, so that no value counts afterwards."""
+
+    limit = 6
+
+    def terminated(self, state):
+        return state.age >= self.limit
+
+
+def test_with_whole_episodes_shac_is_back_propagation_through_time():
+    found = []
+    for kind in (SHAC, BPTT):
+        env = Ended(links=2, spread=0.5, dtype="float64")
+        learner = kind(window=6, clip=1.0, **SMALL).begin(env, 3)
+        window = learner.simulate()
+        window.loss.backward()
+        assert bool(window.ends[-1].all()) and window.log["terminated"] == 6
+        found.append((window.loss.detach(), learner.actor_gradient(window)))
+    assert found[0][1].norm() > 1e-3
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
+def test_a_window_that_crosses_the_end_of_an_episode_starts_anew():
+    env = Ended(links=2, spread=0.5, dtype="float64")
+    learner = BPTT(window=9, discount=0.9, **SMALL).begin(env, 3)
+    window = learner.simulate()
+    np.testing.assert_allclose(window.discounts[:, 0], [*0.9 ** np.arange(6), *0.9 ** np.arange(3)])
+    expected = -(window.discounts * window.rewards).sum(0).mean() / 9
+    torch.testing.assert_close(window.loss.detach(), expected)
+    assert torch.all(learner.episodes.age == 3)
+
+
+def brute_force(rewards, values, ends, discount, trust):
+    """λ-returns by their definition: means of n-step returns."""
+    steps = len(rewards)
+    targets = np.zeros_like(rewards)
+    for t in range(steps):
+        last = next(k for k in range(t, steps) if ends[k])
+        total, weight = 0.0, 1.0
+        for n in range(1, last - t + 2):
+            part = sum(discount**i * rewards[t + i] for i in range(n)) + discount**n * values[t + n - 1]
+            share = weight if t + n - 1 == last else weight * (1 - trust)
+            total, weight = total + share * part, weight * trust
+        targets[t] = total
+    return targets
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_td_lambda_is_a_mean_of_n_step_returns(seed):
+    rng = np.random.default_rng(seed)
+    rewards, values = rng.normal(size=(2, 9, 4))
+    ends = rng.random((9, 4)) < 0.3
+    ends[-1] = True
+    for discount, trust in itertools.product((0.9, 1.0), (0.0, 0.95, 1.0)):
+        options = {"discount": discount, "trust": trust}
+        found = td_lambda(*map(torch.as_tensor, (rewards, values, ends)), **options)
+        expected = [brute_force(rewards[:, i], values[:, i], ends[:, i], discount, trust) for i in range(4)]
+        np.testing.assert_allclose(found, np.stack(expected, axis=1), atol=1e-14)
+
+
+def test_a_world_whose_gradient_explodes_is_capped():
+    learner = BPTT(window=2, worlds=5, hidden=(8,), cap=10.0).begin(make("pendulum-1"), 0)
+    capped = []
+    bar = torch.ones(5, 3)
+    bar[1] *= 1e4
+    bar[2, 0] = float("nan")
+    found = learner._cap(bar, capped)
+    torch.testing.assert_close(found[1].norm(), 10 * bar[0].norm())
+    assert int(capped[0]) == 2 and not found[2].any() and torch.equal(found[3:], bar[3:])

@@ -1,0 +1,120 @@
+"""The loop around methods: resumed to the last bit, best policy kept, bad input named."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pullback as pb  # noqa: E402
+from pullback.envs import make  # noqa: E402
+from pullback.envs.pendulum import Pendulum  # noqa: E402
+from pullback.learn import METHODS, Policy, evaluate, train  # noqa: E402
+
+QUICK = {"starts": 4, "evaluations": 3, "worlds": 4, "hidden": (8, 8), "window": 5}
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def save_always(monkeypatch):
+    monkeypatch.setattr("pullback.learn.training.SAVE_AFTER", -1.0)
+
+
+def without_clock(log):
+    return [{name: x for name, x in row.items() if name != "seconds"} for row in log]
+
+
+@pytest.mark.parametrize("method", ["sapo", "shac", "bptt", "ppo"])
+def test_an_interrupted_training_ends_with_the_same_bits(method, tmp_path):
+    env = make("pendulum-1", spread=0.2)
+    options = {"updates": 7, "seed": 5, **QUICK}
+    whole = train(env, method, out=tmp_path / "whole", **options)
+
+    def stop_at(count):
+        def watch(training, progress):
+            if len(training.log) >= count:
+                raise Stop
+
+        return watch
+
+    for count in (2, 5):
+        with pytest.raises(Stop):
+            train(env, method, out=tmp_path / "parts", watch=stop_at(count), **options)
+    parts = train(env, method, out=tmp_path / "parts", **options)
+    assert without_clock(parts.log) == without_clock(whole.log) and len(whole.log) == 7
+    for name, x in whole.policy.state_dict().items():
+        assert torch.equal(x, parts.policy.state_dict()[name]), name
+    with np.load(tmp_path / "whole/checkpoint.npz") as a, np.load(tmp_path / "parts/checkpoint.npz") as b:
+        assert set(a) == set(b)
+        for name in set(a) - {"header"}:
+            assert np.array_equal(a[name], b[name]), name
+    other = train(env, method, **{**options, "seed": 6})
+    assert not torch.equal(other.policy.network.flat, whole.policy.network.flat)
+
+
+def test_gradients_solve_the_pendulum():
+    env = make("pendulum-1")
+    training = train(env, "bptt", updates=60, worlds=8, evaluations=6, starts=2)
+    assert evaluate(training.policy, env, starts=2).returns.mean() > 0.9 * 0.5
+    assert training.log[0]["reward"] < 0.5 * training.log[-1]["reward"]
+
+
+def test_what_is_written(tmp_path):
+    training = train("pendulum-1", "sapo", updates=3, out=tmp_path, **QUICK)
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert len(rows) == 4 and rows[0].startswith("update,steps,seconds,reward") and "eval return" in rows[0]
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert settings["method"] == "SAPO" and settings["worlds"] == 4 and settings["env"] == "pendulum-1"
+    policy = Policy.load(tmp_path / "policy.npz")
+    assert torch.equal(policy.network.flat, training.policy.network.flat)
+    kept = evaluate(policy, make("pendulum-1"), starts=4, seed=20_000).returns.mean()
+    assert kept == pytest.approx(max(row["eval return"] for row in training.log if "eval return" in row), abs=1e-6)
+
+
+class Broken(Pendulum):
+    def reward(self, before, action, after):
+        angle = after.physics.q[:, 0]
+        return {"fine": angle, "broken": torch.where(after.age == 3, angle * torch.nan, angle)}
+
+
+class Changing(Pendulum):
+    def observe(self, state):
+        seen = super().observe(state)
+        return seen[:, :-1] if int(state.age.max()) >= 3 else seen
+
+
+@pytest.mark.parametrize("method", ["sapo", "ppo"])
+def test_a_reward_that_is_not_finite_is_named(method):
+    with pytest.raises(pb.PullbackError, match="reward 'broken' of .*'pendulum-1' is not finite in world 0 at"):
+        train(Broken(), method, updates=2, **QUICK)
+
+
+def test_an_observation_that_changes_its_shape_is_named():
+    with pytest.raises(pb.PullbackError, match=r"observation of .*'pendulum-1' has shape \(4, 3\), but \(4, 4\)"):
+        train(Changing(), "sapo", updates=2, **QUICK)
+
+
+def test_bad_input_is_named(tmp_path):
+    with pytest.raises(pb.PullbackError, match="there is no environment 'pendulum-9'; did you mean"):
+        train("pendulum-9", minutes=1)
+    with pytest.raises(pb.PullbackError, match="there is no method 'sappo'; did you mean 'sapo'"):
+        train("pendulum-1", "sappo", minutes=1)
+    with pytest.raises(pb.PullbackError, match="say how long to train"):
+        train("pendulum-1")
+    with pytest.raises(pb.PullbackError, match="SAPO has no option 'wordls'; did you mean 'worlds'"):
+        train("pendulum-1", updates=1, wordls=3)
+    train("pendulum-1", updates=1, out=tmp_path, **QUICK)
+    with pytest.raises(pb.PullbackError, match="of another environment, method or seed"):
+        train("pendulum-2", updates=1, out=tmp_path, **QUICK)
+    file = tmp_path / "checkpoint.npz"
+    file.write_bytes(file.read_bytes()[:-300])
+    with pytest.raises(pb.PullbackError, match="checkpoint.npz' cannot be read as a checkpoint: delete it"):
+        train("pendulum-1", updates=1, out=tmp_path, **QUICK)
+
+
+def test_every_method_has_a_name():
+    assert {"sapo", "shac", "bptt", "ppo"} <= set(METHODS)
