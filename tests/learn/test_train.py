@@ -58,8 +58,8 @@ def test_an_interrupted_training_ends_with_the_same_bits(method, tmp_path):
 
 def test_gradients_solve_the_pendulum():
     env = make("pendulum-1")
-    training = train(env, "bptt", updates=60, worlds=8, evaluations=6, starts=2)
-    assert evaluate(training.policy, env, starts=2).returns.mean() > 0.9 * 0.5
+    training = train(env, "bptt", updates=15, worlds=4, evaluations=5, starts=2)
+    assert evaluate(training.policy, env, starts=2).returns.mean() > 0.98 * 0.5
     assert training.log[0]["reward"] < 0.5 * training.log[-1]["reward"]
 
 

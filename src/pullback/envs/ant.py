@@ -27,7 +27,13 @@ class Ant(Runner):
 
     name = "ant"
     about = "a four-legged ant runs along x as fast as it can"
-    settings = {"sapo": {"reward_scale": 0.1}, "shac": {"reward_scale": 0.1}, "ppo": {"reward_scale": 0.1}}
+    settings = {
+        "sapo": {"reward_scale": 0.1}, "shac": {"reward_scale": 0.1}, "ppo": {"reward_scale": 0.1},
+        "sac": {"reward_scale": 0.1, "worlds": 16, "updates_per_step": 0.25, "actor_every": 2, "horizon": 4,
+                "temperature": 0.03},
+        "mbpo": {"reward_scale": 0.1, "worlds": 16, "window": 16, "updates_per_step": 2.0, "actor_every": 2,
+                 "temperature": 0.03},
+    }  # fmt: skip
 
     def model(self) -> Model:
         return load_gymnasium("ant", integrator="implicitfast", timestep=0.005)

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from pullback.core.errors import PullbackError
+from pullback.core.threads import one_torch_thread
 from pullback.dynamics import Articulated
 from pullback.envs import Environment, EnvState
-from pullback.learn.networks import one_thread
 from pullback.learn.policy import Policy
 
 PLANTS = ("pullback", "mujoco")
@@ -46,7 +46,7 @@ class Evaluation:
 
 
 @torch.no_grad()
-@one_thread()
+@one_torch_thread()
 def evaluate(
     policy: Policy | Callable,
     env: Environment,

@@ -25,12 +25,14 @@ class Method(ABC):
     hidden:        sizes of the layers of every network
     discount:      of rewards, per control step
     reward_scale:  factor on rewards, so that values are of the order of one
+    log_deviation: logarithm of the deviation of actions, before their hyperbolic tangent, at first
     """
 
     worlds: int = 128
     hidden: tuple[int, ...] = (128, 128)
     discount: float = 0.99
     reward_scale: float = 1.0
+    log_deviation: float = -1.0
 
     @abstractmethod
     def begin(self, env: Environment, seed: int) -> Learner:
@@ -47,7 +49,7 @@ class Learner(torch.nn.Module):
         self.random = self.env.random(seed + 1)
         self.policy = Policy(
             env.name, env.observation_size, env.action_size, hidden=method.hidden, generator=weights,
-            dtype=env.dtype, device=env.device,
+            log_deviation=method.log_deviation, dtype=env.dtype, device=env.device,
         )  # fmt: skip
         self.weights = weights
         self.episodes: EnvState = self.env.reset(self.random)

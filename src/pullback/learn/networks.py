@@ -6,7 +6,6 @@ on one tensor, however many layers there are: on a CPU, calls cost more than ari
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 
@@ -16,17 +15,6 @@ from torch.nn import functional
 from pullback.core.errors import PullbackError
 
 EPSILON = 1e-5  # of the variance, in a LayerNorm
-
-
-@contextlib.contextmanager
-def one_thread():
-    """Networks on one core meanwhile: torch's idle threads go on spinning, on cores that the simulator then lacks."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class Perceptrons(torch.nn.Module):

@@ -21,12 +21,12 @@ from pullback.core.archives import read_arrays
 from pullback.core.checks import check_kind, check_number, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file, write_text
+from pullback.core.threads import one_torch_thread
 from pullback.envs import Environment, make
 from pullback.learn.evaluation import Evaluation, evaluate
 from pullback.learn.first_order import BPTT, SAPO, SHAC
 from pullback.learn.learner import Learner, Method
 from pullback.learn.mbpo import MBPO
-from pullback.learn.networks import one_thread
 from pullback.learn.policy import Policy
 from pullback.learn.ppo import PPO
 from pullback.learn.sac import SAC
@@ -58,7 +58,7 @@ class Training:
     best: float = -np.inf
 
 
-@one_thread()
+@one_torch_thread()
 def train(
     env: Environment | str,
     method: Method | str = "sapo",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.errors import PullbackError
+from pullback.core.threads import one_torch_thread
 from pullback.reach.progress import progress_bar
 from pullback.reach.spaces import Space
 
@@ -71,14 +72,10 @@ def fit_network(
     middle, spread = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
     x = torch.tensor((features - middle) / spread, dtype=torch.float32)
     y = torch.tensor(reachable, dtype=torch.float32)
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(), progress_bar("training a map", steps, progress) as advance:
+    bar = progress_bar("training a map", steps, progress)
+    with torch.random.fork_rng(), one_torch_thread(), bar as advance:
         torch.manual_seed(seed)
-        torch.set_num_threads(1)  # products this small are slower on several
-        try:
-            layers = _train(torch, x, y, hidden, steps, advance)
-        finally:
-            torch.set_num_threads(threads)
+        layers = _train(torch, x, y, hidden, steps, advance)
     weights = [layer.weight.detach().numpy().astype(float) for layer in layers]
     biases = [layer.bias.detach().numpy().astype(float) for layer in layers]
     # The network learnt from features of unit spread; from here on it takes them as they are.

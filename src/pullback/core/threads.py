@@ -1,0 +1,20 @@
+"""Threads of torch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Networks on one core meanwhile. Small products are slower on several, and torch's idle threads go on spinning, on
+    cores that a simulator then lacks."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
