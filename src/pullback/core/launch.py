@@ -9,6 +9,7 @@ every call, so that the user's own kernels report as they always do.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import tempfile
@@ -152,6 +153,12 @@ def cores_to_use(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return check_whole(threads, "threads")
+
+
+def shares(count: int, parts: int) -> list[tuple[int, int]]:
+    """First and end of as many parts of ``count`` items, as equal as they can be."""
+    bounds = [count * part // parts for part in range(parts + 1)]
+    return list(itertools.pairwise(bounds))
 
 
 def _quiet() -> wp.ScopedLogLevel:

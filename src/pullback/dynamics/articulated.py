@@ -27,7 +27,7 @@ from pullback.core.arrays import (
 from pullback.core.checks import check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
-from pullback.core.launch import Crew, Recorder, cores_to_use, launch
+from pullback.core.launch import Crew, Recorder, cores_to_use, launch, shares
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, check_inputs, refuse_overflow
@@ -136,9 +136,8 @@ class Articulated(KernelSystem):
     def _make_lanes(self, threads: int | None) -> list[Lane]:
         if self.device != "cpu":
             return [self._lane(0, self.worlds, min(self.worlds, MOST_SLOTS), 1)]
-        bounds = np.linspace(0, self.worlds, min(cores_to_use(threads), self.worlds) + 1).astype(int)
-        ranges = [(int(first), int(end)) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
-        return [self._lane(first, end, 1, len(ranges)) for first, end in ranges]
+        lanes = min(cores_to_use(threads), self.worlds)
+        return [self._lane(first, end, 1, lanes) for first, end in shares(self.worlds, lanes)]
 
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts

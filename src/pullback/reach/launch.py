@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import PRECISIONS, empty, from_device, to_device
-from pullback.core.launch import Crew, cores_to_use
+from pullback.core.launch import Crew, cores_to_use, shares
 from pullback.dynamics.launch import Lane
 from pullback.kernels import specialise
 from pullback.reach.spaces import Space
@@ -36,10 +36,9 @@ class Batches:
             return
         with self._crew.lock:
             lanes = self._lanes_for(n)
-            bounds = np.linspace(0, n, len(lanes) + 1).astype(int)
             commands = []
-            for lane, first, end in zip(lanes, bounds[:-1], bounds[1:], strict=True):
-                inputs = (*before, *lane.workspace, int(first), int(end), *after)
+            for lane, (first, end) in zip(lanes, shares(n, len(lanes)), strict=True):
+                inputs = (*before, *lane.workspace, first, end, *after)
                 commands.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(commands)
 

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import empty
-from pullback.core.launch import BLOCK, Crew, launch
+from pullback.core.launch import BLOCK, Crew, launch, shares
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
 
@@ -67,8 +67,7 @@ class Stepper:
         """Worlds for each core, or a share of every world if there are fewer worlds than cores."""
         worlds = self.heat.worlds
         if worlds >= cores:
-            bounds = np.linspace(0, worlds, cores + 1).astype(int)
-            return [self._share(bounds[k], bounds[k + 1], 0, 1, k, 1) for k in range(cores)]
+            return [self._share(*ends, 0, 1, core, 1) for core, ends in enumerate(shares(worlds, cores))]
         cores = max(1, min(cores, worlds * len(self.heat.mesh.elements) // LEAST_ELEMENTS))
         return [self._share(0, worlds, core, cores, core, 1) for core in range(cores)]
 
