@@ -61,7 +61,7 @@ def task(seed: int = 0) -> Task:
         metric=lambda run: 100 * np.sqrt(np.mean(recording(run).values ** 2, axis=(0, 2))),
         target=1.2,
         unit="% of the signal left unexplained",
-        judged=True,
+        evaluate_at_end=True,
         truth=factors,
         method=GaussNewton(),
     )

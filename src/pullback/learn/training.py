@@ -99,7 +99,8 @@ def train(
             update = _resume(folder / "checkpoint.npz", learner, training, whose)
         else:
             settings = {**asdict(method), "method": type(method).__name__, "env": env.name, "seed": seed}
-            write_text(folder / "settings.json", json.dumps(settings, indent=1) + "\n")
+            path = folder / "settings.json"
+            write_text(path, json.dumps(settings, indent=1) + "\n")
     board = _tensorboard(folder)
     judge = env.in_worlds(starts)
     saved = time.monotonic()
