@@ -25,6 +25,14 @@ settings.load_profile("pullback")
 ACCEPTED_SKIPS = ("needs a CUDA device",)
 
 
+# Pages and examples are single tests of up to some minutes: they run first, so that no core waits for the last of them.
+LONG = ("test_docs.py", "test_examples.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 def pytest_addoption(parser):
     parser.addoption("--fail-on-skip", action="store_true", help="a skip is a failure, but for those that need CUDA")
 
