@@ -197,3 +197,49 @@ def test_worlds_that_are_not_there(system, springs):
     with pytest.raises(pb.PullbackError, match=r"Springs has no state\(\)"):
         springs.reset(own, [0])
     assert np.all(springs.reset(own, [1], pb.State(own.q + 1, own.v)).q[:, 0] == [0, 1])
+
+
+@pytest.mark.parametrize("hold", [1, 3])
+@pytest.mark.parametrize("contact", [None, "model"])
+def test_a_held_step_has_the_gradient_of_a_rollout(contact, hold):
+    """With a status or without: the timesteps in between are kept by one, and simulated again by the other."""
+    model = pb.load(pb.robots.quadruped())
+    system = pb.Articulated(model, contact, worlds=WORLDS, threads=1)
+    rng = np.random.default_rng(0)
+    given = (
+        np.tile(model.home.q, (WORLDS, 1)),
+        rng.normal(size=(WORLDS, model.nv)),
+        rng.normal(size=(WORLDS, model.nu)),
+    )
+    weights = [torch.tensor(rng.normal(size=x.shape)) for x in given[:2]]
+    found = []
+    for way in ("rollout", "step", "status"):
+        q, v, u = (torch.tensor(x, requires_grad=True) for x in given)
+        if way == "rollout":
+            after = [x[-1] for x in pbt.rollout(system, q, v, u[None], hold=hold)]
+        else:
+            after = pbt.step(system, q, v, u, hold=hold, status=pb.Status() if way == "status" else None)
+        sum((w * x).sum() for w, x in zip(weights, after, strict=True)).backward()
+        found.append([q.grad, v.grad, u.grad])
+    assert all(x.abs().max() > 1e-3 for x in found[0])
+    for other in found[1:]:
+        for mine, theirs in zip(other, found[0], strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_a_gradient_beyond_the_precision_is_zero_in_its_world_alone():
+    model = pb.load(pb.robots.cartpole())
+    system = pb.Articulated(model, None, worlds=WORLDS, dtype="float32", threads=1)
+    v = torch.zeros(WORLDS, 2)
+    bar = torch.ones(WORLDS, 2)
+    bar[1] = 3e38
+    grads = []
+    for wild in (False, True):
+        u = torch.zeros(WORLDS, 1, requires_grad=True)
+        q = torch.full((WORLDS, 2), 3.1, requires_grad=True)  # nearly upright, where cotangents grow
+        after = pbt.step(system, q, v, u, hold=200, status=pb.Status())
+        after[0].backward(bar if wild else torch.ones(WORLDS, 2))
+        grads.append((q.grad, u.grad))
+    for wild, calm in zip(grads[1], grads[0], strict=True):
+        assert not wild[1].any() and calm.abs().max() > 0
+        assert torch.equal(wild[[0, 2]], calm[[0, 2]])

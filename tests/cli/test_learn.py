@@ -195,7 +195,7 @@ REFUSED = {
     "train nowhere.py": "there is no file 'nowhere.py'",
     "train empty.py": "empty.py needs a function env() that gives a pullback.envs.Environment",
     "train pendulum-1 --method spo": "there is no method 'spo'; did you mean 'sapo'?",
-    "train pendulum-1 --set windw=8": "SAPO has no option 'windw'; did you mean 'window'?",
+    "train pendulum-1 --set windw=8": "there is no option of SAPO 'windw'; did you mean 'window'?",
     "train pendulum-1 --set window": "'window' is not of the form name=value",
     "train pendulum-1 --set window=wide": "option window must be a whole number, positive, not 'wide'",
     "train pendulum-1 --set window=0": "option window must be a whole number, positive, not 0",

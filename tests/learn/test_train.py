@@ -105,7 +105,7 @@ def test_bad_input_is_named(tmp_path):
         train("pendulum-1", "sappo", minutes=1)
     with pytest.raises(pb.PullbackError, match="say how long to train"):
         train("pendulum-1")
-    with pytest.raises(pb.PullbackError, match="SAPO has no option 'wordls'; did you mean 'worlds'"):
+    with pytest.raises(pb.PullbackError, match="no option of SAPO 'wordls'; did you mean 'worlds'"):
         train("pendulum-1", updates=1, wordls=3)
     train("pendulum-1", updates=1, out=tmp_path, **QUICK)
     with pytest.raises(pb.PullbackError, match="of another environment, method or seed"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import errno
 import inspect
 import json
@@ -13,7 +12,7 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 from pullback.contact import CONTACT_NAMES
+from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
 from pullback.core.files import PARTIAL, write_text
 from pullback.dynamics import Articulated
@@ -69,14 +69,6 @@ def one_line(error: Exception) -> str:
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
     return text
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """That there is no such name; and the one that was meant, or all that there are."""
-    known = list(known)
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    return f"there is no {what} {name!r}; {hint}"
 
 
 class Paragraphs(argparse.HelpFormatter):

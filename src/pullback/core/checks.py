@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,14 @@ def check_kind(thing, kind: type, name: str, example: str = "") -> None:
     if not isinstance(thing, kind):
         such = f", such as {example}" if example else ""
         raise PullbackError(f"{name} must be a {kind.__name__}{such}, not {type(thing).__name__}")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """That there is no such name; and the one that was meant, or all that there are."""
+    known = list(known)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return f"there is no {what} {name!r}; {hint}"
 
 
 def check_path(path, name: str = "path") -> Path:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 
+from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
 from pullback.envs.ant import Ant, AntSeed
 from pullback.envs.cartpole import CartPole
@@ -25,7 +25,5 @@ ENVS: dict[str, Callable[..., Environment]] = {
 def make(name: str, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu", **options) -> Environment:
     """An environment by its name; options are those of its class."""
     if name not in ENVS:
-        near = difflib.get_close_matches(name.lower(), ENVS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ENVS)}"
-        raise PullbackError(f"there is no environment {name!r}; {hint}")
+        raise PullbackError(unknown("environment", name, ENVS))
     return ENVS[name](worlds, dtype=dtype, device=device, **options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import difflib
 import importlib.util
 import json
 import numbers
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 
 from pullback.core.archives import read_arrays
-from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.checks import check_kind, check_number, check_whole, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file, write_text
 from pullback.core.threads import one_torch_thread
@@ -138,9 +137,7 @@ def make_method(method: Method | str, env: Environment, options: dict[str, Any])
     """A method by name with the settings that suit the environment, and options in place of some."""
     if isinstance(method, str):
         if method not in METHODS:
-            near = difflib.get_close_matches(method.lower(), METHODS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}"
-            raise PullbackError(f"there is no method {method!r}; {hint}")
+            raise PullbackError(unknown("method", method, METHODS))
         suited = METHODS[method](**env.settings.get(method, {}))
     elif isinstance(method, Method):
         suited = method
@@ -149,9 +146,7 @@ def make_method(method: Method | str, env: Environment, options: dict[str, Any])
     known = {each.name: getattr(suited, each.name) for each in fields(suited)}
     for name in options:
         if name not in known:
-            near = difflib.get_close_matches(name.lower(), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            raise PullbackError(f"{type(suited).__name__} has no option {name!r}; {hint}")
+            raise PullbackError(unknown(f"option of {type(suited).__name__}", name, known))
     return replace(suited, **{name: _checked(name, value, known[name]) for name, value in options.items()})
 
 
