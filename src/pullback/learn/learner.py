@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from pullback.core.errors import PullbackError
-from pullback.core.trees import leaves, with_leaves
 from pullback.envs import Environment, EnvState, Transition, detached
 from pullback.learn.policy import Policy
+from pullback.learn.replay import columns_of, state_of
 
 LOOKS = 32  # control steps by which the normaliser of observations begins
 
@@ -111,9 +111,7 @@ class Learner(torch.nn.Module):
     def arrays(self) -> dict[str, torch.Tensor]:
         """Everything, by name. From the same arrays, a learner goes on with the same bits."""
         found = dict(self.state_dict())
-        found |= {f"episodes.physics.{i}": x for i, x in enumerate(leaves(self.episodes.physics))}
-        found |= {f"episodes.extra.{name}": x for name, x in self.episodes.extra.items()}
-        found |= {"episodes.action": self.episodes.action, "episodes.age": self.episodes.age}
+        found |= {f"episodes.{name}": x for name, x in columns_of(self.episodes).items()}
         found |= {"random": self.random.generator.get_state(), "steps": torch.tensor(self.steps)}
         return found | self.more_arrays()
 
@@ -125,11 +123,10 @@ class Learner(torch.nn.Module):
         if wrong:
             raise PullbackError(f"the checkpoint is of another method, robot or size: {wrong[0]} does not fit")
         self.load_state_dict({name: arrays[name] for name in self.state_dict()})
-        held = {name: x.to(device) for name, x in arrays.items() if name.startswith("episodes.")}
-        physics = [held[f"episodes.physics.{i}"] for i in range(len(leaves(self.episodes.physics)))]
-        extra = {name: held[f"episodes.extra.{name}"] for name in self.episodes.extra}
-        physics = with_leaves(self.episodes.physics, physics)
-        self.episodes = EnvState(physics, held["episodes.action"], extra, held["episodes.age"])
+        held = {
+            name.removeprefix("episodes."): x.to(device) for name, x in arrays.items() if name.startswith("episodes.")
+        }
+        self.episodes = state_of(held, self.episodes)
         self.random.generator.set_state(arrays["random"].cpu())
         self.steps = int(arrays["steps"])
         self.restore_more(arrays)
