@@ -38,12 +38,12 @@ def test_a_core_that_cannot_start_leaves_nobody_waiting(monkeypatch, method, sta
     for call in (lambda: pb.rollout(heat, start, controls), lambda: wanted.pullback(T_bar=bar)):
         crew._pool.shutdown()
         crew.renew()
-        before = threading.active_count()
+        before = set(threading.enumerate())
         with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="start new thread"):
             start_only(patch, started)
             call()
         assert heat._stepper.gate.numpy()[0] <= CLOSED + started
-        assert threading.active_count() == before and not crew.lock.locked()
+        assert set(threading.enumerate()) <= before and not crew.lock.locked()  # those of others may end meanwhile
         np.testing.assert_array_equal(pb.rollout(heat, start, controls).T, wanted.T)
         np.testing.assert_array_equal(wanted.pullback(T_bar=bar).state.T, expected.state.T)
 
