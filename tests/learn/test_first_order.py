@@ -110,6 +110,35 @@ def test_a_window_that_crosses_the_end_of_an_episode_starts_anew():
     assert torch.all(learner.episodes.age == 3)
 
 
+class CutOff(Pendulum):
+    """Episodes of six steps, after which what would have come counts; worlds reach them at different times."""
+
+    limit = 6
+    timed = False
+
+    def reset(self, random):
+        start = super().reset(random)
+        return start._replace(age=torch.arange(self.worlds) % self.limit)
+
+
+def test_what_would_have_come_counts_where_an_episode_is_cut_off():
+    """At the time limit inside a window and at the end of the window: values, and their gradient."""
+    learner = SHAC(window=5, discount=0.9, **SMALL).begin(CutOff(links=2, spread=0.5, dtype="float64"), 3)
+    way = some_weights(learner)
+    learner.critic.flat.data.mul_(3.0)
+    learner.target.copy_(learner.critic.flat.data)
+    arrays = {name: x.clone() for name, x in learner.arrays().items()}
+    window = learner.simulate()
+    inside = int(window.ends[:-1].sum())
+    assert inside > 0 and window.log["terminated"] == 0
+    expected = window.discounts * (window.rewards + 0.9 * window.values * window.ends)
+    torch.testing.assert_close(window.loss.detach(), -expected.sum(0).mean() / 5)
+    window.loss.backward()
+    exact = float(learner.actor_gradient(window) @ way)
+    slope = (loss_at(learner, arrays, 1e-5 * way) - loss_at(learner, arrays, -1e-5 * way)) / 2e-5
+    assert abs(exact) > 1e-3 and abs(slope / exact - 1) < 1e-6
+
+
 def brute_force(rewards, values, ends, discount, trust):
     """λ-returns by their definition: means of n-step returns."""
     steps = len(rewards)

@@ -24,7 +24,7 @@ import torch
 
 from pullback.core.trees import leaves
 from pullback.envs import Environment, detached
-from pullback.learn.learner import Learner, Method, decayed
+from pullback.learn.learner import Learner, Method, decayed, surely_none
 from pullback.learn.networks import Adam, Perceptrons
 from pullback.learn.policy import log_likelihood
 from pullback.learn.returns import td_lambda
@@ -156,7 +156,7 @@ class FirstOrderLearner(Learner):
         state = detached(self.episodes)
         total = torch.zeros(env.worlds, dtype=env.dtype, device=env.device)
         discount = torch.ones_like(total)
-        rows, capped = [], []
+        rows, edges, capped = [], [], []
         u_bars: list = [None] * method.window
         seen = env.observe(state)
         for t in range(method.window):
@@ -178,34 +178,43 @@ class FirstOrderLearner(Learner):
             reward = method.reward_scale * done.reward
             if method.entropy:
                 reward = reward + alpha * (0.5 - likelihood / env.action_size) * ~done.failed
-            ends = done.done if t < method.window - 1 else torch.ones_like(done.terminated)
+            last = t == method.window - 1
+            ends = torch.ones_like(done.done) if last else done.done
             total = total + discount * reward
-            value = torch.zeros_like(total)
-            if self.critic is not None:
-                values = self.critic(normalise(seen), self._value_weights).squeeze(-1)
-                total = total + torch.where(ends & ~done.terminated, method.discount * discount * values.mean(0), value)
-                value = torch.where(done.terminated, value, values.detach().amin(0))
+            if last or not surely_none(done.truncated):
+                edges.append((seen, method.discount * discount * (ends & ~done.terminated)))
             weight, discount = discount, torch.where(ends, torch.ones_like(discount), method.discount * discount)
             about = torch.stack([done.reward, likelihood, done.terminated, done.failed, done.truncated]).detach()
-            rows.append((observed, raw, u, mean, log_deviation, weight, reward, value, ends, about))
+            rows.append((observed, raw, u, mean, log_deviation, weight, reward, seen, ends, about))
             state = self.carry_on(done.state, done.done)
             if state is not done.state:
                 seen = env.observe(state)
         self.episodes = detached(state)
         stacked = [torch.stack([x.detach() for x in column]) for column in zip(*rows, strict=True)]
-        *kept, about = stacked
+        *kept, after, ends, about = stacked
         reward, likelihood, terminated, failed, truncated = about.unbind(1)
+        values = torch.zeros_like(reward)
+        if self.critic is not None:
+            total = total + self._values_at(edges)
+            with torch.no_grad():
+                values = torch.where(terminated > 0, values, self._values(after.flatten(0, 1)).amin(0).view_as(reward))
         action = kept[2].tanh()
         log = {
             "reward": reward.mean(), "entropy": -likelihood.mean() / env.action_size,
             "saturated": (action.abs() > 0.95).double().mean(), "deviation": kept[4].exp().mean(),
             "terminated": terminated.sum(), "failed": failed.sum(), "truncated": truncated.sum(),
         }  # fmt: skip
-        return Window(-total.mean() / method.window, *kept, log, u_bars, capped)
+        return Window(-total.mean() / method.window, *kept, values, ends, log, u_bars, capped)
 
-    @property
-    def _value_weights(self) -> torch.Tensor:
-        return self.target if self.method.target_memory else self.critic.flat.detach()
+    def _values(self, seen: torch.Tensor) -> torch.Tensor:
+        """What all critics say of observations (rows, n), (critics, rows)."""
+        return self.critic(self.policy.normaliser(seen), self.target).squeeze(-1)
+
+    def _values_at(self, edges: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+        """Mean values of observations where parts of the window end, with weights, added up for each world."""
+        seen, weights = map(torch.cat, zip(*edges, strict=True))
+        parts = torch.where(weights > 0, weights * self._values(seen).mean(0), torch.zeros_like(weights))
+        return parts.view(len(edges), -1).sum(0)
 
     def _cap(self, bar: torch.Tensor | None, capped: list) -> torch.Tensor | None:
         """Cotangents (N, ...) of which no world's is larger than ``cap`` times the median, or not finite."""
@@ -263,6 +272,5 @@ class FirstOrderLearner(Learner):
                 loss = (errors * errors).sum() / len(rows)
                 (gradient,) = torch.autograd.grad(loss, critic.flat)
                 self.critic_adam.step(critic.flat.data, gradient, rate)
-        if method.target_memory:
-            self.target.lerp_(critic.flat.detach(), 1 - method.target_memory)
+        self.target.lerp_(critic.flat.detach(), 1 - method.target_memory)
         return {"critic_loss": loss.detach(), "value": targets.mean()}

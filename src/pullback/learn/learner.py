@@ -97,8 +97,8 @@ class Learner(torch.nn.Module):
 
     def carry_on(self, state: EnvState, done: torch.Tensor) -> EnvState:
         """The state with new episodes where they are ``done``."""
-        if state.age.device.type == "cpu" and not done.any():
-            return state  # elsewhere, asking would wait for the device
+        if surely_none(done):
+            return state
         return self.env.reset_where(done, state, self.random)
 
     def minibatches(self, rows: int, count: int) -> Iterator[torch.Tensor]:
@@ -137,6 +137,11 @@ class Learner(torch.nn.Module):
 
     def restore_more(self, arrays: dict[str, torch.Tensor]) -> None:
         """The inverse of ``more_arrays``."""
+
+
+def surely_none(mask: torch.Tensor) -> bool:
+    """Whether it is known that no world is in the mask: on a GPU, asking would wait for the device."""
+    return mask.device.type == "cpu" and not mask.any()
 
 
 def decayed(rate: float, progress: float, last: float = 1e-5) -> float:
