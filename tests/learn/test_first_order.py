@@ -1,6 +1,7 @@
 """Policy gradients through the simulator against differences, and the identities between methods."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,68 @@ def test_what_would_have_come_counts_where_an_episode_is_cut_off():
     exact = float(learner.actor_gradient(window) @ way)
     slope = (loss_at(learner, arrays, 1e-5 * way) - loss_at(learner, arrays, -1e-5 * way)) / 2e-5
     assert abs(exact) > 1e-3 and abs(slope / exact - 1) < 1e-6
+
+
+class Falling(Pendulum):
+    """Terminates where its first angle has fallen below a threshold."""
+
+    timed = False
+
+    def terminated(self, state):
+        return state.physics.q[:, 0] < -0.1
+
+
+def test_states_in_which_episodes_terminate_have_a_gradient():
+    """Critics' values of them are part of the loss, and their gradient goes back; targets count them as nothing."""
+    learner = SAPO(window=6, discount=0.9, entropy=0.0, **SMALL).begin(Falling(links=2, spread=0.5, dtype="float64"), 3)
+    way = some_weights(learner)
+    learner.critic.flat.data.mul_(3.0)
+    learner.target.copy_(learner.critic.flat.data)
+    arrays = {name: x.clone() for name, x in learner.arrays().items()}
+    window = learner.simulate()
+    count = int(window.log["terminated"])
+    assert count > 0 and int((window.values == 0).sum()) == count
+    window.loss.backward()
+    with_values = learner.actor_gradient(window)
+    slope = (loss_at(learner, arrays, 1e-6 * way) - loss_at(learner, arrays, -1e-6 * way)) / 2e-6
+    assert abs(slope / float(with_values @ way) - 1) < 1e-5
+    learner.method = replace(learner.method, terminal_values=False)
+    learner.restore(arrays)
+    window = learner.simulate()
+    window.loss.backward()
+    assert (learner.actor_gradient(window) - with_values).norm() > 0.01 * with_values.norm()
+
+
+def test_critics_learn_that_terminal_states_are_worth_nothing():
+    learner = SAPO(window=6, worlds=16, hidden=(32, 32)).begin(Falling(links=2, spread=0.5), 3)
+    for _ in range(20):
+        learner.update(0.0)
+    assert learner.is_terminal.all()
+    assert torch.all(learner.terminal[:, 2:4].abs() < 10)  # observations as the environment has them
+    at_end, elsewhere = (
+        learner._values(x).abs().mean() for x in (learner.terminal, learner.env.observe(learner.episodes))
+    )
+    assert at_end < 0.3 * elsewhere
+
+
+def test_the_last_terminal_states_are_remembered():
+    learner = SAPO(window=2, worlds=4, hidden=(8,)).begin(Falling(links=1), 0)
+    for first in (0, 10, 20):
+        seen = torch.arange(first, first + 6.0)[:, None].expand(6, learner.terminal.shape[1])
+        learner._remember(seen, torch.tensor([1.0, 0, 0, 1, 0, 0]))
+        if first == 0:
+            assert learner.terminal[:, 0].tolist()[:2] == [0, 3] and learner.is_terminal.tolist() == [1, 1, 0, 0]
+    assert learner.terminal[:, 0].tolist() == [20, 23, 10, 13] and learner.is_terminal.all()
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+def test_the_bonus_steers_entropy_to_its_target(progress):
+    learner = SAPO(window=2, worlds=4, hidden=(8,), entropy_target=(0.0, -2.0)).begin(make("pendulum-1"), 0)
+    before = learner.log_alpha.clone()
+    log = learner.update(progress)
+    wanted = -2.0 * progress
+    assert learner.entropy_target == wanted and abs(log["entropy"] - wanted) > 0.05
+    assert (learner.log_alpha < before) == (log["entropy"] > wanted)
 
 
 def brute_force(rewards, values, ends, discount, trust):

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 
 from pullback.core.trees import leaves
-from pullback.envs import Environment, detached
+from pullback.envs import Environment, Transition, detached
 from pullback.learn.learner import Learner, Method, decayed, surely_none
 from pullback.learn.networks import Adam, Perceptrons
 from pullback.learn.policy import log_likelihood
@@ -46,7 +46,10 @@ class FirstOrder(Method):
     reuse:         further steps of the actor on the same gradients, held back by ``kl``
     cap:           a world's cotangents are at most so many times the median over worlds
     closed_loop:   gradients also go back through what the policy sees; else only through the physics
-    entropy:       the bonus for entropy adapts: start and rate of its factor α; none if 0
+    terminal_values: critics also learn that states in which episodes terminate are worth nothing. What falls over then
+                   has a gradient, which leads away from it: termination itself has none
+    entropy, entropy_rate: of the bonus for entropy: its factor α at first, and Adam's rate for its logarithm; none if 0
+    entropy_target: to which α steers the entropy per action [nats]: at first, and at the end of the training
     """
 
     window: int = 8
@@ -63,8 +66,10 @@ class FirstOrder(Method):
     kl: float = 0.2
     cap: float = 10.0
     closed_loop: bool = True
+    terminal_values: bool = False
     entropy: float = 0.0
     entropy_rate: float = 0.02
+    entropy_target: tuple[float, float] = (-0.5, -0.5)
 
     def begin(self, env: Environment, seed: int) -> FirstOrderLearner:
         return FirstOrderLearner(self, env, seed)
@@ -74,6 +79,7 @@ class FirstOrder(Method):
 class SAPO(FirstOrder):
     """Soft analytic policy optimisation: the default."""
 
+    terminal_values: bool = True
     entropy: float = 0.03
 
 
@@ -124,12 +130,19 @@ class FirstOrderLearner(Learner):
             self.critic = Perceptrons(*sizes, generator=self.weights, dtype=env.dtype, device=env.device)
             self.critic_adam = Adam(self.critic.flat, betas=method.betas, clip=method.clip)
             self.register_buffer("target", self.critic.flat.detach().clone())
+            # The last observations at which episodes terminated, and for each 1, or 0 where there is none yet.
+            rows = method.worlds if method.terminal_values else 0
+            self.register_buffer("terminal", torch.zeros(rows, env.observation_size).to(self.target))
+            self.register_buffer("is_terminal", torch.zeros(rows).to(self.target))
         start = math.log(method.entropy) if method.entropy else -math.inf
         self.register_buffer("log_alpha", torch.tensor(start, dtype=env.dtype, device=env.device))
         self.alpha_adam = Adam(self.log_alpha, betas=method.betas)
+        self.entropy_target = method.entropy_target[0]
 
     def update(self, progress: float) -> dict[str, float]:
         method = self.method
+        first, last = method.entropy_target
+        self.entropy_target = first + (last - first) * min(progress, 1.0)
         window = self.simulate()
         window.loss.backward()
         norm = self.improve_actor(window, decayed(method.rate, progress))
@@ -177,14 +190,17 @@ class FirstOrderLearner(Learner):
             likelihood = log_likelihood(u, noise, log_deviation)
             reward = method.reward_scale * done.reward
             if method.entropy:
-                reward = reward + alpha * (0.5 - likelihood / env.action_size) * ~done.failed
+                reward = reward + alpha * (-self.entropy_target - likelihood / env.action_size) * ~done.failed
             last = t == method.window - 1
             ends = torch.ones_like(done.done) if last else done.done
             total = total + discount * reward
-            if last or not surely_none(done.truncated):
-                edges.append((seen, method.discount * discount * (ends & ~done.terminated)))
+            terminal = self._terminal(done)
+            valued = ends & (~done.terminated | terminal)
+            if last or not surely_none(valued):
+                edges.append((seen, method.discount * discount * valued))
             weight, discount = discount, torch.where(ends, torch.ones_like(discount), method.discount * discount)
-            about = torch.stack([done.reward, likelihood, done.terminated, done.failed, done.truncated]).detach()
+            kinds = (done.terminated, done.failed, done.truncated, terminal)
+            about = torch.stack([done.reward, likelihood, *kinds]).detach()
             rows.append((observed, raw, u, mean, log_deviation, weight, reward, seen, ends, about))
             state = self.carry_on(done.state, done.done)
             if state is not done.state:
@@ -192,12 +208,13 @@ class FirstOrderLearner(Learner):
         self.episodes = detached(state)
         stacked = [torch.stack([x.detach() for x in column]) for column in zip(*rows, strict=True)]
         *kept, after, ends, about = stacked
-        reward, likelihood, terminated, failed, truncated = about.unbind(1)
+        reward, likelihood, terminated, failed, truncated, terminal = about.unbind(1)
         values = torch.zeros_like(reward)
         if self.critic is not None:
             total = total + self._values_at(edges)
             with torch.no_grad():
                 values = torch.where(terminated > 0, values, self._values(after.flatten(0, 1)).amin(0).view_as(reward))
+                self._remember(after.flatten(0, 1), terminal.flatten())
         action = kept[2].tanh()
         log = {
             "reward": reward.mean(), "entropy": -likelihood.mean() / env.action_size,
@@ -205,6 +222,22 @@ class FirstOrderLearner(Learner):
             "terminated": terminated.sum(), "failed": failed.sum(), "truncated": truncated.sum(),
         }  # fmt: skip
         return Window(-total.mean() / method.window, *kept, values, ends, log, u_bars, capped)
+
+    def _terminal(self, done: Transition) -> torch.Tensor:
+        """(N,) where an episode terminated for the state that it is in, which critics are to learn."""
+        if not self.method.terminal_values:
+            return torch.zeros_like(done.terminated)
+        timed = (done.state.age >= self.env.limit) if self.env.timed else torch.zeros_like(done.terminated)
+        return done.terminated & ~done.failed & ~timed
+
+    def _remember(self, seen: torch.Tensor, terminal: torch.Tensor) -> None:
+        """Keeps the last observations (rows, n) that are terminal (rows,), in memory of a fixed size."""
+        if not len(self.terminal) or surely_none(terminal > 0):
+            return
+        flags = torch.cat([terminal, self.is_terminal])
+        order = flags.sort(descending=True, stable=True).indices[: len(self.terminal)]
+        self.terminal.copy_(torch.cat([seen, self.terminal])[order])
+        self.is_terminal.copy_(flags[order])
 
     def _values(self, seen: torch.Tensor) -> torch.Tensor:
         """What all critics say of observations (rows, n), (critics, rows)."""
@@ -236,8 +269,7 @@ class FirstOrderLearner(Learner):
         for repeat in range(1 + self.method.reuse):
             norms.append(self.actor_adam.step(flat.data, self.actor_gradient(window, first=not repeat), rate))
         if self.method.entropy:
-            likelihood = -window.log["entropy"] * self.env.action_size
-            gradient = (0.5 * self.env.action_size - likelihood).to(self.log_alpha.dtype)
+            gradient = (window.log["entropy"] - self.entropy_target).to(self.log_alpha.dtype)
             self.alpha_adam.step(self.log_alpha, gradient, self.method.entropy_rate)
         return norms[0]
 
@@ -261,14 +293,19 @@ class FirstOrderLearner(Learner):
         return torch.autograd.grad(loss, self.policy.network.flat)[0]
 
     def fit_critic(self, window: Window, rate: float) -> dict[str, torch.Tensor]:
-        """Fits the critics to TD(λ) targets of the window."""
+        """Fits the critics to TD(λ) targets of the window, and to zero where episodes terminated."""
         method, critic = self.method, self.critic
         options = {"discount": method.discount, "trust": method.trust}
         targets = td_lambda(window.rewards, window.values, window.ends, **options).flatten()
-        observed = window.observed.flatten(0, 1)
+        terminal, counts = self.terminal, self.is_terminal
+        if counts.device.type == "cpu":  # elsewhere, asking how many there are would wait for the device
+            terminal, counts = terminal[counts > 0], counts[counts > 0]
+        observed = torch.cat([window.observed.flatten(0, 1), self.policy.normaliser(terminal)])
+        weights = torch.cat([torch.ones_like(targets), counts])
+        wanted = torch.cat([targets, torch.zeros_like(counts)])
         for _ in range(method.critic_passes):
-            for rows in self.minibatches(len(targets), method.minibatches):
-                errors = critic(observed[rows]).squeeze(-1) - targets[rows]
+            for rows in self.minibatches(len(wanted), method.minibatches):
+                errors = (critic(observed[rows]).squeeze(-1) - wanted[rows]) * weights[rows]
                 loss = (errors * errors).sum() / len(rows)
                 (gradient,) = torch.autograd.grad(loss, critic.flat)
                 self.critic_adam.step(critic.flat.data, gradient, rate)
