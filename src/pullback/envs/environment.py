@@ -70,6 +70,7 @@ class Environment:
     ``terminated(state)``              (worlds,) booleans; never, if left out
     ``control(state, action)``         (worlds, nu); actions scaled to the range of controls, if left out
     ``begin(random)``, ``update(...)`` what else is remembered (``state.extra``) from the start, and after each step
+    ``disturb(state, random)``         what happens between steps in training alone: pushes, other commands
 
     All are functions of tensors with gradients, in ``dtype`` on ``device``. Actions are in [-1, 1].
 
@@ -127,6 +128,11 @@ class Environment:
     def update(self, before: EnvState, action: torch.Tensor, after: EnvState, random: Random) -> dict:
         """What is remembered after a step; ``after`` still has what was before."""
         return after.extra
+
+    def disturb(self, state: EnvState, random: Random) -> EnvState:
+        """The state after what happens at random between control steps in training, but not in evaluations, so that a
+        policy learns to cope with it: pushes, other commands. Nothing, if left out."""
+        return state
 
     def metrics(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:
         """What a person wants to know of a step, (worlds,) each by name; evaluations give the means."""

@@ -18,6 +18,7 @@ STIFFNESS, DAMPING = 120.0, 4.0
 REACH = {"hip": 0.3, "thigh": 0.5, "calf": 0.5}  # of targets from the home pose, for an action of one [rad]
 FASTEST = 1.0  # command, forwards, sideways and of turning [m/s, rad/s]
 COMMAND = 500  # control steps after which there is another command: 10 s
+CHANGE = 100  # in training, it changes besides, at random, every so many control steps in the mean: 2 s
 TILT = 0.5  # it has fallen if its z points up less than this
 
 
@@ -26,8 +27,8 @@ class Quadruped(Environment):
 
     Task, observation and reward are those of Isaac Lab's flat velocity environments but for the reward for feet in the
     air, which has no gradient. Actions are targets of position servos, up to 0.5 rad (hips: 0.3 rad) from the home
-    pose. There is another command every 10 s. An episode of 20 s ends when the trunk touches the floor or tilts by more
-    than 60°.
+    pose. There is another command every 10 s, and in training every 2 s in the mean. An episode of 20 s ends when the
+    trunk touches the floor or tilts by more than 60°.
     """
 
     name = "quadruped"
@@ -35,7 +36,7 @@ class Quadruped(Environment):
     hold = 4  # of 5 ms
     limit = 1000
     settings = {
-        "sapo": {"reward_scale": 0.3, "worlds": 256},
+        "sapo": {"reward_scale": 0.3, "entropy_target": (-0.5, -2.0)},
         "shac": {"reward_scale": 0.3, "worlds": 256},
         "ppo": {"reward_scale": 0.3, "worlds": 1024},
     }
@@ -67,6 +68,11 @@ class Quadruped(Environment):
     def update(self, before: EnvState, action: torch.Tensor, after: EnvState, random: Random) -> dict:
         again = (after.age % COMMAND == 0)[:, None]
         return {"command": torch.where(again, self.begin(random)["command"], after.extra["command"])}
+
+    def disturb(self, state: EnvState, random: Random) -> EnvState:
+        change = random.uniform(1) < 1 / CHANGE
+        command = torch.where(change, self.begin(random)["command"], state.extra["command"])
+        return state._replace(extra={"command": command})
 
     def moving(self, state: EnvState) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Velocity [m/s], angular velocity [rad/s] and the world's z, all in the trunk's axes, (worlds, 3) each."""

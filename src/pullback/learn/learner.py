@@ -77,6 +77,7 @@ class Learner(torch.nn.Module):
     def take_step(self, state: EnvState, action: torch.Tensor) -> Transition:
         """One control step, of which rewards are remembered until ``refuse_rewards`` asks for them."""
         done = self.timed(self.env.step(state, action, self.random))
+        done = done._replace(state=self.env.disturb(done.state, self.random))
         terms = {name: x.detach() for name, x in done.terms.items()}
         self._seen.append(done._replace(state=detached(done.state), reward=done.reward.detach(), terms=terms))
         return done
