@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from PIL import Image
@@ -68,6 +69,8 @@ def test_environments_are_listed(capsys):
     assert main(["envs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(ENVS) and "8 actions, every 20 ms for 20 s" in "".join(lines)
+    assert "1 action," in lines[0] and lines[0].endswith("in Gymnasium: pullback/Pendulum1-v0)")
+    assert all(env["gymnasium"] in gymnasium.registry for env in listed.values())
 
 
 def test_a_training_writes_its_files(trained):

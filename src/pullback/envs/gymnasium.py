@@ -9,7 +9,6 @@ https://gymnasium.farama.org/api/vector and https://farama.org/Vector-Autoreset-
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import gymnasium
@@ -21,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from pullback.core.errors import PullbackError
 from pullback.envs.environment import Environment
 from pullback.envs.episodes import Episodes, arrays
-from pullback.envs.registry import ENVS
+from pullback.envs.registry import ENVS, identifier
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -159,11 +158,6 @@ def spaces(env: Environment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box
     """Of the observation and the action of one world."""
     anything = gymnasium.spaces.Box(-np.inf, np.inf, (env.observation_size,), np.float32)
     return anything, gymnasium.spaces.Box(-1.0, 1.0, (env.action_size,), np.float32)
-
-
-def identifier(name: str) -> str:
-    """Gymnasium's name of an environment: "pullback/HalfCheetah-v0" for "half-cheetah"."""
-    return f"pullback/{''.join(word[:1].upper() + word[1:] for word in re.split('[-_]', name))}-v0"
 
 
 def register() -> None:
