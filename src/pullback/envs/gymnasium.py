@@ -140,7 +140,11 @@ class Env(gymnasium.Env):
         return arrays(self.episodes.reset())[0], {}
 
     def step(self, action):
-        outcome = self.episodes.step(np.asarray(action)[None])
+        action = np.asarray(action)
+        if action.shape != self.action_space.shape and action.dtype.kind in "fiub":  # what is no number is named below
+            name, needed = self.episodes.env.name, self.action_space.shape
+            raise PullbackError(f"the action of {name!r} has shape {action.shape}, but {needed} is needed")
+        outcome = self.episodes.step(action[None])
         seen, reward, terminated, truncated, info = arrays(tuple(outcome))
         return seen[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]) and self.truncates, _first(info)
 

@@ -102,10 +102,10 @@ class Report:
         table.insert(1, "-" * len(table[0]))
         notes = [
             f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}",
-            "slope: order of convergence: differences err like their step size to this power, 2 where smooth; exact: never",
+            "slope: order of convergence: differences err like their step size to this power (2 if smooth; exact: not)",
         ]
         if any(row.rough and row.status in (AGREES, WRONG) for row in self.rows):
-            notes.append("~: differences are noisy here, and the error is how far the pullback lies outside of the noise")
+            notes.append("~: differences are noisy here, and error is how far the pullback lies outside of the noise")
         if any(row.status == KINK for row in self.rows):
             notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
         return "\n".join(line.rstrip() for line in [*table, *notes])
