@@ -19,7 +19,7 @@ STEPS = 100  # of 2 ms
 ANGLE_NOISE, SPEED_NOISE = 1e-3, 1e-2  # standard deviations [rad, rad/s]
 
 # The first link turns about a vertical axis through its centre of mass: its mass changes no motion, so there is
-# nothing to find. (pb.check_system would say "does not matter here".)
+# nothing to find. (pb.check_system would say "no influence here".)
 LINKS = [f"link{i}" for i in range(2, 8)]
 
 

@@ -60,6 +60,11 @@ QUOTED = [
     ("README.md", "takes {:.0f} s without contact", "cold start, from import to the first gradient"),
     ("docs/index.md", "takes {:.0f} s without contact", "cold start, from import to the first gradient"),
     ("docs/tutorials/from-mujoco.md", "rollout takes {:.2f} times", "rollout step, quadruped on its feet, convex"),
+    (
+        "docs/tutorials/from-mujoco.md",
+        "all gradients {:.1f} times as long",
+        "forward + backward / mj_step, quadruped on its feet, convex",
+    ),
     ("docs/tutorials/from-mujoco.md", "gradient step takes {:.2f} times", "gradient step with contact, convex / MJX's"),
     ("docs/tasks/throw.md", "reached after {:.0f} motions", "throw: gradient steps until within 0.02 m"),
     ("docs/tasks/golf.md", "reached after {:.0f} motions", "golf: gradient steps until within 0.05 m"),

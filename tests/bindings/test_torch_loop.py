@@ -146,6 +146,18 @@ def test_what_is_no_policy_start_status_or_mapping_is_named(system):
         pbt.rollout(system, start, torch.tensor(0.0, dtype=torch.float64))
 
 
+def test_a_module_that_is_given_a_state_says_what_to_do(system):
+    """Without ``observe``; other errors of a policy are its own."""
+    start = some_start(system)
+    with pytest.raises(pb.PullbackError, match=r"was given a State, not a tensor: .*observe=lambda state: ") as caught:
+        pbt.closed_loop(system, torch.nn.Linear(4, 1), start, steps=2)
+    assert isinstance(caught.value.__cause__, TypeError)
+    for policy in (lambda state: torch.relu(state), lambda state: None + 1):
+        with pytest.raises(TypeError) as own:
+            pbt.closed_loop(system, policy, start, steps=2)
+        assert not isinstance(own.value, pb.PullbackError)
+
+
 def test_bad_policies_are_named(system):
     start = some_start(system)
     with pytest.raises(pb.PullbackError, match=r"the policy's control has shape \(3, 2\)"):

@@ -144,7 +144,7 @@ def test_check_passes(spring, capsys):
     assert main(["check", "spring.xml", "--out", "report", "--steps", "3"]) == 0
     text = capsys.readouterr().out
     assert "spring.xml, one step" in text and "a rollout of 3 steps" in text
-    assert "gradients agree; the worst is" in text and "slope" in text and "does not matter here" in text
+    assert "gradients agree; the worst is" in text and "slope" in text and "no influence here" in text
     report = json.loads((spring / "report/check.json").read_text(encoding="utf-8"))
     assert report["passed"] and [r["rollout_steps"] for r in report["reports"]] == [1, 3]
     assert {"q", "v", "control", "mass", "stiffness"} <= {row["field"] for row in report["reports"][0]["rows"]}
@@ -173,7 +173,7 @@ def test_check_touches_the_ground(spring, capsys, contact):
     assert report["contacts"] == 1
     status = {row["field"]: row["status"] for row in report["reports"][1]["rows"]}
     assert status["geom_size"] == "agrees", status
-    assert status["friction"] == ("does not matter here" if contact == "impulse" else "agrees"), status
+    assert status["friction"] == ("no influence here" if contact == "impulse" else "agrees"), status
 
 
 def test_what_hops_is_checked_where_it_last_touched(monkeypatch):
@@ -185,9 +185,28 @@ def test_what_hops_is_checked_where_it_last_touched(monkeypatch):
     touching = np.array([len(motion.contacts(t)[0]) > 0 for t in range(400)])
     leaves_at = int(np.flatnonzero(touching[:-1] & ~touching[1:])[0])
     settle = (leaves_at + 10) * model.timestep
-    state = check.settled(system, model.home, argparse.Namespace(seed=0, settle=settle))
+    state = check.settled(system, model.home, argparse.Namespace(seed=0, settle=settle, dtype="float64"))
     np.testing.assert_array_equal(state.q, motion.q[leaves_at])
     np.testing.assert_array_equal(state.v, motion.v[leaves_at])
+
+
+def test_check_looks_for_a_contact_that_carries_force(spring, capsys):
+    """A push may part what touches; other states, with other pushes, are tried until a contact carries force."""
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    args = ["check", "ball.xml", "--steps", "2", "--contact", "impulse", "--json", "--keyframe", "other"]
+    for seed in range(4):
+        assert main([*args, "--seed", str(seed)]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["contacts"] == report["contacts_with_force"] == 1
+        status = {row["field"]: row["status"] for row in report["reports"][0]["rows"]}
+        assert status["geom_size"] == "agrees"
+
+
+def test_check_warns_when_no_contact_carries_force(spring, capsys, monkeypatch):
+    monkeypatch.setattr(check, "CARRIES", 1e9)
+    (spring / "ball.xml").write_text(BALL, encoding="utf-8")
+    assert main(["check", "ball.xml", "--steps", "2"]) == 0
+    assert "contacts: WARNING: no contact carries force at the state that was checked" in capsys.readouterr().out
 
 
 def test_check_says_when_nothing_touches(spring, capsys):

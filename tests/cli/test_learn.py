@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from PIL import Image
@@ -68,6 +69,8 @@ def test_environments_are_listed(capsys):
     assert main(["envs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(ENVS) and "8 actions, every 20 ms for 20 s" in "".join(lines)
+    assert "1 action," in lines[0] and lines[0].endswith("in Gymnasium: pullback/Pendulum1-v0)")
+    assert all(env["gymnasium"] in gymnasium.registry for env in listed.values())
 
 
 def test_a_training_writes_its_files(trained):
@@ -155,7 +158,7 @@ def test_an_environment_of_ones_own(here, capsys):
     assert main(["evaluate", "out/own", "--env", "own.py", "--starts", "2"]) == 0
     assert main(["view", "out/own/policy.npz", "--env", "own.py", "--export", "a.png"]) == 0
     other = refused(capsys, "evaluate", "out/own", "--env", "pendulum-2")
-    assert "the policy is for 'own' (4 observations, 1 actions), not for 'pendulum-2'" in other
+    assert "the policy is for 'own' (4 observations, 1 action), not for 'pendulum-2'" in other
 
 
 SPOILT = {
@@ -206,11 +209,12 @@ REFUSED = {
     "train pendulum-1 --device tpu": "device 'tpu' is not available",
     "evaluate nowhere": "there is no file 'nowhere'",
     "evaluate folder": "the folder 'folder' holds no policy.npz",
-    "evaluate empty.py": "'empty.py' cannot be read as a policy",
+    "evaluate empty.py": "'empty.py' cannot be read as a policy: it is no .npz file; give the policy.npz",
+    "evaluate out/motion.npz": "motion.npz' cannot be read as a policy: Policy.save did not write it",
     "evaluate cut --env pendulum-1": "cannot be read as a policy",
     "evaluate out --plant mujco": "there is no --plant 'mujco'; did you mean 'mujoco'?",
     "evaluate out --plant pullback --timestep 0.001": "--timestep is for MuJoCo",
-    "evaluate out --timestep 0.003 --plant mujoco": "is not a whole number of 0.003 s",
+    "evaluate out --timestep 0.003 --plant mujoco": "is not a multiple of 0.003 s: try 0.002777778 s",
     "view cut/policy.npz": "cannot be read as a policy",
     "check cut": "cannot be read as a policy",
     "train pendulum-1 --updates 3 --out cut": "checkpoint.npz' cannot be read as a checkpoint: delete it",

@@ -47,6 +47,24 @@ def test_optimize_writes_gradients_and_a_camera(tmp_path, capsys):
     assert scene["forces"] and scene["gradients"] and scene["camera"] and scene["loss"]
 
 
+URDF = """<robot name="bare">{keep}
+  <link name="base"/>
+  <link name="upper"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><geometry><sphere radius="0.1"/></geometry></visual></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/></joint>
+</robot>"""
+
+
+def test_a_robot_without_shapes_is_named(tmp_path, capsys):
+    """As URDF with visuals alone has none, unless MuJoCo is told to keep them."""
+    keep = '<mujoco><compiler discardvisual="false"/></mujoco>'
+    for name, text in {"bare.urdf": "", "kept.urdf": keep}.items():
+        (tmp_path / name).write_text(URDF.format(keep=text), encoding="utf-8")
+        assert main(["view", str(tmp_path / name), "--export", str(tmp_path / "a.png"), "--size", "64x48"]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("Compiling")]
+    assert len(said) == 1 and "bare.urdf' has no shapes (geoms) to draw" in said[0] and keep in said[0]
+
+
 @pytest.mark.parametrize("robot", ["arm", "robot.xml"])
 def test_a_robot_can_be_looked_at(robot, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

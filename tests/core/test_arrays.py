@@ -90,8 +90,12 @@ def test_precisions():
             check_precision(wrong)
 
 
-def test_devices():
+def test_devices(capfd):
     assert check_device("cpu") == "cpu"
+    if not wp.is_cuda_available():
+        with pytest.raises(pb.PullbackError, match="'cuda' is not available here; there is: cpu"):
+            check_device("cuda")
+        assert capfd.readouterr().err == ""  # none of Warp's own
     with pytest.raises(pb.PullbackError, match="'tpu' is not available here; there is: cpu"):
         check_device("tpu")
 

@@ -171,6 +171,59 @@ def test_named_arrays():
         _ = named.inertia
 
 
+class Returns(Damped):
+    """Pulls back to whatever it is told."""
+
+    def __init__(self, bars):
+        self.bars = bars
+
+    def pullback(self, state, control, next_bar, params=None):
+        return self.bars(Point(next_bar.x), next_bar.x)
+
+
+def test_what_a_pullback_must_return():
+    start, u = Point(np.ones((3, 1))), np.zeros((2, 3, 1))
+    pull = lambda system: pb.rollout(system, start, u).pullback(x_bar=np.ones((3, 1)))  # noqa: E731
+    check = lambda system: pb.check_system(system, start, u[0])  # noqa: E731
+    linearize = lambda system: system.linearize(start, u[0])  # noqa: E731
+    for call in (pull, check, linearize):
+        with pytest.raises(pb.PullbackError, match=r"Returns.pullback must return pb.Bars\(.*\), not Point"):
+            call(Returns(lambda x, u: x))
+    for call in (pull, check):
+        with pytest.raises(pb.PullbackError, match="gives no cotangent of 'rate'"):
+            call(Returns(lambda x, u: pb.Bars(x, u)))
+    run = pb.rollout(Returns(lambda x, u: pb.Bars(x, u)), start, u)
+    assert run.pullback(x_bar=np.ones((3, 1)), wants_params=False).params == {}
+
+
+def test_a_system_without_parameters_needs_none_in_its_bars():
+    class Sum(Returns):
+        params = {}
+
+        def step(self, state, control, params=None):
+            return Point(state.x + control)
+
+    system, start = Sum(lambda x, u: pb.Bars(x, u)), Point(np.ones((3, 1)))
+    found = pb.rollout(system, start, np.zeros((2, 3, 1))).pullback(x_bar=np.ones((3, 1)))
+    assert found.params == {} and np.all(found.controls == 1)
+    assert pb.check_system(system, start).passed
+
+
+def test_names_that_are_not_there():
+    run = pb.rollout(Damped(), Point(np.ones((3, 1))), np.zeros((2, 3, 1)))
+    with pytest.raises(AttributeError, match=r"there is no attribute of a Run 'grads'; there are x, .*pullback\(\)"):
+        _ = run.grads
+    with pytest.raises(AttributeError, match="did you mean 'controls'"):
+        _ = run.control
+    with pytest.raises(pb.PullbackError, match="there is no parameter 'rat'; did you mean 'rate'?"):
+        pb.rollout(Damped(), Point(np.ones((3, 1))), np.zeros((2, 3, 1)), params={"rat": 1.0})
+    system = pb.Articulated(pb.load(pb.robots.cartpole()))
+    with pytest.raises(pb.PullbackError, match="there is no parameter 'mas'; did you mean 'mass'?"):
+        pb.rollout(system, system.state(), steps=1, params={"mas": 1.0})
+    with pytest.raises(AttributeError, match="there is no parameter 'mas'; did you mean 'mass'?"):
+        _ = system.params.mas
+
+
 def test_a_system_must_step_and_step_back():
     class Half(pb.System):
         def step(self, state, control, params=None):

@@ -293,7 +293,7 @@ BAD = {
         lambda: begun(VectorEnv("pendulum-1", 2)).step(np.zeros((2, 3))),
         "shape (2, 3), but (worlds=2, actions=1)",
     ),
-    "single": (lambda: begun(Env("pendulum-1")).step(np.zeros(2)), "shape (1, 2), but (worlds=1, actions=1)"),
+    "single": (lambda: begun(Env("pendulum-1")).step(np.zeros(2)), "has shape (2,), but (1,) is needed"),
     "nan": (lambda: begun(VectorEnv("pendulum-1", 2)).step([[0.0], [np.nan]]), "the action of world 1 of 'pendulum-1'"),
     "words": (lambda: begun(Env("pendulum-1")).step("up"), "actions must be an array of numbers"),
     "no reset": (lambda: VectorEnv("pendulum-1", 2).step(np.zeros((2, 1))), "reset() must come before"),

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 import pullback as pb  # noqa: E402
 from pullback.envs import make  # noqa: E402
 from pullback.learn import Policy, evaluate  # noqa: E402
+from pullback.learn.evaluation import MuJoCo  # noqa: E402
 
 
 def some_policy(env) -> Policy:
@@ -28,6 +29,14 @@ def test_in_mujoco_a_policy_does_the_same(name):
     finer = evaluate(policy, env, starts=3, steps=25, plant="mujoco", timestep=env.system.dt / 5)
     gap = np.abs(finer.returns - here.returns).max()
     assert 1e-6 < gap < 0.2 * np.abs(here.returns).max()
+
+
+@pytest.mark.parametrize(("timestep", "hold"), [(0.0010417, 16), (0.0009803922, 17), (None, 1)])
+def test_timesteps_of_mujoco_fill_a_control_step(timestep, hold):
+    """Rounded ones are made to fit."""
+    env = make("pendulum-1", 1)
+    plant = MuJoCo(env, timestep)
+    assert plant.hold == hold and plant.model.opt.timestep == env.control_dt / hold
 
 
 def test_starts_are_decided_by_the_seed_alone():
@@ -52,8 +61,10 @@ def test_bad_input_is_named():
     env = make("pendulum-1")
     with pytest.raises(pb.PullbackError, match="plant='drake' is not known: use 'pullback' or 'mujoco'"):
         evaluate(some_policy(env), env, plant="drake")
-    with pytest.raises(pb.PullbackError, match="is not a whole number"):
-        evaluate(some_policy(env), env, plant="mujoco", timestep=0.011)
+    with pytest.raises(pb.PullbackError, match="of 0.01666667 s is not a multiple of 0.001 s: try 0.0009803922"):
+        evaluate(some_policy(env), env, plant="mujoco", timestep=0.001)
+    with pytest.raises(pb.PullbackError, match="is not a multiple of 0.1 s: try 0.01666667"):
+        evaluate(some_policy(env), env, plant="mujoco", timestep=0.1)
     with pytest.raises(pb.PullbackError, match="timestep is for plant='mujoco'"):
         evaluate(some_policy(env), env, timestep=0.01)
     with pytest.raises(pb.PullbackError, match="the policy is for 'pendulum-1' .* not for 'ant'"):

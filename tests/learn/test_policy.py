@@ -73,7 +73,7 @@ def changed(path, **arrays) -> None:
 BROKEN = {
     "no file": (lambda path: path.unlink(), "there is no file"),
     "cut off": (lambda path: path.write_bytes(path.read_bytes()[:-300]), "cannot be read as a policy"),
-    "no archive": (lambda path: path.write_text("policy"), "not a zip file"),
+    "no archive": (lambda path: path.write_text("policy"), "it is no .npz file; give the policy.npz"),
     "a pickle": (lambda path: changed(path, **{"network.flat": np.array([print], dtype=object)}), "Object arrays"),
     "an older one": (lambda path: changed(path, header={"format": 0}), "another version"),
     "fewer weights": (lambda path: changed(path, **{"network.flat": np.zeros(7)}), "network.flat has shape (7,)"),

@@ -201,6 +201,7 @@ FILES = {
     "not there": (lambda folder: folder / "none.npz", "there is no file"),
     "text": (lambda folder: (folder / "a.npz").write_text("hello") and folder / "a.npz", "is no reachability map"),
     "another format": (lambda folder: broken(folder, format=np.array("x")), "is no reachability map: it says x"),
+    "something else": (lambda folder: broken(folder, format=None), "map: ReachabilityMap.save did not write it"),
     "another space": (lambda folder: broken(folder, space=np.array("R2")), "centres have shape"),
     "an unknown kind": (lambda folder: broken(folder, kind=np.array("tree")), "is no reachability map"),
     "without weights": (lambda folder: broken(folder, weights=None), "is no reachability map"),

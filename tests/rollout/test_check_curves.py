@@ -61,8 +61,18 @@ def test_long_steps_beyond_a_kink_do_not_overrule_short_ones():
 
 def test_zero_is_right_before_a_kink_and_wrong_after_it():
     for distance in (3e-3, 1e-5, 1e-7):
-        assert Curve(bent(0, 3, 1 + distance, 0), [1.0], 0).check().status in (AGREES, KINK)
+        assert Curve(bent(0, 3, 1 + distance, 0), [1.0], 0).check().status in (NO_INFLUENCE, KINK)
+        assert Curve(bent(0, 3, 1 + distance, 0), [1.0], 1e-3).check().status in (WRONG, KINK)
         assert Curve(bent(0, 3, 1 - distance, 0), [1.0], 0).check(steps=(1e-2, 1e-3, 1e-7)).status == WRONG
+
+
+def test_what_moves_nothing_but_by_long_steps_has_no_influence():
+    """Gradient and differences are zero: that says nothing of a gradient, and is not counted as one that agrees."""
+    beyond = bent(0, 3, 1 + 3e-3, 0)
+    assert Curve(beyond, [1.0], 0).check().status == NO_INFLUENCE
+    assert Curve(beyond, [1.0], 1e-3).check().status == WRONG
+    assert Curve(beyond, [1.0, 2.0], [0, 3]).check().status == AGREES
+    assert Curve(beyond, [1.0, 2.0], [0, 0]).check().status == WRONG
 
 
 class Bounded(Curve):

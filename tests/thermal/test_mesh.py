@@ -161,7 +161,10 @@ def test_files_that_are_no_such_mesh(tmp_path, capsys):
     (tmp_path / "broken.vtk").write_text("junk")
     with pytest.raises(PullbackError, match="cannot be read as a mesh"):
         read_mesh(tmp_path / "broken.vtk")
-    assert capsys.readouterr().out == ""  # meshio prints what it thinks of a file
+    (tmp_path / "page.xml").write_text("<html><body>no mesh</body></html>")
+    with pytest.raises(PullbackError, match="cannot be read as a mesh: meshio, which reads VTK, .* finds none in it"):
+        read_mesh(tmp_path / "page.xml")
+    assert capsys.readouterr() == ("", "")  # meshio prints what it thinks of a file
     points = np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)], dtype=float)
     meshio.write(tmp_path / "tetra.vtu", meshio.Mesh(points, [("tetra", np.arange(4)[None])]))
     with pytest.raises(PullbackError, match="tetra elements"):

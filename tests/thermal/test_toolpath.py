@@ -195,6 +195,13 @@ def test_broken_gcode_names_the_line(line, message):
         from_gcode(f"M3 S1\nG1 X1 F600\n{line}\nG1 X7\n")
 
 
+def test_one_line_of_gcode_is_no_file():
+    with pytest.raises(PullbackError, match="line 1 of the G-code: .*'G1 X1 Q5'"):
+        from_gcode("G1 X1 Q5")
+    with pytest.raises(PullbackError, match="'G1.gcode' cannot be read"):
+        from_gcode("G1.gcode")
+
+
 def test_gcode_that_says_too_little(tmp_path):
     with pytest.raises(PullbackError, match="line 1 .*before any feed"):
         from_gcode("G1 X1\nG1 X2\n")

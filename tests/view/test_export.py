@@ -42,6 +42,19 @@ def test_a_strip(drawing, tmp_path):
     assert wide.width > 1.8 * wide.height and wide.width * wide.height == pytest.approx(400 * 300, rel=0.02)
 
 
+def test_a_strip_has_its_title_in_the_first_picture(drawing, tmp_path):
+    """Clipped where it is too long; a drawing without one has none."""
+
+    def dark(title: str) -> np.ndarray:
+        path = export(replace(drawing, title=title), tmp_path / "strip.png", frames=2, size=SMALL)
+        return np.asarray(Image.open(path)).max(axis=2) < 100
+
+    without, short, long = dark(""), dark("ball"), dark("a ball that goes from left to right")
+    below = slice(13, 30)
+    assert not without[below, :40].any() and short[below, :40].any() and long[below, :96].any()
+    assert (without[:, 96:] == long[:, 96:]).all()
+
+
 def test_a_strip_shows_what_happens_fast():
     """A ball stands, moves from 0.4 to 0.6 s, and stands again: of six pictures evenly in time none is of its way."""
     x = np.interp(np.linspace(0, 1, 101), [0, 0.4, 0.6, 1], [-1, -1, 1, 1])

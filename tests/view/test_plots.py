@@ -78,6 +78,14 @@ def test_lines_are_compared(tmp_path):
     assert plot_lines(tmp_path / "many.png", x, {str(k): k * x for k in range(9)}, **WORDS).exists()
     with pytest.raises(PullbackError, match="the same length"):
         plot_lines(tmp_path / "lines.png", x, {"found": x[1:]}, **WORDS)
+    steps, options = [1, 2, 4, 8], {"log2": True, "marks": {"limit": 0.85}, "within": (-0.3, 2.0)}
+    plain, marked = (
+        plot_lines(
+            tmp_path / "marked.png", steps, {"a": [1, 1, 2, 90], "b": [1, 1, 0, 0]}, **WORDS, **given
+        ).read_bytes()
+        for given in ({}, options)
+    )
+    assert plain != marked
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -8,6 +8,7 @@ import pullback as pb
 from pullback.reach import ReachabilityMap
 from pullback.reach.svm import SupportVectors
 from pullback.view import plot_slice
+from pullback.view.slices import SHADES, _round_levels
 
 
 def bump(name: str, centre) -> ReachabilityMap:
@@ -32,6 +33,15 @@ def test_a_slice_shows_inside_and_outside_and_the_truth(tmp_path):
     with_truth = plot_slice(tmp_path / "truth.png", rmap, **options, truth=lambda x: seen.append(x) or x[:, 0] > 0)
     assert seen[0].shape[1] == 3 and np.ptp(seen[0], axis=0) == pytest.approx([2, 2, 0])
     assert with_truth.read_bytes() != path.read_bytes()
+
+
+@pytest.mark.parametrize("most", [1e-9, 0.3, 14.69, 97.0, 3e5])
+def test_the_colour_bar_has_round_numbers(most):
+    levels = _round_levels(most)
+    ticks = levels[::SHADES]
+    step = ticks[1] - ticks[0]
+    assert round(step / 10.0 ** np.floor(np.log10(step) + 1e-9), 6) in (1, 2, 2.5, 5)
+    assert len(ticks) % 2 and ticks[len(ticks) // 2] == 0 and 0.5 * most < levels[-1] < 2.1 * most
 
 
 @pytest.mark.parametrize(("name", "at", "axes"), [("SE2", [0, 0, 0], (0, 2)), ("SO3", [1, 0, 0, 0], (0, 1))])

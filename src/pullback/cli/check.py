@@ -11,7 +11,7 @@ import numpy as np
 from pullback.cli import common, policies, policy_check
 from pullback.core.arrays import to_numpy
 from pullback.core.system import State
-from pullback.core.trees import row
+from pullback.core.trees import tree_map
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model
 from pullback.rollout import Report, WrongGradient, check_system, rollout
@@ -19,8 +19,11 @@ from pullback.rollout.check import KINK, NO_INFLUENCE, SKIPPED, TOLERANCE
 
 # How hard a robot is pushed: standard deviation of what is added to each velocity. [m/s or rad/s]
 PUSH = 0.2
-# How many states are searched for one at which something touches.
+# How many states are searched for one at which a contact carries force.
 LOOK_BACK = 500
+# A contact carries force from this share of the robot's weight on. [1]
+CARRIES = 1e-3
+GRAVITY = 9.81  # which weights are by, whatever the file has [m/s²]
 # How far controls lie from those of the keyframe at most, and how far from the middle of their range, against half of
 # their range. [1]
 NOISE, INSIDE = 0.1, 0.8
@@ -33,9 +36,10 @@ note: many contacts on one body, as of flat feet, may have kinks closer than dif
 ABOUT = """\
 Compares the gradients of a step, and of a short rollout, with central differences at several step sizes: for every
 coordinate, velocity, control and parameter. The robot starts at a keyframe with a small random push and moves for a
-while under the keyframe's control, so that it meets the ground. It is checked where it is then, or was when something
-touched it last, after another push and under controls near those of the keyframe. The slope says how the error falls
-with the step size: 2 for a smooth motion, "exact" where differences have no error to begin with.
+while under the keyframe's control, so that it meets the ground. It is checked where it is then, or was when a contact
+carried force last, after another push and under controls near those of the keyframe. Finite differences have an error
+that falls with their step size h like h to some power: the slope is that power, 2 where the motion is smooth, and
+"exact" where they have no error to begin with.
 
 ROBOT may also be a folder that 'pullback train' wrote, or its policy.npz. Gradients of the policy over windows of 1 to
 32 control steps are then compared between two halves of the worlds (cosine), and with central differences (slope), at
@@ -69,7 +73,7 @@ def run(args) -> int:
     keyframe = common.read_keyframe(model, args)
     system = common.make_system(model, args)
     state = settled(system, keyframe, args)
-    contacts = count_contacts(system, state)
+    contacts, acting = count_contacts(system, state, controls_near(model, keyframe, args, 1)[0])
     reports = {
         count: check_each(system, state, controls_near(model, keyframe, args, count), args) for count in (1, steps)
     }
@@ -79,10 +83,11 @@ def run(args) -> int:
         "robot": args.robot,
         "contact": args.contact,
         "contacts": contacts,
+        "contacts_with_force": acting,
         "passed": passed,
         "reports": [_plain(report) for report in reports.values()],
     }
-    lines = [*_text_lines(args, reports), _contact_line(model, system, contacts)]
+    lines = [*_text_lines(args, reports), _contact_line(model, system, contacts, acting)]
     lines += [NEAR_KINKS] if contacts and not passed else []
     common.report(args, result, "\n".join(lines), folder and folder / "check.json")
     return 0 if passed else 1
@@ -92,21 +97,29 @@ def settled(system: Articulated, keyframe: Keyframe, args) -> State:
     """Where the robot is after it has moved from a pushed keyframe for a while, pushed again.
 
     The first push takes it out of symmetric poses, in which many gradients vanish; the second keeps what has come to
-    rest away from the kink between sticking and sliding. What hops may be in the air at the end of that time: of the
-    last states, the latest one at which something touches is taken.
+    rest away from the kink between sticking and sliding. What hops may be in the air at the end of that time, and a
+    push may part what touches: of the last states, each with a push of its own, the latest one at which a contact
+    carries force is taken, or else the latest one at which something touches.
     """
     random = np.random.default_rng(args.seed)
     push = lambda: PUSH * random.standard_normal(system.nv)  # noqa: E731
-    state = system.state(keyframe.q, keyframe.v + push())
+    start = system.state(keyframe.q, keyframe.v + push())
     steps = round(args.settle / system.model.timestep)
-    if steps:
-        controls = np.broadcast_to(keyframe.control, (steps, 1, system.nu)).astype(system.dtype)
-        motion = rollout(system, state, controls)
-        state = motion.final
-        if system.max_contacts and not count_contacts(system, state):
-            last = (t for t in range(steps - 1, max(-1, steps - 1 - LOOK_BACK), -1) if len(motion.contacts(t)[0]))
-            state = row(motion.states, next(last, steps))
-    return system.state(to_numpy(state.q)[0], to_numpy(state.v)[0] + push())
+    controls = np.broadcast_to(keyframe.control, (steps, 1, system.nu)).astype(system.dtype)
+    states = rollout(system, start, controls).states if steps else tree_map(lambda x: x[None], start)
+    pushed = lambda t: system.state(to_numpy(states.q)[t, 0], to_numpy(states.v)[t, 0] + push())  # noqa: E731
+    chosen, touching = pushed(steps), 0
+    if not system.max_contacts:
+        return chosen
+    control = controls_near(system.model, keyframe, args, 1)[0]
+    for t in range(steps, max(-1, steps - 1 - LOOK_BACK), -1):
+        state = chosen if t == steps else pushed(t)
+        contacts, acting = count_contacts(system, state, control)
+        if acting:
+            return state
+        if contacts and not touching:
+            chosen, touching = state, contacts
+    return chosen
 
 
 def controls_near(model: Model, keyframe: Keyframe, args, count: int) -> np.ndarray:
@@ -122,8 +135,13 @@ def controls_near(model: Model, keyframe: Keyframe, args, count: int) -> np.ndar
     return np.where(model.control_limited, limited, controls).astype(args.dtype)
 
 
-def count_contacts(system: Articulated, state: State) -> int:
-    return len(system.contacts(state)[0]) if system.max_contacts else 0
+def count_contacts(system: Articulated, state: State, control: np.ndarray) -> tuple[int, int]:
+    """All, and those that carry force."""
+    if not system.max_contacts:
+        return 0, 0
+    points = system.contacts(state, control)[0]
+    weight = GRAVITY * float(np.sum(system.params["mass"]))
+    return len(points), int(np.sum(np.linalg.norm(points.force, axis=1) > CARRIES * weight))
 
 
 def check_each(system: Articulated, state: State, controls: np.ndarray, args) -> Report:
@@ -164,21 +182,23 @@ def _text_lines(args, reports: dict[int, Report]) -> Iterator[str]:
                 f"{what}: all {compared} gradients agree; the worst is {worst.field!r} at {worst.worst}, "
                 f"error {worst.error:.1e}, slope {worst.slope_text}"
                 + (f"; {kinks} at a kink, where the slopes of the two sides differ" if kinks else "")
-                + (f"; {idle} without influence here" if idle else "")
+                + (f"; {idle} with no influence here" if idle else "")
                 + (f"; {skipped} skipped: no difference can be formed" if skipped else "")
             )
 
 
-def _contact_line(model: Model, system: Articulated, contacts: int) -> str:
-    """How many contacts there were, and whether that was as the file has it."""
+def _contact_line(model: Model, system: Articulated, contacts: int, acting: int) -> str:
+    """How many contacts there were, how many of them carried force, and whether that was as the file has it."""
     asked = any(line.startswith("contact:") for line in model.constraints)
     if system.contact is None or not asked:
         return "contacts: " + ("none, as the file asks for none" if not asked else "switched off")
-    if contacts:
-        return f"contacts: {contacts} at the state that was checked"
+    if acting:
+        some = "" if acting == contacts else f", of which {acting} {'carries' if acting == 1 else 'carry'} force"
+        return f"contacts: {contacts} at the state that was checked{some}"
+    nothing = "no contact carries force" if contacts else "nothing touches"
     return (
-        "contacts: WARNING: nothing touches at the state that was checked, so gradients of contacts were not; try "
-        "another --keyframe, or a longer --settle"
+        f"contacts: WARNING: {nothing} at the state that was checked, so gradients of contacts were not; try another "
+        "--keyframe or --seed, or a longer --settle"
     )
 
 

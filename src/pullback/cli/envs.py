@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pullback.cli import common
 from pullback.cli.common import ROBOT_FILES
+from pullback.core.checks import counted
 from pullback.core.errors import PullbackError
 from pullback.model.robots import ROBOTS
 from pullback.tasks import TASKS
@@ -13,7 +14,7 @@ from pullback.tasks import TASKS
 if TYPE_CHECKING:
     from pullback.envs import Environment
 
-ABOUT = "Lists the environments that 'pullback train' knows by name, one line each."
+ABOUT = "Lists the environments that 'pullback train' knows by name, one line each, and as Gymnasium does."
 
 
 def add(verbs) -> None:
@@ -28,8 +29,8 @@ def run(args) -> int:
     listed = [_plain(name, envs.make(name, device=args.device)) for name in envs.ENVS]
     width = max(len(env["name"]) for env in listed)
     lines = [
-        f"{e['name']:<{width}}  {e['about']} ({e['observations']} observations, {e['actions']} actions, every "
-        f"{1e3 * e['control_step']:.3g} ms for {e['time_limit']:.3g} s)"
+        f"{e['name']:<{width}}  {e['about']} ({e['observations']} observations, {counted(e['actions'], 'action')}, "
+        f"every {1e3 * e['control_step']:.3g} ms for {e['time_limit']:.3g} s; in Gymnasium: {e['gymnasium']})"
         for e in listed
     ]
     common.report(args, listed, "\n".join(lines), folder and folder / "envs.json")
@@ -37,9 +38,11 @@ def run(args) -> int:
 
 
 def _plain(name: str, env: Environment) -> dict:
+    from pullback.envs.registry import identifier  # needs PyTorch, which other commands do without
+
     sizes = {"observations": env.observation_size, "actions": env.action_size}
     times = {"control_step": env.control_dt, "time_limit": env.limit * env.control_dt}
-    return {"name": name, "about": env.about, **sizes, **times, "steps": env.limit}
+    return {"name": name, "gymnasium": identifier(name), "about": env.about, **sizes, **times, "steps": env.limit}
 
 
 def read_env(name: str, device: str = "cpu") -> Environment:

@@ -258,7 +258,7 @@ def _text(s: dict) -> str:
     verdict = "solved" if s["solved"] else "not solved"
     lines = [
         f"{s['task']}: {s['about']}",
-        f"{verdict}: {s['metric']:.4g} {s['unit']}, asked for {s['target']:g} ({s['stopped']})",
+        f"{verdict}: {s['metric']:.4g} {s['unit']}, target {s['target']:g} ({s['stopped']})",
         f"spent:  {s['iterations']} iterations, {s['evaluations']} motions, {s['seconds']:.2g} s",
         *(f"{label}: {x['found']:.4g}, true value {x['truth']:.4g}" for label, x in s.get("found", {}).items()),
     ]

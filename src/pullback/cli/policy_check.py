@@ -19,6 +19,7 @@ from pullback.view import plot_lines
 if TYPE_CHECKING:
     from pullback.learn import Diagnosis
 
+VISIBLE = (-0.3, 2.0)  # of cosines and slopes in the picture: what is far off need not be read off [1]
 AGREED = 0.85  # cosine from which on two halves of the worlds say the same
 
 
@@ -38,9 +39,14 @@ def run(args) -> int:
     lines = [f"{args.robot}: {env.name}\n", str(found), *_verdict(found, counts)]
     known = [each for each in found.horizons if math.isfinite(each.cosine + each.slope)]
     if known:
-        curves = {name: [getattr(each, name) for each in known] for name in ("slope", "cosine")}
-        labels = {"xlabel": "control steps of a window", "ylabel": "1 is best", "title": f"{env.name}: gradients"}
-        result["picture"] = str(plot_lines(folder / "check.png", [each.steps for each in known], curves, **labels))
+        names = {"slope": "slope, along the gradient", "cosine": "cosine, between halves of the worlds"}
+        curves = {words: [getattr(each, name) for each in known] for name, words in names.items()}
+        labels = {"xlabel": "length of a window [control steps]", "ylabel": "cosine and slope [1]"}
+        labels["title"] = f"{env.name}: gradients of the policy (1 is best)"
+        marks = {f"cosine of {AGREED}": AGREED}
+        steps = [each.steps for each in known]
+        picture = plot_lines(folder / "check.png", steps, curves, **labels, log2=True, marks=marks, within=VISIBLE)
+        result["picture"] = str(picture)
         lines.append(f"picture: {result['picture']}")
     common.report(args, result, "\n".join(lines), folder / "check.json")
     return 0 if found.right else 1

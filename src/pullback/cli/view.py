@@ -79,6 +79,8 @@ def run(args) -> int:
     if is_robot(args.file):
         model = common.load_robot(args.file, ignore=KINDS, anywhere=args.anywhere)
         q = common.read_keyframe(model, args).q
+        if not len(model.geoms.names):
+            print(f"note: {_no_shapes(args.file)}", file=sys.stderr)
     elif args.keyframe is not None or args.anywhere:
         raise PullbackError(f"--keyframe and --anywhere are for robots, and {args.file!r} is none: leave them out")
     elif moves_a_robot(args.file) or args.env is not None:
@@ -98,6 +100,12 @@ def run(args) -> int:
         announce(viewer, browser=not args.no_browser)
         viewer.wait()
     return 0
+
+
+def _no_shapes(file: str) -> str:
+    """Why there is nothing to see, on one line."""
+    keep = ': MuJoCo discards visuals of URDF, unless it has <mujoco><compiler discardvisual="false"/></mujoco>'
+    return f"{file!r} has no shapes (geoms) to draw" + (keep if file.lower().endswith(".urdf") else "")
 
 
 def is_robot(name: str) -> bool:

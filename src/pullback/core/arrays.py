@@ -36,6 +36,8 @@ def check_device(device) -> str:
     """The name of a device Warp can use here, such as "cpu" or "cuda:0"."""
     start_warp()
     try:
+        if str(device).startswith("cuda") and not wp.is_cuda_available():  # Warp would print errors of its own first
+            raise RuntimeError("there is no CUDA device")
         return str(wp.get_device(None if device is None else str(device)))
     except Exception as error:
         known = ", ".join(str(d) for d in wp.get_devices())

@@ -63,6 +63,11 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {what} {name!r}; {hint}"
 
 
+def counted(number: int, thing: str, things: str = "") -> str:
+    """ "1 action", "2 actions"; ``things`` is the plural, where it is no "s" more."""
+    return f"{number} {thing if number == 1 else things or thing + 's'}"
+
+
 def check_path(path, name: str = "path") -> Path:
     """Where a file is, or will be."""
     if not isinstance(path, str | os.PathLike) or not str(path):

@@ -14,6 +14,7 @@ from types import EllipsisType
 import numpy as np
 
 from pullback.core.arrays import checked, to_numbers
+from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError, UnknownName
 
 # --- bounds: where a value is impossible, (..., item) or of its own shape, and why; {} stands for the number there ---
@@ -132,8 +133,10 @@ class NamedParams(Mapping):
         return self._values[self._known(name)]
 
     def __getattr__(self, name: str) -> np.ndarray:
-        if name.startswith("_") or name not in self._table:
+        if name.startswith("_"):
             raise AttributeError(name)
+        if name not in self._table:
+            raise AttributeError(unknown("parameter", name, self._table))
         return self[name]
 
     def __setattr__(self, name: str, value) -> None:
@@ -179,7 +182,7 @@ class NamedParams(Mapping):
 
     def _known(self, name: str) -> str:
         if not isinstance(name, str) or name not in self._table:
-            raise UnknownName(f"there is no parameter {name!r}; there are {', '.join(self._table)}")
+            raise UnknownName(unknown("parameter", str(name), self._table))
         return name
 
     def check(self, name: str, value) -> np.ndarray:

@@ -22,6 +22,7 @@ from pullback.core.arrays import (
     to_numbers,
     to_numpy,
 )
+from pullback.core.checks import unknown
 from pullback.core.errors import GradientOverflow, PullbackError, SimulationError, UnknownName
 from pullback.core.params import NamedParams, frozen
 from pullback.core.status import Status
@@ -60,7 +61,7 @@ class Bars:
 
     state: Any
     control: Any
-    params: Any  # Named arrays; a dict becomes that
+    params: Any = field(default_factory=Named)  # Named arrays; a dict becomes that
     inputs: Any = field(default_factory=Named)  # likewise
     status: Status | None = None  # of a rollout with on_failure="mask": whose cotangents are zero since they failed
 
@@ -91,6 +92,21 @@ class Jacobians(NamedTuple):
     A: np.ndarray
     B: np.ndarray
     params: dict[str, np.ndarray]
+
+
+def checked_bars(system: System, bars) -> Bars:
+    """What ``pullback`` of a System returned, if it is what it should be."""
+    if not isinstance(bars, Bars):
+        name = f"{type(system).__name__}.pullback"
+        raise PullbackError(f"{name} must return pb.Bars(state, control, params), not {type(bars).__name__}")
+    return bars
+
+
+def require_param_bars(system: System, bars: Bars) -> None:
+    """Every real parameter of a System has a cotangent."""
+    for name, value in getattr(system, "params", {}).items():
+        if is_real(to_numpy(value)) and bars.params.get(name) is None:
+            raise PullbackError(f"{type(system).__name__}.pullback gives no cotangent of {name!r}")
 
 
 def refuse_overflow(bars: Bars, dtype: str, per_world: Mapping[str, bool]) -> Bars:
@@ -223,8 +239,8 @@ class System(ABC):
     def _checked_param(self, name: str, value) -> np.ndarray:
         own = getattr(self, "params", {})
         if name not in own:
-            known = f"; there are {', '.join(own)}" if own else f": {type(self).__name__} has none"
-            raise UnknownName(f"there is no parameter {name!r}{known}")
+            none = f"there is no parameter {name!r}: {type(self).__name__} has none"
+            raise UnknownName(unknown("parameter", name, own) if own else none)
         shape, given = np.shape(own[name]), np.shape(to_numbers(value, f"parameter {name!r}"))
         if given not in (shape, (self.worlds, *shape)):
             per_world = f" or {(self.worlds, *shape)}"
@@ -406,6 +422,7 @@ class System(ABC):
         states = tree_map(lambda x: np.repeat(x, rows, axis=0), state)
         picks = np.tile(np.eye(rows, dtype=self.dtype), (self.worlds, 1))
         bars = wide.pullback(states, np.repeat(control, rows, axis=0), self.state_bar(states, picks), params)
+        checked_bars(self, bars)
         A = numbers(_real_bars(bars.state, states)).reshape(self.worlds, rows, rows)
         return A, to_numpy(bars.control).reshape(self.worlds, rows, self.nu)
 
@@ -481,7 +498,7 @@ class SteppedBackward:
         for t in reversed(range(first, end)):
             state, held = self._healthy(row(states, t - first)), t // self.hold
             control, inputs = self._healthy(self.controls[held]), _inputs_at(self.inputs, held, self._healthy)
-            bars = self.system.pullback(state, control, self.carry, self.given, **inputs)
+            bars = checked_bars(self.system, self.system.pullback(state, control, self.carry, self.given, **inputs))
             check_like(bars.state, state, what)
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
             self._add_control_bar(held, bars.control)
@@ -489,8 +506,10 @@ class SteppedBackward:
                 given: Any = bars.inputs.get(name)
                 self._check_shape(f"{name!r}", np.shape(given), bar.shape[1:])
                 bar[held] += to_numpy(bars.inputs[name])
-            for name, bar in bars.params.items() if self.wants_params else ():
-                self._add_param_bar(name, to_numpy(bar))
+            if self.wants_params:
+                require_param_bars(self.system, bars)
+                for name, bar in bars.params.items():
+                    self._add_param_bar(name, to_numpy(bar))
             if states_bar is not None:
                 self.carry = tree_map(lambda carry, bar: carry + bar, self.carry, row(states_bar, t - first))
             self.carry = self._masked(self.carry)

@@ -58,7 +58,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
             " pass fewer worlds, or a lower fps"
         )
     drawing = Drawing(
-        title=_model_name(mj_model) or "Replay",
+        title=_model_name(mj_model),
         times=rows * dt,
         worlds=motions[0].shape[1],
         **drawn_shapes(mj_model),

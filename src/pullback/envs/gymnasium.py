@@ -9,7 +9,6 @@ https://gymnasium.farama.org/api/vector and https://farama.org/Vector-Autoreset-
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import gymnasium
@@ -21,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from pullback.core.errors import PullbackError
 from pullback.envs.environment import Environment
 from pullback.envs.episodes import Episodes, arrays
-from pullback.envs.registry import ENVS
+from pullback.envs.registry import ENVS, identifier
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -141,7 +140,11 @@ class Env(gymnasium.Env):
         return arrays(self.episodes.reset())[0], {}
 
     def step(self, action):
-        outcome = self.episodes.step(np.asarray(action)[None])
+        action = np.asarray(action)
+        if action.shape != self.action_space.shape and action.dtype.kind in "fiub":  # what is no number is named below
+            name, needed = self.episodes.env.name, self.action_space.shape
+            raise PullbackError(f"the action of {name!r} has shape {action.shape}, but {needed} is needed")
+        outcome = self.episodes.step(action[None])
         seen, reward, terminated, truncated, info = arrays(tuple(outcome))
         return seen[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]) and self.truncates, _first(info)
 
@@ -159,11 +162,6 @@ def spaces(env: Environment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box
     """Of the observation and the action of one world."""
     anything = gymnasium.spaces.Box(-np.inf, np.inf, (env.observation_size,), np.float32)
     return anything, gymnasium.spaces.Box(-1.0, 1.0, (env.action_size,), np.float32)
-
-
-def identifier(name: str) -> str:
-    """Gymnasium's name of an environment: "pullback/HalfCheetah-v0" for "half-cheetah"."""
-    return f"pullback/{''.join(word[:1].upper() + word[1:] for word in re.split('[-_]', name))}-v0"
 
 
 def register() -> None:

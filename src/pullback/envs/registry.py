@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -20,6 +21,11 @@ ENVS: dict[str, Callable[..., Environment]] = {
     **{f"pendulum-{n}": partial(Pendulum, links=n) for n in range(1, 8)},
     **{env.name: env for env in (CartPole, Hopper, HalfCheetah, Ant, AntSeed, Quadruped, Humanoid)},
 }
+
+
+def identifier(name: str) -> str:
+    """Gymnasium's name of an environment: "pullback/HalfCheetah-v0" for "half-cheetah"."""
+    return f"pullback/{''.join(word[:1].upper() + word[1:] for word in re.split('[-_]', name))}-v0"
 
 
 def make(name: str, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu", **options) -> Environment:

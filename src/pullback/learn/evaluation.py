@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 import torch
 
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.core.threads import one_torch_thread
 from pullback.dynamics import Articulated
@@ -19,6 +20,7 @@ from pullback.learn.policy import Policy
 
 PLANTS = ("pullback", "mujoco")
 THREADS = 4  # that step MuJoCo
+WHOLE = 1e-3  # how far the timesteps of a control step may be from a whole number; they are then made to fit
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def evaluate(
     policy:    or any function from observations (starts, n) to actions (starts, m)
     steps:     control steps; the environment's time limit if None
     plant:     "pullback", or "mujoco": mj_step in float64, with nothing of Pullback's physics
-    timestep:  of MuJoCo, such that control steps stay as long as they are [s]
+    timestep:  of MuJoCo, of which a control step is a multiple, but for rounding [s]
     watch:     called with every state, the first included
     """
     if plant not in PLANTS:
@@ -117,12 +119,15 @@ class MuJoCo:
         self.model = copy.copy(system.model.mujoco)
         if system.contact is None:
             self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        exact = env.control_dt / (self.model.opt.timestep if timestep is None else check_number(timestep, "timestep"))
+        self.hold = max(1, round(exact))
+        if abs(exact - self.hold) > WHOLE:
+            raise PullbackError(
+                f"a control step of {env.control_dt:.7g} s is not a multiple of {timestep:g} s: try "
+                f"{env.control_dt / self.hold:.7g} s"
+            )
         if timestep is not None:
-            self.model.opt.timestep = timestep
-        exact = env.control_dt / self.model.opt.timestep
-        self.hold = round(exact)
-        if self.hold < 1 or abs(exact - self.hold) > 1e-6:
-            raise PullbackError(f"a control step of {env.control_dt:g} s is not a whole number of {timestep:g} s")
+            self.model.opt.timestep = env.control_dt / self.hold
         self.data = [mujoco.MjData(self.model) for _ in range(system.worlds)]
         self.state_type = system.state_type
         self.pool = ThreadPoolExecutor(THREADS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 
 from pullback.core.archives import read_arrays
+from pullback.core.checks import counted
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.envs import Environment
@@ -77,8 +79,8 @@ class Policy(torch.nn.Module):
         """An error if the policy was made for another robot."""
         mine, theirs = (self.env, self.observations, self.actions), (env.name, env.observation_size, env.action_size)
         if mine != theirs:
-            say = "{!r} ({} observations, {} actions)"
-            raise PullbackError(f"the policy is for {say.format(*mine)}, not for {say.format(*theirs)}")
+            say = lambda name, seen, done: f"{name!r} ({seen} observations, {counted(done, 'action')})"  # noqa: E731
+            raise PullbackError(f"the policy is for {say(*mine)}, not for {say(*theirs)}")
 
     # --- files -------------------------------------------------------------------------------------
 
@@ -96,6 +98,8 @@ class Policy(torch.nn.Module):
         """Reads what ``save`` wrote. Nothing in the file is run."""
         try:
             arrays = read_arrays(Path(path), largest=LARGEST)
+            if "header" not in arrays:
+                raise PullbackError("Policy.save did not write it")
             header = json.loads(str(arrays.pop("header")))
             if header.pop("format") != FORMAT:
                 raise PullbackError("it was written by another version")
@@ -105,6 +109,9 @@ class Policy(torch.nn.Module):
             policy.load_state_dict({name: torch.as_tensor(x) for name, x in arrays.items()})
         except FileNotFoundError:
             raise PullbackError(f"there is no file {str(path)!r}") from None
+        except zipfile.BadZipFile:
+            hint = "give the policy.npz that Policy.save or a training wrote, or for commands its folder"
+            raise PullbackError(f"{str(path)!r} cannot be read as a policy: it is no .npz file; {hint}") from None
         except Exception as error:  # there is no end to what can be wrong with a file
             reason = " ".join(str(error).split()) or type(error).__name__
             raise PullbackError(f"{str(path)!r} cannot be read as a policy: {reason}") from error

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import mujoco
 import numpy as np
 
+from pullback.core.checks import counted
+
 # Joint types, as MuJoCo numbers them.
 FREE, BALL, SLIDE, HINGE = 0, 1, 2, 3
 JOINT_DOFS = {FREE: 6, BALL: 3, SLIDE: 1, HINGE: 1}
@@ -109,10 +111,11 @@ class Model:
     def __repr__(self) -> str:
         """Sizes, and what contact models have to do; not all the arrays."""
         size = f"nq={self.nq}, nv={self.nv}, nu={self.nu}"
-        made_of = f"{self.nbody - 1} bodies, {self.njoint} joints, {len(self.geoms.names)} geoms"
+        bodies, joints = counted(self.nbody - 1, "body", "bodies"), counted(self.njoint, "joint")
+        made_of = f"{bodies}, {joints}, {counted(len(self.geoms.names), 'geom')}"
         time = f"{self.integrator} with {self.timestep:g} s"
         keys = f", keyframes {', '.join(self.keyframes)}" if self.keyframes else ""
-        return f"Model({size}: {made_of}, {time}, {len(self.constraints)} constraints{keys})"
+        return f"Model({size}: {made_of}, {time}, {counted(len(self.constraints), 'constraint')}{keys})"
 
     @property
     def nbody(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 import mujoco
 import numpy as np
 
+from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
 from pullback.model.model import BALL, FREE
 
@@ -83,10 +84,9 @@ def fluid_acts(m: mujoco.MjModel) -> bool:
 def require_known_kinds(ignore: Collection[str]) -> None:
     if isinstance(ignore, str):
         raise PullbackError(f'ignore must be a tuple of kinds, as in ignore=("{ignore}",)')
-    unknown = [kind for kind in ignore if kind not in KINDS]
-    if unknown:
-        known = ", ".join(KINDS)
-        raise PullbackError(f"ignore has unknown kinds {', '.join(map(repr, unknown))}; the known ones are {known}")
+    for kind in ignore:
+        if kind not in KINDS:
+            raise PullbackError(unknown("kind of element to ignore:", str(kind), KINDS))
 
 
 def describe(complaints: Collection[Complaint]) -> str:

@@ -149,6 +149,8 @@ class ReachabilityMap:
             raise PullbackError(f"there is no file {path}")
         try:
             arrays = read_arrays(path)
+            if "format" not in arrays:
+                raise ValueError("ReachabilityMap.save did not write it")
             if str(arrays["format"]) != FORMAT:
                 raise ValueError(f"it says {arrays['format']}")
             name, kind = str(arrays["space"]), str(arrays["kind"])

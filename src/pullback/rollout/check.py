@@ -15,7 +15,7 @@ from pullback.core.system import System
 from pullback.rollout.probe import Probe, precision_of_differences
 from pullback.rollout.slopes import Differences, Slopes
 
-AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "does not matter here", "skipped", "kink", "WRONG"
+AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "no influence here", "skipped", "kink", "WRONG"
 
 # Long steps show the slope, short ones the smallest error. Relative to the size of what is varied. [1]
 STEPS = {"float64": (3e-2, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7), "float32": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
@@ -50,6 +50,7 @@ class Row:
     kink: bool  # the slopes of the two sides differ at that entry
     # those slopes, for smaller and for larger values, where they differ; None for a side on which the step jumps
     sides: tuple[float | None, float | None] | None = None
+    rough: bool = False  # differences are not known to the tolerance at that entry, so that only what is certain counts
 
     @property
     def slope_text(self) -> str:
@@ -101,8 +102,10 @@ class Report:
         table.insert(1, "-" * len(table[0]))
         notes = [
             f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}",
-            "slope: differences err like their step size to this power: about 2 where smooth; exact: they do not err",
+            "slope: order of convergence: differences err like their step size to this power (2 if smooth; exact: not)",
         ]
+        if any(row.rough and row.status in (AGREES, WRONG) for row in self.rows):
+            notes.append("~: differences are noisy here, and error is how far the pullback lies outside of the noise")
         if any(row.status == KINK for row in self.rows):
             notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
         return "\n".join(line.rstrip() for line in [*table, *notes])
@@ -113,7 +116,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     if row.status in (NO_INFLUENCE, SKIPPED):
         return row.field, count, "", "", row.status, "", ""
     name = row.worst + (f"  <-- {row.status}" if row.status in (KINK, WRONG) else "")
-    differences = row.sides_text if row.status == KINK else f"{row.numeric:.6g}"
+    differences = row.sides_text if row.status == KINK else f"{'~' if row.rough else ''}{row.numeric:.6g}"
     return row.field, count, f"{row.error:.1e}", row.slope_text, name, f"{row.analytic:.6g}", differences
 
 
@@ -232,7 +235,7 @@ class Verdict:
         floor = found.probe.residual / found.sizes[self.where]
         certain = np.maximum(np.maximum(low, -high), 0.0)
         moved = np.nan_to_num(np.abs(slopes.quotients[self.where]) - slopes.noise[self.where]).max(axis=1)
-        self.idle = not np.any(kink) and bool(np.all(np.maximum(np.abs(analytic), moved) <= floor))
+        idle = not np.any(kink) and bool(np.all(np.maximum(np.abs(analytic), moved) <= floor))
         known = [np.abs(analytic), certain, np.nan_to_num(np.abs(sides[:, kink])).ravel()]
         self.largest = float(np.concatenate(known).max(initial=0.0))
 
@@ -253,6 +256,10 @@ class Verdict:
         self.error = np.where(plain, np.maximum(self.error, outside / own), self.error)
 
         self.wrong = ~(self.error <= tolerance)
+        # What moves nothing but by long steps, such as a shape that is far from all others, has none here either.
+        still = bool(np.all(np.maximum(np.abs(analytic), np.abs(best)) <= floor))
+        self.idle = idle or (still and not np.any(kink | self.wrong))
+        self.rough = ~sharp
         self.apart = np.nan_to_num(np.abs(sides[1] - sides[0]), nan=np.inf)
         self.kink = kink & (self.apart > tolerance * self.largest)
         self.unclear = self.where[self.wrong | ~sharp]
@@ -292,6 +299,7 @@ class Verdict:
             slope=_slope(gap, slopes.noise[smooth], steps),
             kink=bool(self.kink[worst]),
             sides=(behind, ahead) if self.kink[worst] else None,
+            rough=bool(self.rough[worst]),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
-from pullback.core.system import System
+from pullback.core.system import System, checked_bars
 from pullback.core.trees import is_real, is_state, leaf_names, leaves, tree_map, with_leaves
 from pullback.rollout.entries import entry_name
 from pullback.rollout.run import rollout
@@ -75,7 +75,8 @@ class Probe:
         state = with_leaves(self.form, own)
         controls = self.controls.astype(self.system.dtype)
         if self.count == 1:
-            result = self.system.pullback(state, controls[0], with_leaves(self.form, (b[0] for b in bars)))
+            next_bar = with_leaves(self.form, (b[0] for b in bars))
+            result = checked_bars(self.system, self.system.pullback(state, controls[0], next_bar))
             control_bar = None if result.control is None else to_numpy(result.control)[None]
         else:
             # none at the start, which the System did not make

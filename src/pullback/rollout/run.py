@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import checked, to_numbers, to_numpy
-from pullback.core.checks import check_kind, check_whole
+from pullback.core.checks import check_kind, check_whole, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import Bars, System, check_inputs
@@ -141,7 +141,12 @@ class Run:
         states = self.__dict__.get("states")
         if states is not None and name in states._fields:
             return getattr(states, name)
-        raise AttributeError(name)
+        if states is None or name.startswith("_"):  # while it is copied, and what Python itself looks for
+            raise AttributeError(name)
+        public = (*states._fields, *vars(self), *(other for other in vars(Run) if not callable(getattr(Run, other))))
+        methods = [f"{other}()" for other in vars(Run) if callable(getattr(Run, other))]
+        known = [other for other in (*public, *methods) if not other.startswith("_")]
+        raise AttributeError(unknown("attribute of a Run", name, known))
 
     def __getstate__(self) -> dict:
         """For copies and pickles, whose arrays are NumPy's: a System takes those as well as a GPU's."""

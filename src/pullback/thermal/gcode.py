@@ -16,6 +16,7 @@ from pullback.thermal.toolpath import Toolpath
 # Straight pieces that an arc is cut into, at most: more are a mistake in the file.
 MOST_PIECES = 100_000
 WORD = re.compile(r"([A-Z])\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))")
+LINE = re.compile(r"\s*(N[0-9]+\s*)?[GM][0-9]+\s+[A-Z]", re.IGNORECASE)  # how one begins
 # Codes that neither move the machine nor switch the laser: planes, feed modes, fans, heaters, ends of programs, tools.
 IGNORED = {"G17", "G40", "G49", "G54", "G61", "G64", "G80", "G91.1", "G94"} | {
     f"M{n}" for n in (0, 1, 2, 6, 7, 8, 9, 17, 18, 30, 73, 84, 104, 105, 106, 107, 109, 110, 117, 140, 141, 190, 191,
@@ -50,7 +51,7 @@ class _Machine:
 
 
 def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolerance: float = 1e-5) -> Toolpath:
-    """The path of a G-code file, or of its text (it has a line break).
+    """The path of a G-code file, or of its text: what has a line break, or begins like "G1 X1" and is no file.
 
     travel:     speed of G0 [m/s]; None for that of the last F, as simple machines do
     tolerance:  how far straight pieces may be from an arc [m]
@@ -86,7 +87,7 @@ def from_gcode(source: str | os.PathLike, *, travel: float | None = None, tolera
 
 
 def _text(source) -> tuple[str, str]:
-    if isinstance(source, str) and "\n" in source:
+    if isinstance(source, str) and ("\n" in source or (LINE.match(source) and not os.path.exists(source))):
         return source, "the G-code"
     if not isinstance(source, str | os.PathLike):
         raise PullbackError(f"G-code is its text or the path of a file, not {type(source).__name__}")

@@ -268,10 +268,13 @@ def read_mesh(path: str | os.PathLike, *, unit: float = 1.0) -> Mesh:
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         raise PullbackError(f"there is no mesh {str(path)!r}")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what is wrong, and then leaves
+        # It prints what is wrong, and then leaves.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             found = meshio.read(path)
     except (Exception, SystemExit) as error:  # meshio leaves with SystemExit where it does not know the format
-        raise PullbackError(f"{str(path)!r} cannot be read as a mesh: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).split()) if isinstance(error, meshio.ReadError) else ""
+        reason = said or "meshio, which reads VTK, Abaqus, Gmsh, Exodus and others, finds none in it"
+        raise PullbackError(f"{str(path)!r} cannot be read as a mesh: {reason}") from error
     others = sorted({c.type for c in found.cells if c.dim == 3 and c.type != "hexahedron"})
     if others:
         raise PullbackError(f"{str(path)!r} has {', '.join(others)} elements: only hexahedra of 8 nodes are known")

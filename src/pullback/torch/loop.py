@@ -60,7 +60,8 @@ def closed_loop(
     for t in range(steps):
         if t and t % every == 0:
             state = tree_map(torch.Tensor.detach, state)
-        control = check_control(system, policy(state if observe is None else observe(state)), "the policy's control")
+        control = _act(policy, state) if observe is None else policy(observe(state))
+        control = check_control(system, control, "the policy's control")
         given = {name: x[t] for name, x in (inputs or {}).items()}
         if failures is None:
             state = call(state, control, given)
@@ -75,6 +76,19 @@ def closed_loop(
         states, controls = tree_map(failures.without_gradient, states), failures.without_gradient(controls)
         status.set(failures.codes, failures.describe)
     return (states if is_state(start[0]) else tuple(states)), controls
+
+
+def _act(policy: Callable, state):
+    """A policy's answer to a state as it is, which a module that wants a tensor cannot give."""
+    try:
+        return policy(state)
+    except TypeError as error:
+        kind = type(state).__name__
+        if not isinstance(policy, torch.nn.Module) or f"not {kind}" not in str(error):
+            raise
+        fields = ", ".join(f"state.{name}" for name in state._fields)
+        example = f"observe=lambda state: torch.cat([{fields}], dim=1)"
+        raise PullbackError(f"the policy was given a {kind}, not a tensor: say what it sees, as {example}") from error
 
 
 class _Failures:

@@ -53,7 +53,7 @@ def export(
 
     .html       a replay for any browser, in one file
     .gif, .mp4  a film
-    .png        a strip of pictures
+    .png        a strip of pictures, with their times, and the drawing's title in the first
 
     frames:  pictures of a strip (6), closer to each other where things move fast; or of a film (as many as fps says)
     size:    width and height of one picture [pixels]; as the motion is wide if None
@@ -90,7 +90,8 @@ def export(
     pictures = _pictures(drawing, shown, (width, height), layers, kind != ".png", watch)
     with whole_file(path) as partial:
         if kind == ".png":
-            _write_strip(partial, list(pictures), [f"{time:.2f} s" if moves else "" for time in drawing.times[shown]])
+            labels = [f"{time:.2f} s" if moves else "" for time in drawing.times[shown]]
+            _write_strip(partial, list(pictures), labels, drawing.title)
         elif kind == ".gif":
             _write_gif(partial, list(pictures), fps)
         else:
@@ -164,18 +165,21 @@ def _pillow():
     return Image, ImageDraw, ImageFont
 
 
-def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str]) -> None:
-    """Pictures side by side, each with its time."""
+def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str], title: str) -> None:
+    """Pictures side by side, each with its time, the first with the title below it."""
     Image, ImageDraw, ImageFont = _pillow()
     height, width = pictures[0].shape[:2]
     columns, rows = _strip_layout(len(pictures), width / height)
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
     font = ImageFont.load_default(size=max(10, height // 16, strip.width // 75))
+    inset = height // 30
+    while title and font.getlength(title) > width - 2 * inset:
+        title = title.rstrip("…")[:-1] + "…" if len(title) > 2 else ""
+    labels = ["\n".join(filter(None, (labels[0], title))), *labels[1:]]
     for i, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         corner = (i % columns * (width + GAP), i // columns * (height + GAP))
         strip.paste(Image.fromarray(picture), corner)
-        inset = height // 30
         pen.text((corner[0] + inset, corner[1] + inset), label, fill=(35, 42, 53), font=font)
     strip.save(path, optimize=True)
 

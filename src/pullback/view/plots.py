@@ -40,10 +40,25 @@ def plot_curve(path, values, *, title: str, xlabel: str, ylabel: str, log: bool 
     return _write(axes, path, title, xlabel, ylabel)
 
 
-def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path:
+def plot_lines(
+    path,
+    x,
+    values,
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    log2: bool = False,
+    marks: Mapping[str, float] | None = None,
+    within: tuple[float, float] | None = None,
+) -> Path:
     """Write several lines, (n,) each by what to call them, over x (n,) as a PNG picture at ``path``; returns that path.
 
     The last one is what should be seen first.
+
+    log2:    a horizontal axis that doubles from one x to the next, with a marker at each
+    marks:   thin horizontal lines, by what to call them
+    within:  the vertical axis ends here where lines go further
     """
     x = _reals(x, "x")
     check_kind(values, Mapping, "values", '{"depth": depth}')
@@ -55,8 +70,20 @@ def plot_lines(path, x, values, *, title: str, xlabel: str, ylabel: str) -> Path
     # Two lines are a comparison; of more, all count alike.
     colours = [TRUTH_COLOUR, CURVE_COLOUR][-len(lines) :] if len(lines) < 3 else [None] * len(lines)
     for (label, y), colour in zip(lines.items(), colours, strict=True):
-        axes.plot(x, y, color=colour, linewidth=1.8 if len(lines) < 3 else 1.2, label=label)
-    if len(lines) > 1:
+        axes.plot(
+            x, y, color=colour, linewidth=1.8 if len(lines) < 3 else 1.2, label=label, marker="o" * log2, markersize=4
+        )
+    for label, height in (marks or {}).items():
+        axes.axhline(height, color=TEXT_COLOUR, linewidth=0.8, linestyle="dotted", label=label)
+    if log2:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(x, [f"{each:g}" for each in x])
+        axes.minorticks_off()
+    if within is not None:
+        seen = np.concatenate([*lines.values(), list((marks or {}).values()), [0.0, 1.0]])
+        low, high = np.clip([seen.min(), seen.max()], *within)
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    if len(lines) + len(marks or {}) > 1:
         _legend(axes)
     return _write(axes, path, title, xlabel, ylabel)
 

@@ -45,7 +45,7 @@ def write_page(path, drawing: Drawing) -> Path:
     """Write a drawing as such an HTML file, and return its path."""
     check_kind(drawing, Drawing, "drawing", "draw_run(run)")
     fills = {
-        "TITLE": html.escape(drawing.title),
+        "TITLE": html.escape(drawing.title or "Replay"),
         "SCENE": _script_safe_json(_scene(drawing)),
         "SCRIPTS": "\n".join(_page_part(name) for name in PAGE_SCRIPTS),
     }

@@ -73,7 +73,7 @@ class Viewer:
         try:
             port = free_port(host, port)
             with contextlib.redirect_stdout(io.StringIO()):  # its banner; whoever starts a viewer says where it is
-                self._server = viser.ViserServer(host=host, port=port, label=drawing.title, verbose=False)
+                self._server = viser.ViserServer(host=host, port=port, label=drawing.title or "Replay", verbose=False)
         except (OSError, OverflowError) as error:
             raise PullbackError(f"cannot serve on {host}, port {port or FIRST_PORT}: {error}") from None
         self._lock = threading.RLock()

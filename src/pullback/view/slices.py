@@ -10,9 +10,11 @@ from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.reach import ReachabilityMap
-from pullback.view.plots import TEXT_COLOUR, TRUTH_COLOUR, _axes, _write
+from pullback.view.plots import LABEL_SIZE, LEGEND_SIZE, TEXT_COLOUR, TRUTH_COLOUR, _axes, _write
 
 FINE = 160  # points along the longer side, for colours
+SHADES = 5  # between two numbers of the colour bar
+TICK_SIZE = 8  # of letters beside it [points]
 COARSE = 24  # arrows along the longer side
 POSITIONS = ("x [m]", "y [m]", "z [m]")
 TURNS = ("turn about x [rad]", "turn about y [rad]", "turn about z [rad]")
@@ -53,13 +55,17 @@ def plot_slice(
     across, up, poses = grid(FINE)
     value = on(poses, rmap.decision_function)
     most = max(float(np.percentile(np.abs(value), 80)), 1e-9)
-    levels = np.linspace(-most, most, 21)
+    levels = _round_levels(most)
     filled = sheet.contourf(across, up, value, levels=levels, cmap="RdBu", extend="both", alpha=0.75)
-    sheet.figure.colorbar(filled, ax=sheet, shrink=0.85).ax.tick_params(labelcolor=TEXT_COLOUR, labelsize=8)
-    sheet.contour(across, up, value, levels=[0.0], colors=TEXT_COLOUR, linewidths=1.8)
+    bar = sheet.figure.colorbar(filled, ax=sheet, shrink=0.85, ticks=levels[::SHADES])
+    bar.ax.tick_params(labelcolor=TEXT_COLOUR, labelsize=TICK_SIZE)
+    bar.set_label("value of the map [1]: positive within reach", color=TEXT_COLOUR, fontsize=LABEL_SIZE)
+    lines = {"boundary of the map": {"colors": TEXT_COLOUR, "linewidths": 1.8, "linestyles": "solid"}}
+    sheet.contour(across, up, value, levels=[0.0], **lines["boundary of the map"])
     if truth is not None:
         reached = on(poses, truth).astype(float)
-        sheet.contour(across, up, reached, levels=[0.5], colors=TRUTH_COLOUR, linewidths=1.4, linestyles="dashed")
+        lines["boundary of the truth"] = {"colors": TRUTH_COLOUR, "linewidths": 1.4, "linestyles": "dashed"}
+        sheet.contour(across, up, reached, levels=[0.5], **lines["boundary of the truth"])
     across, up, poses = grid(COARSE)
     slope = on(poses, lambda x: rmap.evaluate(x)[1])[..., list(axes)]
     # Arrows say where to go, colours how much: lengths are brought closer together.
@@ -67,9 +73,32 @@ def plot_slice(
     slope = slope / np.maximum(length, 1e-12) * (length / max(length.max(), 1e-12)) ** 0.25
     options = {"color": TEXT_COLOUR, "alpha": 0.7, "width": 0.0022, "angles": "xy", "pivot": "middle"}
     sheet.quiver(across, up, slope[..., 0], slope[..., 1], **options)
+    _legend_below(sheet, lines)
     if max(axes) < space.dimensions:
         sheet.set_aspect("equal")
     return _write(sheet, path, title or f"A map in {space.name}", *(_axis_name(space, axis) for axis in axes))
+
+
+def _round_levels(most: float) -> np.ndarray:
+    """About as far as ``most`` both ways, in shades between round numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    tick = float(np.diff(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(-most, most))[0])
+    count = SHADES * max(1, round(most / tick))
+    return tick / SHADES * np.arange(-count, count + 1)
+
+
+def _legend_below(sheet, lines: dict[str, dict]) -> None:
+    """What the lines and the arrows are; below the axes, since every place inside is coloured."""
+    from matplotlib.lines import Line2D
+
+    keys = [
+        Line2D([], [], color=style["colors"], linewidth=style["linewidths"], linestyle=style["linestyles"], label=name)
+        for name, style in lines.items()
+    ]
+    arrow = {"marker": r"$\rightarrow$", "markersize": 12, "linestyle": "none"}
+    keys.append(Line2D([], [], color=TEXT_COLOUR, **arrow, label="gradient of the map"))
+    sheet.figure.legend(handles=keys, loc="outside lower center", ncols=3, fontsize=LEGEND_SIZE, frameon=False)
 
 
 def _axis_name(space, axis: int) -> str:
