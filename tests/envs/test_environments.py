@@ -298,3 +298,22 @@ def test_without_gymnasium_the_robot_is_ours_and_moves_alike(name, monkeypatch):
             env.step(state, action, env.random(0)).state for env, state in zip((ours, theirs), states, strict=True)
         ]
     torch.testing.assert_close(states[0].physics.q, states[1].physics.q, rtol=0, atol=1e-8)
+
+
+def test_control_steps_of_other_timesteps():
+    """They stay as long as they are, and the physics converges."""
+    found = []
+    for timestep, hold in ((0.005, 4), (0.0025, 8), (0.0005, 40)):
+        env = make("ant", dtype="float64", timestep=timestep)
+        assert env.hold == hold and np.isclose(env.control_dt, 0.02) and np.isclose(env.system.dt, timestep)
+        random = env.random(0)
+        state = env.reset(random)
+        found.append(env.step(state, torch.full((1, 8), 0.5, dtype=torch.float64), random).state.physics.v)
+    coarse, fine = (float((x - found[-1]).norm()) for x in found[:2])
+    assert 0 < fine < 0.7 * coarse
+    with pytest.raises(PullbackError, match=r"0\.02 s is not a multiple of timestep=0\.003 s: try 0\.00285714"):
+        make("ant", timestep=0.003)
+    with pytest.raises(PullbackError, match="'cartpole' has no other timestep"):
+        make("cartpole", timestep=0.001)
+    with pytest.raises(PullbackError, match="timestep"):
+        make("ant", timestep=-1.0)

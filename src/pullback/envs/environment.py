@@ -11,7 +11,7 @@ import torch
 
 import pullback.torch as pbt
 from pullback.core.arrays import check_precision
-from pullback.core.checks import check_whole
+from pullback.core.checks import check_number, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System
@@ -75,6 +75,8 @@ class Environment:
     All are functions of tensors with gradients, in ``dtype`` on ``device``. Actions are in [-1, 1].
 
     hold:   timesteps for which an action is held
+    timestep: of the physics [s], for ``model()`` to use. It can then be chosen when an environment is made; ``hold``
+            follows, so that control steps stay as long as they are
     limit:  control steps of an episode
     timed:  the task is over at the limit: learning counts nothing that would have come afterwards
 
@@ -85,16 +87,31 @@ class Environment:
     name: ClassVar[str] = ""
     about: ClassVar[str] = ""
     hold: int = 1
+    timestep: float | None = None
     limit: int = 1000
     timed: bool = False
     contact: Any = "model"
     # Options with which a method of :mod:`pullback.learn` does well here, by its name.
     settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
-    def __init__(self, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu"):
+    def __init__(self, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu", timestep: float | None = None):
+        if timestep is not None:
+            self._divide(check_number(timestep, "timestep"))
         self.system = self.make_system(check_whole(worlds, "worlds"), check_precision(dtype), device)
         self._tensors()
         self.observation_size = self._measure()
+
+    def _divide(self, timestep: float) -> None:
+        """Control steps into timesteps of another length."""
+        if self.timestep is None:
+            raise PullbackError(f"{self.name!r} has no other timestep than that of its robot")
+        whole = self.hold * self.timestep
+        self.hold = max(1, round(whole / timestep))
+        self.timestep = whole / self.hold
+        if abs(self.timestep / timestep - 1) > 1e-3:
+            raise PullbackError(
+                f"a control step of {whole:g} s is not a multiple of timestep={timestep:g} s: try {self.timestep:.6g}"
+            )
 
     # --- what an environment says ------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ class HalfCheetah(Runner):
 
     def model(self) -> Model:
         # Ours in any case: Gymnasium's file, which moves alike, makes MuJoCo warn of an attribute it will give up.
-        return load(robots.half_cheetah(), integrator="implicitfast", timestep=0.005)
+        return load(robots.half_cheetah(), integrator="implicitfast", timestep=self.timestep)
 
     def start(self, random: Random) -> State:
         near = self.tensor([0, 0.1, *(0,) * 7]) + random.uniform(9, low=-0.1, high=0.1)  # over the floor

@@ -27,7 +27,7 @@ class Hopper(Runner):
     settings = {"sapo": {"reward_scale": 0.1}, "shac": {"reward_scale": 0.1}, "ppo": {"reward_scale": 0.1}}
 
     def model(self) -> Model:
-        return load_gymnasium("hopper", integrator="implicitfast", timestep=0.005)
+        return load_gymnasium("hopper", integrator="implicitfast", timestep=self.timestep)
 
     def start(self, random: Random) -> State:
         near = self.tensor([0, 1.3, 0, -0.05, -0.05, 0]) + random.uniform(6, low=-0.05, high=0.05)

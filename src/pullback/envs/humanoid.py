@@ -37,7 +37,7 @@ class Humanoid(Runner):
         spec = mujoco.MjSpec.from_string(robots.humanoid())
         for joint in spec.joints:
             joint.damping *= DAMPING
-        return load(spec, integrator="implicitfast", timestep=0.005)
+        return load(spec, integrator="implicitfast", timestep=self.timestep)
 
     def _tensors(self) -> None:
         super()._tensors()

@@ -33,10 +33,10 @@ class Quadruped(Environment):
 
     name = "quadruped"
     about = "a four-legged robot follows commands: forwards, sideways, turning"
-    hold = 4  # of 5 ms
+    hold, timestep = 4, 0.005
     limit = 1000
     settings = {
-        "sapo": {"reward_scale": 0.3, "entropy_target": (-0.5, -2.0)},
+        "sapo": {"reward_scale": 0.3},
         "shac": {"reward_scale": 0.3, "worlds": 256},
         "ppo": {"reward_scale": 0.3, "worlds": 1024},
     }
@@ -49,7 +49,7 @@ class Quadruped(Environment):
             motor.set_to_position(kp=STIFFNESS, kv=DAMPING)
             reach = REACH[motor.name.split("_")[1]]
             motor.ctrlrange = (home[i] - reach, home[i] + reach)
-        return load(spec, integrator="implicitfast", timestep=0.005)
+        return load(spec, integrator="implicitfast", timestep=self.timestep)
 
     def _tensors(self) -> None:
         super()._tensors()

@@ -20,7 +20,7 @@ class Runner(Environment):
     z points up and its x along the world's, and its last action.
     """
 
-    hold = 4  # of 5 ms
+    hold, timestep = 4, 0.005
     limit = 1000
 
     def observe(self, state: EnvState) -> torch.Tensor:

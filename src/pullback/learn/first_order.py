@@ -37,7 +37,7 @@ class FirstOrder(Method):
     """What the three methods have in common.
 
     window:        control steps through which gradients go back
-    rate, critic_rate: of Adam, at first; they fall in a straight line
+    rate, critic_rate: of Adam; the actor's falls in a straight line to the end of the training
     betas, clip:   of Adam; the largest norm of a gradient
     critics:       how many, of which the actor takes the mean and targets the least; none for plain back-propagation
     critic_passes, minibatches: over a window's data
@@ -69,7 +69,7 @@ class FirstOrder(Method):
     terminal_values: bool = False
     entropy: float = 0.0
     entropy_rate: float = 0.02
-    entropy_target: tuple[float, float] = (-0.5, -0.5)
+    entropy_target: tuple[float, float] = (-0.5, -2.0)
 
     def begin(self, env: Environment, seed: int) -> FirstOrderLearner:
         return FirstOrderLearner(self, env, seed)
@@ -148,7 +148,7 @@ class FirstOrderLearner(Learner):
         norm = self.improve_actor(window, decayed(method.rate, progress))
         log = window.log | {"gradient": norm, "capped": torch.stack(window.capped).sum()}
         if self.critic is not None:
-            log |= self.fit_critic(window, decayed(method.critic_rate, progress))
+            log |= self.fit_critic(window)
         self.policy.normaliser.update(window.raw.flatten(0, 1))
         self.steps += method.window * method.worlds
         log |= {"skipped": self.actor_adam.counts[1], "alpha": self.log_alpha.exp()}
@@ -292,7 +292,7 @@ class FirstOrderLearner(Learner):
             loss = loss + method.kl * (log_deviation - old_log + apart / (2 * deviation**2) - 0.5).sum(-1).mean()
         return torch.autograd.grad(loss, self.policy.network.flat)[0]
 
-    def fit_critic(self, window: Window, rate: float) -> dict[str, torch.Tensor]:
+    def fit_critic(self, window: Window) -> dict[str, torch.Tensor]:
         """Fits the critics to TD(λ) targets of the window, and to zero where episodes terminated."""
         method, critic = self.method, self.critic
         options = {"discount": method.discount, "trust": method.trust}
@@ -308,6 +308,6 @@ class FirstOrderLearner(Learner):
                 errors = (critic(observed[rows]).squeeze(-1) - wanted[rows]) * weights[rows]
                 loss = (errors * errors).sum() / len(rows)
                 (gradient,) = torch.autograd.grad(loss, critic.flat)
-                self.critic_adam.step(critic.flat.data, gradient, rate)
+                self.critic_adam.step(critic.flat.data, gradient, method.critic_rate)
         self.target.lerp_(critic.flat.detach(), 1 - method.target_memory)
         return {"critic_loss": loss.detach(), "value": targets.mean()}
