@@ -21,14 +21,12 @@ FASTEST = 60.0  # of any joint: beyond, an episode is over [m/s, rad/s]
 class Ant(Runner):
     """Gymnasium's ant runs along x. Rewards are DiffRL's: speed, and a little for height and orientation.
 
-    Control steps are 20 ms, of eight implicitfast steps: with four, gradients of different worlds agree less, and ants
-    that learned from them are slower and fall. An episode ends at a height of less than 0.26 m or more than 1 m, and
-    when the torso has turned over, as in E. Heiden's "SHAC and SAPO locomotion with the MuJoCo Warp adjoint".
+    An episode ends at a height of less than 0.26 m or more than 1 m, and when the torso has turned over, as in E.
+    Heiden's "SHAC and SAPO locomotion with the MuJoCo Warp adjoint".
     """
 
     name = "ant"
     about = "a four-legged ant runs along x as fast as it can"
-    hold, timestep = 8, 0.0025
     settings = {
         "sapo": {"reward_scale": 0.1, "worlds": 64, "minibatches": 2},
         "shac": {"reward_scale": 0.1}, "ppo": {"reward_scale": 0.1},
@@ -68,6 +66,7 @@ class AntSeed(Ant):
     name = "ant-seed"
     about = "the ant with the reward of Qiao et al. (2021): speed, less effort, and 1 for being alive"
     hold = 20
+    settings = {**Ant.settings, "sapo": {**Ant.settings["sapo"], "window": 4}}
 
     def start(self, random: Random) -> State:
         near = self.tensor(MIDDLE) + random.uniform(self.system.nq, low=-0.1, high=0.1)
