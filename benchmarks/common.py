@@ -149,7 +149,12 @@ def main(
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as a JSON list to FILE")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="also write the figures as a JSON list to FILE, after every question; with --only, others in it stay",
+    )
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller sizes, to see that it runs")
     questions = figures if isinstance(figures, Mapping) else {"": figures}
     if len(questions) > 1:
@@ -164,6 +169,7 @@ def main(
         if name in (getattr(arguments, "only", None) or questions):
             start = time.perf_counter()
             results += question(arguments.quick)
+            _write(results, arguments.json, merge=getattr(arguments, "only", None) is not None)
             if name:
                 print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     print(table(results))
@@ -173,10 +179,17 @@ def main(
     for f in misses:
         value = "not measured" if f.value is None else f"{f.value:.4g} {f.unit}".rstrip()
         print(f"  MISS  {f.figure}: {value}, must be {f.must}")
-    if arguments.json is not None:
-        text = json.dumps([f.as_dict() for f in results], indent=2, ensure_ascii=False, allow_nan=False)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
     return results
+
+
+def _write(results: list[Result], path: Path | None, *, merge: bool) -> None:
+    """Writes results to a file, in the place of those of the same name where others are to stay in it."""
+    if path is None:
+        return
+    rows = json.loads(path.read_text(encoding="utf-8")) if merge and path.exists() else []
+    named = {row["figure"]: row for row in rows} | {f.figure: f.as_dict() for f in results}
+    text = json.dumps(list(named.values()), indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 # Time

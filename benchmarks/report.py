@@ -4,11 +4,12 @@
     python benchmarks/gpu.py --json gpu.json
     python benchmarks/report.py dynamics.json gpu.json
 
-The page speaks of the machine and the versions that this script runs with: run it where the figures were made. Figures
-of a GPU name theirs in the note.
+Sections of other benchmarks stay as they are. The page speaks of the machine and the versions that this script runs
+with: run it where the figures were made. Figures of a GPU name theirs in the note.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ TITLES = {
     "check": "The check of gradients",
     "tasks": "Tasks",
     "reach": "Reachability maps and plans",
+    "learn": "Policies learned through the simulator",
 }
 
 
@@ -76,9 +78,12 @@ def main(paths: list[str]) -> None:
         "",
         f"{here['date']}, {here['cpu']} ({here['cores']} cores), {here['system']}. {versions}.",
     ]
+    sections = dict(re.findall(r"^## (.+?)\n\n(.*?)\n(?=\n## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S))
     for path in map(Path, paths):
-        lines += ["", f"## {TITLES.get(path.stem, path.stem)}", "", f"`python benchmarks/{path.stem}.py`", ""]
-        lines += table(json.loads(path.read_text(encoding="utf-8")))
+        rows = table(json.loads(path.read_text(encoding="utf-8")))
+        sections[TITLES.get(path.stem, path.stem)] = "\n".join([f"`python benchmarks/{path.stem}.py`", "", *rows])
+    for title, text in sections.items():
+        lines += ["", f"## {title}", "", text]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(PAGE)
 
