@@ -149,12 +149,7 @@ def main(
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        help="also write the figures as a JSON list to FILE, after every question; with --only, others in it stay",
-    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too, with --only into it")
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller sizes, to see that it runs")
     questions = figures if isinstance(figures, Mapping) else {"": figures}
     if len(questions) > 1:

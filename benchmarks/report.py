@@ -4,8 +4,8 @@
     python benchmarks/gpu.py --json gpu.json
     python benchmarks/report.py dynamics.json gpu.json
 
-Sections of other benchmarks stay as they are. The page speaks of the machine and the versions that this script runs
-with: run it where the figures were made. Figures of a GPU name theirs in the note.
+Sections of other benchmarks stay as they are. Each names the machine and the versions that this script runs with: run
+it where the figures were made. Figures of a GPU name theirs in the note.
 """
 
 import json
@@ -75,13 +75,13 @@ def main(paths: list[str]) -> None:
         "Tasks: CMA-ES moves its population on all cores at once. In racecar it has one number to find, and finds it",
         "in 3 to 15 populations of 4; a tenth of that time is less than one gradient and the motion that checks it.",
         "In golf it needs 8 to 15 populations, and the ratio was 0.085 to 0.11 in other runs and with other seeds.",
-        "",
-        f"{here['date']}, {here['cpu']} ({here['cores']} cores), {here['system']}. {versions}.",
     ]
     sections = dict(re.findall(r"^## (.+?)\n\n(.*?)\n(?=\n## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S))
     for path in map(Path, paths):
         rows = table(json.loads(path.read_text(encoding="utf-8")))
-        sections[TITLES.get(path.stem, path.stem)] = "\n".join([f"`python benchmarks/{path.stem}.py`", "", *rows])
+        made = f"`python benchmarks/{path.stem}.py`, {here['date']}, {here['cpu']} ({here['cores']} cores), "
+        made += f"{here['system']}. {versions}."
+        sections[TITLES.get(path.stem, path.stem)] = "\n".join([made, "", *rows])
     for title, text in sections.items():
         lines += ["", f"## {title}", "", text]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
