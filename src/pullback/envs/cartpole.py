@@ -27,10 +27,11 @@ class CartPole(Environment):
     limit = 240
     contact = None
     settings = {
-        "sapo": {"reward_scale": 0.1, "window": 32, "worlds": 64, "rate": 5e-3, "critic_rate": 2e-3},
+        "sapo": {"reward_scale": 0.1, "window": 32, "worlds": 64, "rate": 5e-3, "critic_rate": 2e-3,
+                 "critic_passes": 4},
         "shac": {"reward_scale": 0.1, "window": 32, "worlds": 64, "rate": 5e-3, "critic_rate": 2e-3},
         "ppo": {"reward_scale": 0.1},
-    }
+    }  # fmt: skip
 
     def model(self) -> Model:
         return load(robots.cartpole())

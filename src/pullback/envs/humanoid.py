@@ -28,7 +28,7 @@ class Humanoid(Runner):
     name = "humanoid"
     about = "a person-sized robot walks or runs along x"
     settings = {
-        "sapo": {"reward_scale": 0.1, "window": 16, "target_memory": 0.9, "hidden": (256, 128)},
+        "sapo": {"reward_scale": 0.1, "window": 16, "target_memory": 0.9, "hidden": (256, 128), "worlds": 64},
         "shac": {"reward_scale": 0.1, "window": 16, "target_memory": 0.9, "hidden": (256, 128)},
         "ppo": {"reward_scale": 0.1, "hidden": (256, 128)},
     }
