@@ -182,7 +182,7 @@ def _write(results: list[Result], path: Path | None, *, merge: bool) -> None:
     if path is None:
         return
     rows = json.loads(path.read_text(encoding="utf-8")) if merge and path.exists() else []
-    named = {row["figure"]: row for row in rows} | {f.figure: f.as_dict() for f in results}
+    named = {(row["figure"], row["peer"]): row for row in (*rows, *(f.as_dict() for f in results))}
     text = json.dumps(list(named.values()), indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
 
