@@ -77,8 +77,8 @@ def main(paths: list[str]) -> None:
         "In golf it needs 8 to 15 populations, and the ratio was 0.085 to 0.11 in other runs and with other seeds.",
         "",
         "Learning: policies are judged in MuJoCo on 256 starts of their own; after a fall a speed counts as nothing.",
-        "On one core, PPO takes 5,500 control steps/s where a gradient goes back through 1,700: its policies are slower",
-        "after 360 s, but not by the factor of three that was aimed at.",
+        "On one core, PPO takes 5,500 control steps/s where a gradient goes back through 1,700: its policies are",
+        "slower after 360 s, but not by the factor of three that was aimed at.",
     ]
     sections = dict(re.findall(r"^## (.+?)\n\n(.*?)\n(?=\n## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S))
     for path in map(Path, paths):
