@@ -304,11 +304,6 @@ ACTUATORS = {
 }
 
 
-def test_a_kind_that_is_misspelt():
-    with pytest.raises(PullbackError, match="no kind of element to ignore: 'equalty'; did you mean 'equality'?"):
-        load(xml(), ignore=("equalty",))
-
-
 @pytest.mark.parametrize("reason", ACTUATORS)
 def test_unsupported_actuators_keep_their_control_when_ignored(reason):
     parts = {"actuator": ACTUATORS[reason], "controls": 7, "tendon": TENDON.format("")}

@@ -109,3 +109,8 @@ def test_contact_models_by_name():
     assert pb.Articulated(model, contact=None).contact is None
     with pytest.raises(pb.PullbackError, match="'convex', 'impulse', 'compliant'"):
         pb.Articulated(model, contact="none")
+
+
+def test_a_kind_that_is_misspelt():
+    with pytest.raises(pb.PullbackError, match=r"no kind of element to ignore: 'equalty'; did you mean 'equality'\?"):
+        pb.load(pb.robots.pendulum(), ignore=("equalty",))

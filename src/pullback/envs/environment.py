@@ -21,6 +21,8 @@ from pullback.envs.random import Random
 from pullback.model import Model
 from pullback.torch.tensors import take
 
+WHOLE = 1e-3  # how far the timesteps of a control step may be from a whole number
+
 
 class EnvState(NamedTuple):
     """Where every world of an environment is.
@@ -106,12 +108,8 @@ class Environment:
         if self.timestep is None:
             raise PullbackError(f"{self.name!r} has no other timestep than that of its robot")
         whole = self.hold * self.timestep
-        self.hold = max(1, round(whole / timestep))
+        self.hold = divided(whole, timestep)
         self.timestep = whole / self.hold
-        if abs(self.timestep / timestep - 1) > 1e-3:
-            raise PullbackError(
-                f"a control step of {whole:g} s is not a multiple of timestep={timestep:g} s: try {self.timestep:.6g}"
-            )
 
     # --- what an environment says ------------------------------------------------------------------
 
@@ -287,6 +285,17 @@ class Environment:
             when = "" if age is None else f" at control step {int(age[world])} of an episode"
             raise PullbackError(f"{what} is not finite in world {world}{when}")
         return x
+
+
+def divided(control_step: float, timestep: float) -> int:
+    """How many timesteps a control step has, both in seconds; an error if it is no multiple, but for rounding."""
+    count = max(1, round(control_step / timestep))
+    if abs(control_step / timestep - count) > WHOLE:
+        raise PullbackError(
+            f"a control step of {control_step:.7g} s is not a multiple of {timestep:g} s: try "
+            f"{control_step / count:.7g} s"
+        )
+    return count
 
 
 def select(mask: torch.Tensor, new: EnvState, old: EnvState) -> EnvState:

@@ -16,11 +16,11 @@ from pullback.core.errors import PullbackError
 from pullback.core.threads import one_torch_thread
 from pullback.dynamics import Articulated
 from pullback.envs import Environment, EnvState
+from pullback.envs.environment import divided
 from pullback.learn.policy import Policy
 
 PLANTS = ("pullback", "mujoco")
 THREADS = 4  # that step MuJoCo
-WHOLE = 1e-3  # how far the timesteps of a control step may be from a whole number; they are then made to fit
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,9 @@ class MuJoCo:
         self.model = copy.copy(system.model.mujoco)
         if system.contact is None:
             self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-        exact = env.control_dt / (self.model.opt.timestep if timestep is None else check_number(timestep, "timestep"))
-        self.hold = max(1, round(exact))
-        if abs(exact - self.hold) > WHOLE:
-            raise PullbackError(
-                f"a control step of {env.control_dt:.7g} s is not a multiple of {timestep:g} s: try "
-                f"{env.control_dt / self.hold:.7g} s"
-            )
+        self.hold = env.hold
         if timestep is not None:
+            self.hold = divided(env.control_dt, check_number(timestep, "timestep"))
             self.model.opt.timestep = env.control_dt / self.hold
         self.data = [mujoco.MjData(self.model) for _ in range(system.worlds)]
         self.state_type = system.state_type
