@@ -78,8 +78,8 @@ def main(paths: list[str]) -> None:
         "",
         "Learning: policies are judged in MuJoCo on 256 starts of their own; after a fall a speed counts as nothing.",
         "On one core, PPO takes 5,500 control steps/s where a gradient goes back through 1,700: its policies are",
-        "slower after 360 s, but not by the factor of three that was aimed at. Rows whose note says one seed or one core",
-        "were run with less than the command asks for; the cart-pole with five evaluations instead of three.",
+        "slower after 360 s, but not by the factor of three that was aimed at. Rows whose note says one seed or one",
+        "core were run with less than the command asks for; the cart-pole with five evaluations instead of three.",
     ]
     sections = dict(re.findall(r"^## (.+?)\n\n(.*?)\n(?=\n## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S))
     for path in map(Path, paths):
