@@ -1,5 +1,7 @@
 """Gauss-Newton on functions whose minimum is known, and runs that are broken off and go on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,34 @@ def test_bounds():
     gradient = skew.T @ skew @ (found.x - goal)
     np.testing.assert_allclose(gradient[~held], 0, atol=1e-6)
     assert gradient[0] < 0 and (not held[1] or gradient[1] > 0)
+
+
+def test_linear_residuals_take_one_step_whichever_bounds_hold():
+    """A variable that would cross its bound at first may end within it: the conditions of Karush, Kuhn and Tucker."""
+    rng, at_bounds = np.random.default_rng(0), 0
+    for _ in range(100):
+        J, r = rng.normal(size=(6, 4)), 3 * rng.normal(size=6)
+        low, high = -rng.uniform(0.1, 1, 4), rng.uniform(0.1, 1, 4)
+        problem = least_squares(lambda p, J=J, r=r: (J @ p + r, J))
+        found = minimise(problem, np.zeros(4), GaussNewton(damping=0), iterations=2, low=low, high=high)
+        slope = J.T @ (J @ found.x + r)
+        held = (found.x == low) & (slope > 0) | (found.x == high) & (slope < 0)
+        np.testing.assert_allclose(slope[~held], 0, atol=1e-7)
+        at_bounds += held.sum()
+    assert 100 < at_bounds < 300
+
+
+def test_a_curvature_that_rounding_has_made_indefinite():
+    J, r = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([-1.0, -3.0])
+    exact = least_squares(lambda p: (J @ p + r, J))
+
+    def rounded(points, wants_gradients, wants_curvature=False):
+        found = exact(points, wants_gradients, wants_curvature)
+        return replace(found, curvatures=found.curvatures - 1e-7 * np.eye(2))
+
+    found = minimise(rounded, np.zeros(2), GaussNewton(damping=0), iterations=50)
+    assert found.stopped == CONVERGED
+    np.testing.assert_allclose(found.x, [1, 1], atol=1e-3)
 
 
 def test_points_that_cannot_be_evaluated_are_stepped_back_from():

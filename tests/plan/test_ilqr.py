@@ -1,6 +1,5 @@
 """iLQR: exact where the problem is linear and quadratic, within bounds, on any System, from a sketch, after a break."""
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import pullback as pb
 from pullback.core.system import Named
 from pullback.plan import ILQR, ControlProblem, HeldControls, QuadraticLoss, minimise
-from pullback.plan.ilqr import box_step
 from pullback.tasks import Controls, Effort, Loss, Parameters, Position, StateGoal, Task, TorchLoss, Tracking
 
 
@@ -142,28 +140,6 @@ def test_a_sketch_that_is_no_motion_leads_to_the_best_motion_at_once():
     found = solved(task, ILQR(damping=1e-8, sketch=True), 1)
     np.testing.assert_allclose(found.losses[0], loss, rtol=1e-9)
     assert task(task.begin()[0][None], False).losses[0] > 1.01 * loss
-
-
-def test_box_steps_against_all_active_sets():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        root = rng.normal(size=(4, 4))
-        H, g = root @ root.T + 0.01 * np.eye(4), 3 * rng.normal(size=4)
-        low, high = -rng.uniform(0, 1, 4), rng.uniform(0, 1, 4)
-        best = np.inf
-        for held in itertools.product((-1, 0, 1), repeat=4):
-            held = np.array(held)
-            d, free = np.where(held < 0, low, np.where(held > 0, high, 0.0)), held == 0
-            d[free] = np.linalg.solve(H[np.ix_(free, free)], -(g + H @ d)[free])
-            if np.all((d >= low - 1e-12) & (d <= high + 1e-12)):
-                best = min(best, g @ d + d @ H @ d / 2)
-        d, free = box_step(H, g, low, high)
-        assert np.all((d >= low) & (d <= high)) and np.all(np.isin(d[~free], [*low, *high]))
-        np.testing.assert_allclose(g @ d + d @ H @ d / 2, best, rtol=1e-9, atol=1e-12)
-
-
-def test_box_step_says_where_there_is_no_least():
-    assert box_step(np.diag([1.0, -1.0]), np.ones(2), np.full(2, -9.0), np.full(2, 9.0)) is None
 
 
 def test_bounds_hold_and_nothing_better_is_within_them():

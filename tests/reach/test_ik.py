@@ -1,9 +1,11 @@
-"""What solvers of inverse kinematics share: limits are kept, and of several starts the best result is."""
+"""What solvers of inverse kinematics share: limits, the best of several starts, and poses that both reach."""
 
 import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.dynamics import kinematics
+from pullback.reach import find_postures, inverse
 from pullback.reach.ik import Joints, Solutions, from_starts
 
 # Joints in all sorts of order; the free one and the last have no limits.
@@ -77,3 +79,26 @@ def test_the_best_of_several_starts_is_kept():
     np.testing.assert_array_equal(found.reached, [False, True, True])
     with pytest.raises(pb.PullbackError, match="starts must be a whole number"):
         from_starts(np.zeros((1, 1)), np.ones(1), 0, search)
+
+
+ARM = pb.load(pb.robots.arm())
+SOLVERS = {
+    "of a chain": lambda poses: inverse(ARM, "base", "tip", poses, collisions=False),
+    "of a whole robot": lambda poses: find_postures(ARM, {"tip": poses}, starts=10),
+}
+
+
+@pytest.mark.parametrize("kind", SOLVERS)
+def test_both_solvers_reach_what_the_arm_reaches_and_nothing_else(kind):
+    def poses(q):
+        return kinematics(pb.Articulated(ARM, contact=None, worlds=len(q)), q, of="site").value[:, 0]
+
+    joints = Joints(ARM, range(ARM.njoint))
+    around = ARM.home.q + np.random.default_rng(0).normal(scale=0.5, size=(60, ARM.nq))
+    targets = poses(joints.clamp(around))  # the base is at the world's origin, so that both mean the same by a pose
+    found = SOLVERS[kind](np.concatenate([targets, targets[:3] + [2.0, 0, 0, 0, 0, 0, 0]]))
+    assert found.reached[:60].mean() > 0.9 and not found.reached[60:].any()
+    q, wanted = found.q[:60][found.reached[:60]], targets[found.reached[:60]]
+    np.testing.assert_array_equal(joints.clamp(q.copy()), q)
+    np.testing.assert_allclose(poses(q)[:, :3], wanted[:, :3], atol=2e-3)
+    np.testing.assert_allclose(np.abs(np.sum(poses(q)[:, 3:] * wanted[:, 3:], axis=1)), 1, atol=4e-6)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.errors import PullbackError
+from pullback.core.quadratic import box_step
 from pullback.plan.methods import FIRST_GUESS, Memory, Method, inside, movable, require
 
 
@@ -70,24 +71,16 @@ class GaussNewton(Method):
         certain = values > self.NO_CURVATURE * values.max(initial=0.0)
         along = vectors.T[certain] @ gradient[free]
         promise = np.sum(along**2 / values[certain]) / 2
-        return {**memory, "step": self._step(memory, free), "promise": np.array(promise)}
+        return {**memory, "step": self._step(memory), "promise": np.array(promise)}
 
-    @staticmethod
-    def _step(memory: Memory, free: np.ndarray) -> np.ndarray:
-        """The damped step, to the bounds at most: variables that would cross one stop there, and the rest make do."""
-        x, gradient, curvature = memory["x"], memory["gradient"], memory["curvature"]
+    def _step(self, memory: Memory) -> np.ndarray:
+        """The damped step (n,) to the least that is within the bounds."""
+        x, curvature, damping = memory["x"], memory["curvature"], max(float(memory["damping"]), self.WEAKEST)
         diagonal = np.diag(curvature)
         # a variable without any influence has no gradient either, and stays where it is
         scale = np.where(diagonal > 0, diagonal, 1.0)
-        damped = curvature + memory["damping"] * np.diag(scale)
-        step, moving = np.zeros_like(x), free.copy()
-        while np.any(moving):
-            held = np.where(moving, 0.0, step)
-            push = -(gradient + damped @ held)[moving]
-            step[moving] = np.linalg.lstsq(damped[np.ix_(moving, moving)], push, rcond=None)[0]
-            crossing = moving & ((x + step < memory["low"]) | (x + step > memory["high"]))
-            if not np.any(crossing):
-                break
-            step[crossing] = (inside(x + step, memory) - x)[crossing]
-            moving &= ~crossing
-        return step
+        low, high = memory["low"] - x, memory["high"] - x
+        # rounding may have left the curvature with a negative eigenvalue, which damping outweighs
+        while (solved := box_step(curvature + np.diag(damping * scale), memory["gradient"], low, high)) is None:
+            damping *= 10
+        return solved[0]

@@ -26,6 +26,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
+from pullback.core.quadratic import box_step
 from pullback.core.status import Status
 from pullback.core.trees import row, tree_map
 from pullback.plan.methods import FIRST_GUESS, Memory, Method, ranked
@@ -244,35 +245,3 @@ def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float
         V = closed.T @ V @ closed + xx + K[i].T @ uu @ K[i] + cross + cross.T
         V = (V + V.T) / 2
     return k, K
-
-
-def box_step(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray, most: int = 50):
-    """The least of g·d + ½ dᵀ H d with low <= d <= high, by projected Newton steps.
-
-    Returns d and which entries are free; None where H is not positive for those.
-    """
-    d = np.clip(np.zeros_like(g), low, high)
-    for _ in range(most):
-        slope = g + H @ d
-        free = ~((d <= low) & (slope > 0) | (d >= high) & (slope < 0))
-        inner = H[np.ix_(free, free)]
-        try:
-            np.linalg.cholesky(inner)
-        except np.linalg.LinAlgError:
-            return None
-        step = np.zeros_like(d)
-        step[free] = -np.linalg.solve(inner, slope[free])
-        if np.all(free) and np.all((low <= d + step) & (d + step <= high)):
-            return d + step, free
-        if np.abs(slope @ step) <= 1e-20 + 1e-14 * np.abs(g @ d):
-            break
-        value, length = g @ d + d @ H @ d / 2, 1.0
-        while True:
-            trial = np.clip(d + length * step, low, high)
-            if g @ trial + trial @ H @ trial / 2 <= value + 0.1 * slope @ (trial - d) or length < 1e-10:
-                break
-            length /= 2
-        if np.array_equal(trial, d):
-            break
-        d = trial
-    return d, free

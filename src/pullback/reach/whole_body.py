@@ -15,6 +15,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_number, check_seed, check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.quadratic import newton_step
 from pullback.dynamics import Articulated, center_of_mass, jacobian, kinematics
 from pullback.model import FREE, Model
 from pullback.model.tangent import difference, integrate, tangent_of_coordinates
@@ -162,8 +163,7 @@ class _Work:
         damping = POSTURE**2 + 0.5 * np.sum(wanted**2, axis=1)
         curvature[:, np.arange(self.model.nv), np.arange(self.model.nv)] += damping[:, None]
         free = ~self.joints.blocked(q, pull)
-        curvature = np.where(free[:, :, None] & free[:, None, :], curvature, np.eye(self.model.nv))
-        step = np.linalg.solve(curvature, np.where(free, pull, 0.0)[..., None])[..., 0]
+        step = newton_step(curvature, -pull, free)
         return step * np.minimum(1.0, LARGEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-12))
 
     def _fall_rows(self, system: Articulated, q: np.ndarray, fall: np.ndarray) -> np.ndarray:
