@@ -7,17 +7,18 @@
 
 Every flavour of robots' kernels (contact models, simple shapes and any, friction in three and in six directions), the
 algorithms, heat by both methods, reachability maps, inverse kinematics, and the functions of torch and JAX. A GPU
-compiles the gradient of one flavour for minutes; cases run side by side, a process each. The exit code is 1 if a number
-differs, and if a case could not be run on both.
+compiles the gradient of one flavour for minutes; cases run side by side, a process each, and are reported as they end.
+The exit code is 1 if a number differs, and if a case could not be run on both.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -234,11 +235,14 @@ def work(name: str, device: str) -> dict[str, np.ndarray]:
         return {f"{name}: {ABSENT}": np.array(f"{type(reason).__name__}: {reason}")}
 
 
-def work_all(names: Iterable[str], device: str) -> dict[str, np.ndarray]:
-    names = list(names)
+def work_on_both(name: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    return work(name, "cuda"), work(name, "cpu")
+
+
+def side_by_side(function: Callable, names: list[str]) -> Iterator:
+    """What the function says of each case, in the order in which they end."""
     with multiprocessing.get_context("spawn").Pool(min(len(names), os.cpu_count() or 1)) as pool:
-        parts = pool.starmap(work, [(name, device) for name in names], chunksize=1)
-    return {name: x for part in parts for name, x in part.items()}
+        yield from pool.imap_unordered(function, names)
 
 
 def compare(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> bool:
@@ -253,9 +257,9 @@ def compare(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> bool
         error = np.abs(a - b).max(initial=0.0) / np.abs(b).max(initial=1e-300) if a.shape == b.shape else np.inf
         agrees = bool(error <= (ANGLES_TOLERANCE if "angles" in name else TOLERANCE))
         good &= agrees
-        print(f"{error:.1e}  {name}{'' if agrees else '   <-- differs'}")
+        print(f"{error:.1e}  {name}{'' if agrees else '   <-- differs'}", flush=True)
     for name, reason in absent.items():
-        print(f"NOT COMPARED  {name}: {reason}")
+        print(f"NOT COMPARED  {name}: {reason}", flush=True)
     return good
 
 
@@ -273,9 +277,12 @@ def main() -> int:
         if not wp.is_cuda_available():
             print("there is no CUDA device here: nothing was compared", file=sys.stderr)
             return 1
-        return 0 if compare(work_all(names, "cuda"), work_all(names, "cpu")) else 1
+        return 0 if all([compare(*pair) for pair in side_by_side(work_on_both, names)]) else 1
     if args.device or not args.against:
-        np.savez(args.file, **work_all(names, args.device or "cuda"))
+        arrays: dict[str, np.ndarray] = {}
+        for part in side_by_side(functools.partial(work, device=args.device or "cuda"), names):
+            arrays |= part
+            np.savez(args.file, **arrays)
     if args.against:
         found, wanted = (dict(np.load(file)) for file in (args.file, args.against))
         chosen = lambda part: {name: x for name, x in part.items() if name.startswith(tuple(names))}  # noqa: E731
