@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from pullback.envs import make  # noqa: E402
 from pullback.envs.pendulum import Pendulum  # noqa: E402
 from pullback.learn import BPTT, SAPO, SHAC  # noqa: E402
+from pullback.learn.learner import cap_rows  # noqa: E402
 from pullback.learn.returns import td_lambda  # noqa: E402
 
 SMALL = {"worlds": 6, "hidden": (16, 16), "cap": float("inf")}
@@ -242,3 +243,16 @@ def test_a_world_whose_gradient_explodes_is_capped():
     found = learner._cap(bar, capped)
     torch.testing.assert_close(found[1].norm(), 10 * bar[0].norm())
     assert int(capped[0]) == 2 and not found[2].any() and torch.equal(found[3:], bar[3:])
+
+
+def test_a_gradient_that_few_worlds_have_is_kept():
+    """As of a penalty that most do not pay: they do not say how large it may be."""
+    bar = torch.zeros(7, 3)
+    bar[[1, 4]] = torch.tensor([[1.0, 2.0, 2.0], [0.0, 3.0, 0.0]])
+    found, over = cap_rows(bar, 10.0)
+    assert torch.equal(found, bar) and not over.any()
+    bar[5] = 1e4
+    found, over = cap_rows(bar, 10.0)
+    torch.testing.assert_close(found[5].norm(), torch.tensor(30.0))
+    assert over.tolist() == [i == 5 for i in range(7)] and torch.equal(found[:5], bar[:5])
+    assert torch.equal(cap_rows(torch.zeros(4, 2), 10.0)[0], torch.zeros(4, 2))

@@ -26,7 +26,7 @@ import torch
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.envs import Environment, EnvState, detached, select
-from pullback.learn.learner import Learner
+from pullback.learn.learner import Learner, cap_rows
 from pullback.learn.policy import Policy
 
 HORIZONS = (1, 2, 4, 8, 16, 32)
@@ -164,9 +164,7 @@ class FixedWindow:
         # for each half, with all rows at once.
         bars = torch.autograd.grad(losses.mean(), u, allow_unused=True)
         u_bar = torch.stack([torch.zeros_like(x) if bar is None else bar for x, bar in zip(u, bars, strict=True)])
-        sizes = torch.linalg.vector_norm(u_bar, dim=2, keepdim=True)
-        most = CAP * sizes.median(dim=1, keepdim=True).values
-        capped = u_bar * (most / sizes.clamp(min=torch.finfo(u_bar.dtype).tiny)).clamp(max=1.0)
+        capped, over = (torch.stack(x) for x in zip(*(cap_rows(bar, CAP) for bar in u_bar), strict=True))
         first, second = (self.gradient(observed, capped, slice(half, None, 2)) for half in (0, 1))
         gradient = self.gradient(observed, u_bar)
         norm = float(torch.linalg.vector_norm(gradient))
@@ -175,7 +173,7 @@ class FixedWindow:
             cosine=float(first @ second / (torch.linalg.vector_norm(first) * torch.linalg.vector_norm(second))),
             slope=self.slope(weights, gradient / norm) / norm if norm else math.nan,
             gradient=norm,
-            capped=int((sizes > most).any(dim=0).sum()),
+            capped=int(over.any(dim=0).sum()),
             failed=int(failed.sum()),
         )
         _, log_deviation = self.policy.of_normalised(observed.flatten(0, 1), weights)

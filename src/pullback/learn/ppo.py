@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pullback.core.errors import PullbackError
 from pullback.envs import Environment, detached
 from pullback.learn.learner import Learner, Method, decayed
 from pullback.learn.networks import Adam, Perceptrons
@@ -40,6 +41,11 @@ class PPO(Method):
     trust: float = 0.95
     entropy: float = 0.0
     clip: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.worlds * self.window < 2:
+            raise PullbackError("PPO compares what actions lead to: use at least two worlds, or a window of two")
 
     def begin(self, env: Environment, seed: int) -> PPOLearner:
         return PPOLearner(self, env, seed)

@@ -36,7 +36,7 @@ import torch
 
 from pullback.core.errors import PullbackError
 from pullback.envs import Environment, EnvState, detached
-from pullback.learn.learner import Learner, Method, decayed
+from pullback.learn.learner import Learner, Method, cap_rows, decayed
 from pullback.learn.networks import Adam, Perceptrons
 from pullback.learn.policy import log_likelihood
 from pullback.learn.replay import Columns, Replay, columns_of, jacobians, nearby, state_of
@@ -85,6 +85,7 @@ class SAC(Method):
     copies: int = 9
 
     def __post_init__(self):
+        super().__post_init__()
         if self.enhance is not None and self.enhance not in ENHANCEMENTS:
             raise PullbackError(f"enhance={self.enhance!r} is not known: use {', '.join(map(repr, ENHANCEMENTS))}")
         if not 1 <= self.ahead <= self.batch:
@@ -327,11 +328,8 @@ class SACLearner(Learner):
         return -total.mean(), torch.cat(likelihoods), (first, worth)
 
     def capped(self, bar: torch.Tensor) -> torch.Tensor:
-        """Gradients (rows, actions) of which none is larger than ``cap`` times the median, or not finite."""
-        norm = torch.linalg.vector_norm(bar, dim=1, keepdim=True)
-        norm = torch.where(torch.isfinite(norm), norm, torch.inf)
-        most = self.method.cap * norm.median()
-        return torch.nan_to_num(bar) * torch.where(norm > most, most / norm, torch.ones_like(norm))
+        """Gradients (rows, actions) by ``cap_rows``."""
+        return cap_rows(bar, self.method.cap)[0]
 
     # --- what is kept ------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import copy
 import csv
 import importlib.util
 import json
-import numbers
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -35,7 +34,6 @@ SAVE_AFTER = 10.0  # at most this much work is lost by an interruption [s]
 LONGEST = 500  # control steps of an evaluation during training
 CHOOSING = 20_000  # seed of the starts by which the best policy is chosen: not those that it is evaluated on later
 LARGEST = 2**34  # of a checkpoint [bytes]
-POSITIVE = ("worlds", "window", "minibatches", "rate", "reward_scale", "hidden", "batch")  # options that cannot be 0
 
 
 @dataclass
@@ -143,27 +141,11 @@ def make_method(method: Method | str, env: Environment, options: dict[str, Any])
         suited = method
     else:
         raise PullbackError(f"method must be a name or a Method, such as SAPO(), not {type(method).__name__}")
-    known = {each.name: getattr(suited, each.name) for each in fields(suited)}
+    known = [each.name for each in fields(suited)]
     for name in options:
         if name not in known:
             raise PullbackError(unknown(f"option of {type(suited).__name__}", name, known))
-    return replace(suited, **{name: _checked(name, value, known[name]) for name, value in options.items()})
-
-
-def _checked(name: str, value: Any, like: Any) -> Any:
-    """The value of an option of the kind that it has by default; an error if it is none."""
-    if isinstance(like, tuple) and like and isinstance(value, tuple | list):
-        kinds_of = like if len(value) == len(like) else like[:1] * len(value)
-        return tuple(_checked(name, x, each) for x, each in zip(value, kinds_of, strict=True))
-    kinds: dict[type, Any] = {int: numbers.Integral, float: numbers.Real}
-    right = isinstance(value, kinds.get(type(like), type(like))) and isinstance(value, bool) == isinstance(like, bool)
-    if right and type(like) in kinds:
-        right = np.isfinite(value) and (value >= 0 or like < 0) and (value > 0 or name not in POSITIVE)
-    if like is not None and not right:
-        sign = "" if type(like) in kinds and like < 0 else ", positive" if name in POSITIVE else ", not negative"
-        names = {bool: "True or False", int: f"a whole number{sign}", float: f"a number{sign}"}
-        raise PullbackError(f"option {name} must be {names.get(type(like), f'such as {like!r}')}, not {value!r}")
-    return type(like)(value) if type(like) in kinds else value
+    return replace(suited, **options)
 
 
 def _warm_up(learner: Learner) -> None:
