@@ -69,3 +69,22 @@ def test_bad_input_is_named():
         evaluate(some_policy(env), env, timestep=0.01)
     with pytest.raises(pb.PullbackError, match="the policy is for 'pendulum-1' .* not for 'ant'"):
         evaluate(some_policy(env), make("ant"))
+    with pytest.raises(pb.PullbackError, match="the policy is for 'pendulum-1' .* not for 'pendulum-2'"):
+        evaluate(some_policy(env), "pendulum-2")
+    with pytest.raises(pb.PullbackError, match="env must be a Environment, such as .*, not type"):
+        evaluate(some_policy(env), type(env))
+    with pytest.raises(pb.PullbackError, match="a Policy or a function, not 'policy.npz': Policy.load reads a file"):
+        evaluate("policy.npz", env)
+    with pytest.raises(pb.PullbackError, match="steps must be a whole number of at least 1, not 0"):
+        evaluate(some_policy(env), env, steps=0)
+    with pytest.raises(pb.PullbackError, match="starts must be a whole number of at least 1, not 0"):
+        evaluate(some_policy(env), env, starts=0)
+
+
+def test_functions_may_be_numpy_s_and_are_clipped():
+    # As those of adapters are: a reward for little effort is not for actions that no robot takes.
+    env, options = make("half-cheetah"), {"starts": 2, "steps": 3}
+    full = evaluate(lambda seen: torch.ones(2, 6), env, **options)
+    beyond = evaluate(lambda seen: np.full((len(seen), 6), 5.0), env, **options)
+    np.testing.assert_array_equal(full.returns, beyond.returns)
+    assert np.allclose(full.terms["effort"], -0.6)

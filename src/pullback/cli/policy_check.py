@@ -70,9 +70,11 @@ def _verdict(found: Diagnosis, counts: dict[str, int]) -> Iterator[str]:
         skipped = f"{counts['skipped']} of {counts['updates']} updates skipped"
         yield f"training: {skipped}, {counts['failed_worlds']} worlds failed"
     agreed = [row.steps for row in itertools.takewhile(lambda row: row.cosine >= AGREED, found.horizons)]
-    if not found.right:
+    if math.isnan(found.slope):
+        yield "WRONG: actions change nothing that is rewarded, in a window of any of these lengths"
+    elif not found.right:
         yield (
-            f"WRONG: the loss of the shortest window changes {found.horizons[0].slope:.3g} times as fast as its "
+            f"WRONG: the loss of the shortest window changes {found.slope:.3g} times as fast as its "
             "gradient says: does a function of the environment cut gradients off, by detach, rounding or NumPy?"
         )
     elif agreed:

@@ -154,8 +154,8 @@ class FirstOrderLearner(Learner):
         log |= {"skipped": self.actor_adam.counts[1], "alpha": self.log_alpha.exp()}
         values = torch.stack([x.to(torch.float64) for x in log.values()]).tolist()  # the one wait for the device
         log = dict(zip(log, values, strict=True))
-        if not math.isfinite(log["reward"]):
-            self.refuse_rewards()
+        if not math.isfinite(log["reward"] + log.get("value", 0.0)):
+            self.refuse_round()
         return log
 
     # --- the window --------------------------------------------------------------------------------

@@ -97,11 +97,22 @@ class Learner(torch.nn.Module):
     @torch.no_grad()
     def _look_around(self) -> None:
         """Sees what observations are like under random actions: at a start, many are the same in all worlds."""
-        state, rows = self.episodes, []
+        state, rows, failed = self.episodes, [], []
+        if self.env.terminated(state).all():
+            raise PullbackError(
+                f"every start of environment {self.env.name!r} is terminated already: change start or terminated (for "
+                "episodes of one control step there is limit = 1)"
+            )
         for _ in range(min(LOOKS, self.env.limit)):
             rows.append(self.env.check_observation(self.env.observe(state)))
             done = self.env.step(state, self.random.uniform(self.env.action_size, low=-1.0, high=1.0), self.random)
+            failed.append(done.failed)
             state = self.carry_on(done.state, done.done)
+        if torch.stack(failed).all():
+            raise PullbackError(
+                f"the simulation of environment {self.env.name!r} fails in every world at the first control step: "
+                "start it within its ranges, or use a smaller timestep"
+            )
         self.policy.normaliser.update(torch.cat(rows))
 
     def update(self, progress: float) -> dict[str, float]:
@@ -112,8 +123,12 @@ class Learner(torch.nn.Module):
         raise NotImplementedError
 
     def take_step(self, state: EnvState, action: torch.Tensor) -> Transition:
-        """One control step, of which rewards are remembered until ``refuse_rewards`` asks for them."""
-        done = self.timed(self.env.step(state, action, self.random))
+        """One control step, of which rewards are remembered until ``refuse_round`` asks for them."""
+        try:
+            done = self.timed(self.env.step(state, action, self.random))
+        except PullbackError:
+            self.env.check_observation(self.env.observe(state))  # from which the action was: it may be the cause
+            raise
         done = done._replace(state=self.env.disturb(done.state, self.random))
         terms = {name: x.detach() for name, x in done.terms.items()}
         self._seen.append(done._replace(state=detached(done.state), reward=done.reward.detach(), terms=terms))
@@ -125,10 +140,11 @@ class Learner(torch.nn.Module):
             return done
         return done._replace(terminated=done.done, truncated=torch.zeros_like(done.truncated))
 
-    def refuse_rewards(self) -> None:
-        """An error that names the first reward of this round that was not finite."""
+    def refuse_round(self) -> None:
+        """An error that names the first reward or observation of this round that was not finite."""
         for transition in self._seen:
             self.env.check_reward(transition)
+            self.env.check_observation(self.env.observe(transition.state))
         raise PullbackError(
             f"values in {self.env.name!r} grew beyond the precision: use a smaller reward_scale or rate"
         )
@@ -159,7 +175,7 @@ class Learner(torch.nn.Module):
         wrong = [name for name, x in own.items() if name not in arrays or arrays[name].shape != x.shape]
         wrong = [name for name in wrong if not name.startswith("memory.")]
         if wrong:
-            raise PullbackError(f"the checkpoint is of another method, robot or size: {wrong[0]} does not fit")
+            raise PullbackError(f"it is of another method, robot or size: {wrong[0]} does not fit")
         self.load_state_dict({name: arrays[name] for name in self.state_dict()})
         held = {
             name.removeprefix("episodes."): x.to(device) for name, x in arrays.items() if name.startswith("episodes.")

@@ -88,8 +88,8 @@ class PPOLearner(Learner):
         self.steps += method.window * method.worlds
         log |= {"gradient": norm, "divergence": divergence, "rate": self.rate, "skipped": self.actor_adam.counts[1]}
         log = {name: float(x) for name, x in log.items()}
-        if not math.isfinite(log["reward"]):
-            self.refuse_rewards()
+        if not math.isfinite(log["reward"] + log["value"]):
+            self.refuse_round()
         return log
 
     def _adapt(self, divergence: float, most: float) -> None:

@@ -147,7 +147,7 @@ class SACLearner(Learner):
         if method.enhance == "policy":
             log["resimulated"] = math.ceil(self.per_round / method.actor_every) * method.ahead * method.horizon
         if not math.isfinite(log["value"]):
-            self.refuse_rewards()
+            self.refuse_round()
         return log
 
     def prepare(self, progress: float) -> dict[str, float]:
@@ -185,7 +185,7 @@ class SACLearner(Learner):
         columns = {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
         reward = columns["reward"].mean()
         if not torch.isfinite(reward):
-            self.refuse_rewards()
+            self.refuse_round()
         self.memory.add(columns)
         policy.normaliser.update(columns["seen"])
         terminated, failed, truncated = torch.stack(about).sum(dim=(0, 2))
