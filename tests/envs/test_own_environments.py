@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from swarm import Swarm
 
 import pullback as pb
+from pullback.core.trees import leaves, tree_map
 from pullback.envs import Environment
+from pullback.learn import train
 
 
 class Balance(Environment):
@@ -84,6 +87,45 @@ def test_what_a_failed_world_remembers_has_no_gradient():
     done = env.step(first.state, actions[1], env.random(1), plant=fails)
     (gradient,) = torch.autograd.grad(env.observe(done.state).sum(), actions)
     assert not gradient[:, 2].any() and gradient[:, [0, 1, 3]].abs().min() > 0
+
+
+class Flock(Balance):
+    """No robot, and nothing that says what its actions do."""
+
+    def make_system(self, worlds, dtype, device):
+        return Swarm(worlds=worlds, dtype=dtype)
+
+    def start(self, random):
+        return tree_map(torch.as_tensor, self.system.state())
+
+    def observe(self, state):
+        return torch.stack([leaf.reshape(self.worlds, -1).sum(1) for leaf in leaves(state.physics)[:2]], dim=1)
+
+
+def test_a_system_that_is_no_robot_needs_a_control():
+    env = Flock(2, dtype="float64")
+    random = env.random(0)
+    with pytest.raises(NotImplementedError, match=r"Flock needs control\(state, action\), since it is no robot"):
+        env.step(env.reset(random), torch.zeros(2, env.action_size, dtype=torch.float64), random)
+
+
+class Steered(Flock):
+    limit = 10
+
+    def control(self, state, action):
+        return action
+
+    def reward(self, before, action, after):
+        return -(after.physics.points.x**2).mean(dim=(1, 2)) - 0.1 * after.physics.heat
+
+
+@pytest.mark.parametrize("method", ["sapo", "sac"])
+def test_a_system_that_is_no_robot_can_be_trained(method):
+    """Its state has leaves of rank one and three, and whole numbers."""
+    more = {"random_steps": 16, "batch": 16, "ahead": 4, "enhance": "policy"} if method == "sac" else {}
+    options = {"worlds": 4, "window": 4, "hidden": (8,), "starts": 4, **more}
+    training = train(Steered(dtype="float64"), method, updates=2, **options)
+    assert np.isfinite(training.best) and training.log[-1]["gradient"] > 0
 
 
 WRONG = {

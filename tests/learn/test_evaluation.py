@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 
 import pullback as pb  # noqa: E402
 from pullback.envs import make  # noqa: E402
+from pullback.envs.cartpole import CartPole  # noqa: E402
 from pullback.learn import Policy, evaluate  # noqa: E402
 from pullback.learn.evaluation import MuJoCo  # noqa: E402
 
@@ -79,6 +80,22 @@ def test_bad_input_is_named():
         evaluate(some_policy(env), env, steps=0)
     with pytest.raises(pb.PullbackError, match="starts must be a whole number of at least 1, not 0"):
         evaluate(some_policy(env), env, starts=0)
+
+
+class Heavy(CartPole):
+    def make_system(self, worlds, dtype, device):
+        system = super().make_system(worlds, dtype, device)
+        system.params["mass"] = 5 * system.params["mass"]
+        return system
+
+
+def test_mujoco_refuses_a_robot_that_is_not_its_own():
+    options = {"starts": 2, "steps": 3}
+    push = lambda seen: torch.ones(len(seen), 1)  # noqa: E731
+    light, heavy = (evaluate(push, env, **options).returns for env in (CartPole(), Heavy()))
+    assert not np.allclose(light, heavy)
+    with pytest.raises(pb.PullbackError, match="has the robot as model.. gives it, but mass was changed"):
+        evaluate(push, Heavy(), plant="mujoco", **options)
 
 
 def test_functions_may_be_numpy_s_and_are_clipped():

@@ -140,6 +140,8 @@ class Environment:
 
     def control(self, state: EnvState, action: torch.Tensor) -> torch.Tensor:
         """Actions in the range of controls: a control beyond it is clamped, and has no gradient."""
+        if not isinstance(self.system, Articulated):
+            raise NotImplementedError(f"{type(self).__name__} needs control(state, action), since it is no robot")
         return self._control_middle + self._control_half * action
 
     def update(self, before: EnvState, action: torch.Tensor, after: EnvState, random: Random) -> dict:

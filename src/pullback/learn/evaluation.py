@@ -13,6 +13,7 @@ import torch
 
 from pullback.core.checks import check_number, check_whole, shown
 from pullback.core.errors import PullbackError
+from pullback.core.system import System
 from pullback.core.threads import one_torch_thread
 from pullback.dynamics import Articulated
 from pullback.envs import Environment, EnvState
@@ -22,6 +23,7 @@ from pullback.learn.policy import Policy
 
 PLANTS = ("pullback", "mujoco")
 THREADS = 4  # that step MuJoCo
+SAME = 1e-6  # by which parameters may differ from the robot's, as they do in float32 [1]
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ class MuJoCo:
 
     def __init__(self, env: Environment, timestep: float | None = None):
         system = env.system
-        if not isinstance(system, Articulated):
-            raise PullbackError(f"plant='mujoco' is for robots, not for {type(system).__name__}")
+        if (refusal := self.refusal(system)) is not None:
+            raise PullbackError(f"plant='mujoco' {refusal}")
         self.model = copy.copy(system.model.mujoco)
         if system.contact is None:
             self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
@@ -133,6 +135,17 @@ class MuJoCo:
         self.data = [mujoco.MjData(self.model) for _ in range(system.worlds)]
         self.state_type = system.state_type
         self.pool = ThreadPoolExecutor(THREADS)
+
+    @staticmethod
+    def refusal(system: System) -> str | None:
+        """Why MuJoCo cannot simulate this System, or None if it can."""
+        if not isinstance(system, Articulated):
+            return f"is for robots, not for {type(system).__name__}"
+        own = Articulated(system.model, system.contact).params
+        changed = [name for name, x in own.items() if not np.allclose(x, system.params[name], rtol=SAME, atol=0.0)]
+        if changed:
+            return f"has the robot as model() gives it, but {changed[0]} was changed in the System's params"
+        return None
 
     def __call__(self, physics, control: torch.Tensor, hold: int):
         """The physics after a control step, and in which worlds MuJoCo warned that they are bad."""

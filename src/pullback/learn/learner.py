@@ -204,7 +204,7 @@ def cap_rows(bar: torch.Tensor, cap: float) -> tuple[torch.Tensor, torch.Tensor]
     The median is over rows whose cotangent is not zero: where most worlds have none, as for a penalty that few of them
     pay, the others keep theirs. A cotangent that is not finite becomes zero.
     """
-    norm = torch.linalg.vector_norm(bar.flatten(1), dim=1)
+    norm = torch.linalg.vector_norm(bar.reshape(len(bar), -1), dim=1)
     finite = torch.isfinite(norm)
     most = cap * torch.where(finite & (norm > 0), norm, torch.nan).nanmedian()  # NaN, beyond which is nothing, if none
     factor = torch.where(norm > most, most / norm, 1.0)
