@@ -59,6 +59,33 @@ def test_the_actor_s_gradient_is_that_of_the_loss(method):
     compare_with_differences(learner, arrays, way, learner.actor_gradient(window), (1e-3, 1e-4, 1e-5))
 
 
+@pytest.mark.parametrize("name", ["cartpole", "hopper", "half-cheetah", "ant", "quadruped", "humanoid"])
+def test_windows_in_which_episodes_end_have_the_gradient_of_the_loss(name):
+    """Through contact, rewards, resets, values where episodes are cut off or terminate, and the bonus for entropy.
+
+    Steps are small: contacts that begin or end between the two sides make the loss jump.
+    """
+    env = make(name, dtype="float64")
+    env.limit = 39
+    learner = SAPO(window=5, reward_scale=0.3, **SMALL).begin(env, 3)
+    way = some_weights(learner)
+    learner.target.mul_(3.0)
+    for _ in range(3):  # down to the floor
+        learner.simulate()
+    learner.episodes = learner.episodes._replace(age=torch.tensor([0, 36, 37, 5, 20, 36]))
+    arrays = {key: x.clone() for key, x in learner.arrays().items()}
+    window = learner.simulate()
+    assert window.log["truncated"] == 3 and not window.log["failed"]
+    window.loss.backward()
+    gradient = learner.actor_gradient(window)
+    way = gradient.sign() * way.abs()  # random, and not across the gradient
+    exact = float(gradient @ way)
+    slopes = [
+        (loss_at(learner, arrays, h * way) - loss_at(learner, arrays, -h * way)) / (2 * h) for h in (1e-5, 1e-6, 1e-7)
+    ]
+    assert abs(exact) > 0.1 and min(abs(slope / exact - 1) for slope in slopes) < 1e-6
+
+
 def test_a_detached_gradient_is_the_closed_loop_s_for_a_blind_policy():
     found = []
     for closed in (True, False):
