@@ -37,6 +37,7 @@ def named(env: Environment | str) -> Environment:
 
 def make(name: str, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu", **options) -> Environment:
     """An environment by its name; options are those of its class."""
+    check_kind(name, str, "the name of an environment", '"ant"')
     if name not in ENVS:
         raise PullbackError(unknown("environment", name, ENVS))
     return ENVS[name](worlds, dtype=dtype, device=device, **options)
