@@ -34,7 +34,7 @@ HORIZONS = (1, 2, 4, 8, 16, 32)
 SPREAD = 200  # control steps over which the states that windows start from are spread
 STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of central differences, as distances in the space of the weights
 COARSE = 1e-4  # the least of them in float32: smaller differences are lost in rounding
-CAP = 10.0  # a world's cotangents are at most so many times the median over worlds, as learners have it
+CAP = 10.0  # a world's cotangents are at most so many times the median, by cap_rows, as learners have it
 SATURATED = 0.95  # actions beyond this have nearly no gradient
 RIGHT = 0.05  # by which the slope of a right gradient may differ from 1
 

@@ -44,7 +44,7 @@ class FirstOrder(Method):
     trust:         λ of the critics' targets
     target_memory: share that a slow copy of the critics, which values are then taken from, keeps; 0 for none
     reuse:         further steps of the actor on the same gradients, held back by ``kl``
-    cap:           a world's cotangents are at most so many times the median over worlds
+    cap:           a world's cotangents are at most so many times the median over worlds in which they are not zero
     closed_loop:   gradients also go back through what the policy sees; else only through the physics
     terminal_values: critics also learn that states in which episodes terminate are worth nothing. What falls over then
                    has a gradient, which leads away from it: termination itself has none

@@ -60,7 +60,7 @@ class SAC(Method):
     actor_every:      gradient steps of the critics per one of the actor
     enhance:          None, "policy", "policy-stored" or "samples"
     horizon, ahead:   "policy": control steps through which the gradient goes back, and rows of a batch it starts from
-    cap:              a row's gradient by its action is at most so many times the median over rows
+    cap:              a row's gradient by its action is at most so many times the median over rows that have one
     spread, copies:   "samples": actions move by up to ± this, and so many moved samples come with each stored one
     """
 
