@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -13,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pullback.cli import main
+from pullback.cli import main, policy_check
 from pullback.envs import ENVS
-from pullback.learn import METHODS, Policy
+from pullback.learn import METHODS, Diagnosis, Horizon, Policy
 from pullback.view import load_motion
 
 SHORT = ["--updates", "3", "--worlds", "8", "--set", "hidden=(8, 8)", "--set", "window=4"]
@@ -137,6 +138,22 @@ def test_a_policy_can_be_looked_at(trained, here, capsys, of):
     assert np.asarray(Image.open("film.png").convert("L")).std() > 10
 
 
+@pytest.mark.parametrize(
+    ("slopes", "cosines", "said"),
+    [
+        ((1.0, 1.0, 1.0), (0.7, 0.9, 0.9), "agree (cosine of at least 0.85) in windows of 8, 32 control steps"),
+        ((1.0, 1.0, 1.0), (0.7, 0.8, 0.1), "do not agree"),
+        ((math.nan, 1.4, 1.0), (0.9, 0.9, 0.9), "WRONG: the loss of the shortest window changes 1.4 times"),
+        ((math.nan, math.nan, math.nan), (0.9, 0.9, 0.9), "WRONG: actions change nothing that is rewarded"),
+    ],
+)
+def test_what_is_said_of_gradients(slopes, cosines, said):
+    pairs = zip((1, 8, 32), slopes, cosines, strict=True)
+    rows = tuple(Horizon(steps, cosine, slope, 1.0, 0, 0) for steps, slope, cosine in pairs)
+    (line,) = policy_check._verdict(Diagnosis(rows, 8, 0.0, 1.0, 0.3), {})
+    assert said in line
+
+
 def test_the_check_of_a_policy(trained, here, capsys):
     shutil.copytree(trained, "out")
     assert main(["check", "out"]) == 0
@@ -161,6 +178,36 @@ def test_an_environment_of_ones_own(here, capsys):
     assert "the policy is for 'own' (4 observations, 1 action), not for 'pendulum-2'" in other
 
 
+HEAVY = """
+import pullback.envs.cartpole
+
+
+class Heavy(pullback.envs.cartpole.CartPole):
+    name, limit = "heavy", 20
+
+    def make_system(self, worlds, dtype, device):
+        system = super().make_system(worlds, dtype, device)
+        system.params["mass"] = 2 * system.params["mass"]
+        return system
+
+
+def env():
+    return Heavy()
+"""
+
+
+def test_a_robot_that_was_changed_is_not_evaluated_in_mujoco(here, capsys):
+    """MuJoCo has the robot of the file: what is said of that one is not said of this."""
+    Path("heavy.py").write_text(HEAVY)
+    assert main(["train", "heavy.py", *SHORT, "--set", "window=2"]) == 0
+    said = capsys.readouterr()
+    note = " ".join(said.err.split())
+    assert "Pullback" in said.out and "MuJoCo" not in said.out
+    assert "not evaluated in MuJoCo, which has the robot as model() gives it, but mass was changed" in note
+    command = ("evaluate", "out/heavy", "--env", "heavy.py", "--plant", "mujoco")
+    assert "plant='mujoco' has the robot as model() gives it, but mass was changed" in refused(capsys, *command)
+
+
 SPOILT = {
     "reward": (
         "    def reward(self, before, action, after): return {'approach': 1 / (after.age < 3), 'end': action[:, 0]}",
@@ -178,7 +225,7 @@ SPOILT = {
     ),
     "start": (
         "    def start(self, random): return envs.EnvState(0, 1, 2, 3)",
-        "own.py cannot be run",
+        "must be a State(q, v) of torch tensors",
     ),
 }
 
@@ -202,7 +249,7 @@ REFUSED = {
     "train pendulum-1 --set window": "'window' is not of the form name=value",
     "train pendulum-1 --set window=wide": "option window must be a whole number, positive, not 'wide'",
     "train pendulum-1 --set window=0": "option window must be a whole number, positive, not 0",
-    "train pendulum-1 --set discount=True": "option discount must be a number, not negative, not True",
+    "train pendulum-1 --set discount=True": "option discount must be a number, not negative, at most 1, not True",
     "train pendulum-1 --set hidden=[8,0]": "option hidden must be a whole number, positive, not 0",
     "train pendulum-1 --minutes 0": "0 is not positive",
     "train pendulum-1 --minutes 1 --updates 3": "not allowed with argument",

@@ -280,6 +280,11 @@ def test_ant_seed_is_paid_as_in_the_paper():
     torch.testing.assert_close(done.reward, moved - 0.5 * (action**2).sum(1) + 1)
 
 
+def test_a_class_is_no_name():
+    with pytest.raises(PullbackError, match="the name of an environment must be a str, such as .*, not type"):
+        make(type(build("cartpole")))
+
+
 def test_an_unknown_name_is_refused():
     with pytest.raises(PullbackError, match="did you mean 'half-cheetah'"):
         make("half_cheetah")

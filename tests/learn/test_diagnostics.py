@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import pullback as pb
-from pullback.envs import make
+from pullback.envs import detached, make
 from pullback.envs.pendulum import Pendulum
 from pullback.learn import SAPO, Policy, diagnose
 from pullback.learn.diagnostics import FixedWindow
@@ -57,6 +57,28 @@ def test_a_gradient_that_is_cut_off():
     env = Cut(links=2, spread=0.2)
     found = diagnose(policy_for(env), env, **SIZE)
     assert not found.right and found.horizons[0].slope == pytest.approx(3.0, abs=0.05)
+
+
+class Late(Pendulum):
+    """Rewarded is where it was before the action, or a part of that without a gradient, or nothing."""
+
+    paid = "before"
+
+    def reward(self, before, action, after):
+        angle = {"before": before, "cut": detached(after), "nothing": after}[self.paid].physics.q[:, 0]
+        return angle if self.paid != "nothing" else 0 * angle.detach()
+
+
+def test_a_window_in_which_actions_do_not_matter_is_not_wrong():
+    env = Late(links=2, spread=0.2)
+    found = diagnose(policy_for(env), env, **SIZE)
+    assert math.isnan(found.horizons[0].slope) and found.slope == pytest.approx(1.0, abs=1e-3) and found.right
+    env.paid = "cut"
+    found = diagnose(policy_for(env), env, **SIZE)
+    assert found.horizons[0].slope == math.inf and not found.right
+    env.paid = "nothing"
+    found = diagnose(policy_for(env), env, **SIZE)
+    assert math.isnan(found.slope) and not found.right
 
 
 class Divided(Pendulum):

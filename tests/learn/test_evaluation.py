@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 
 import pullback as pb  # noqa: E402
 from pullback.envs import make  # noqa: E402
+from pullback.envs.cartpole import CartPole  # noqa: E402
 from pullback.learn import Policy, evaluate  # noqa: E402
 from pullback.learn.evaluation import MuJoCo  # noqa: E402
 
@@ -69,3 +70,38 @@ def test_bad_input_is_named():
         evaluate(some_policy(env), env, timestep=0.01)
     with pytest.raises(pb.PullbackError, match="the policy is for 'pendulum-1' .* not for 'ant'"):
         evaluate(some_policy(env), make("ant"))
+    with pytest.raises(pb.PullbackError, match="the policy is for 'pendulum-1' .* not for 'pendulum-2'"):
+        evaluate(some_policy(env), "pendulum-2")
+    with pytest.raises(pb.PullbackError, match="env must be a Environment, such as .*, not type"):
+        evaluate(some_policy(env), type(env))
+    with pytest.raises(pb.PullbackError, match="a Policy or a function, not 'policy.npz': Policy.load reads a file"):
+        evaluate("policy.npz", env)
+    with pytest.raises(pb.PullbackError, match="steps must be a whole number of at least 1, not 0"):
+        evaluate(some_policy(env), env, steps=0)
+    with pytest.raises(pb.PullbackError, match="starts must be a whole number of at least 1, not 0"):
+        evaluate(some_policy(env), env, starts=0)
+
+
+class Heavy(CartPole):
+    def make_system(self, worlds, dtype, device):
+        system = super().make_system(worlds, dtype, device)
+        system.params["mass"] = 5 * system.params["mass"]
+        return system
+
+
+def test_mujoco_refuses_a_robot_that_is_not_its_own():
+    options = {"starts": 2, "steps": 3}
+    push = lambda seen: torch.ones(len(seen), 1)  # noqa: E731
+    light, heavy = (evaluate(push, env, **options).returns for env in (CartPole(), Heavy()))
+    assert not np.allclose(light, heavy)
+    with pytest.raises(pb.PullbackError, match="has the robot as model.. gives it, but mass was changed"):
+        evaluate(push, Heavy(), plant="mujoco", **options)
+
+
+def test_functions_may_be_numpy_s_and_are_clipped():
+    # As those of adapters are: a reward for little effort is not for actions that no robot takes.
+    env, options = make("half-cheetah"), {"starts": 2, "steps": 3}
+    full = evaluate(lambda seen: torch.ones(2, 6), env, **options)
+    beyond = evaluate(lambda seen: np.full((len(seen), 6), 5.0), env, **options)
+    np.testing.assert_array_equal(full.returns, beyond.returns)
+    assert np.allclose(full.terms["effort"], -0.6)

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from pullback.envs import make  # noqa: E402
 from pullback.envs.pendulum import Pendulum  # noqa: E402
 from pullback.learn import BPTT, SAPO, SHAC  # noqa: E402
+from pullback.learn.learner import cap_rows  # noqa: E402
 from pullback.learn.returns import td_lambda  # noqa: E402
 
 SMALL = {"worlds": 6, "hidden": (16, 16), "cap": float("inf")}
@@ -56,6 +57,33 @@ def test_the_actor_s_gradient_is_that_of_the_loss(method):
     window = learner.simulate()
     window.loss.backward()
     compare_with_differences(learner, arrays, way, learner.actor_gradient(window), (1e-3, 1e-4, 1e-5))
+
+
+@pytest.mark.parametrize("name", ["cartpole", "hopper", "half-cheetah", "ant", "quadruped", "humanoid"])
+def test_windows_in_which_episodes_end_have_the_gradient_of_the_loss(name):
+    """Through contact, rewards, resets, values where episodes are cut off or terminate, and the bonus for entropy.
+
+    Steps are small: contacts that begin or end between the two sides make the loss jump.
+    """
+    env = make(name, dtype="float64")
+    env.limit = 39
+    learner = SAPO(window=5, reward_scale=0.3, **SMALL).begin(env, 3)
+    way = some_weights(learner)
+    learner.target.mul_(3.0)
+    for _ in range(3):  # down to the floor
+        learner.simulate()
+    learner.episodes = learner.episodes._replace(age=torch.tensor([0, 36, 37, 5, 20, 36]))
+    arrays = {key: x.clone() for key, x in learner.arrays().items()}
+    window = learner.simulate()
+    assert window.log["truncated"] == 3 and not window.log["failed"]
+    window.loss.backward()
+    gradient = learner.actor_gradient(window)
+    way = gradient.sign() * way.abs()  # random, and not across the gradient
+    exact = float(gradient @ way)
+    slopes = [
+        (loss_at(learner, arrays, h * way) - loss_at(learner, arrays, -h * way)) / (2 * h) for h in (1e-5, 1e-6, 1e-7)
+    ]
+    assert abs(exact) > 0.1 and min(abs(slope / exact - 1) for slope in slopes) < 1e-6
 
 
 def test_a_detached_gradient_is_the_closed_loop_s_for_a_blind_policy():
@@ -242,3 +270,16 @@ def test_a_world_whose_gradient_explodes_is_capped():
     found = learner._cap(bar, capped)
     torch.testing.assert_close(found[1].norm(), 10 * bar[0].norm())
     assert int(capped[0]) == 2 and not found[2].any() and torch.equal(found[3:], bar[3:])
+
+
+def test_a_gradient_that_few_worlds_have_is_kept():
+    """As of a penalty that most do not pay: they do not say how large it may be."""
+    bar = torch.zeros(7, 3)
+    bar[[1, 4]] = torch.tensor([[1.0, 2.0, 2.0], [0.0, 3.0, 0.0]])
+    found, over = cap_rows(bar, 10.0)
+    assert torch.equal(found, bar) and not over.any()
+    bar[5] = 1e4
+    found, over = cap_rows(bar, 10.0)
+    torch.testing.assert_close(found[5].norm(), torch.tensor(30.0))
+    assert over.tolist() == [i == 5 for i in range(7)] and torch.equal(found[:5], bar[:5])
+    assert torch.equal(cap_rows(torch.zeros(4, 2), 10.0)[0], torch.zeros(4, 2))

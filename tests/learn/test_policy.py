@@ -81,6 +81,12 @@ BROKEN = {
     "huge layers": (lambda path: changed(path, header={"hidden": [10**6, 10**6]}), "header says (1000015000004,)"),
     "no sizes": (lambda path: changed(path, header={"hidden": ["a"]}), "layers of sizes"),
     "no normaliser": (lambda path: changed(path, **{"normaliser.mean": None}), "it has no normaliser.mean"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is a folder: give the policy.npz in it"),
+    "a checkpoint": (lambda path: np.savez(path, header=np.array('{"update": 3}')), "Policy.save did not write it"),
+    "no deviation": (
+        lambda path: changed(path, header={"log_deviation": "wide"}),
+        "its log_deviation must be a number",
+    ),
     "not finite": (lambda path: changed(path, **{"normaliser.mean": np.full(5, np.nan)}), "mean is not finite"),
 }
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 import pullback as pb  # noqa: E402
 from pullback.envs import make  # noqa: E402
 from pullback.envs.pendulum import Pendulum  # noqa: E402
-from pullback.learn import METHODS, Policy, evaluate, train  # noqa: E402
+from pullback.learn import METHODS, PPO, SAPO, Policy, evaluate, train  # noqa: E402
 
 QUICK = {"starts": 4, "evaluations": 3, "worlds": 4, "hidden": (8, 8), "window": 5}
 
@@ -107,6 +107,11 @@ def test_bad_input_is_named(tmp_path):
         train("pendulum-1")
     with pytest.raises(pb.PullbackError, match="no option of SAPO 'wordls'; did you mean 'worlds'"):
         train("pendulum-1", updates=1, wordls=3)
+    with pytest.raises(pb.PullbackError, match="starts must be a whole number of at least 1, not 0"):
+        train("pendulum-1", updates=1, starts=0)
+    (tmp_path / "file").touch()
+    with pytest.raises(pb.PullbackError, match="cannot write to .*file': File exists"):
+        train("pendulum-1", updates=1, out=tmp_path / "file", **QUICK)
     train("pendulum-1", updates=1, out=tmp_path, **QUICK)
     with pytest.raises(pb.PullbackError, match="of another environment, method or seed"):
         train("pendulum-2", updates=1, out=tmp_path, **QUICK)
@@ -114,6 +119,88 @@ def test_bad_input_is_named(tmp_path):
     file.write_bytes(file.read_bytes()[:-300])
     with pytest.raises(pb.PullbackError, match="checkpoint.npz' cannot be read as a checkpoint: delete it"):
         train("pendulum-1", updates=1, out=tmp_path, **QUICK)
+
+
+ALTERED = {
+    "its policy.network.flat is not": lambda arrays, header: arrays["learner.policy.network.flat"].fill(np.nan),
+    "its network.flat is not a number": lambda arrays, header: arrays["best.network.flat"].fill(np.nan),
+    "Missing key": lambda arrays, header: arrays.pop("best.network.flat"),
+    "random does not fit": lambda arrays, header: arrays.pop("learner.random"),
+    "state": lambda arrays, header: arrays["learner.random"].fill(0),
+    "its memory has 5 rows of reward": lambda arrays, header: arrays.update(
+        {"learner.memory.real.reward": arrays["learner.memory.real.reward"][:5]}
+    ),
+    "memory.real.added": lambda arrays, header: arrays.pop("learner.memory.real.added"),
+    "its update must be a whole number": lambda arrays, header: header.update(update="two"),
+    "its seconds must be a number": lambda arrays, header: header.update(seconds="few"),
+    "not iterable": lambda arrays, header: header.update(log=[1, 2]),
+}
+
+
+@pytest.mark.parametrize("said", ALTERED)
+def test_an_altered_checkpoint_is_one_line(said, tmp_path):
+    options = {**QUICK, "random_steps": 8, "batch": 8, "ahead": 4, "capacity": 100}
+    file = tmp_path / "checkpoint.npz"
+    train("pendulum-1", "sac", updates=1, out=tmp_path, **options)
+    with np.load(file) as kept:
+        arrays = dict(kept)
+    header = json.loads(str(arrays.pop("header")))
+    ALTERED[said](arrays, header)
+    np.savez(file, header=np.array(json.dumps(header)), **arrays)
+    with pytest.raises(pb.PullbackError, match=rf"checkpoint.npz' cannot be read .*: delete it \(.*{said}") as found:
+        train("pendulum-1", "sac", updates=2, out=tmp_path, **options)
+    assert "\n" not in str(found.value)
+
+
+class Late(Pendulum):
+    """What it sees is not a number from the 40th control step on, after the first looks."""
+
+    def observe(self, state):
+        return torch.where(state.age[:, None] < 40, super().observe(state), torch.nan)
+
+
+@pytest.mark.parametrize("method", ["sapo", "ppo", "sac"])
+def test_an_observation_that_is_not_finite_is_named(method):
+    with pytest.raises(pb.PullbackError, match="the observation of environment 'pendulum-1' is not finite in world 0"):
+        train(Late(), method, updates=20, **{**QUICK, "evaluations": 0})
+
+
+class Over(Pendulum):
+    def terminated(self, state):
+        return state.age >= 0
+
+
+class Exploding(Pendulum):
+    def start(self, random):
+        start = super().start(random)
+        return start._replace(v=start.v + 1e30)
+
+
+def test_episodes_that_cannot_begin_are_refused():
+    with pytest.raises(pb.PullbackError, match="every start of environment 'pendulum-1' is terminated already"):
+        train(Over(), updates=1, **QUICK)
+    with pytest.raises(pb.PullbackError, match="the simulation of environment 'pendulum-1' fails in every world at"):
+        train(Exploding(), updates=1, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "said"),
+    [
+        (SAPO, {"window": 0}, "option window must be a whole number, positive, not 0"),
+        (SAPO, {"betas": (0.9,)}, r"option betas must be such as \(0.7, 0.95\), not \(0.9,\)"),
+        (SAPO, {"entropy_target": -1.0}, "option entropy_target must be such as"),
+        (SAPO, {"discount": 2.0}, "option discount must be a number, not negative, at most 1, not 2.0"),
+        (SAPO, {"hidden": (8, 0)}, "option hidden must be a whole number, positive, not 0"),
+        (SAPO, {"cap": 0.0}, "option cap must be a number, positive"),
+        (SAPO, {"clip": float("nan")}, "option clip must be a number, positive, not nan"),
+        (SAPO, {"closed_loop": 1}, "option closed_loop must be True or False, not 1"),
+        (SAPO, {"critic_passes": 0}, "option critic_passes must be a whole number, positive, not 0"),
+        (PPO, {"worlds": 1, "window": 1}, "use at least two worlds, or a window of two"),
+    ],
+)
+def test_options_out_of_range_are_named(method, options, said):
+    with pytest.raises(pb.PullbackError, match=said):
+        method(**options)
 
 
 def test_every_method_has_a_name():

@@ -88,6 +88,12 @@ def test_lines_are_compared(tmp_path):
     assert plain != marked
 
 
+def test_a_line_of_one_point_is_seen(tmp_path):
+    """As of a training that was evaluated once."""
+    picture = image.imread(plot_lines(tmp_path / "point.png", [3.0], {"return": [-0.7]}, **WORDS))
+    assert ((picture[..., 2] > 0.7) & (picture[..., 0] < 0.4)).sum() > 20
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_front(tmp_path, count):
     values, best = np.random.default_rng(0).uniform(size=(9, count)), np.arange(9) < 6

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pullback.cli import common
 from pullback.cli.envs import read_env
 from pullback.core.errors import PullbackError
-from pullback.dynamics import Articulated
 from pullback.rollout import Run
 from pullback.view import Drawing, draw_run
 
@@ -55,16 +54,18 @@ def control_steps(env: Environment, seconds: float | None) -> int:
 def evaluate_in(
     plants: tuple[str, ...], policy: Policy, env: Environment, *, seed: int = 0, **options
 ) -> dict[str, Evaluation]:
-    """Evaluations by plant, with a bar; without MuJoCo for what it cannot simulate."""
+    """Evaluations by plant, with a bar. Of several, MuJoCo is left out, with a note, for what it cannot simulate."""
     _, learn = common.learning()
     found = {}
+    if len(plants) > 1 and (refusal := learn.evaluation.MuJoCo.refusal(env.system)) is not None:
+        common.console().print(f"note: not evaluated in MuJoCo, which {refusal}", style="dim")
+        plants = tuple(plant for plant in plants if plant != "mujoco")
     with common.progress("evaluating") as progress:
         bar = progress.add_task("", total=len(plants))
         for plant in plants:
-            if plant == "pullback" or isinstance(env.system, Articulated):
-                timestep = options.get("timestep") if plant == "mujoco" else None
-                given = options | {"plant": plant, "timestep": timestep, "seed": STARTS + seed}
-                found[plant] = learn.evaluate(policy, env, **given)
+            timestep = options.get("timestep") if plant == "mujoco" else None
+            given = options | {"plant": plant, "timestep": timestep, "seed": STARTS + seed}
+            found[plant] = learn.evaluate(policy, env, **given)
             progress.advance(bar)
     return found
 

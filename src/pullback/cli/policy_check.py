@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,14 +68,17 @@ def _verdict(found: Diagnosis, counts: dict[str, int]) -> Iterator[str]:
     if counts:
         skipped = f"{counts['skipped']} of {counts['updates']} updates skipped"
         yield f"training: {skipped}, {counts['failed_worlds']} worlds failed"
-    agreed = [row.steps for row in itertools.takewhile(lambda row: row.cosine >= AGREED, found.horizons)]
-    if not found.right:
+    agreed = [row.steps for row in found.horizons if row.cosine >= AGREED]
+    if math.isnan(found.slope):
+        yield "WRONG: actions change nothing that is rewarded, in a window of any of these lengths"
+    elif not found.right:
         yield (
-            f"WRONG: the loss of the shortest window changes {found.horizons[0].slope:.3g} times as fast as its "
+            f"WRONG: the loss of the shortest window changes {found.slope:.3g} times as fast as its "
             "gradient says: does a function of the environment cut gradients off, by detach, rounding or NumPy?"
         )
     elif agreed:
-        yield f"halves of the worlds agree (cosine of at least {AGREED}) in windows of up to {agreed[-1]} control steps"
+        lengths = ", ".join(map(str, agreed))
+        yield f"halves of the worlds agree (cosine of at least {AGREED}) in windows of {lengths} control steps"
     else:
         yield (
             f"halves of the worlds do not agree (cosine below {AGREED}): more worlds would help, unless the policy is "

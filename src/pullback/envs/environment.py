@@ -99,6 +99,8 @@ class Environment:
     def __init__(self, worlds: int = 1, *, dtype: str = "float32", device: str = "cpu", timestep: float | None = None):
         if timestep is not None:
             self._divide(check_number(timestep, "timestep"))
+        check_whole(self.hold, "hold")
+        check_whole(self.limit, "limit")
         self.system = self.make_system(check_whole(worlds, "worlds"), check_precision(dtype), device)
         self._tensors()
         self.observation_size = self._measure()
@@ -138,10 +140,12 @@ class Environment:
 
     def control(self, state: EnvState, action: torch.Tensor) -> torch.Tensor:
         """Actions in the range of controls: a control beyond it is clamped, and has no gradient."""
+        if not isinstance(self.system, Articulated):
+            raise NotImplementedError(f"{type(self).__name__} needs control(state, action), since it is no robot")
         return self._control_middle + self._control_half * action
 
     def update(self, before: EnvState, action: torch.Tensor, after: EnvState, random: Random) -> dict:
-        """What is remembered after a step; ``after`` still has what was before."""
+        """What is remembered after a step, with gradients; ``after`` still has what was before."""
         return after.extra
 
     def disturb(self, state: EnvState, random: Random) -> EnvState:
@@ -202,10 +206,14 @@ class Environment:
 
     def reset(self, random: Random) -> EnvState:
         """New episodes in all worlds."""
-        physics = tree_map(lambda x: x.to(self.dtype) if x.is_floating_point() else x, self.start(random))
+        start = self.start(random)
+        if not isinstance(start, self.system.state_type) or not all(map(torch.is_tensor, leaves(start))):
+            wanted = f"{self.system.state_type.__name__}({', '.join(self.system.state_type._fields)})"
+            raise PullbackError(f"the start of environment {self._called} must be a {wanted} of torch tensors")
+        physics = tree_map(lambda x: x.to(self.dtype) if x.is_floating_point() else x, start)
         action = torch.zeros(self.worlds, self.action_size, dtype=self.dtype, device=self.device)
         age = torch.zeros(self.worlds, dtype=torch.int64, device=self.device)
-        return EnvState(physics, action, self.begin(random), age)
+        return EnvState(physics, action, self._remembered("begin", self.begin(random)), age)
 
     def reset_where(self, done: torch.Tensor, state: EnvState, random: Random) -> EnvState:
         """The state, with new episodes in worlds that are ``done`` (worlds,); no gradient goes through these."""
@@ -226,16 +234,26 @@ class Environment:
         physics, failed = (plant or self._simulate)(state.physics, self.control(state, action), self.hold)
         if failed.device.type != "cpu" or failed.any():
             # Zero times the infinite slope of a reward that overflowed would be NaN.
-            still = lambda x: where(failed, tree_map(torch.Tensor.detach, x), x, select=torch.where)  # noqa: E731
-            physics, state = still(physics), state._replace(physics=still(state.physics))
+            state = select(failed, detached(state), state)
             action = torch.where(failed[:, None], action.detach(), action)
+            physics = where(failed, tree_map(torch.Tensor.detach, physics), physics, select=torch.where)
         after = EnvState(physics, action, state.extra, state.age + 1)
         terms = self.reward(state, action, after)
         terms = terms if isinstance(terms, dict) else {"reward": terms}
+        for name, term in terms.items():
+            self._check_shape(f"reward {name!r}", term, (self.worlds,))
+        extra = self._remembered("update", self.update(state, action, after, random))
+        if extra.keys() != state.extra.keys():
+            raise PullbackError(
+                f"update of environment {self._called} must give what begin gave, {sorted(state.extra)}, not "
+                f"{sorted(extra)}"
+            )
+        after = after._replace(extra=extra)
         with torch.no_grad():
-            after = after._replace(extra=self.update(state, action, after, random))
-            terminated = self.terminated(after) | failed
-        reward = sum(terms.values())
+            terminated = self.terminated(after)
+            self._check_shape("termination", terminated, (self.worlds,), torch.bool)
+            terminated = terminated | failed
+        reward = sum(terms.values(), start=torch.zeros_like(failed, dtype=self.dtype))
         reward = torch.where(failed, torch.zeros_like(reward), reward)
         return Transition(after, reward, terms, terminated, (after.age >= self.limit) & ~terminated, failed)
 
@@ -262,8 +280,9 @@ class Environment:
         for name, given, like in zip(leaf_names(wanted), leaves(state.physics), leaves(wanted), strict=True):
             self._check(f"start's {name}", given, tuple(like.shape))
         seen = self.observe(state)
-        self._check("observation", seen, (self.worlds, seen.shape[-1]))
-        self._check("termination", self.terminated(state), (self.worlds,))
+        columns = seen.shape[-1] if torch.is_tensor(seen) and seen.ndim == 2 else "n"
+        self._check("observation", seen, (self.worlds, columns), kind=self.dtype)
+        self._check("termination", self.terminated(state), (self.worlds,), kind=torch.bool)
         return seen.shape[1]
 
     def check_reward(self, transition: Transition) -> None:
@@ -274,16 +293,45 @@ class Environment:
     def check_observation(self, seen: torch.Tensor) -> torch.Tensor:
         return self._check("observation", seen, (self.worlds, self.observation_size))
 
-    def _check(self, what: str, x: torch.Tensor, shape: tuple, excused=None, age=None) -> torch.Tensor:
-        what = f"the {what} of environment {self.name or type(self).__name__!r}"
-        if tuple(x.shape) != shape:
-            raise PullbackError(f"{what} has shape {tuple(x.shape)}, but {shape} is needed")
+    def check_metrics(self, metrics: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        for name, x in metrics.items():
+            self._check_shape(f"metric {name!r}", x, (self.worlds,))
+        return metrics
+
+    @property
+    def _called(self) -> str:
+        return repr(self.name or type(self).__name__)
+
+    def _remembered(self, by: str, extra) -> dict[str, torch.Tensor]:
+        """What ``begin`` or ``update`` gave, for ``state.extra``."""
+        if not isinstance(extra, dict):
+            given = type(extra).__name__
+            raise PullbackError(f"{by} of environment {self._called} must give tensors by name, not {given}")
+        for name, x in extra.items():
+            self._check_shape(f"{name!r} of {by}", x, (self.worlds, ...))
+        return extra
+
+    def _check_shape(self, what: str, x, shape: tuple, kind: torch.dtype | None = None) -> None:
+        """That x is a tensor of this shape, and of this kind of numbers; ``...`` stands for any further axes."""
+        what = f"the {what} of environment {self._called}"
+        if not torch.is_tensor(x):
+            raise PullbackError(f"{what} must be a torch tensor, not {type(x).__name__}")
+        given = (*x.shape[:1], ...) if shape[-1:] == (...,) else tuple(x.shape)
+        if given != shape:
+            needed = str(shape).replace("'", "").replace("Ellipsis", "...")
+            raise PullbackError(f"{what} has shape {tuple(x.shape)}, but {needed} is needed")
+        if kind is not None and x.dtype != kind:
+            raise PullbackError(f"{what} is {str(x.dtype)[6:]}, but {str(kind)[6:]} is needed")
+
+    def _check(self, what: str, x: torch.Tensor, shape: tuple, excused=None, age=None, kind=None) -> torch.Tensor:
+        """The same, and that it is finite in all worlds that are not ``excused``."""
+        self._check_shape(what, x, shape, kind)
         bad = ~torch.isfinite(x).reshape(self.worlds, -1).all(dim=1)
         bad = bad if excused is None else bad & ~excused
         if bad.any():
             world = int(bad.nonzero()[0])
             when = "" if age is None else f" at control step {int(age[world])} of an episode"
-            raise PullbackError(f"{what} is not finite in world {world}{when}")
+            raise PullbackError(f"the {what} of environment {self._called} is not finite in world {world}{when}")
         return x
 
 

@@ -42,9 +42,7 @@ class Episodes:
 
     random: Random
     state: EnvState
-    totals: dict[
-        str, torch.Tensor
-    ]  # rewards of the episodes so far, by the name of the part, and "reward" for their sum
+    totals: dict[str, torch.Tensor]  # rewards of the episodes so far, by the name of the part; "reward" is their sum
 
     def __init__(self, env: Environment | str, worlds: int | None = None, *, limit: int | None = None, **options):
         if not isinstance(env, Environment):
@@ -102,7 +100,8 @@ class Episodes:
         after = env.step(state, action, self.random)
         env.check_reward(after)
         terms = {name: torch.where(after.failed, 0, term) for name, term in after.terms.items()}
-        info = {"reward_terms": terms, "metrics": env.metrics(state, action, after.state), "failed": after.failed}
+        metrics = env.check_metrics(env.metrics(state, action, after.state))
+        info = {"reward_terms": terms, "metrics": metrics, "failed": after.failed}
         reward, terminated, truncated = after.reward, after.terminated, after.truncated
         self.state = after.state
         if resting is not None:

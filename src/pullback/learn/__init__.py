@@ -1,9 +1,9 @@
 """Learning policies through the simulator.
 
-from pullback.learn import train, evaluate
+from pullback.learn import evaluate, train
 
 training = train("ant", minutes=2)
-print(evaluate(training.policy, envs.make("ant"), plant="mujoco").summary())
+print(evaluate(training.policy, "ant", plant="mujoco").summary())
 """
 
 try:

@@ -26,14 +26,15 @@ import torch
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.envs import Environment, EnvState, detached, select
-from pullback.learn.learner import Learner
+from pullback.envs.registry import named
+from pullback.learn.learner import Learner, cap_rows
 from pullback.learn.policy import Policy
 
 HORIZONS = (1, 2, 4, 8, 16, 32)
 SPREAD = 200  # control steps over which the states that windows start from are spread
 STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of central differences, as distances in the space of the weights
 COARSE = 1e-4  # the least of them in float32: smaller differences are lost in rounding
-CAP = 10.0  # a world's cotangents are at most so many times the median over worlds, as learners have it
+CAP = 10.0  # a world's cotangents are at most so many times the median, by cap_rows, as learners have it
 SATURATED = 0.95  # actions beyond this have nearly no gradient
 RIGHT = 0.05  # by which the slope of a right gradient may differ from 1
 
@@ -43,7 +44,8 @@ class Horizon(NamedTuple):
 
     steps:     control steps
     cosine:    of the angle between the gradients of two halves of the worlds
-    slope:     of the loss along the gradient, by differences, over the gradient's norm
+    slope:     of the loss along the gradient, by differences, over the gradient's norm; where that is zero, infinite if
+               the loss changes all the same, and NaN if it does not
     gradient:  norm of the gradient by the policy's weights
     capped:    worlds with a cotangent of more than 10 times the median
     failed:    worlds whose simulation failed
@@ -78,8 +80,13 @@ class Diagnosis:
 
     @property
     def right(self) -> bool:
-        """Whether the gradient of the shortest window is that of the loss."""
-        return abs(self.horizons[0].slope - 1.0) <= RIGHT
+        """Whether the gradient is that of the loss, in the shortest window in which actions matter."""
+        return abs(self.slope - 1.0) <= RIGHT
+
+    @property
+    def slope(self) -> float:
+        """Of the shortest window in which actions matter; NaN if there is none."""
+        return next((row.slope for row in self.horizons if not math.isnan(row.slope)), math.nan)
 
     def __str__(self) -> str:
         rows = [f"{'control steps':>13}{'cosine':>9}{'slope':>9}{'gradient':>11}{'capped':>8}{'failed':>8}"]
@@ -94,7 +101,7 @@ class Diagnosis:
 
 def diagnose(
     policy: Policy | Learner,
-    env: Environment,
+    env: Environment | str,
     *,
     horizons: Sequence[int] = HORIZONS,
     worlds: int = 128,
@@ -105,6 +112,7 @@ def diagnose(
     """Compares the gradient through the simulator between halves of the worlds, and with differences.
 
     policy:    or a learner, whose policy it then is
+    env:       or the name of one
     horizons:  lengths of windows, in control steps
     worlds:    that are simulated, half of them for each gradient
     dtype:     precision; that of the environment if None
@@ -116,6 +124,7 @@ def diagnose(
         policy, skipped = policy.policy, None if adam is None else int(adam.counts[1])
     if not isinstance(policy, Policy):
         raise PullbackError(f"diagnose needs a Policy or a Learner, not {type(policy).__name__}")
+    env = named(env)
     policy.check(env)
     horizons = sorted({check_whole(steps, "a horizon") for steps in horizons})
     if not horizons:
@@ -162,20 +171,18 @@ class FixedWindow:
         losses, observed, u, failed = self.simulate(weights)
         # The weights are held fixed on the way, and only what reaches u is kept: the network is gone back through once,
         # for each half, with all rows at once.
-        bars = torch.autograd.grad(losses.mean(), u, allow_unused=True)
+        bars = torch.autograd.grad(losses.mean(), u, allow_unused=True) if losses.requires_grad else [None] * len(u)
         u_bar = torch.stack([torch.zeros_like(x) if bar is None else bar for x, bar in zip(u, bars, strict=True)])
-        sizes = torch.linalg.vector_norm(u_bar, dim=2, keepdim=True)
-        most = CAP * sizes.median(dim=1, keepdim=True).values
-        capped = u_bar * (most / sizes.clamp(min=torch.finfo(u_bar.dtype).tiny)).clamp(max=1.0)
+        capped, over = (torch.stack(x) for x in zip(*(cap_rows(bar, CAP) for bar in u_bar), strict=True))
         first, second = (self.gradient(observed, capped, slice(half, None, 2)) for half in (0, 1))
         gradient = self.gradient(observed, u_bar)
         norm = float(torch.linalg.vector_norm(gradient))
         row = Horizon(
             steps=len(self.noise),
             cosine=float(first @ second / (torch.linalg.vector_norm(first) * torch.linalg.vector_norm(second))),
-            slope=self.slope(weights, gradient / norm) / norm if norm else math.nan,
+            slope=self.slope(weights, gradient / norm) / norm if norm else self.slope_of_zero(weights),
             gradient=norm,
-            capped=int((sizes > most).any(dim=0).sum()),
+            capped=int(over.any(dim=0).sum()),
             failed=int(failed.sum()),
         )
         _, log_deviation = self.policy.of_normalised(observed.flatten(0, 1), weights)
@@ -219,3 +226,8 @@ class FixedWindow:
         losses = lambda step: self.simulate(weights + step * direction)[0]  # noqa: E731
         sizes = [h for h in STEPS if h >= COARSE or weights.dtype == torch.float64]
         return float(torch.stack([(losses(h) - losses(-h)) / (2 * h) for h in sizes]).median(dim=0).values.mean())
+
+    def slope_of_zero(self, weights: torch.Tensor) -> float:
+        """What stands for the slope of a gradient that is zero: the loss may change with the weights all the same."""
+        direction = torch.ones_like(weights) / len(weights) ** 0.5
+        return math.inf if self.slope(weights, direction) else math.nan

@@ -11,16 +11,19 @@ import mujoco
 import numpy as np
 import torch
 
-from pullback.core.checks import check_number
+from pullback.core.checks import check_number, check_whole, shown
 from pullback.core.errors import PullbackError
+from pullback.core.system import System
 from pullback.core.threads import one_torch_thread
 from pullback.dynamics import Articulated
 from pullback.envs import Environment, EnvState
 from pullback.envs.environment import divided
+from pullback.envs.registry import named
 from pullback.learn.policy import Policy
 
 PLANTS = ("pullback", "mujoco")
 THREADS = 4  # that step MuJoCo
+SAME = 1e-6  # by which parameters may differ from the robot's, as they do in float32 [1]
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Evaluation:
 @one_torch_thread()
 def evaluate(
     policy: Policy | Callable,
-    env: Environment,
+    env: Environment | str,
     *,
     starts: int = 256,
     seed: int = 10_000,
@@ -62,8 +65,9 @@ def evaluate(
 ) -> Evaluation:
     """Runs the most likely actions of a policy from ``starts`` random starts, which ``seed`` alone decides.
 
-    policy:    or any function from observations (starts, n) to actions (starts, m)
-    steps:     control steps; the environment's time limit if None
+    policy:    or any function from observations (starts, n) to actions (starts, m), which are clipped to [-1, 1]
+    env:       or the name of one
+    steps:     control steps, fewer or more than the environment's time limit, which it is if None
     plant:     "pullback", or "mujoco": mj_step in float64, with nothing of Pullback's physics
     timestep:  of MuJoCo, of which a control step is a multiple, but for rounding [s]
     watch:     called with every state, the first included
@@ -72,9 +76,13 @@ def evaluate(
         raise PullbackError(f"plant={plant!r} is not known: use {' or '.join(map(repr, PLANTS))}")
     if timestep is not None and plant != "mujoco":
         raise PullbackError("timestep is for plant='mujoco': make the environment with another for Pullback's own")
+    env = named(env)
+    starts, steps = check_whole(starts, "starts"), check_whole(env.limit if steps is None else steps, "steps")
     if isinstance(policy, Policy):
         policy.check(env)
         policy = copy.deepcopy(policy)
+    elif not callable(policy):
+        raise PullbackError(f"policy must be a Policy or a function, not {shown(policy)}: Policy.load reads a file")
     env = env.in_worlds(starts, dtype="float64" if plant == "mujoco" else None)
     if isinstance(policy, torch.nn.Module):
         policy = policy.to(device=env.device, dtype=env.dtype)
@@ -86,12 +94,13 @@ def evaluate(
     sums: dict[str, torch.Tensor] = {}
     if watch is not None:
         watch(state)
-    for _ in range(env.limit if steps is None else steps):
+    for _ in range(steps):
         action = policy(env.check_observation(env.observe(state)))
+        action = torch.as_tensor(action, dtype=env.dtype, device=env.device).clamp(-1, 1)
         done = env.step(state, action, random, plant=simulate)
         env.check_reward(done)
         lengths += alive
-        metrics = env.metrics(state, action, done.state)
+        metrics = env.check_metrics(env.metrics(state, action, done.state))
         rows = {"return": done.reward} | {f"term {k}": x for k, x in done.terms.items()}
         for name, x in (rows | {f"metric {k}": x for k, x in metrics.items()}).items():
             sums[name] = sums.get(name, 0.0) + torch.where(alive & ~done.failed, x, torch.zeros_like(x))
@@ -114,8 +123,8 @@ class MuJoCo:
 
     def __init__(self, env: Environment, timestep: float | None = None):
         system = env.system
-        if not isinstance(system, Articulated):
-            raise PullbackError(f"plant='mujoco' is for robots, not for {type(system).__name__}")
+        if (refusal := self.refusal(system)) is not None:
+            raise PullbackError(f"plant='mujoco' {refusal}")
         self.model = copy.copy(system.model.mujoco)
         if system.contact is None:
             self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
@@ -126,6 +135,17 @@ class MuJoCo:
         self.data = [mujoco.MjData(self.model) for _ in range(system.worlds)]
         self.state_type = system.state_type
         self.pool = ThreadPoolExecutor(THREADS)
+
+    @staticmethod
+    def refusal(system: System) -> str | None:
+        """Why MuJoCo cannot simulate this System, or None if it can."""
+        if not isinstance(system, Articulated):
+            return f"is for robots, not for {type(system).__name__}"
+        own = Articulated(system.model, system.contact).params
+        changed = [name for name, x in own.items() if not np.allclose(x, system.params[name], rtol=SAME, atol=0.0)]
+        if changed:
+            return f"has the robot as model() gives it, but {changed[0]} was changed in the System's params"
+        return None
 
     def __call__(self, physics, control: torch.Tensor, hold: int):
         """The physics after a control step, and in which worlds MuJoCo warned that they are bad."""

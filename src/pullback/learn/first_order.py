@@ -24,7 +24,7 @@ import torch
 
 from pullback.core.trees import leaves
 from pullback.envs import Environment, Transition, detached
-from pullback.learn.learner import Learner, Method, decayed, surely_none
+from pullback.learn.learner import Learner, Method, cap_rows, decayed, surely_none
 from pullback.learn.networks import Adam, Perceptrons
 from pullback.learn.policy import log_likelihood
 from pullback.learn.returns import td_lambda
@@ -44,7 +44,7 @@ class FirstOrder(Method):
     trust:         λ of the critics' targets
     target_memory: share that a slow copy of the critics, which values are then taken from, keeps; 0 for none
     reuse:         further steps of the actor on the same gradients, held back by ``kl``
-    cap:           a world's cotangents are at most so many times the median over worlds
+    cap:           a world's cotangents are at most so many times the median over worlds in which they are not zero
     closed_loop:   gradients also go back through what the policy sees; else only through the physics
     terminal_values: critics also learn that states in which episodes terminate are worth nothing. What falls over then
                    has a gradient, which leads away from it: termination itself has none
@@ -154,8 +154,8 @@ class FirstOrderLearner(Learner):
         log |= {"skipped": self.actor_adam.counts[1], "alpha": self.log_alpha.exp()}
         values = torch.stack([x.to(torch.float64) for x in log.values()]).tolist()  # the one wait for the device
         log = dict(zip(log, values, strict=True))
-        if not math.isfinite(log["reward"]):
-            self.refuse_rewards()
+        if not math.isfinite(log["reward"] + log.get("value", 0.0)):
+            self.refuse_round()
         return log
 
     # --- the window --------------------------------------------------------------------------------
@@ -250,16 +250,12 @@ class FirstOrderLearner(Learner):
         return parts.view(len(edges), -1).sum(0)
 
     def _cap(self, bar: torch.Tensor | None, capped: list) -> torch.Tensor | None:
-        """Cotangents (N, ...) of which no world's is larger than ``cap`` times the median, or not finite."""
+        """Cotangents (N, ...) by ``cap_rows``; the number of worlds in which one was too large is added to a list."""
         if bar is None:  # nothing depends on it
             return None
-        norm = torch.linalg.vector_norm(bar, dim=1, keepdim=True)
-        finite = torch.isfinite(norm)
-        most = self.method.cap * torch.where(finite, norm, torch.zeros_like(norm)).median().clamp(min=1e-30)
-        capped.append((~finite | (norm > most)).sum())
-        return (
-            torch.where(finite, bar, torch.zeros_like(bar)) * (most / norm.clamp(min=1e-30)).clamp(max=1.0).nan_to_num()
-        )
+        bar, over = cap_rows(bar, self.method.cap)
+        capped.append(over.sum())
+        return bar
 
     # --- learning ----------------------------------------------------------------------------------
 

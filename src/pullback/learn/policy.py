@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from pullback.core.archives import read_arrays
-from pullback.core.checks import counted
+from pullback.core.arrays import check_device
+from pullback.core.checks import check_number, counted
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.envs import Environment
@@ -96,11 +97,12 @@ class Policy(torch.nn.Module):
     @classmethod
     def load(cls, path: str | Path, *, device: torch.device | str = "cpu") -> Policy:
         """Reads what ``save`` wrote. Nothing in the file is run."""
+        device = check_device(device)
         try:
             arrays = read_arrays(Path(path), largest=LARGEST)
-            if "header" not in arrays:
+            header = json.loads(str(arrays.pop("header", "{}")))
+            if "format" not in header:
                 raise PullbackError("Policy.save did not write it")
-            header = json.loads(str(arrays.pop("header")))
             if header.pop("format") != FORMAT:
                 raise PullbackError("it was written by another version")
             _check_sizes(header, arrays)
@@ -109,6 +111,8 @@ class Policy(torch.nn.Module):
             policy.load_state_dict({name: torch.as_tensor(x) for name, x in arrays.items()})
         except FileNotFoundError:
             raise PullbackError(f"there is no file {str(path)!r}") from None
+        except IsADirectoryError:
+            raise PullbackError(f"{str(path)!r} is a folder: give the policy.npz in it") from None
         except zipfile.BadZipFile:
             hint = "give the policy.npz that Policy.save or a training wrote, or for commands its folder"
             raise PullbackError(f"{str(path)!r} cannot be read as a policy: it is no .npz file; {hint}") from None
@@ -129,6 +133,7 @@ def _check_sizes(header: dict, arrays: dict[str, np.ndarray]) -> None:
     sizes = [header["observations"], *header["hidden"], 2 * header["actions"]]
     if not all(isinstance(n, int) and n > 0 for n in sizes):
         raise PullbackError(f"its header has layers of sizes {sizes}")
+    check_number(header["log_deviation"], "its log_deviation", above=None)
     # a matrix and a bias per layer, and scale and shift of the LayerNorm of all but the last
     count = sum(n * m + 3 * m for n, m in itertools.pairwise(sizes)) - 2 * sizes[-1]
     wanted = {"network.flat": (count,), "normaliser.mean": sizes[:1], "normaliser.variance": sizes[:1]}

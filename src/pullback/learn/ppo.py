@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pullback.core.errors import PullbackError
 from pullback.envs import Environment, detached
 from pullback.learn.learner import Learner, Method, decayed
 from pullback.learn.networks import Adam, Perceptrons
@@ -40,6 +41,11 @@ class PPO(Method):
     trust: float = 0.95
     entropy: float = 0.0
     clip: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.worlds * self.window < 2:
+            raise PullbackError("PPO compares what actions lead to: use at least two worlds, or a window of two")
 
     def begin(self, env: Environment, seed: int) -> PPOLearner:
         return PPOLearner(self, env, seed)
@@ -82,8 +88,8 @@ class PPOLearner(Learner):
         self.steps += method.window * method.worlds
         log |= {"gradient": norm, "divergence": divergence, "rate": self.rate, "skipped": self.actor_adam.counts[1]}
         log = {name: float(x) for name, x in log.items()}
-        if not math.isfinite(log["reward"]):
-            self.refuse_rewards()
+        if not math.isfinite(log["reward"] + log["value"]):
+            self.refuse_round()
         return log
 
     def _adapt(self, divergence: float, most: float) -> None:

@@ -10,16 +10,18 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.trees import stack
 from pullback.envs import Environment, EnvState
+from pullback.envs.registry import named
 from pullback.learn.evaluation import evaluate
 from pullback.learn.policy import Policy
 from pullback.rollout import Run
 
 
-def record(policy: Policy | Callable, env: Environment, *, seed: int = 10_000, steps: int | None = None) -> Run:
+def record(policy: Policy | Callable, env: Environment | str, *, seed: int = 10_000, steps: int | None = None) -> Run:
     """One episode of a policy, from a random start until it ends. ``pullback.view.draw_run`` draws it.
 
     steps:  at most so many control steps; the environment's time limit if None
     """
+    env = named(env)
     seen: list[EnvState] = []
     found = evaluate(policy, env, starts=1, seed=seed, steps=steps, watch=seen.append)
     if not found.survived[0]:

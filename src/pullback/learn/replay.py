@@ -56,6 +56,8 @@ class Replay:
         held = {name.removeprefix(f"{prefix}."): x for name, x in arrays.items() if name.startswith(f"{prefix}.")}
         for name, x in held.items():
             if name != "added":
+                if len(x) != len(self):
+                    raise PullbackError(f"its memory has {len(x)} rows of {name}, but {len(self)} are needed")
                 self.columns[name] = torch.zeros(self.capacity, *x.shape[1:], dtype=x.dtype, device=device)
                 self.columns[name][: len(x)] = x.to(device)
 

@@ -36,7 +36,7 @@ import torch
 
 from pullback.core.errors import PullbackError
 from pullback.envs import Environment, EnvState, detached
-from pullback.learn.learner import Learner, Method, decayed
+from pullback.learn.learner import Learner, Method, cap_rows, decayed
 from pullback.learn.networks import Adam, Perceptrons
 from pullback.learn.policy import log_likelihood
 from pullback.learn.replay import Columns, Replay, columns_of, jacobians, nearby, state_of
@@ -60,7 +60,7 @@ class SAC(Method):
     actor_every:      gradient steps of the critics per one of the actor
     enhance:          None, "policy", "policy-stored" or "samples"
     horizon, ahead:   "policy": control steps through which the gradient goes back, and rows of a batch it starts from
-    cap:              a row's gradient by its action is at most so many times the median over rows
+    cap:              a row's gradient by its action is at most so many times the median over rows that have one
     spread, copies:   "samples": actions move by up to ± this, and so many moved samples come with each stored one
     """
 
@@ -85,6 +85,7 @@ class SAC(Method):
     copies: int = 9
 
     def __post_init__(self):
+        super().__post_init__()
         if self.enhance is not None and self.enhance not in ENHANCEMENTS:
             raise PullbackError(f"enhance={self.enhance!r} is not known: use {', '.join(map(repr, ENHANCEMENTS))}")
         if not 1 <= self.ahead <= self.batch:
@@ -146,7 +147,7 @@ class SACLearner(Learner):
         if method.enhance == "policy":
             log["resimulated"] = math.ceil(self.per_round / method.actor_every) * method.ahead * method.horizon
         if not math.isfinite(log["value"]):
-            self.refuse_rewards()
+            self.refuse_round()
         return log
 
     def prepare(self, progress: float) -> dict[str, float]:
@@ -184,7 +185,7 @@ class SACLearner(Learner):
         columns = {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
         reward = columns["reward"].mean()
         if not torch.isfinite(reward):
-            self.refuse_rewards()
+            self.refuse_round()
         self.memory.add(columns)
         policy.normaliser.update(columns["seen"])
         terminated, failed, truncated = torch.stack(about).sum(dim=(0, 2))
@@ -327,11 +328,8 @@ class SACLearner(Learner):
         return -total.mean(), torch.cat(likelihoods), (first, worth)
 
     def capped(self, bar: torch.Tensor) -> torch.Tensor:
-        """Gradients (rows, actions) of which none is larger than ``cap`` times the median, or not finite."""
-        norm = torch.linalg.vector_norm(bar, dim=1, keepdim=True)
-        norm = torch.where(torch.isfinite(norm), norm, torch.inf)
-        most = self.method.cap * norm.median()
-        return torch.nan_to_num(bar) * torch.where(norm > most, most / norm, torch.ones_like(norm))
+        """Gradients (rows, actions) by ``cap_rows``."""
+        return cap_rows(bar, self.method.cap)[0]
 
     # --- what is kept ------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import copy
 import csv
 import importlib.util
 import json
-import numbers
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -17,11 +16,12 @@ import numpy as np
 import torch
 
 from pullback.core.archives import read_arrays
-from pullback.core.checks import check_kind, check_number, check_whole, unknown
+from pullback.core.checks import check_number, check_whole, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file, write_text
 from pullback.core.threads import one_torch_thread
-from pullback.envs import Environment, make
+from pullback.envs import Environment
+from pullback.envs.registry import named
 from pullback.learn.evaluation import Evaluation, evaluate
 from pullback.learn.first_order import BPTT, SAPO, SHAC
 from pullback.learn.learner import Learner, Method
@@ -35,7 +35,6 @@ SAVE_AFTER = 10.0  # at most this much work is lost by an interruption [s]
 LONGEST = 500  # control steps of an evaluation during training
 CHOOSING = 20_000  # seed of the starts by which the best policy is chosen: not those that it is evaluated on later
 LARGEST = 2**34  # of a checkpoint [bytes]
-POSITIVE = ("worlds", "window", "minibatches", "rate", "reward_scale", "hidden", "batch")  # options that cannot be 0
 
 
 @dataclass
@@ -84,8 +83,9 @@ def train(
     if (minutes is None) == (updates is None):
         raise PullbackError("say how long to train: minutes=2, or updates=500")
     check_number(minutes, "minutes") if updates is None else check_whole(updates, "updates")
-    env = make(env) if isinstance(env, str) else env
-    check_kind(env, Environment, "env", 'pullback.envs.make("ant")')
+    check_whole(evaluations, "evaluations", 0)
+    check_whole(starts, "starts")
+    env = named(env)
     method = make_method(method, env, options)
     learner = method.begin(env, seed)
     training = Training(copy.deepcopy(learner.policy))
@@ -93,7 +93,10 @@ def train(
     whose = {"env": env.name, "method": repr(method), "seed": seed}
     update = 0
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PullbackError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from None
         if (folder / "checkpoint.npz").exists():
             update = _resume(folder / "checkpoint.npz", learner, training, whose)
         else:
@@ -143,27 +146,11 @@ def make_method(method: Method | str, env: Environment, options: dict[str, Any])
         suited = method
     else:
         raise PullbackError(f"method must be a name or a Method, such as SAPO(), not {type(method).__name__}")
-    known = {each.name: getattr(suited, each.name) for each in fields(suited)}
+    known = [each.name for each in fields(suited)]
     for name in options:
         if name not in known:
             raise PullbackError(unknown(f"option of {type(suited).__name__}", name, known))
-    return replace(suited, **{name: _checked(name, value, known[name]) for name, value in options.items()})
-
-
-def _checked(name: str, value: Any, like: Any) -> Any:
-    """The value of an option of the kind that it has by default; an error if it is none."""
-    if isinstance(like, tuple) and like and isinstance(value, tuple | list):
-        kinds_of = like if len(value) == len(like) else like[:1] * len(value)
-        return tuple(_checked(name, x, each) for x, each in zip(value, kinds_of, strict=True))
-    kinds: dict[type, Any] = {int: numbers.Integral, float: numbers.Real}
-    right = isinstance(value, kinds.get(type(like), type(like))) and isinstance(value, bool) == isinstance(like, bool)
-    if right and type(like) in kinds:
-        right = np.isfinite(value) and (value >= 0 or like < 0) and (value > 0 or name not in POSITIVE)
-    if like is not None and not right:
-        sign = "" if type(like) in kinds and like < 0 else ", positive" if name in POSITIVE else ", not negative"
-        names = {bool: "True or False", int: f"a whole number{sign}", float: f"a number{sign}"}
-        raise PullbackError(f"option {name} must be {names.get(type(like), f'such as {like!r}')}, not {value!r}")
-    return type(like)(value) if type(like) in kinds else value
+    return replace(suited, **options)
 
 
 def _warm_up(learner: Learner) -> None:
@@ -201,23 +188,31 @@ def _save(folder: Path, learner: Learner, training: Training, update: int, whose
 
 
 def _resume(path: Path, learner: Learner, training: Training, whose: dict) -> int:
+    """Learner and training as a checkpoint has them; returns how many updates there were."""
     try:
         arrays = read_arrays(path, largest=LARGEST)
         header = json.loads(str(arrays.pop("header")))
-        update, seconds, best, log = (header[name] for name in ("update", "seconds", "best", "log"))
-        of = {kind: {name.removeprefix(f"{kind}."): torch.as_tensor(x) for name, x in arrays.items()
-                     if name.startswith(f"{kind}.")} for kind in ("learner", "best")}  # fmt: skip
+        if header["whose"] == whose:
+            return _restore(header, arrays, learner, training)
     except Exception as error:  # there is no end to what can be wrong with an archive
-        raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error
-    if header.get("whose") != whose:
-        raise PullbackError(
-            f"{str(path)!r} is of another environment, method or seed: delete it, or use another folder"
-        )
+        reason = " ".join(str(error).split())
+        raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({reason})") from error
+    raise PullbackError(f"{str(path)!r} is of another environment, method or seed: delete it, or use another folder")
+
+
+def _restore(header: dict, arrays: dict[str, np.ndarray], learner: Learner, training: Training) -> int:
+    of: dict[str, dict[str, torch.Tensor]] = {"learner": {}, "best": {}}
+    for name, x in arrays.items():
+        kind, _, name = name.partition(".")
+        if np.isnan(x).any() and not name.startswith("memory."):
+            raise PullbackError(f"its {name} is not a number")
+        of[kind][name] = torch.as_tensor(x)
     learner.restore(of["learner"])
     training.policy.load_state_dict(of["best"])
-    training.log, training.seconds, training.best = log, seconds, best
-    training.steps = learner.steps
-    return update
+    training.steps, training.log = learner.steps, [dict(row) for row in header["log"]]
+    training.seconds = check_number(header["seconds"], "its seconds", least=0.0)
+    training.best = float(header["best"])
+    return check_whole(header["update"], "its update", len(training.log), len(training.log))
 
 
 def _tensorboard(folder: Path | None):

@@ -69,10 +69,9 @@ def plot_lines(
     axes = _axes()
     # Two lines are a comparison; of more, all count alike.
     colours = [TRUTH_COLOUR, CURVE_COLOUR][-len(lines) :] if len(lines) < 3 else [None] * len(lines)
+    style = {"linewidth": 1.8 if len(lines) < 3 else 1.2, "marker": "o" * (log2 or x.size == 1), "markersize": 4}
     for (label, y), colour in zip(lines.items(), colours, strict=True):
-        axes.plot(
-            x, y, color=colour, linewidth=1.8 if len(lines) < 3 else 1.2, label=label, marker="o" * log2, markersize=4
-        )
+        axes.plot(x, y, color=colour, label=label, **style)
     for label, height in (marks or {}).items():
         axes.axhline(height, color=TEXT_COLOUR, linewidth=0.8, linestyle="dotted", label=label)
     if log2:
