@@ -1,6 +1,8 @@
 """The loop around methods: resumed to the last bit, best policy kept, bad input named."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pullback as pb  # noqa: E402
 from pullback.envs import make  # noqa: E402
 from pullback.envs.pendulum import Pendulum  # noqa: E402
 from pullback.learn import METHODS, PPO, SAPO, Policy, evaluate, train  # noqa: E402
+from pullback.learn.training import make_method  # noqa: E402
 
 QUICK = {"starts": 4, "evaluations": 3, "worlds": 4, "hidden": (8, 8), "window": 5}
 
@@ -205,3 +208,12 @@ def test_options_out_of_range_are_named(method, options, said):
 
 def test_every_method_has_a_name():
     assert {"sapo", "shac", "bptt", "ppo"} <= set(METHODS)
+
+
+@pytest.mark.parametrize(("method", "more"), [("sapo", 8), ("ppo", 8), ("sac", 1)])
+def test_settings_have_more_worlds_on_a_gpu_unless_told(method, more):
+    ant = SimpleNamespace(settings=make("ant").settings, device=torch.device("cuda"))
+    here = make_method(method, make("ant"), {})
+    assert make_method(method, ant, {}) == replace(here, worlds=more * here.worlds)
+    assert make_method(method, ant, {"worlds": 48}).worlds == 48
+    assert make_method(here, ant, {}) == here

@@ -36,7 +36,7 @@ class Pendulum(Environment):
     settings = {
         "sapo": {"discount": 1.0},
         "shac": {"discount": 1.0},
-        "bptt": {"discount": 1.0, "window": 100, "worlds": 16, "log_deviation": -3.0},  # noise adds up along a chain
+        "bptt": {"discount": 1.0, "window": 100, "worlds": 64},  # with less noise, some seeds are stuck on the way up
     }
 
     def __init__(self, worlds: int = 1, *, links: int = 1, spread: float = 0.0, **options):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -70,6 +70,8 @@ class FirstOrder(Method):
     entropy: float = 0.0
     entropy_rate: float = 0.02
     entropy_target: tuple[float, float] = (-0.5, -2.0)
+
+    gpu_worlds: ClassVar[int] = 8
 
     def begin(self, env: Environment, seed: int) -> FirstOrderLearner:
         return FirstOrderLearner(self, env, seed)

@@ -7,7 +7,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -40,6 +40,9 @@ class Method(ABC):
     discount: float = 0.99
     reward_scale: float = 1.0
     log_deviation: float = -1.0
+
+    # How many times as many worlds the settings of an environment become on a GPU, where they take no longer.
+    gpu_worlds: ClassVar[int] = 1
 
     def __post_init__(self):
         for option in fields(self):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -41,6 +42,8 @@ class PPO(Method):
     trust: float = 0.95
     entropy: float = 0.0
     clip: float = 1.0
+
+    gpu_worlds: ClassVar[int] = 8
 
     def __post_init__(self):
         super().__post_init__()

@@ -142,6 +142,8 @@ def make_method(method: Method | str, env: Environment, options: dict[str, Any])
         if method not in METHODS:
             raise PullbackError(unknown("method", method, METHODS))
         suited = METHODS[method](**env.settings.get(method, {}))
+        if env.device.type == "cuda":
+            suited = replace(suited, worlds=suited.gpu_worlds * suited.worlds)
     elif isinstance(method, Method):
         suited = method
     else:
