@@ -6,8 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from bounces import bounce, bounce_slope, bouncing_ball, slide, sliding_ball, tossed, tosses
 from gradients import PUSH, check, free_bodies, uneven
-from impacts import bounce, bounce_slope, bouncing_ball, slide, sliding_ball, tossed, tosses
 
 import pullback as pb
 import pullback.torch
