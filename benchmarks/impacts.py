@@ -92,9 +92,7 @@ def tossed_bodies(quick: bool):
             plain = gradient(body, STEP, integrator, None, q, v)
             errors = 100 * apart(found, limit)
             note = f"of {len(q)} tosses {', '.join(f'{e:.1f}' for e in np.sort(errors))}; "
-            note += (
-                f"median without refinement {100 * np.median(apart(plain, limit)):.0f}; the limit itself differs by "
-            )
+            note += f"median without refinement {100 * np.median(apart(plain, limit)):.0f}; the limit differs by "
             note += f"{100 * np.median(apart(near, limit)):.1f} from that at twice its step; against the trend over "
             note += f"±{RANGE} m/s: {100 * np.median(apart(found, line)):.0f}, without refinement "
             note += f"{100 * np.median(apart(plain, line)):.0f}"
