@@ -82,39 +82,9 @@ SLOPE_SHARE = wp.constant(real(0.01))
 
 
 @wp.func
-def closed(m: Tree, x: real, speed: real):
-    """The share of the step for which a row acts, its slopes by x and speed, and the distance that its law sees.
-
-    Unless steps are refined, a row acts for all of the step or not at all.
-    """
-    share = real(1.0)
-    by_x = real(0.0)
-    by_speed = real(0.0)
-    depth = x
-    if SHARES:
-        share, by_x, by_speed = closed_share(m, x, speed)
-        depth = wp.min(x, real(0.0))
-    return share, by_x, by_speed, depth
-
-
-@wp.func
-def is_closed(m: Tree, x: real, speed: real):
-    result = x < real(0.0)
-    if SHARES:
-        share, _x, _v = closed_share(m, x, speed)
-        result = share > real(0.0)
-    return result
-
-
-@wp.func
-def closed_adjoint(x: real, x_bar: real, v_bar: real, share_bar: real, by_x: real, by_speed: real):
-    """x_bar and v_bar with what is due to the share, and to the law seeing no distance above zero."""
-    if SHARES:
-        if x >= real(0.0):
-            x_bar = real(0.0)
-        x_bar += share_bar * by_x
-        v_bar += share_bar * by_speed
-    return x_bar, v_bar
+def law_distance(x: real):
+    """The distance that the law of a row sees which acts before shapes touch."""
+    return wp.min(x, real(0.0))
 
 
 @wp.func
@@ -128,13 +98,19 @@ def contact_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         friction = mixed_friction(p, g, pair, world)
         solimp = mixed_solimp(p, g, pair, world)
         stiff, damp = spring(mixed_solref(p, g, pair, world), solimp, g.shortest_time)
-        velocity = contact_motion(m, r, s.v, k, slot)
-        share, _x, _v, depth = closed(m, x, velocity[0])
-        d, _slope = impedance(solimp, depth)
+        if SHARES:
+            moving = contact_motion(m, r, s.v, k, slot)
+            share, _x, _v = closed_share(m, x, moving[0])
+            x = law_distance(x)
+        d, _slope = impedance(solimp, x)
+        acting = d
+        if SHARES:
+            acting = share * d
         weight = g.pair_tran[pair]
-        stiffness, _d, _mu = cone_stiffness(share * d, weight, g.pair_dim[pair], g.elliptic, g.impratio, friction[1])
+        stiffness, _d, _mu = cone_stiffness(acting, weight, g.pair_dim[pair], g.elliptic, g.impratio, friction[1])
+        velocity = contact_motion(m, r, s.v, k, slot)
         z = friction_damping(g, solimp, damp, pair) * velocity
-        z[0] = damp * velocity[0] + stiff * d * depth
+        z[0] = damp * velocity[0] + stiff * d * x
         r.z_free[k, slot] = z
         r.stiffness[k, slot] = stiffness
         r.friction[k, slot] = friction
@@ -166,14 +142,20 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
         for side in range(sides(m, joint)):
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
             x = distance - g.limit_margin[k]
-            speed = row_velocity(m, s, joint, J, slot)
-            if is_closed(m, x, speed):
-                share, _x, _v, depth = closed(m, x, speed)
+            acts = x < real(0.0)
+            if SHARES:
+                share, _x, _v = closed_share(m, x, row_velocity(m, s, joint, J, slot))
+                acts = share > real(0.0)
+                x = law_distance(x)
+            if acts:
                 solimp = p.limit_solimp[world, k]
-                d, _slope = impedance(solimp, depth)
+                d, _slope = impedance(solimp, x)
+                acting = d
+                if SHARES:
+                    acting = share * d
                 stiff, damp = spring(p.limit_solref[world, k], solimp, g.shortest_time)
-                stiffness, _s = row_stiffness(share * d, g.limit_weight[k])
-                z = damp * speed + stiff * d * depth
+                stiffness, _s = row_stiffness(acting, g.limit_weight[k])
+                z = damp * row_velocity(m, s, joint, J, slot) + stiff * d * x
                 row = add_limit_row(m, g, r, k, side, J, slot)
                 set_law(r, row, z, stiffness, real(0.0), slot)
 
@@ -444,31 +426,41 @@ def contact_law_adjoint(
     solref = mixed_solref(p, g, pair, world)
     solimp = mixed_solimp(p, g, pair, world)
     stiff, damp = spring(solref, solimp, g.shortest_time)
-    share, share_x, share_v, depth = closed(m, x, Jv[0])
-    d, d_slope = impedance(solimp, depth)
+    if SHARES:
+        touches = x < real(0.0)
+        share, share_x, share_v = closed_share(m, x, Jv[0])
+        x = law_distance(x)
+    d, d_slope = impedance(solimp, x)
+    acting = d
+    if SHARES:
+        acting = share * d
     _stiffness, stiffness_d, stiffness_mu = cone_stiffness(
-        share * d, g.pair_tran[pair], dim, g.elliptic, g.impratio, friction[1]
+        acting, g.pair_tran[pair], dim, g.elliptic, g.impratio, friction[1]
     )
     stiffness_bar, friction_bar = cone_force_adjoint(z, u, dim, g.elliptic, g.impratio, r.stiffness[k, slot], friction)
-    acting_bar = stiffness_bar * stiffness_d  # of share · d
-    d_bar = z_bar[0] * stiff * depth + acting_bar * share
+    if SHARES:
+        share_bar = stiffness_bar * stiffness_d * d
+        stiffness_d *= share
+    d_bar = z_bar[0] * stiff * x + stiffness_bar * stiffness_d
     x_bar = z_bar[0] * stiff * d + d_bar * d_slope
     v_bar = friction_damping(g, solimp, damp, pair) * z_bar
-    x_bar, speed_bar = closed_adjoint(x, x_bar, damp * z_bar[0], acting_bar * d, share_x, share_v)
-    v_bar[0] = speed_bar
+    v_bar[0] = damp * z_bar[0]
+    if SHARES:
+        x_bar = wp.where(touches, x_bar, real(0.0)) + share_bar * share_x
+        v_bar[0] = v_bar[0] + share_bar * share_v
     if wants_params == 1:
         friction_bar[1] = friction_bar[1] + stiffness_bar * stiffness_mu
         mixed_friction_adjoint(p, p_bar, g, pair, friction_bar, world)
         damp_bar = z_bar[0] * Jv[0]
         slide_damp_bar = wp.dot(z_bar, Jv) - z_bar[0] * Jv[0]
-        solimp_bar = impedance_adjoint(solimp, depth, d_bar)
+        solimp_bar = impedance_adjoint(solimp, x, d_bar)
         own = g.pair_solref_friction[pair]
         if g.elliptic == 1 and (own[0] != real(0.0) or own[1] != real(0.0)):
             _own_bar, own_solimp_bar = spring_adjoint(own, solimp, g.shortest_time, real(0.0), slide_damp_bar)
             solimp_bar[1] = solimp_bar[1] + own_solimp_bar
         else:
             damp_bar += slide_damp_bar
-        solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar[0] * d * depth, damp_bar)
+        solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar[0] * d * x, damp_bar)
         solimp_bar[1] = solimp_bar[1] + d1_bar
         mixed_solref_adjoint(p, p_bar, g, pair, solref_bar, world)
         mixed_solimp_adjoint(p_bar, g, pair, solimp_bar, world)
@@ -510,19 +502,30 @@ def joint_law_adjoint(
         solref = p.limit_solref[world, limit]
         solimp = p.limit_solimp[world, limit]
         stiff, damp_limit = spring(solref, solimp, g.shortest_time)
-        share, share_x, share_v, depth = closed(m, x, Jv)
-        d, d_slope = impedance(solimp, depth)
-        _stiffness, stiffness_d = row_stiffness(share * d, g.limit_weight[limit])
+        if SHARES:
+            touches = x < real(0.0)
+            share, share_x, share_v = closed_share(m, x, Jv)
+            x = law_distance(x)
+        d, d_slope = impedance(solimp, x)
+        acting = d
+        if SHARES:
+            acting = share * d
+        _stiffness, stiffness_d = row_stiffness(acting, g.limit_weight[limit])
         stiffness_bar = real(0.0)
         if K > real(0.0):
             stiffness_bar = -z * u
-        acting_bar = stiffness_bar * stiffness_d  # of share · d
-        d_bar = z_bar * stiff * depth + acting_bar * share
+        if SHARES:
+            share_bar = stiffness_bar * stiffness_d * d
+            stiffness_d *= share
+        d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
         x_bar = z_bar * stiff * d + d_bar * d_slope
-        x_bar, v_bar = closed_adjoint(x, x_bar, damp_limit * z_bar, acting_bar * d, share_x, share_v)
+        v_bar = damp_limit * z_bar
+        if SHARES:
+            x_bar = wp.where(touches, x_bar, real(0.0)) + share_bar * share_x
+            v_bar += share_bar * share_v
         if wants_params == 1:
-            solimp_bar = impedance_adjoint(solimp, depth, d_bar)
-            solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * depth, z_bar * Jv)
+            solimp_bar = impedance_adjoint(solimp, x, d_bar)
+            solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
             solimp_bar[1] = solimp_bar[1] + d1_bar
             p_bar.limit_solref[world, limit] = p_bar.limit_solref[world, limit] + solref_bar
             p_bar.limit_solimp[world, limit] = p_bar.limit_solimp[world, limit] + solimp_bar
