@@ -53,10 +53,11 @@ DROPS = {  # name: contact model, attributes of the shapes, colour
 }
 
 
-def drop(contact, surface: str, heights: np.ndarray, timestep: float = 0.002):
+def drop(contact, surface: str, heights: np.ndarray, timestep: float = 0.002, refine: float | None = None):
     """Height after half a second [m], its derivative by the height the ball falls from, and the trend of that."""
     count = len(heights)
-    system = pb.Articulated(scene('size="0.1"', timestep=timestep, surface=surface), contact, worlds=count)
+    model = scene('size="0.1"', timestep=timestep, surface=surface)
+    system = pb.Articulated(model, contact, worlds=count, refine=refine)
     start = system.state(heights[:, None] * [0, 0, 1], np.zeros((count, 3)))
     run = pb.rollout(system, start, steps=round(0.5 / timestep))
     value, slope = run.q[-1, :, 2], run.pullback(q_bar=along(2, count), wants_params=False).state.q[:, 2]
@@ -105,6 +106,31 @@ def smaller_steps(folder: Path) -> None:
         folder / "smaller_steps.png",
         "Smaller steps help where force does not jump, or jumps on time",
     )
+
+
+def refined(folder: Path) -> None:
+    """ContactConvex again, with refinement: the gradient, and how it tends to the trend with the tolerance."""
+    figure = Figure(figsize=(10.6, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    heights = np.linspace(0.35, 0.45, 201)
+    contact, surface, colour = DROPS["ContactConvex\nsolref 0.05 0.3"]
+    _, plain, _ = drop(contact, surface, heights)
+    _, slope, trend = drop(contact, surface, heights, refine=1e-3)
+    left.plot(heights, trend, color=GREY, linewidth=5, label="trend")
+    left.plot(heights, plain, color=colour, linewidth=1.2, label="pullback through MuJoCo's steps")
+    left.plot(heights, slope, color=PURPLE, linewidth=1.2, label="pullback with refine=1e-3")
+    left.set_xlabel("drop height [m]")
+    left.set_ylabel("derivative of the height after 0.5 s [m/m]")
+    left.legend(fontsize=8, frameon=False)
+    tolerances = np.array([8e-3, 4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4])
+    found = [drop(contact, surface, heights[::4], refine=tolerance) for tolerance in tolerances]
+    errors = [np.sqrt(np.mean((slope - trend) ** 2)) for _, slope, trend in found]
+    right.loglog(1e3 * tolerances, errors, "o-", color=PURPLE, markersize=4, label="refined")
+    right.axhline(np.sqrt(np.mean((plain - trend) ** 2)), color=colour, label="MuJoCo's steps")
+    right.set_xlabel("tolerance [mm]")
+    right.set_ylabel("pullback less trend, root mean square [m/m]")
+    right.legend(fontsize=8, frameon=False)
+    save(figure, folder / "refined_steps.png", "With refined steps the pullback is the slope of the trajectory")
 
 
 # --- pushing and lifting a block: the force grows for half a second, and stays for another ----------------------------
@@ -189,6 +215,7 @@ if __name__ == "__main__":
     touch_down(target, "touch_down.png", names[:3], "The pullback is the slope of every tooth, not that of the saw")
     touch_down(target, "touch_down_smooth.png", names[3:], "Where force sets in smoothly, it is both")
     smaller_steps(target)
+    refined(target)
     title, forces = "Below the limit of friction the gradient is zero, or that of creep", np.linspace(3.0, 7.0, 161)
     limits = (-0.02, -0.02, -3.4), (0.5, 0.3, 0.2)
     block(target, "stick_slip.png", title, 0, forces, lambda mu: mu * MASS * GRAVITY, MODELS, *limits)

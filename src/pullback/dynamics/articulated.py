@@ -56,6 +56,10 @@ class Articulated(KernelSystem):
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
     threads:  CPU threads the worlds are spread over; as many as there are cores if None
+    refine:   tolerance of impacts [m or rad], for gradients of the trajectory instead of those of MuJoCo's steps: where
+              contacts or joint limits move, a step is done in substeps, in each of which they move by a quarter of the
+              tolerance; those of :class:`ContactConvex` set in over the tolerance, and at the moment of impact. None:
+              every step is one step
     """
 
     has_jacobians = True
@@ -69,6 +73,7 @@ class Articulated(KernelSystem):
         dtype: str = "float64",
         device: str = "cpu",
         threads: int | None = None,
+        refine: float | None = None,
     ):
         if not isinstance(model, Model):
             raise PullbackError(f"model must come from pullback.load, not {type(model).__name__}")
@@ -81,6 +86,13 @@ class Articulated(KernelSystem):
             raise PullbackError(
                 f"contact={contact!r} is not known: use 'model' (as the file says), None (off), {names}, or a contact "
                 "model such as pullback.ContactConvex()"
+            )
+        if refine is not None and not 0 < refine < np.inf:
+            raise PullbackError(f"refine is a tolerance in metres, a positive number, or None, not {refine!r}")
+        if refine is not None and isinstance(contact, Contact) and contact.impulses:
+            raise PullbackError(
+                f"{type(contact).__name__} finds the moment of impact within a step itself, and its erp is per step: "
+                "refine is for contact models with forces"
             )
         if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
             raise PullbackError(
@@ -105,12 +117,15 @@ class Articulated(KernelSystem):
             for q, kind, name in zip(model.joint_q, model.joint_type, model.joint_names, strict=True)
             if kind in (FREE, BALL)
         ]
+        self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
+        self._flavour = self._flavour._replace(refined=self.refine is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, with_columns=contact is not None)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
         )
+        self._tree.tolerance = self.refine or 0.0
         self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
         self._lanes = self._make_lanes(threads)
         self._spare: list = []  # memory for cotangents of parameters
@@ -142,7 +157,9 @@ class Articulated(KernelSystem):
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts
         contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
-        return Lane(first, end, slots, workspace_struct(self.model, self.dtype, self.device, slots), *contacts)
+        substeps = int(specialise(self._flavour, "refinement").MOST_SUBSTEPS) if self.refine else 0
+        workspace = workspace_struct(self.model, self.dtype, self.device, slots, substeps)
+        return Lane(first, end, slots, workspace, *contacts)
 
     @property
     def dt(self) -> float:
@@ -324,7 +341,7 @@ class Articulated(KernelSystem):
         return draw_robots(run, ghost=ghost, bars=bars)
 
     def _settings(self) -> dict[str, Any]:
-        names = ("model", "contact", "worlds", "dtype", "device")
+        names = ("model", "contact", "worlds", "dtype", "device", "refine")
         return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     # --- many steps at once ------------------------------------------------------------------------

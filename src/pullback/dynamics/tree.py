@@ -169,13 +169,15 @@ WORKSPACE_SIZES = {
         ("q_bar", "v_bar", "a_bar", "w", "tau_bar", "diagonal_bar", "v_start", "q_start_bar", "v_start_bar"), "nv"
     ),
     **dict.fromkeys(("stage_v", "stage_a", "stage_v_bar", "stage_a_bar"), "stages"),
+    **{"sub_q": "nq of substeps", "sub_v": "nv of substeps"},
 }
 
 
-def workspace_struct(model: Model, precision: str, device: str, slots: int):
-    """Room for ``slots`` worlds to be worked on at a time."""
+def workspace_struct(model: Model, precision: str, device: str, slots: int, substeps: int):
+    """Room for ``slots`` worlds to be worked on at a time, and for the states before so many substeps of each."""
     struct = specialise(precision, "tree.structs").Workspace
     sizes = {"nq": model.nq, "nv": model.nv, "nbody": model.nbody, "joints": model.nv, "stages": 4 * model.nv}
+    sizes |= {"nq of substeps": substeps * model.nq, "nv of substeps": substeps * model.nv}
     return zeros_struct(struct, {n: (sizes[WORKSPACE_SIZES.get(n, "nbody")], slots) for n in struct.vars}, device)
 
 

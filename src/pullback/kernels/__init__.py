@@ -43,6 +43,8 @@ class Flavour(NamedTuple):
     rows: int = 3
     # False: no pairs of shapes but those with a closed form of a few lines, which compiles faster.
     all_shapes: bool = True
+    # Whether steps may be done in substeps, in which contacts act for the share of time that shapes touch.
+    refined: bool = False
 
     @property
     def package(self) -> str:
@@ -51,7 +53,7 @@ class Flavour(NamedTuple):
         if Path(model).suffix:
             model = f"{Path(model).stem}_{zlib.crc32(model.encode()):08x}"
         rows = "" if self.rows == 3 else str(self.rows)
-        return f"{self.precision}.{model}{rows}" + ("" if self.all_shapes else "_round")
+        return f"{self.precision}.{model}{rows}" + "_round" * (not self.all_shapes) + "_refined" * self.refined
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import vecr
+from .flavour import SHARES, vecr
 from .law import (
     cone_force,
     cone_force_adjoint,
@@ -48,6 +48,7 @@ from .materials import (
     mixed_solref,
     mixed_solref_adjoint,
 )
+from .refinement import closed_share
 from .rows import (
     Rows,
     add_contact_force,
@@ -81,6 +82,12 @@ SLOPE_SHARE = wp.constant(real(0.01))
 
 
 @wp.func
+def law_distance(x: real):
+    """The distance that the law of a row sees which acts before shapes touch."""
+    return wp.min(x, real(0.0))
+
+
+@wp.func
 def contact_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """Jacobian, stiffness and reference of every contact."""
     r.coupled[0, slot] = 0
@@ -91,8 +98,16 @@ def contact_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         friction = mixed_friction(p, g, pair, world)
         solimp = mixed_solimp(p, g, pair, world)
         stiff, damp = spring(mixed_solref(p, g, pair, world), solimp, g.shortest_time)
+        if SHARES:
+            moving = contact_motion(m, r, s.v, k, slot)
+            share, _x, _v = closed_share(m, x, moving[0])
+            x = law_distance(x)
         d, _slope = impedance(solimp, x)
-        stiffness, _d, _mu = cone_stiffness(d, g.pair_tran[pair], g.pair_dim[pair], g.elliptic, g.impratio, friction[1])
+        acting = d
+        if SHARES:
+            acting = share * d
+        weight = g.pair_tran[pair]
+        stiffness, _d, _mu = cone_stiffness(acting, weight, g.pair_dim[pair], g.elliptic, g.impratio, friction[1])
         velocity = contact_motion(m, r, s.v, k, slot)
         z = friction_damping(g, solimp, damp, pair) * velocity
         z[0] = damp * velocity[0] + stiff * d * x
@@ -127,11 +142,19 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
         for side in range(sides(m, joint)):
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
             x = distance - g.limit_margin[k]
-            if x < real(0.0):
+            acts = x < real(0.0)
+            if SHARES:
+                share, _x, _v = closed_share(m, x, row_velocity(m, s, joint, J, slot))
+                acts = share > real(0.0)
+                x = law_distance(x)
+            if acts:
                 solimp = p.limit_solimp[world, k]
                 d, _slope = impedance(solimp, x)
+                acting = d
+                if SHARES:
+                    acting = share * d
                 stiff, damp = spring(p.limit_solref[world, k], solimp, g.shortest_time)
-                stiffness, _s = row_stiffness(d, g.limit_weight[k])
+                stiffness, _s = row_stiffness(acting, g.limit_weight[k])
                 z = damp * row_velocity(m, s, joint, J, slot) + stiff * d * x
                 row = add_limit_row(m, g, r, k, side, J, slot)
                 set_law(r, row, z, stiffness, real(0.0), slot)
@@ -403,15 +426,28 @@ def contact_law_adjoint(
     solref = mixed_solref(p, g, pair, world)
     solimp = mixed_solimp(p, g, pair, world)
     stiff, damp = spring(solref, solimp, g.shortest_time)
+    if SHARES:
+        touches = x < real(0.0)
+        share, share_x, share_v = closed_share(m, x, Jv[0])
+        x = law_distance(x)
     d, d_slope = impedance(solimp, x)
+    acting = d
+    if SHARES:
+        acting = share * d
     _stiffness, stiffness_d, stiffness_mu = cone_stiffness(
-        d, g.pair_tran[pair], dim, g.elliptic, g.impratio, friction[1]
+        acting, g.pair_tran[pair], dim, g.elliptic, g.impratio, friction[1]
     )
     stiffness_bar, friction_bar = cone_force_adjoint(z, u, dim, g.elliptic, g.impratio, r.stiffness[k, slot], friction)
+    if SHARES:
+        share_bar = stiffness_bar * stiffness_d * d
+        stiffness_d *= share
     d_bar = z_bar[0] * stiff * x + stiffness_bar * stiffness_d
     x_bar = z_bar[0] * stiff * d + d_bar * d_slope
     v_bar = friction_damping(g, solimp, damp, pair) * z_bar
     v_bar[0] = damp * z_bar[0]
+    if SHARES:
+        x_bar = wp.where(touches, x_bar, real(0.0)) + share_bar * share_x
+        v_bar[0] = v_bar[0] + share_bar * share_v
     if wants_params == 1:
         friction_bar[1] = friction_bar[1] + stiffness_bar * stiffness_mu
         mixed_friction_adjoint(p, p_bar, g, pair, friction_bar, world)
@@ -466,14 +502,27 @@ def joint_law_adjoint(
         solref = p.limit_solref[world, limit]
         solimp = p.limit_solimp[world, limit]
         stiff, damp_limit = spring(solref, solimp, g.shortest_time)
+        if SHARES:
+            touches = x < real(0.0)
+            share, share_x, share_v = closed_share(m, x, Jv)
+            x = law_distance(x)
         d, d_slope = impedance(solimp, x)
-        _stiffness, stiffness_d = row_stiffness(d, g.limit_weight[limit])
+        acting = d
+        if SHARES:
+            acting = share * d
+        _stiffness, stiffness_d = row_stiffness(acting, g.limit_weight[limit])
         stiffness_bar = real(0.0)
         if K > real(0.0):
             stiffness_bar = -z * u
+        if SHARES:
+            share_bar = stiffness_bar * stiffness_d * d
+            stiffness_d *= share
         d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
         x_bar = z_bar * stiff * d + d_bar * d_slope
         v_bar = damp_limit * z_bar
+        if SHARES:
+            x_bar = wp.where(touches, x_bar, real(0.0)) + share_bar * share_x
+            v_bar += share_bar * share_v
         if wants_params == 1:
             solimp_bar = impedance_adjoint(solimp, x, d_bar)
             solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)

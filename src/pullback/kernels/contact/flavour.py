@@ -12,6 +12,10 @@ IMPULSES = wp.constant(compiled_for.impulses)
 # Every kind of pair, or only those with a closed form of a few lines.
 ALL_SHAPES = wp.constant(compiled_for.all_shapes)
 
+# Steps may be done in substeps; the contacts of MuJoCo's model then act for the share of time in which they are closed.
+REFINED = wp.constant(compiled_for.refined)
+SHARES = wp.constant(compiled_for.refined and compiled_for.model == "convex")
+
 # Rows of a contact: normal, two tangents and, for torsional and rolling friction, rotations about these three.
 ROWS = wp.constant(compiled_for.rows)
 vecr = wp.types.vector(ROWS, real)

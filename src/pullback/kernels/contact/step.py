@@ -12,7 +12,8 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FORCES, IMPULSES
+from .flavour import FORCES, IMPULSES, REFINED, SHARES
+from .refinement import keep_closed, keep_state, step_reach, substeps, take_state
 from .rows import Rows
 
 if FORCES:
@@ -62,7 +63,12 @@ def accelerate(
     applied_forces(m, p, s, f, t, world, slot)
     status = int(HEALTHY)
     if FORCES:
-        detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
+        reach = margin(p, world)
+        if SHARES:
+            reach += step_reach(m, g, p, s, world, slot)
+        detect(g, p, tree_poses(s), c, reach, world, slot)
+        if SHARES:
+            keep_closed(m, g, s, c, slot)
         status = forces(m, g, p, s, c, r, world, slot)
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
@@ -212,6 +218,44 @@ def step(
     return status
 
 
+@wp.func(inline=True)
+def refined_step(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """The same in substeps; the state before the step is kept in s.sub_q, s.sub_v."""
+    keep_state(m, s, 0, slot)
+    count = substeps(m, g, p, s, c, margin(p, world), world, slot)
+    fine = m
+    fine.timestep = m.timestep / real(count)
+    status = int(HEALTHY)
+    for _substep in range(count):
+        if status == HEALTHY:
+            status = step(fine, g, p, s, c, r, controls, f, t, world, slot)
+    return status
+
+
+@wp.func
+def undo_step(m: Tree, s: Workspace, slot: int):
+    """s.q, s.v back to the state before a step."""
+    if REFINED:
+        take_state(m, s, 0, slot)
+    else:
+        for i in range(m.nq):
+            s.q[i, slot] = s.q_start[i, slot]
+        for d in range(m.nv):
+            s.v[d, slot] = s.v_start[d, slot]
+
+
 @wp.kernel(enable_backward=False)
 def rollout(
     m: Tree,
@@ -248,15 +292,16 @@ def rollout(
         healthy = bool(True)
         for t in range(first_step, end_step):
             if healthy:
-                state_of_health = step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
+                state_of_health = int(HEALTHY)
+                if REFINED:
+                    state_of_health = refined_step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
+                else:
+                    state_of_health = step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
                 if state_of_health != HEALTHY:
                     healthy = False
                     status[world, 0] = state_of_health
                     status[world, 1] = t
-                    for i in range(m.nq):
-                        s.q[i, slot] = s.q_start[i, slot]
-                    for d in range(m.nv):
-                        s.v[d, slot] = s.v_start[d, slot]
+                    undo_step(m, s, slot)
             if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
                 row += 1
                 for i in range(m.nq):

@@ -23,7 +23,8 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FORCES, IMPULSES
+from .flavour import FORCES, IMPULSES, REFINED
+from .refinement import keep_state, substeps, take_state
 from .rows import Rows, has_rows
 from .step import (
     accelerate,
@@ -35,10 +36,12 @@ from .step import (
     stage_rotation,
     stage_weight,
     start_stages,
+    step,
 )
 
 if FORCES:
     from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
+    from .model import margin
 if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
 
@@ -208,6 +211,41 @@ def step_adjoint(
     return status
 
 
+@wp.func(inline=True)
+def refined_step_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """The same through a step in substeps: once forward, to have the states before each, and back through them."""
+    count = substeps(m, g, p, s, c, margin(p, world), world, slot)
+    fine = m
+    fine.timestep = m.timestep / real(count)
+    status = int(HEALTHY)
+    keep_state(m, s, 0, slot)
+    for substep in range(1, count):
+        step(fine, g, p, s, c, r, controls, f, t, world, slot)
+        keep_state(m, s, substep, slot)
+    for back in range(count):
+        take_state(m, s, count - 1 - back, slot)
+        found = step_adjoint(fine, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
+        if status == HEALTHY:
+            status = found
+    return status
+
+
 @wp.func
 def rotation_rates_adjoint(m: Tree, s: Workspace, stage: int, slot: int):
     """Through the rates of rotation vectors of a stage, to its angular velocities and to the stage before."""
@@ -338,9 +376,15 @@ def rollout_adjoint(
                 for d in range(m.nv):
                     s.v[d, slot] = v[row, world, d]
                 t = (first_step + row) // hold
-                state_of_health = step_adjoint(
-                    m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
-                )
+                state_of_health = int(HEALTHY)
+                if REFINED:
+                    state_of_health = refined_step_adjoint(
+                        m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+                    )
+                else:
+                    state_of_health = step_adjoint(
+                        m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+                    )
                 if every_row == 1:
                     # the start is as it was given, no point of the manifold yet: see to_coordinates
                     if first_step + row > 0:

@@ -65,6 +65,7 @@ class Tree:
     nq: int
     nv: int
     timestep: real
+    tolerance: real  # of steps that are refined [m or rad]
     integrator: int
     implicit_damping: int  # 1: joint damping joins the mass matrix
     has_fluid: int
@@ -180,6 +181,10 @@ class Workspace:
     v_start: wp.array2d(dtype=real)
     q_start_bar: wp.array2d(dtype=real)
     v_start_bar: wp.array2d(dtype=real)
+
+    # where steps are refined: the states before each substep of one step (substep · nq + i)
+    sub_q: wp.array2d(dtype=real)
+    sub_v: wp.array2d(dtype=real)
 
 
 @wp.func
