@@ -69,7 +69,6 @@ def kernels():
     HullPair, mat44, mat64, mat66 = module.HullPair, module.mat44, module.mat64, module.mat66
     hull_normal, best_plane, hull_value = module.hull_normal, module.best_plane, module.hull_value
     plane_curvature, hull_curvature, cholesky44 = module.plane_curvature, module.hull_curvature, module.cholesky44
-    normal_of, side_of, margin_of = module.normal_of, module.side_of, module.margin_of
 
     @wp.kernel(enable_backward=False, module="unique")
     def evaluate(

@@ -50,8 +50,8 @@ class Articulated(KernelSystem):
 
     model:    from :func:`pullback.load`
     contact:  "model": contacts, joint limits and friction loss as the file says, by :class:`ContactConvex`. None:
-              all of them switched off. Or a contact model; "convex", "impulse" and "compliant" are those with default
-              arguments.
+              all of them switched off. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
+              with default arguments.
     worlds:   how many copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
@@ -107,7 +107,7 @@ class Articulated(KernelSystem):
         ]
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
-        self._tree = tree_struct(model, self._layout, self.dtype, self.device, with_columns=contact is not None)
+        self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
         )
@@ -154,7 +154,7 @@ class Articulated(KernelSystem):
         """How many contacts the workspace of a world holds."""
         if self.contact is None:
             return 0
-        return self._scene.max_contacts if self.contact.max_contacts is None else self.contact.max_contacts
+        return self.contact.contacts_of(self._scene)
 
     # --- states and controls -----------------------------------------------------------------------
 

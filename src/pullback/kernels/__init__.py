@@ -43,6 +43,8 @@ class Flavour(NamedTuple):
     rows: int = 3
     # False: no pairs of shapes but those with a closed form of a few lines, which compiles faster.
     all_shapes: bool = True
+    # Whether a step is the minimum of its potential.
+    potential: bool = False
 
     @property
     def package(self) -> str:

@@ -3,22 +3,26 @@
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import log_jacobian, quat_exp, quat_mul, quat_unit
-from ..spatial.scalar import real, vec3, vec4
+from ..spatial.algebra import log_jacobian
+from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
+from ..tree.advance import advance
 from ..tree.applied import Applied, applied_forces
 from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FORCES, IMPULSES
+from .flavour import FORCES, IMPULSES, POTENTIAL
 from .rows import Rows
 
 if FORCES:
     from .model import forces, margin
 if IMPULSES:
     from .model import impulses, margin
+if POTENTIAL:
+    from .mass_matrix import composite_bodies
+    from .model import descend
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -64,35 +68,22 @@ def accelerate(
     if FORCES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         status = forces(m, g, p, s, c, r, world, slot)
+    if POTENTIAL:
+        composite_bodies(m, p, s, r, world, slot)
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
     gyroscopic(m, p, s, world, slot)
     if IMPULSES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         impulses(m, g, p, s, c, r, world, slot)
+    if POTENTIAL:
+        status = descend(m, g, p, s, c, r, world, slot)
     if FORCES or IMPULSES:
         if c.count[0, slot] > c.pair.shape[0]:
             status = TOO_MANY_CONTACTS
     if singular >= 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
         status = singular
     return status
-
-
-@wp.func
-def advance(
-    m: Tree, s: Workspace, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), first: int, h: real, slot: int
-):
-    """s.q = q moved for the time h at the velocities v[first:]."""
-    for k in range(m.joint_type.shape[0]):
-        qi = m.joint_q[k]
-        d = first + m.joint_v[k]
-        if m.joint_type[k] == BALL:
-            quat = quat_unit(vec4(q[qi, slot], q[qi + 1, slot], q[qi + 2, slot], q[qi + 3, slot]))
-            quat = quat_mul(quat, quat_exp(h * vec3(v[d, slot], v[d + 1, slot], v[d + 2, slot])))
-            for j in range(4):
-                s.q[qi + j, slot] = quat[j]
-        else:
-            s.q[qi, slot] = q[qi, slot] + h * v[d, slot]
 
 
 @wp.func

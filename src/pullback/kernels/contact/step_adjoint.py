@@ -9,21 +9,19 @@ import warp as wp
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import (
     coordinates_of_tangent,
-    exp_jacobian_transposed,
     log_jacobian_adjoint,
     log_jacobian_transposed,
-    quat_exp,
-    quat_rotate,
     tangent_of_coordinates,
 )
 from ..spatial.scalar import real, vec3, vec4
 from ..status import GRADIENT_NOT_FINITE, HEALTHY
+from ..tree.advance import advance_adjoint
 from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
 from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FORCES, IMPULSES
+from .flavour import FORCES, IMPULSES, POTENTIAL
 from .rows import Rows, has_rows
 from .step import (
     accelerate,
@@ -41,6 +39,8 @@ if FORCES:
     from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
 if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
+if POTENTIAL:
+    from .model import descend_adjoint
 
 
 @wp.func(inline=True)
@@ -61,7 +61,11 @@ def accelerate_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there."""
+    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there.
+
+    Returns the status.
+    """
+    status = int(HEALTHY)
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = real(0.0)
     if IMPULSES:
@@ -70,8 +74,11 @@ def accelerate_adjoint(
         for d in range(m.nv):
             s.a[d, slot] = r.kept_a[d, slot]
         accelerations(m, s, slot)
-    solve(m, s, slot)
-    gyroscopic_solve(m, p, s, world, slot)
+    if POTENTIAL:
+        status = descend_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+    else:
+        solve(m, s, slot)
+        gyroscopic_solve(m, p, s, world, slot)
     for d in range(m.nv):
         s.tau_bar[d, slot] = s.w[d, slot]
         s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] - s.w[d, slot] * s.a[d, slot]
@@ -121,30 +128,7 @@ def accelerate_adjoint(
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
     if f.has_force == 1:
         applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
-
-
-@wp.func
-def advance_adjoint(
-    m: Tree,
-    v: wp.array2d(dtype=real),
-    first: int,
-    h: real,
-    q_bar: wp.array2d(dtype=real),
-    v_bar: wp.array2d(dtype=real),
-    slot: int,
-):
-    """Through q' = q ⊕ h v[first:]: q_bar, that of q', becomes that of q; v_bar[first:] is added to."""
-    for k in range(m.joint_type.shape[0]):
-        d = m.joint_v[k]
-        if m.joint_type[k] == BALL:
-            phi = h * read_vec3(v, first + d, slot)
-            after = read_vec3(q_bar, d, slot)
-            add_vec3(v_bar, first + d, slot, h * exp_jacobian_transposed(phi, after))
-            before = quat_rotate(quat_exp(phi), after)
-            for j in range(3):
-                q_bar[d + j, slot] = before[j]
-        else:
-            v_bar[first + d, slot] = v_bar[first + d, slot] + h * q_bar[d, slot]
+    return status
 
 
 @wp.func(inline=True)
@@ -192,7 +176,11 @@ def step_adjoint(
                 s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
             if stage > 0:
                 rotation_rates_adjoint(m, s, stage, slot)
-            accelerate_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
+            solved = accelerate_adjoint(
+                m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+            )
+            if status == HEALTHY:
+                status = solved
             if stage > 0:
                 node = h * stage_node(stage)
                 before = (stage - 1) * m.nv
