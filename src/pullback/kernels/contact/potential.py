@@ -42,7 +42,7 @@ from ..spatial.algebra import (
     quat_exp,
     quat_rotate,
 )
-from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.advance import advance
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import outward
@@ -144,14 +144,18 @@ def half_space_value(h: HullPair, points: wp.array2d(dtype=vec3), n: vec3, slot:
 
 @wp.func
 def half_space_curvature(h: HullPair, points: wp.array2d(dtype=vec3), n: vec3, o: vec3, slot: int):
+    """P_xx, and Σ ψ and Σ ψ (x - o)."""
     K = mat66()
+    f = HullForce()
     weight = real(4.0) / real(h.ahead_end - h.ahead)
     for k in range(h.ahead, h.ahead_end):
         x = points[k, slot]
-        _value, _slope, curve = distance_law(wp.dot(x - h.origin, n) - h.ahead_radius, h.length)
+        _value, slope, curve = distance_law(wp.dot(x - h.origin, n) - h.ahead_radius, h.length)
         N = wrench_at(x - o, n)
         K += wp.outer((weight * curve) * N, N)
-    return K
+        f.total += weight * slope
+        f.first += (weight * slope) * (x - o)
+    return K, f
 
 
 # --- joint limits: κ b(s/gap), b(x) = (1 - x)³ / x up to the gap -------------------------------------
@@ -290,7 +294,6 @@ def add_push(r: Rows, body: int, f: HullForce, origin: vec3, o: vec3, n: vec3, s
     """Adds the gradient ``scale`` ψ n of the points of a hull to that of its body."""
     x = f.first + f.total * (origin - o)
     r.push[body, slot] = r.push[body, slot] + pack(scale * wp.cross(x, n), (scale * f.total) * n)
-    r.virial[body, slot] = r.virial[body, slot] + wp.outer(scale * x, n)
 
 
 @wp.func
@@ -329,13 +332,12 @@ def loss_law(v: real, slip: real):
 
 @wp.func
 def gather_pushes(m: Tree, r: Rows, slot: int):
-    """r.push and r.virial of each body and all that it carries."""
+    """r.push of each body and all that it carries."""
     for back in range(1, m.body_parent.shape[0]):
         i = m.body_parent.shape[0] - back
         parent = m.body_parent[i]
         if parent > 0 and m.body_is_root[i] == 0:
             r.push[parent, slot] = r.push[parent, slot] + r.push[i, slot]
-            r.virial[parent, slot] = r.virial[parent, slot] + r.virial[i, slot]
 
 
 @wp.func
@@ -346,7 +348,6 @@ def energy(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
     """
     for i in range(m.body_parent.shape[0]):
         r.push[i, slot] = vec6()
-        r.virial[i, slot] = mat33()
     value = real(0.0)
     found = int(1)
     for pair in range(g.pair_first.shape[0]):
@@ -384,84 +385,84 @@ def energy(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
 
 
 @wp.func
-def add_links(
-    m: Tree, g: Shapes, r: Rows, pair: int, K1: mat66, K2: mat66, B1: mat64, B2: mat64, C: mat44, slot: int
+def path_moment(motion: vec6, f: HullForce, n: vec3, sign: real):
+    """Σ (motion at x) × (gradient by x), the gradient being -σ ψ n: its product with ω_d is that with ∂²x."""
+    turn = ang(motion)
+    return -sign * (f.total * wp.cross(lin(motion), n) + wp.dot(n, turn) * f.first - wp.dot(n, f.first) * turn)
+
+
+@wp.func
+def add_side(
+    m: Tree, r: Rows, body: int, K: mat66, B: mat64, C: mat44, f: HullForce, n: vec3, sign: real, exact: int,
+    count: int, slot: int,
 ):  # fmt: skip
-    """The degrees of freedom that move the shapes of a pair against each other. Returns how many."""
-    body1 = g.body[g.pair_first[pair]]
-    body2 = g.body[g.pair_second[pair]]
-    count = int(0)
-    while body1 != body2:
-        body = wp.max(body1, body2)
-        second = body2 > body1
-        for d in range(m.body_dof[body], m.body_dof[body + 1]):
-            motion = r.motion[d, slot]
-            r.link[count, slot] = d
-            if second:
-                r.link_side[count, slot] = real(1.0)
-                r.link_push[count, slot] = K2 * motion
-                r.link_white[count, slot] = whiten(C, wp.transpose(B2) * motion)
-            else:
-                r.link_side[count, slot] = real(-1.0)
-                r.link_push[count, slot] = K1 * motion
-                r.link_white[count, slot] = whiten(C, wp.transpose(B1) * motion)
-            count += 1
-        if second:
-            body2 = m.body_parent[body2]
-        else:
-            body1 = m.body_parent[body1]
-    return count
+    """The degrees of freedom of a body join those that move a pair's shapes. Returns how many there are now."""
+    last = int(count)
+    for d in range(m.body_dof[body], m.body_dof[body + 1]):
+        motion = r.motion[d, slot]
+        r.link[last, slot] = d
+        r.link_side[last, slot] = sign
+        r.link_push[last, slot] = K * motion
+        r.link_white[last, slot] = whiten(C, wp.transpose(B) * motion)
+        r.link_moment[last, slot] = real(exact) * path_moment(motion, f, n, sign)
+        last += 1
+    return last
 
 
 @wp.func
 def add_pair_curvature(
     m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: int, exact: int, world: int, slot: int
 ):
-    """Adds to r.H what a pair's Hessian by points is worth; not exact: a part that is never negative."""
+    """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other; not exact: a
+    part of it that is never negative."""
     h = hulls_of(g, p, c, pair, world, slot)
     mu = strength(g, p, pair, world)
     plane = r.plane[pair, slot]
-    o1 = s.o[g.body[g.pair_first[pair]], slot]
-    o2 = s.o[g.body[g.pair_second[pair]], slot]
+    n = normal_of(plane)
+    body1 = g.body[g.pair_first[pair]]
+    body2 = g.body[g.pair_second[pair]]
     K1 = mat66()
     B1 = mat64()
+    f1 = HullForce()
     K2 = mat66()
     B2 = mat64()
+    f2 = HullForce()
     C = mat44()
     if is_half_space(g, pair):
         C = wp.identity(4, real)
-        K2 = half_space_curvature(h, r.point, normal_of(plane), o2, slot)
+        K2, f2 = half_space_curvature(h, r.point, n, s.o[body2, slot], slot)
     else:
         _gradient, Ppp = plane_curvature(h, r.point, plane, slot)
         C = cholesky44(Ppp)
-        K1, B1 = hull_curvature(h, r.point, plane, real(-1.0), o1, exact, slot)
-        K2, B2 = hull_curvature(h, r.point, plane, real(1.0), o2, exact, slot)
-    count = add_links(m, g, r, pair, K1, K2, B1, B2, C, slot)
+        K1, B1, f1 = hull_curvature(h, r.point, plane, real(-1.0), s.o[body1, slot], exact, slot)
+        K2, B2, f2 = hull_curvature(h, r.point, plane, real(1.0), s.o[body2, slot], exact, slot)
+    count = int(0)
+    while body1 != body2:
+        if body2 > body1:
+            count = add_side(m, r, body2, K2, B2, C, f2, n, real(1.0), exact, count, slot)
+            body2 = m.body_parent[body2]
+        else:
+            count = add_side(m, r, body1, K1, B1, C, f1, n, real(-1.0), exact, count, slot)
+            body1 = m.body_parent[body1]
     for a in range(count):
-        d = r.link[a, slot]
         for b in range(a + 1):
-            e = r.link[b, slot]
             total = -wp.dot(r.link_white[a, slot], r.link_white[b, slot])
+            inner = int(a)  # the one that carries the other
+            outer = int(b)
+            if r.link[a, slot] > r.link[b, slot]:
+                inner = b
+                outer = a
+            d = r.link[inner, slot]
             if r.link_side[a, slot] == r.link_side[b, slot]:
-                total += wp.dot(r.motion[e, slot], r.link_push[a, slot])
-            at = wp.max(d, e) * m.nv + wp.min(d, e)
+                total += wp.dot(r.motion[d, slot], r.link_push[outer, slot])
+                total += wp.dot(ang(r.motion[d, slot]), r.link_moment[outer, slot])
+            at = r.link[outer, slot] * m.nv + d
             r.H[at, slot] = r.H[at, slot] + mu * total
 
 
 @wp.func
-def add_path_curvature(m: Tree, s: Workspace, r: Rows, slot: int):
-    """Adds to r.H the gradient by points times the curvature of their paths."""
-    for e in range(m.nv):
-        push = r.push[m.dof_body[e], slot]
-        virial = r.virial[m.dof_body[e], slot]
-        motion = r.motion[e, slot]
-        turn = ang(motion)
-        moment = wp.cross(lin(motion), lin(push)) + virial * turn - wp.trace(virial) * turn
-        d = int(e)
-        while d >= 0:
-            at = e * m.nv + d
-            r.H[at, slot] = r.H[at, slot] + wp.dot(ang(r.motion[d, slot]), moment)
-            d = m.dof_parent[d]
+def add_ball_curvature(m: Tree, s: Workspace, r: Rows, slot: int):
+    """Adds to r.H what the rotation vector of a ball joint adds to the curvature of paths."""
     h = m.timestep
     for k in range(m.joint_type.shape[0]):
         if m.joint_type[k] == BALL:
@@ -508,5 +509,5 @@ def assemble(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
     for pair in range(g.pair_first.shape[0]):
         add_pair_curvature(m, g, p, s, c, r, pair, exact, world, slot)
     if exact == 1:
-        add_path_curvature(m, s, r, slot)
+        add_ball_curvature(m, s, r, slot)
     add_joint_curvatures(m, g, p, s, r, world, slot)

@@ -11,7 +11,7 @@ import warp as wp
 from ..collision.features import contact_frame
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_log
-from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
 from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, matr, vecr
 
@@ -220,7 +220,6 @@ class PotentialPerLimit:
 
 class PotentialPerBody:
     push: wp.array2d(dtype=vec6)  # gradient of the potential by the pose; then of all that the body carries
-    virial: wp.array2d(dtype=mat33)  # Σ x (gradient by x)ᵀ over its points, about o; likewise
 
 
 class PotentialPerDof:
@@ -235,6 +234,7 @@ class PotentialPerDof:
     link_side: wp.array2d(dtype=real)  # 1: moves body 2, -1: moves body 1
     link_push: wp.array2d(dtype=vec6)
     link_white: wp.array2d(dtype=vec4)
+    link_moment: wp.array2d(dtype=vec3)
 
 
 # What the arrays of Rows are along, and who uses them; arrays are [item, slot], or [line, item, slot].
