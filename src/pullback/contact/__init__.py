@@ -11,4 +11,13 @@ from pullback.contact.models import (
 from pullback.contact.report import ContactPoints
 from pullback.contact.scene import Scene
 
-__all__ = ["CONTACT_NAMES", "Contact", "ContactCompliant", "ContactConvex", "ContactImpulse", "ContactLongRange", "ContactPoints", "Scene"]
+__all__ = [
+    "CONTACT_NAMES",
+    "Contact",
+    "ContactCompliant",
+    "ContactConvex",
+    "ContactImpulse",
+    "ContactLongRange",
+    "ContactPoints",
+    "Scene",
+]

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
-from pullback.contact.points import HULL_KINDS
 from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
+from pullback.contact.points import HULL_KINDS
 from pullback.contact.scene import NAMES, PLANE, Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
@@ -275,9 +275,9 @@ class ContactLongRange(Contact):
     The velocity after a step minimises ½ (v - free)ᵀ M (v - free) + Σ μ P(q ⊕ h v), where P is the potential of a pair
     of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can pass through. The
     gradient is taken at the minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points,
-    rounded by a radius: spheres, capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must be
-    apart at the start. Without friction between surfaces. float64 alone, and Euler or implicitfast. What is given here
-    is where ``system.params`` starts, under the same names.
+    rounded by a radius: spheres, capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must
+    be apart at the start. Without friction between surfaces. float64 alone, and Euler or implicitfast. What is given
+    here is where ``system.params`` starts, under the same names.
 
     gap:               [m] at which a box rests on a plane or on another box, under its weight: half the distance, and
                        half the far force. None: a thousandth of the length
@@ -287,21 +287,27 @@ class ContactLongRange(Contact):
     limit_force:       [N·m or N] of a joint limit at half of that. None: the weight of everything that moves, at a
                        metre
     joint_slip_speed:  [rad/s or m/s] at which friction loss has 71 % of its full strength
+    max_substeps:      a step in which shapes could pass a quarter of their inner radius is done in as many as that
+                       takes, up to this: the minimum would slip around what is in its way. So is one that was not
+                       solved. Their number is not differentiated
     """
 
     kernels: ClassVar[str] = "longrange"
     potential: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = ("max_substeps",)
 
     gap: float | None = None
     length: float | None = None
     limit_gap: float = 1e-2
     limit_force: float | None = None
     joint_slip_speed: float = 1e-3
+    max_substeps: int = 256
 
     def __post_init__(self):
         super().__post_init__()
         if self.max_contacts is not None:
             raise PullbackError("max_contacts has no meaning for ContactLongRange: every pair of shapes acts, always")
+        check_whole(self.max_substeps, "max_substeps")
         for name in ("limit_gap", "joint_slip_speed"):
             _require(self, name, lambda x: x > 0, "positive")
         for name in ("gap", "length", "limit_force"):
@@ -338,7 +344,7 @@ class ContactLongRange(Contact):
     def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
         sizes = {"chain": 1, "joint row": 1, "joint chain": 1, "coordinate": scene.model.nq}
         sizes |= {"point": len(scene.points.local), "pair": contacts, "limit": 2 * len(scene.limited)}
-        sizes["body"] = scene.model.nbody
+        sizes |= {"body": scene.model.nbody, "substep": self.max_substeps * max(scene.model.nq, nv)}
         return super().workspace(scene, contacts, nv) | {name: (size,) for name, size in sizes.items()}
 
     def parameters(self, scene: Scene) -> dict[str, Parameter]:

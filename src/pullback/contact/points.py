@@ -54,3 +54,10 @@ def pair_masses(scene: Scene) -> np.ndarray:
     moves = m.body_weldid[scene.body] != 0
     inverse = np.where(moves, 1 / np.maximum(m.body_subtreemass[root], mujoco.mjMINVAL), 0.0)
     return 1 / np.maximum(inverse[scene.pair_shapes].sum(axis=1), mujoco.mjMINVAL)
+
+
+def inner_radii(scene: Scene) -> np.ndarray:
+    """Of a ball inside of each shape (nshape,) [m]; of a mesh, half of the smallest that its bounding box holds."""
+    m = scene.model.mujoco
+    half = m.geom_aabb[scene.geoms, 3:].min(axis=1)
+    return np.where(scene.kind == MESH, 0.5, 1.0) * np.maximum(half, mujoco.mjMINVAL)

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from pullback.contact import Contact, ContactPoints, Scene
-from pullback.contact.points import pair_masses
+from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.system import State
 from pullback.dynamics.health import check_health
@@ -66,7 +66,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
 
     if contact.potential:
         shapes.first_point, shapes.point = ints(scene.points.first), vectors(scene.points.local, vec3, 3)
-        shapes.pair_mass = reals(pair_masses(scene))
+        shapes.pair_mass, shapes.inner_radius = reals(pair_masses(scene)), reals(inner_radii(scene))
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
     for name in contact.settings:
         setattr(shapes, name, getattr(contact, name))

@@ -91,8 +91,7 @@ def gap_along(h: HullPair, points: wp.array2d(dtype=vec3), n: vec3, slot: int):
 @wp.func(inline=False)
 def hull_normal(h: HullPair, points: wp.array2d(dtype=vec3), slot: int):
     """A unit vector along which the hulls are apart, from "behind" to "ahead", and by how much; not positive if none
-    was found. By the algorithm of Gilbert, Johnson and Keerthi, which may stop as soon as a plane separates them
-    by half of the distance that is possible."""
+    was found. By the algorithm of Gilbert, Johnson and Keerthi, which stops as soon as it is most of the distance."""
     n = vec3(real(1.0), real(0.0), real(0.0))
     nearest = points[h.ahead, slot] - points[h.behind, slot]
     y = Simplex()
@@ -118,7 +117,7 @@ def hull_normal(h: HullPair, points: wp.array2d(dtype=vec3), slot: int):
             if gap > best:
                 best = gap
                 n = way
-            if gap > real(0.5) * (dist - radii):
+            if gap > real(0.9) * (dist - radii):
                 searching = False
             else:
                 known = bool(False)

@@ -141,6 +141,8 @@ class Shapes:
     # shape (``hull_scale``).
     first_point: wp.array(dtype=int)
     point: wp.array(dtype=vec3)
+    inner_radius: wp.array(dtype=real)  # of a ball inside of each shape, in the file [m]
+    max_substeps: int
     pair_mass: wp.array(dtype=real)  # of each pair: m₁ m₂ / (m₁ + m₂) of the trees that the two belong to [kg]
 
     sweeps: int  # of the impulse solver

@@ -47,7 +47,9 @@ class HullBar:
 
 
 @wp.func
-def add_point_bar(bar: HullBar, g: Shapes, c: Contacts, i: int, k: int, x: vec3, x_bar: vec3, gradient: vec3, slot: int):
+def add_point_bar(
+    bar: HullBar, g: Shapes, c: Contacts, i: int, k: int, x: vec3, x_bar: vec3, gradient: vec3, slot: int
+):
     """With the cotangent of point k of shape i, which is x away from o, and the gradient of P by it."""
     bar.moment += wp.cross(x, x_bar)
     bar.force += x_bar
@@ -188,9 +190,7 @@ def half_space_adjoint(
         bar = add_point_bar(bar, g, c, j, k, x - o, stiff + wp.cross(gradient, ang(X)), gradient, slot)
         bar.radius -= weight * curve * towards
         root = wp.sqrt(h.length / distance)
-        length_bar -= (
-            weight * towards * (real(0.5) * root / (h.length * distance) + real(1.0) / (distance * distance))
-        )
+        length_bar -= weight * towards * (real(0.5) * root / (h.length * distance) + real(1.0) / (distance * distance))
         # moving the plane is moving all else the other way, the motions y too
         floor.force -= stiff
         floor.moment -= wp.cross(x - s.o[g.body[i], slot], stiff) + wp.cross(y, gradient)

@@ -55,6 +55,8 @@ STANDARD_GRAVITY = wp.constant(real(9.81))
 # A step of the solver leaves at least this share of every gap; and aims at a little more.
 KEPT_SHARE = wp.constant(real(0.5))
 AIMED_SHARE = wp.constant(real(0.6))
+# Cosine of the angle that the direction of a gap may turn by in such a step.
+NOT_FAR = wp.constant(real(0.7))
 
 
 # --- shapes as hulls --------------------------------------------------------------------------------
@@ -206,7 +208,9 @@ def place_everything(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r
 @wp.func
 def find_gap(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, first: int, world: int, slot: int):
     """A direction along which two shapes are apart, and by how much: searched for at ``first``, then the best of those
-    that were kept in the world's frame and in those of the two shapes."""
+    that were kept in the world's frame and in those of the two shapes. Where these leave too little, as between edges
+    that turn, it is searched for again, not far from them: shapes that passed through each other are apart the other way.
+    """
     h = hulls_of(g, p, c, pair, world, slot)
     i = g.pair_first[pair]
     n = axis_z(c.R[i, slot])
@@ -227,6 +231,11 @@ def find_gap(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, first: int, 
             if apart > gap:
                 gap = apart
                 n = trial
+        if not gap >= KEPT_SHARE * r.gap[pair, slot]:
+            other, apart = hull_normal(h, r.point, slot)
+            if apart > gap and wp.dot(other, n) > NOT_FAR:
+                gap = apart
+                n = other
     return n, gap
 
 
@@ -300,7 +309,7 @@ def add_push(r: Rows, body: int, f: HullForce, origin: vec3, o: vec3, n: vec3, s
 def pair_energy(g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: int, world: int, slot: int):
     """μ P of a pair, its plane in r.plane, its gradient added to the bodies'; and 1 if the plane was found."""
     h = hulls_of(g, p, c, pair, world, slot)
-    mu = strength(g, p, pair, world)
+    mu = r.boost[0, slot] * strength(g, p, pair, world)
     n = r.trial_normal[pair, slot]
     body2 = g.body[g.pair_second[pair]]
     value = real(0.0)
@@ -416,7 +425,7 @@ def add_pair_curvature(
     """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other; not exact: a
     part of it that is never negative."""
     h = hulls_of(g, p, c, pair, world, slot)
-    mu = strength(g, p, pair, world)
+    mu = r.boost[0, slot] * strength(g, p, pair, world)
     plane = r.plane[pair, slot]
     n = normal_of(plane)
     body1 = g.body[g.pair_first[pair]]

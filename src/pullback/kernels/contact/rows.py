@@ -194,8 +194,19 @@ class ImpulsesPerDof:
     moved_bar: wp.array2d(dtype=real)  # of the velocity that positions move with
 
 
+class PotentialPerWorld:
+    boost: wp.array2d(dtype=real)  # of the potential, while the solver is on its way [1]
+
+
 class PotentialPerCoordinate:
     kept_q: wp.array2d(dtype=real)  # before the step
+
+
+class PotentialPerSubstep:
+    """Coordinates, or velocities, before each substep: substep · nq + coordinate."""
+
+    substep_q: wp.array2d(dtype=real)
+    substep_v: wp.array2d(dtype=real)
 
 
 class PotentialPerPoint:
@@ -259,9 +270,10 @@ if IMPULSES:
     PARTS |= {"neighbour": (ImpulsesPerNeighbour,), "side": (ImpulsesPerSide,)}
     PARTS |= {"sweep": (ImpulsesPerSweep,), "line": (ImpulsesPerLine,)}
 if POTENTIAL:
+    PARTS["world"] += (PotentialPerWorld,)
     PARTS["dof"] += (PotentialPerDof,)
     PARTS |= {"coordinate": (PotentialPerCoordinate,), "point": (PotentialPerPoint,), "pair": (PotentialPerPair,)}
-    PARTS |= {"limit": (PotentialPerLimit,), "body": (PotentialPerBody,)}
+    PARTS |= {"limit": (PotentialPerLimit,), "body": (PotentialPerBody,), "substep": (PotentialPerSubstep,)}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 

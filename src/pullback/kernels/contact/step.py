@@ -22,7 +22,7 @@ if IMPULSES:
     from .model import impulses, margin
 if POTENTIAL:
     from .mass_matrix import composite_bodies
-    from .model import descend
+    from .model import descend, finer, substep_count
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -160,8 +160,33 @@ def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
     )
 
 
+@wp.func
+def enter_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
+    """s.q, s.v as they were before a substep."""
+    for i in range(m.nq):
+        s.q[i, slot] = r.substep_q[substep * m.nq + i, slot]
+    for d in range(m.nv):
+        s.v[d, slot] = r.substep_v[substep * m.nv + d, slot]
+
+
+@wp.func
+def keep_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
+    for i in range(m.nq):
+        r.substep_q[substep * m.nq + i, slot] = s.q[i, slot]
+    for d in range(m.nv):
+        r.substep_v[substep * m.nv + d, slot] = s.v[d, slot]
+
+
+@wp.func
+def leave_substep(m: Tree, s: Workspace, r: Rows, slot: int):
+    """s.q, s.v after a substep, from s.a."""
+    for d in range(m.nv):
+        s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
+    advance(m, s, r.kept_q, s.v, 0, m.timestep, slot)
+
+
 @wp.func(inline=True)
-def step(
+def substeps(
     m: Tree,
     g: Shapes,
     p: Params,
@@ -174,7 +199,43 @@ def step(
     world: int,
     slot: int,
 ):
-    """s.q, s.v one timestep on. Returns the status."""
+    """s.q, s.v one timestep on, in as many substeps as the contact model asks for. Returns the status."""
+    status = int(HEALTHY)
+    start_stages(m, s, slot)
+    fine = m
+    count = int(substep_count(m, g, p, s, c, world, slot))
+    fine.timestep = m.timestep / real(count)
+    keep_substep(m, s, r, 0, slot)
+    substep = int(0)
+    while substep < count and status == HEALTHY:
+        status = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
+        leave_substep(fine, s, r, slot)
+        substep += 1
+        more = finer(g, count, status)
+        if more > 0:
+            count = more
+            fine.timestep = m.timestep / real(count)
+            enter_substep(m, s, r, 0, slot)
+            substep = 0
+            status = HEALTHY
+    return status
+
+
+@wp.func(inline=True)
+def stages(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """s.q, s.v one timestep on, through the stages of the integrator. Returns the status."""
     status = int(HEALTHY)
     start_stages(m, s, slot)
     for stage in range(stage_count(m.integrator)):
@@ -198,6 +259,29 @@ def step(
             advance(m, s, s.q_start, s.stage_v, 0, m.timestep, slot)
         else:
             advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+    return status
+
+
+@wp.func(inline=True)
+def step(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """s.q, s.v one timestep on. Returns the status."""
+    status = int(HEALTHY)
+    if POTENTIAL:
+        status = substeps(m, g, p, s, c, r, controls, f, t, world, slot)
+    else:
+        status = stages(m, g, p, s, c, r, controls, f, t, world, slot)
     if status == HEALTHY and not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
         status = NOT_FINITE
     return status

@@ -40,7 +40,8 @@ if FORCES:
 if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
 if POTENTIAL:
-    from .model import descend_adjoint
+    from .model import descend_adjoint, finer, substep_count
+    from .step import enter_substep, keep_substep, leave_substep
 
 
 @wp.func(inline=True)
@@ -132,7 +133,7 @@ def accelerate_adjoint(
 
 
 @wp.func(inline=True)
-def step_adjoint(
+def stages_adjoint(
     m: Tree,
     g: Shapes,
     p: Params,
@@ -149,10 +150,7 @@ def step_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it.
-
-    Returns the status.
-    """
+    """``step_adjoint`` through the stages of the integrator."""
     status = int(HEALTHY)
     h = m.timestep
     last = stage_count(m.integrator) - 1
@@ -193,6 +191,100 @@ def step_adjoint(
     for d in range(m.nv):
         s.q_bar[d, slot] = s.q_start_bar[d, slot]
         s.v_bar[d, slot] = s.v_start_bar[d, slot]
+    return status
+
+
+@wp.func(inline=True)
+def substeps_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """``step_adjoint`` through the substeps that the contact model asks for: once out, and back from the last."""
+    status = int(HEALTHY)
+    fine = m
+    start_stages(m, s, slot)
+    count = int(substep_count(m, g, p, s, c, world, slot))
+    fine.timestep = m.timestep / real(count)
+    visit = int(0)
+    while visit < 2 * count - 1:
+        substep = count - 1 - wp.abs(visit - count + 1)
+        if visit < count:
+            keep_substep(m, s, r, substep, slot)
+        else:
+            enter_substep(m, s, r, substep, slot)
+        found = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
+        visit += 1
+        more = finer(g, count, found)
+        if more > 0:
+            count = more
+            fine.timestep = m.timestep / real(count)
+            enter_substep(m, s, r, 0, slot)
+            visit = 0
+        elif visit < count:
+            if status == HEALTHY:
+                status = found
+            leave_substep(fine, s, r, slot)
+        else:
+            if status == HEALTHY:
+                status = found
+            leave_step_adjoint(fine, s, r, slot)
+            for d in range(m.nv):
+                s.q_bar[d, slot] = real(0.0)
+                s.v_bar[d, slot] = real(0.0)
+                s.a_bar[d, slot] = s.stage_a_bar[d, slot]
+            solved = accelerate_adjoint(
+                fine, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+            )
+            if status == HEALTHY:
+                status = solved
+            for d in range(m.nv):
+                s.q_bar[d, slot] = s.q_bar[d, slot] + s.q_start_bar[d, slot]
+                s.v_bar[d, slot] = s.v_bar[d, slot] + s.v_start_bar[d, slot]
+    return status
+
+
+@wp.func(inline=True)
+def step_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it.
+
+    Returns the status.
+    """
+    status = int(HEALTHY)
+    if POTENTIAL:
+        status = substeps_adjoint(
+            m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+        )
+    else:
+        status = stages_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
     return status
 
 
