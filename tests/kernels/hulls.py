@@ -20,12 +20,15 @@ class Hull(NamedTuple):
 class Found(NamedTuple):
     """What kernels say of each pair."""
 
+    origin: np.ndarray  # (n, 3) half-way between the hulls [m]
     gap: np.ndarray  # (n,) along the first normal [m]
     plane: np.ndarray  # (n, 4), of ``x - origin``
     found: np.ndarray  # (n,)
     value: np.ndarray  # (n,)
     forces: list  # per pair (points, 3): minus the gradient
-    hessian: np.ndarray  # (n, 12, 12) by rigid motions [angular; linear] about the origin of the ahead and the behind
+    hessian: (
+        np.ndarray
+    )  # (n, 12, 12) by rigid motions [angular; linear] about ``centre_of``, of the ahead and the behind
 
 
 def hull(rng, kind: str, size: float = 1.0) -> Hull:
@@ -51,15 +54,30 @@ def hull(rng, kind: str, size: float = 1.0) -> Hull:
     return Hull(size * points @ rotation.T, size * radius)
 
 
+def face_normal(kind: str, hull: Hull) -> np.ndarray | None:
+    """Of a flat side, where the shape has one."""
+    x = hull.points
+    if kind == "box":
+        return x[1] - x[0]
+    if kind == "cylinder":
+        return x[12] - x[0]
+    return np.cross(x[1] - x[0], x[2] - x[0]) if kind == "triangle" else None
+
+
 def separated(rng, kinds: tuple[str, str], gap: float, size: float = 1.0) -> tuple[Hull, Hull]:
-    """Two hulls that a plane with a random normal separates by exactly ``gap``; often much less than their distance."""
+    """Two hulls at exactly this distance: corner to corner, or, every other time, to a face where there is one."""
     ahead, behind = (hull(rng, kind, size) for kind in kinds)
-    n = rng.normal(size=3)
-    n /= np.linalg.norm(n)
-    low = (ahead.points @ n).min() - ahead.radius
-    high = (behind.points @ n).max() + behind.radius
-    slide = np.cross(n, rng.normal(size=3)) * 0.3 * size
-    return Hull(ahead.points + (gap - low + high) * n + slide, ahead.radius), behind
+    n = face_normal(kinds[1], behind) if rng.uniform() < 0.5 else None
+    n = rng.normal(size=3) if n is None else n
+    n = n / np.linalg.norm(n)
+
+    def touching(points, heights):
+        """A point of what is lowest, at random."""
+        weights = rng.uniform(size=len(points)) * (heights <= heights.min() + 1e-9 * size)
+        return weights @ points / weights.sum()
+
+    low, high = touching(ahead.points, ahead.points @ n), touching(behind.points, -(behind.points @ n))
+    return Hull(ahead.points + high - low + (gap + ahead.radius + behind.radius) * n, ahead.radius), behind
 
 
 @cache
@@ -68,6 +86,7 @@ def kernels():
     real, vec3, vec4 = scalar.real, scalar.vec3, scalar.vec4
     HullPair, mat44, mat64, mat66 = module.HullPair, module.mat44, module.mat64, module.mat66
     hull_normal, best_plane, hull_value = module.hull_normal, module.best_plane, module.hull_value
+    middle_along = module.middle_along
     plane_curvature, hull_curvature, cholesky44 = module.plane_curvature, module.hull_curvature, module.cholesky44
 
     @wp.kernel(enable_backward=False, module="unique")
@@ -76,6 +95,7 @@ def kernels():
         count: wp.array2d(dtype=int),
         radius: wp.array2d(dtype=real),
         length: real,
+        centre: wp.array(dtype=vec3),
         origin: wp.array(dtype=vec3),
         gap: wp.array(dtype=real),
         plane: wp.array(dtype=vec4),
@@ -93,8 +113,9 @@ def kernels():
         h.ahead_radius = radius[0, i]
         h.behind_radius = radius[1, i]
         h.length = length
-        h.origin = origin[i]
         n, apart = hull_normal(h, points, i)
+        h.origin = middle_along(h, points, n, i)
+        origin[i] = h.origin
         gap[i] = apart
         if apart > real(0.0):
             p, ok = best_plane(h, points, n, i)
@@ -104,8 +125,8 @@ def kernels():
             value[i] = P
             _gradient, Ppp = plane_curvature(h, points, p, i)
             C[i] = cholesky44(Ppp)
-            K0, B0, _f0 = hull_curvature(h, points, p, real(1.0), origin[i], 1, i)
-            K1, B1, _f1 = hull_curvature(h, points, p, real(-1.0), origin[i], 1, i)
+            K0, B0, _f0 = hull_curvature(h, points, p, real(1.0), centre[i], 1, i)
+            K1, B1, _f1 = hull_curvature(h, points, p, real(-1.0), centre[i], 1, i)
             K[0, i] = K0
             K[1, i] = K1
             B[0, i] = B0
@@ -114,7 +135,7 @@ def kernels():
     return module, evaluate
 
 
-def origin_of(ahead: Hull, behind: Hull) -> np.ndarray:
+def centre_of(ahead: Hull, behind: Hull) -> np.ndarray:
     return 0.5 * (ahead.points.mean(axis=0) + behind.points.mean(axis=0))
 
 
@@ -124,10 +145,11 @@ def evaluate(pairs: list[tuple[Hull, Hull]], length: float) -> Found:
     points = np.zeros((most, n, 3))
     for i, (a, b) in enumerate(pairs):
         points[: len(a.points) + len(b.points), i] = np.concatenate([a.points, b.points])
-    origin = np.array([origin_of(*pair) for pair in pairs])
+    centre = np.array([centre_of(*pair) for pair in pairs])
     count = np.array([[len(a.points), len(b.points)] for a, b in pairs]).T
     radius = np.array([[a.radius, b.radius] for a, b in pairs]).T
     out = {
+        "origin": wp.zeros(n, dtype=module.vec3),
         "gap": wp.zeros(n, dtype=wp.float64),
         "plane": wp.zeros(n, dtype=module.vec4),
         "found": wp.zeros(n, dtype=int),
@@ -141,10 +163,10 @@ def evaluate(pairs: list[tuple[Hull, Hull]], length: float) -> Found:
         wp.array(count.astype(np.int32), dtype=int),
         wp.array(radius, dtype=wp.float64),
         length,
-        wp.array(origin, dtype=module.vec3),
+        wp.array(centre, dtype=module.vec3),
     ]
     wp.launch(kernel, dim=n, inputs=[*given, *out.values()], device="cpu")
-    gap, plane, found, value, K, B, C = (x.numpy() for x in out.values())
+    origin, gap, plane, found, value, K, B, C = (x.numpy() for x in out.values())
     forces, hessian = [], np.zeros((n, 12, 12))
     for i, (a, b) in enumerate(pairs):
         normal, m = plane[i, :3], np.linalg.norm(plane[i, :3])
@@ -156,7 +178,7 @@ def evaluate(pairs: list[tuple[Hull, Hull]], length: float) -> Found:
         white = np.linalg.solve(C[i], np.concatenate([B[0, i], B[1, i]]).T) if gap[i] > 0 else np.zeros((4, 12))
         hessian[i, :6, :6], hessian[i, 6:, 6:] = K[0, i], K[1, i]
         hessian[i] -= white.T @ white
-    return Found(gap, plane, found, value, forces, hessian)
+    return Found(origin, gap, plane, found, value, forces, hessian)
 
 
 # --- with 50 digits ---------------------------------------------------------------------------------
@@ -199,13 +221,12 @@ def exact_plane(ahead: list, behind: list, radii, length, origin, plane):
     raise AssertionError("Newton's method did not converge")
 
 
-def exact_value(pair: tuple[Hull, Hull], length: float, plane, moved=None) -> mp.mpf:
-    """P with 50 digits; ``moved`` = (side, 12 motions) adds rigid motions about the origin, as Taylor series of second
-    order: (point index, displacement) pairs of mp numbers."""
-    origin = [mp.mpf(float(x)) for x in origin_of(*pair)]
+def exact_value(pair: tuple[Hull, Hull], length: float, origin, plane, moved=None) -> mp.mpf:
+    """P with 50 digits; ``moved`` takes the points of both hulls and ``centre_of`` them, and returns others."""
+    origin, centre = ([mp.mpf(float(x)) for x in point] for point in (origin, centre_of(*pair)))
     points = [[[mp.mpf(float(x)) for x in row] for row in h.points] for h in pair]
     if moved is not None:
-        points = moved(points, origin)
+        points = moved(points, centre)
     radii = [mp.mpf(float(h.radius)) for h in pair]
     _, value = exact_plane(*points, radii, mp.mpf(length), origin, plane)
     return value

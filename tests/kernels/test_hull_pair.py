@@ -5,7 +5,7 @@ import itertools
 import mpmath as mp
 import numpy as np
 import pytest
-from hulls import KINDS, Hull, evaluate, exact_value, hull, origin_of, separated
+from hulls import KINDS, Hull, centre_of, evaluate, exact_value, hull, separated
 
 PAIRS = list(itertools.combinations_with_replacement(KINDS, 2))
 
@@ -57,10 +57,10 @@ def test_forces_and_hessian_near_touch_with_50_digits(gap, force_tol, hessian_to
         h = mp.mpf(10) ** -15 * mp.mpf(gap)
         for i, pair in enumerate(pairs):
             side, index = int(rng.integers(2)), int(rng.integers(6))
-            value = lambda step: exact_value(pair, length, found.plane[i], shifted(side, index, step))  # noqa: B023, E731
+            value = lambda step: exact_value(pair, length, found.origin[i], found.plane[i], shifted(side, index, step))  # noqa: B023, E731
             plus, middle, minus = value(h), value(mp.mpf(0)), value(-h)
             slope, curve = float((plus - minus) / (2 * h)), float((plus - 2 * middle + minus) / h**2)
-            points = pair[side].points - origin_of(*pair)
+            points = pair[side].points - centre_of(*pair)
             count = len(pair[0].points)
             forces = found.forces[i][:count] if side == 0 else found.forces[i][count:]
             wrench = np.concatenate([np.cross(points, forces).sum(axis=0), forces.sum(axis=0)])

@@ -88,6 +88,17 @@ def gap_along(h: HullPair, points: wp.array2d(dtype=vec3), n: vec3, slot: int):
     return low - high, real(-0.5) * (low + high)
 
 
+@wp.func
+def middle_along(h: HullPair, points: wp.array2d(dtype=vec3), n: vec3, slot: int):
+    """Half-way between the points of the two hulls that are nearest to each other along the unit vector n.
+
+    As the origin it makes small gaps differences of small numbers.
+    """
+    low = extreme(points, h.ahead, h.ahead_end, n, real(-1.0), slot) - h.ahead_radius * n
+    high = extreme(points, h.behind, h.behind_end, n, real(1.0), slot) + h.behind_radius * n
+    return real(0.5) * (low + high)
+
+
 @wp.func(inline=False)
 def hull_normal(h: HullPair, points: wp.array2d(dtype=vec3), slot: int):
     """A unit vector along which the hulls are apart, from "behind" to "ahead", and by how much; not positive if none

@@ -43,8 +43,8 @@ SMALL_STEP = wp.constant(real(1e-11))
 SLOW = wp.constant(real(1e-3))
 # ... or when all terms of the gradient cancel to this share of them.
 BALANCED = wp.constant(real(1e-14))
-# After so many trials the potential is made stronger at first (``attempt_boost``), and then weaker by a factor, each time
-# that the gradient is balanced to a share. So many more trials are made with each of these attempts.
+# After so many trials the potential is made stronger at first (``attempt_boost``), and then weaker by a factor, each
+# time that the gradient is balanced to a share. So many more trials are made with each of these attempts.
 FEW_TRIALS = wp.constant(60)
 MORE_TRIALS = wp.constant(250)
 ATTEMPTS = wp.constant(2)
@@ -304,7 +304,7 @@ def note_contacts(g: Shapes, p: Params, c: Contacts, r: Rows, world: int, slot: 
     """A contact for every pair of shapes, for people to look at: the one force that all forces at points add up to."""
     c.count[0, slot] = g.pair_first.shape[0]
     for pair in range(g.pair_first.shape[0]):
-        h = hulls_of(g, p, c, pair, world, slot)
+        h = hulls_of(g, p, r, pair, world, slot)
         plane = r.plane[pair, slot]
         n = wp.normalize(normal_of(plane))
         gap = r.trial_gap[pair, slot]

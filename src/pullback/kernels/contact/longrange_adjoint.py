@@ -204,7 +204,7 @@ def pairs_adjoint(
     g: Shapes, p: Params, p_bar: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int, wants_params: int
 ):
     for pair in range(g.pair_first.shape[0]):
-        h = hulls_of(g, p, c, pair, world, slot)
+        h = hulls_of(g, p, r, pair, world, slot)
         along = real(0.0)
         length_bar = real(0.0)
         if is_half_space(g, pair):

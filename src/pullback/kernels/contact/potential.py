@@ -25,6 +25,7 @@ from ..collision.hull_pair import (
     mat44,
     mat64,
     mat66,
+    middle_along,
     normal_of,
     plane_curvature,
     whiten,
@@ -91,7 +92,7 @@ def is_half_space(g: Shapes, pair: int):
 
 
 @wp.func
-def hulls_of(g: Shapes, p: Params, c: Contacts, pair: int, world: int, slot: int):
+def hulls_of(g: Shapes, p: Params, r: Rows, pair: int, world: int, slot: int):
     """The normal of a pair points from its first shape, behind, to its second, ahead."""
     i = g.pair_first[pair]
     j = g.pair_second[pair]
@@ -103,9 +104,7 @@ def hulls_of(g: Shapes, p: Params, c: Contacts, pair: int, world: int, slot: int
     h.ahead_radius = hull_radius(g.kind[j], p.shape_size[world, j])
     h.behind_radius = hull_radius(g.kind[i], p.shape_size[world, i])
     h.length = p.reach[world, 0][1]
-    h.origin = real(0.5) * (c.x[i, slot] + c.x[j, slot])
-    if is_half_space(g, pair):
-        h.origin = c.x[i, slot]
+    h.origin = r.origin[pair, slot]
     return h
 
 
@@ -209,12 +208,13 @@ def place_everything(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r
 def find_gap(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, first: int, world: int, slot: int):
     """A direction along which two shapes are apart, and by how much: searched for at ``first``, then the best of those
     that were kept in the world's frame and in those of the two shapes. Where these leave too little, as between edges
-    that turn, it is searched for again, not far from them: shapes that passed through each other are apart the other way.
+    that turn, it is searched for again, not far from them: what passed through each other is apart the other way.
     """
-    h = hulls_of(g, p, c, pair, world, slot)
     i = g.pair_first[pair]
     n = axis_z(c.R[i, slot])
     gap = real(0.0)
+    r.origin[pair, slot] = c.x[i, slot]
+    h = hulls_of(g, p, r, pair, world, slot)
     if is_half_space(g, pair):
         gap = half_space_gap(h, r.point, n, slot)
     elif first == 1:
@@ -236,6 +236,8 @@ def find_gap(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, first: int, 
             if apart > gap and wp.dot(other, n) > NOT_FAR:
                 gap = apart
                 n = other
+    if not is_half_space(g, pair):
+        r.origin[pair, slot] = middle_along(h, r.point, n, slot)
     return n, gap
 
 
@@ -281,7 +283,7 @@ def keep_gaps(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows,
         n = r.trial_normal[pair, slot]
         if not is_half_space(g, pair):
             n = wp.normalize(normal_of(r.plane[pair, slot]))
-        h = hulls_of(g, p, c, pair, world, slot)
+        h = hulls_of(g, p, r, pair, world, slot)
         gap = r.trial_gap[pair, slot]
         if not is_half_space(g, pair):
             gap, _offset = gap_along(h, r.point, n, slot)
@@ -308,7 +310,7 @@ def add_push(r: Rows, body: int, f: HullForce, origin: vec3, o: vec3, n: vec3, s
 @wp.func
 def pair_energy(g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: int, world: int, slot: int):
     """μ P of a pair, its plane in r.plane, its gradient added to the bodies'; and 1 if the plane was found."""
-    h = hulls_of(g, p, c, pair, world, slot)
+    h = hulls_of(g, p, r, pair, world, slot)
     mu = r.boost[0, slot] * strength(g, p, pair, world)
     n = r.trial_normal[pair, slot]
     body2 = g.body[g.pair_second[pair]]
@@ -424,7 +426,7 @@ def add_pair_curvature(
 ):
     """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other; not exact: a
     part of it that is never negative."""
-    h = hulls_of(g, p, c, pair, world, slot)
+    h = hulls_of(g, p, r, pair, world, slot)
     mu = r.boost[0, slot] * strength(g, p, pair, world)
     plane = r.plane[pair, slot]
     n = normal_of(plane)

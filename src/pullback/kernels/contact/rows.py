@@ -214,7 +214,8 @@ class PotentialPerPoint:
 
 
 class PotentialPerPair:
-    plane: wp.array2d(dtype=vec4)  # of the potential's minimum, about half-way between the shapes
+    plane: wp.array2d(dtype=vec4)  # of the potential's minimum, about the origin
+    origin: wp.array2d(dtype=vec3)  # half-way between the shapes
     trial_normal: wp.array2d(dtype=vec3)  # unit vector along which the shapes are apart
     trial_gap: wp.array2d(dtype=real)
     normal: wp.array2d(dtype=vec3)  # where the last step of the solver led: in the world ...
