@@ -276,8 +276,8 @@ class ContactLongRange(Contact):
     of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can pass through. The
     gradient is taken at the minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points,
     rounded by a radius: spheres, capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must
-    be apart at the start. Without friction between surfaces. float64 alone, and Euler or implicitfast. What is given
-    here is where ``system.params`` starts, under the same names.
+    be apart at the start. float64 alone, and Euler or implicitfast. What is given here is where ``system.params``
+    starts, under the same names.
 
     gap:               [m] at which a box rests on a plane or on another box, under its weight: half the distance, and
                        half the far force. None: a thousandth of the length
@@ -290,6 +290,8 @@ class ContactLongRange(Contact):
     max_substeps:      a step in which shapes could pass a quarter of their inner radius is done in as many as that
                        takes, up to this: the minimum would slip around what is in its way. So is one that was not
                        solved. Their number is not differentiated
+    frictionless:      take every surface as smooth. Friction between surfaces is not simulated, and a file that has
+                       some is an error without this
     """
 
     kernels: ClassVar[str] = "longrange"
@@ -302,6 +304,7 @@ class ContactLongRange(Contact):
     limit_force: float | None = None
     joint_slip_speed: float = 1e-3
     max_substeps: int = 256
+    frictionless: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -337,6 +340,9 @@ class ContactLongRange(Contact):
         for joint in scene.limited:
             if scene.model.joint_type[joint] == BALL:
                 yield "", label(m, "joint", joint), "limits a ball joint, which ContactLongRange does not"
+        if not self.frictionless and np.any(scene.pair_dim > 1):
+            remedy = "set condim to 1, or use ContactLongRange(frictionless=True)"
+            yield "", "contact", f"has friction (condim 3), which ContactLongRange does not simulate: {remedy}"
         if scene.model.integrator == "rk4":
             remedy = 'load it with integrator="euler" or "implicitfast"'
             yield "", "option", f"asks for RK4, but ContactLongRange is implicit: {remedy}"
