@@ -290,8 +290,9 @@ class ContactLongRange(Contact):
     max_substeps:      a step in which shapes could pass a quarter of their inner radius is done in as many as that
                        takes, up to this: the minimum would slip around what is in its way. So is one that was not
                        solved. Their number is not differentiated
-    frictionless:      take every surface as smooth. Friction between surfaces is not simulated, and a file that has
-                       some is an error without this
+    frictionless:      take every surface as smooth, whatever the file says
+    slip_speed:        [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body on
+                       a slope creeps
     """
 
     kernels: ClassVar[str] = "longrange"
@@ -305,13 +306,14 @@ class ContactLongRange(Contact):
     joint_slip_speed: float = 1e-3
     max_substeps: int = 256
     frictionless: bool = False
+    slip_speed: float = 1e-3
 
     def __post_init__(self):
         super().__post_init__()
         if self.max_contacts is not None:
             raise PullbackError("max_contacts has no meaning for ContactLongRange: every pair of shapes acts, always")
         check_whole(self.max_substeps, "max_substeps")
-        for name in ("limit_gap", "joint_slip_speed"):
+        for name in ("limit_gap", "joint_slip_speed", "slip_speed"):
             _require(self, name, lambda x: x > 0, "positive")
         for name in ("gap", "length", "limit_force"):
             if getattr(self, name) is not None:
@@ -333,6 +335,7 @@ class ContactLongRange(Contact):
         return len(scene.pair_shapes)
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
+        yield from super().complaints(scene)
         m = scene.model.mujoco
         for geom, kind in zip(scene.geoms, scene.kind, strict=True):
             if int(kind) not in HULL_KINDS:
@@ -340,9 +343,6 @@ class ContactLongRange(Contact):
         for joint in scene.limited:
             if scene.model.joint_type[joint] == BALL:
                 yield "", label(m, "joint", joint), "limits a ball joint, which ContactLongRange does not"
-        if not self.frictionless and np.any(scene.pair_dim > 1):
-            remedy = "set condim to 1, or use ContactLongRange(frictionless=True)"
-            yield "", "contact", f"has friction (condim 3), which ContactLongRange does not simulate: {remedy}"
         if scene.model.integrator == "rk4":
             remedy = 'load it with integrator="euler" or "implicitfast"'
             yield "", "option", f"asks for RK4, but ContactLongRange is implicit: {remedy}"
@@ -355,7 +355,8 @@ class ContactLongRange(Contact):
 
     def parameters(self, scene: Scene) -> dict[str, Parameter]:
         m, table = scene.model.mujoco, super().parameters(scene)
-        for unused in ("friction", "pair_friction"):
+        rough = not self.frictionless and bool(np.any(scene.pair_dim > 1))
+        for unused in () if rough else ("friction", "pair_friction"):
             table.pop(unused, None)
 
         def law(unit: str, value: float, field: str, number: int) -> Parameter:
@@ -366,6 +367,8 @@ class ContactLongRange(Contact):
             length = self.length or float(np.median(m.geom_rbound[solid]))
             table["gap"] = law("m", self.gap or 1e-3 * length, "reach", 0)
             table["length"] = law("m", length, "reach", 1)
+        if rough:
+            table["slip_speed"] = law("m/s", self.slip_speed, "slip", 0)
         if len(scene.limited):
             weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
             table["limit_gap"] = law("rad or m", self.limit_gap, "reach", 2)

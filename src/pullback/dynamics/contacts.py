@@ -66,6 +66,7 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
 
     if contact.potential:
         shapes.first_point, shapes.point = ints(scene.points.first), vectors(scene.points.local, vec3, 3)
+        shapes.has_friction = int(not contact.frictionless and np.any(scene.pair_dim > 1))
         shapes.pair_mass, shapes.inner_radius = reals(pair_masses(scene)), reals(inner_radii(scene))
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
     for name in contact.settings:

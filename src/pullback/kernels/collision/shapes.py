@@ -143,6 +143,7 @@ class Shapes:
     point: wp.array(dtype=vec3)
     inner_radius: wp.array(dtype=real)  # of a ball inside of each shape, in the file [m]
     max_substeps: int
+    has_friction: int  # 1: some pair has
     pair_mass: wp.array(dtype=real)  # of each pair: m₁ m₂ / (m₁ + m₂) of the trees that the two belong to [kg]
 
     sweeps: int  # of the impulse solver

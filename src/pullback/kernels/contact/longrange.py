@@ -20,6 +20,8 @@ from ..status import BEYOND_LIMIT, HEALTHY, NOT_CONVERGED, OVERLAP
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import outward
 from .collide import bounding_radius, place_shapes, tree_poses
+from .drag import add_drag_curvature, drag_energy, keep_old
+from .drag_adjoint import drag_adjoint
 from .flavour import vecr
 from .longrange_adjoint import descend_adjoint
 from .mass_matrix import solve_factored
@@ -36,7 +38,7 @@ from .potential import (
 )
 from .rows import Rows
 
-__all__ = ["descend", "descend_adjoint", "finer", "substep_count"]
+__all__ = ["descend", "descend_adjoint", "drag_adjoint", "finer", "substep_count"]
 
 # The solver ends when its step is this small beside the velocity without contact and a millimetre per second [1] ...
 SMALL_STEP = wp.constant(real(1e-11))
@@ -148,6 +150,7 @@ def factorise_positive(
 def find_step(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """r.step = -H⁻¹ gradient. Returns its largest entry."""
     assemble(m, g, p, s, c, r, 1, world, slot)
+    add_drag_curvature(m, g, p, r, world, slot)
     if r.coupled[0, slot] == 1:
         factorise_positive(r.columns, r.columns_count, r.M, r.H, m.nv, slot)
     else:
@@ -246,6 +249,9 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
             t = share * t
         else:
             E, found = energy(m, g, p, s, c, r, world, slot)
+            if trials == 1:
+                keep_old(m, g, s, r, slot)
+            E += drag_energy(m, g, p, r, world, slot)
             slope = slope_along(m, r, slot)
             falls = E <= E_start + ENERGY_SHARE * wp.abs(E_start) and slope <= -SLOPE_SHARE * slope_start
             accepted = found == 1 and (sure == 1 or falls)

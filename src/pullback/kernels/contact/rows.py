@@ -211,11 +211,14 @@ class PotentialPerSubstep:
 
 class PotentialPerPoint:
     point: wp.array2d(dtype=vec3)  # of all shapes, in the world
+    old_point: wp.array2d(dtype=vec3)  # before the step
 
 
 class PotentialPerPair:
     plane: wp.array2d(dtype=vec4)  # of the potential's minimum, about the origin
     origin: wp.array2d(dtype=vec3)  # half-way between the shapes
+    old_plane: wp.array2d(dtype=vec4)  # before the step
+    old_origin: wp.array2d(dtype=vec3)
     trial_normal: wp.array2d(dtype=vec3)  # unit vector along which the shapes are apart
     trial_gap: wp.array2d(dtype=real)
     normal: wp.array2d(dtype=vec3)  # where the last step of the solver led: in the world ...
@@ -231,6 +234,9 @@ class PotentialPerLimit:
 
 
 class PotentialPerBody:
+    old_o: wp.array2d(dtype=vec3)  # before the step
+    drift: wp.array2d(dtype=vec6)  # motion under the velocity that is tried, where the body was before the step
+    drag: wp.array2d(dtype=vec6)  # gradient of friction by that; then of all that the body carries
     push: wp.array2d(dtype=vec6)  # gradient of the potential by the pose; then of all that the body carries
 
 
@@ -247,6 +253,8 @@ class PotentialPerDof:
     link_push: wp.array2d(dtype=vec6)
     link_white: wp.array2d(dtype=vec4)
     link_moment: wp.array2d(dtype=vec3)
+    link_motion: wp.array2d(dtype=vec6)
+    old_S: wp.array2d(dtype=vec6)  # before the step
 
 
 # What the arrays of Rows are along, and who uses them; arrays are [item, slot], or [line, item, slot].

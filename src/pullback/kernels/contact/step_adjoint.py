@@ -40,7 +40,7 @@ if FORCES:
 if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
 if POTENTIAL:
-    from .model import descend_adjoint, finer, substep_count
+    from .model import descend_adjoint, drag_adjoint, finer, substep_count
     from .step import enter_substep, keep_substep, leave_substep
 
 
@@ -125,6 +125,9 @@ def accelerate_adjoint(
                 approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
                 with_G = 1
                 with_S = 1
+        if POTENTIAL:
+            drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+            with_S = 1
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
     if f.has_force == 1:
