@@ -154,12 +154,52 @@ def test_overlap_of_two_hulls_is_named():
         system.step(system.state())
 
 
-def test_friction_is_not_dropped_silently():
-    model = pb.load(f"<mujoco><worldbody>{FLOOR}{free('ball', '0 0 1')}</worldbody></mujoco>")
-    with pytest.raises(pb.PullbackError, match=r"has friction.*ContactLongRange\(frictionless=True\)"):
-        pb.Articulated(model, pb.ContactLongRange())
-    system = pb.Articulated(model, pb.ContactLongRange(frictionless=True))
-    assert "friction" not in system.params
+# --- friction ----------------------------------------------------------------------------------------------
+
+
+def on_slope(slope: float, friction: float, size=".1 .1 .1", **settings) -> pb.Articulated:
+    """A box on a plane that leans by atan(slope) towards x, with axes along it, and gravity to match."""
+    down = 9.81 / np.hypot(1, slope)
+    rough = f'friction="{friction} 0 0" condim="3"'
+    world = f'<geom type="plane" size="9 9 1" {rough}/><body pos="0 0 .1005"><freejoint/>'
+    world += f'<geom type="box" size="{size}" mass="2" {rough}/></body>'
+    option = f'timestep="0.005" gravity="{slope * down} 0 {-down}"'
+    return system_of(world, pb.ContactLongRange(gap=5e-4, **settings), option)
+
+
+def test_a_box_sticks_to_a_slope_or_slides_down():
+    """The lag of the first steps is over when velocities are compared."""
+    system = on_slope(0.2, 0.5)
+    run = pb.rollout(system, system.state(), steps=200)
+    share = 0.2 / 0.5  # of the friction there is
+    np.testing.assert_allclose(run.final.v[0, 0], 1e-3 * share / np.sqrt(1 - share**2), rtol=0.05)  # it creeps
+    np.testing.assert_allclose(run.contacts(-1)[0].force[0, 0], -2 * 9.81 * 0.2 / np.hypot(1, 0.2), rtol=1e-2)
+    system = on_slope(0.2, 0.1)
+    run = pb.rollout(system, system.state(), steps=200)
+    rate = (run.v[200, 0, 0] - run.v[100, 0, 0]) / 0.5
+    np.testing.assert_allclose(rate, 9.81 * (0.2 - 0.1) / np.hypot(1, 0.2), rtol=0.02)
+
+
+def test_a_box_that_turns_comes_to_rest_and_a_smooth_one_does_not():
+    for frictionless in (False, True):
+        system = on_slope(0.0, 0.4, frictionless=frictionless)
+        settled = pb.rollout(system, system.state(), steps=60).final
+        run = pb.rollout(system, system.state(settled.q[0], [0.5, 0, 0, 0, 0, 2.0]), steps=100)
+        speed = np.abs(run.final.v[0, [0, 5]])
+        assert (speed < 1e-2).all() if not frictionless else (speed > 0.49).all()
+        assert ("friction" in system.params) is not frictionless
+
+
+def test_a_ball_that_slides_begins_to_roll():
+    world = '<geom type="plane" size="9 9 1"/><body pos="0 0 .101"><freejoint/><geom size=".1" mass="1"/></body>'
+    model = pb.load(f'<mujoco><option timestep="0.005"/><worldbody>{world}</worldbody></mujoco>')
+    system = pb.Articulated(model, pb.ContactLongRange(gap=1e-3))
+    run = pb.rollout(system, system.state(v=[1.0, 0, 0, 0, 0, 0]), steps=200)
+    np.testing.assert_allclose(run.final.v[0, 0], 5 / 7, rtol=0.02)
+    np.testing.assert_allclose(run.final.v[0, 4] * 0.1, run.final.v[0, 0], rtol=0.02)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
 
 
 def test_what_is_refused():
@@ -173,7 +213,17 @@ def test_what_is_refused():
     ball_joint = '<body pos="0 0 1"><joint name="hip" type="ball" range="0 30"/><geom size=".1"/></body>'
     with pytest.raises(pb.PullbackError, match="'hip' limits a ball joint"):
         system_of(ball_joint)
-    for wrong in ({"gap": 0.0}, {"length": -1.0}, {"limit_gap": 0}, {"max_substeps": 0}, {"max_contacts": 3}):
+    can = '<body pos="0 0 1"><freejoint/><geom name="can" size=".1" condim="6"/></body>'
+    with pytest.raises(pb.PullbackError, match="geom 'can' has condim 6"):
+        system_of(FLOOR + can)
+    for wrong in (
+        {"gap": 0.0},
+        {"slip_speed": 0.0},
+        {"length": -1.0},
+        {"limit_gap": 0},
+        {"max_substeps": 0},
+        {"max_contacts": 3},
+    ):
         with pytest.raises(pb.PullbackError, match=next(iter(wrong))):
             pb.ContactLongRange(**wrong)
 

@@ -32,6 +32,13 @@ def body(kind: str, pos: str) -> str:
     return f'<body pos="{pos}" euler="10 20 30"><freejoint/>{SHAPES[kind]}</body>'
 
 
+def rough(world: str) -> str:
+    """With friction, and coefficients that are not the same: the larger of two counts."""
+    for i in range(world.count("<geom ")):
+        world = world.replace("<geom ", f'<Geom condim="3" friction="{0.5 + 0.07 * i} 0 0" ', 1)
+    return world.replace("<Geom ", "<geom ")
+
+
 def moving(system: pb.Articulated, seed: int, speed: float = 1.0, steps: int = 0) -> pb.State:
     start = system.state(v=speed * np.random.default_rng(seed).normal(size=system.nv))
     return pb.rollout(system, start, steps=steps).final if steps else start
@@ -44,6 +51,9 @@ PLACES = {
     "sliding": (LEANING + body("box", "0 0 .3"), {"gap": 1e-3}, {"steps": 60, "speed": 0.3}),
     "fast": (LEANING + FOUR, {}, {"steps": 3, "speed": 8.0}),
     "articulated": (LEANING + ARM + body("ball", ".4 .1 .5"), {"gap": 0.05}, {}),
+    "rough": (rough(LEANING + FOUR), {"gap": 0.03, "slip_speed": 0.1}, {}),
+    "rough arm": (rough(LEANING + ARM + body("ball", ".4 .1 .7")), {"gap": 0.03, "slip_speed": 0.1}, {}),
+    "rough rest": (rough(FLOOR + body("box", "0 0 .3")), {"gap": 1e-3}, {"steps": 40, "speed": 0.3}),
     "limits": (LEANING + LIMITED + body("ball", ".4 .1 .5"), {"gap": 0.01, "limit_gap": 0.1}, {}),
 }
 
@@ -52,9 +62,9 @@ PLACES = {
 def test_every_gradient(name):
     world, settings, start = PLACES[name]
     system = system_of(world, pb.ContactLongRange(**settings))
-    matter = OWN if name in ("far", "articulated", "limits") else ()
+    matter = OWN if name in ("far", "articulated", "limits", "rough", "rough arm") else ()
     for seed in range(2):
-        laws = LAWS if name == "limits" else ()
+        laws = LAWS if name == "limits" else ("friction", "slip_speed") if "rough" in name else ()
         check(system, moving(system, seed, **start), matter=(*matter, *laws), tolerance=1e-6)
 
 

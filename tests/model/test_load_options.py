@@ -103,10 +103,9 @@ def test_contact_models_by_name():
         "convex": pb.ContactConvex,
         "impulse": pb.ContactImpulse,
         "compliant": pb.ContactCompliant,
+        "longrange": pb.ContactLongRange,
     }.items():
         assert pb.Articulated(model, contact=name).contact == kind()
-    smooth = pb.load('<mujoco><worldbody><geom condim="1" type="plane" size="1 1 1"/></worldbody></mujoco>')
-    assert pb.Articulated(smooth, contact="longrange").contact == pb.ContactLongRange()
     assert pb.Articulated(model, contact="model").contact == pb.ContactConvex()
     assert pb.Articulated(model, contact=None).contact is None
     with pytest.raises(pb.PullbackError, match="'convex', 'impulse', 'compliant', 'longrange'"):

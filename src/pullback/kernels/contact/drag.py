@@ -181,6 +181,22 @@ def drag_energy(m: Tree, g: Shapes, p: Params, r: Rows, world: int, slot: int):
 
 
 @wp.func
+def drag_force(g: Shapes, p: Params, r: Rows, pair: int, world: int, slot: int):
+    """Of friction on body 2 of a pair, after ``drag_energy``."""
+    force = vec3()
+    if rubs(g, pair):
+        h = old_hulls(g, p, r, pair, world, slot)
+        slip = p.slip[world, 0][0]
+        friction = mixed_friction(p, g, pair, world)[1]
+        for k in range(rub_count(g, h, pair)):
+            rub = rub_at(g, p, r, h, pair, k, world, slot)
+            y = slide_at(g, r, r.drift, pair, rub.place, slot)
+            Ty = y - wp.dot(rub.n, y) * rub.n
+            force -= (friction * rub.force / wp.sqrt(wp.dot(Ty, Ty) + slip * slip)) * Ty
+    return force
+
+
+@wp.func
 def pair_drag_curvature(g: Shapes, p: Params, r: Rows, pair: int, h: HullPair, scale: real, world: int, slot: int):
     """The Hessian of a pair's Σ λ f √(...) by the motion of body 2 against body 1 about the origin of the pair; and
     Σ f."""

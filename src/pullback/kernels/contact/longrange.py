@@ -20,7 +20,7 @@ from ..status import BEYOND_LIMIT, HEALTHY, NOT_CONVERGED, OVERLAP
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import outward
 from .collide import bounding_radius, place_shapes, tree_poses
-from .drag import add_drag_curvature, drag_energy, keep_old
+from .drag import add_drag_curvature, drag_energy, drag_force, keep_old
 from .drag_adjoint import drag_adjoint
 from .flavour import vecr
 from .longrange_adjoint import descend_adjoint
@@ -307,7 +307,8 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
 
 @wp.func
 def note_contacts(g: Shapes, p: Params, c: Contacts, r: Rows, world: int, slot: int):
-    """A contact for every pair of shapes, for people to look at: the one force that all forces at points add up to."""
+    """A contact for every pair of shapes, for people to look at: the one force that all pushes at points add up to, and
+    the sum of their friction."""
     c.count[0, slot] = g.pair_first.shape[0]
     for pair in range(g.pair_first.shape[0]):
         h = hulls_of(g, p, r, pair, world, slot)
@@ -334,4 +335,5 @@ def note_contacts(g: Shapes, p: Params, c: Contacts, r: Rows, world: int, slot: 
         t1, t2 = contact_frame(n, 0, c.R[g.pair_second[pair], slot])
         r.tangent1[pair, slot] = t1
         r.tangent2[pair, slot] = t2
-        r.force[pair, slot] = vecr(force, real(0.0), real(0.0))
+        drag = drag_force(g, p, r, pair, world, slot)
+        r.force[pair, slot] = vecr(force + wp.dot(n, drag), wp.dot(t1, drag), wp.dot(t2, drag))
