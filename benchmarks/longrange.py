@@ -146,6 +146,29 @@ def fuzz(quick: bool):
     yield Result("steps that did not converge", failed, "steps", "== 0", "", note)
 
 
+def impulses(speeds: np.ndarray, offsets: np.ndarray, timestep: float) -> np.ndarray:
+    """Momentum (worlds, 3) [N·s] that balls of 1 kg and 0.1 m, which start 0.3 m away, give to such balls at rest."""
+    ball = '<body pos="{} 0 0"><freejoint/><geom size=".1" mass="1" condim="1"/></body>'
+    model = load(ball.format(0) + ball.format(1), f'timestep="{timestep}" gravity="0 0 0"')
+    system = pb.Articulated(model, pb.ContactLongRange(gap=1e-4), worlds=len(speeds))
+    q, v = np.tile(model.home.q, (len(speeds), 1)), np.zeros((len(speeds), 12))
+    q[:, 7], q[:, 8], v[:, 0] = 0.3, offsets, speeds
+    steps = int(np.ceil(0.6 / speeds.min() / timestep))
+    return pb.rollout(system, system.state(q, v), steps=steps, checkpoint_every=steps).final.v[:, 6:9]
+
+
+def momentum(quick: bool):
+    """Balls that hit each other at speeds of 1 to 100 m/s, off centre by up to 0.9 of their diameter."""
+    rng, count = np.random.default_rng(0), 10 if quick else 50
+    for fastest in (1.0, 10.0, 100.0):
+        speeds, offsets = fastest * rng.uniform(0.5, 1.0, count), 0.18 * rng.uniform(-1, 1, count)
+        coarse, fine = (impulses(speeds, offsets, h) for h in (0.01, 0.001))
+        off = np.linalg.norm(coarse - fine, axis=1) / np.linalg.norm(fine, axis=1)
+        note = f"median {np.median(off):.3f}, within 10 %: {np.mean(off <= 0.1):.0%}"
+        title = f"momentum given at up to {fastest:g} m/s: steps of 10 ms against 1 ms"
+        yield Result(title, np.percentile(off, 90), "relative, 90th percentile", "<= 0.1", "", note)
+
+
 def stack(quick: bool):
     """Planks of 2 × 0.4 × 0.2 m, 0.16 kg: gaps against √(2 μ L / W)."""
     count = 5 if quick else 20
@@ -233,6 +256,7 @@ QUESTIONS = {
     "properties": properties,
     "gradients": gradients,
     "fuzz": fuzz,
+    "momentum": momentum,
     "stack": stack,
     "cost": cost,
     "billiards": billiards,

@@ -284,7 +284,7 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
                     if largest <= SMALL_STEP * (SLOW + fastest) or off <= BALANCED:
                         last = 1
                         sure = 1
-        if (trials >= end_of_attempt or t < SHORTEST) and going and last == 0:
+        if going and (trials >= end_of_attempt + last or t < SHORTEST):
             attempt += 1
             if attempt > ATTEMPTS:
                 going = False
@@ -294,6 +294,7 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
                 end_of_attempt = trials + MORE_TRIALS
                 first = 1
                 sure = 1
+                last = 0
                 t = real(1.0)
         if going:
             for d in range(m.nv):
