@@ -125,8 +125,8 @@ def kernels():
             value[i] = P
             _gradient, Ppp = plane_curvature(h, points, p, i)
             C[i] = cholesky44(Ppp)
-            K0, B0, _f0 = hull_curvature(h, points, p, real(1.0), centre[i], 1, i)
-            K1, B1, _f1 = hull_curvature(h, points, p, real(-1.0), centre[i], 1, i)
+            K0, B0, _f0 = hull_curvature(h, points, p, real(1.0), centre[i], i)
+            K1, B1, _f1 = hull_curvature(h, points, p, real(-1.0), centre[i], i)
             K[0, i] = K0
             K[1, i] = K1
             B[0, i] = B0

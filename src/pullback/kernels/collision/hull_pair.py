@@ -372,11 +372,8 @@ def wrench_at(x: vec3, n: vec3):
 
 
 @wp.func(inline=False)
-def hull_curvature(h: HullPair, points: wp.array2d(dtype=vec3), p: vec4, sign: real, o: vec3, exact: int, slot: int):
-    """Of the hull with the given σ, moved as a rigid body about o: P_xx (6, 6), P_xp (6, 4), and Σ ψ and Σ ψ (x - o).
-
-    Not exact: without what makes the Hessian indefinite, the product of a point's motion and the normal's.
-    """
+def hull_curvature(h: HullPair, points: wp.array2d(dtype=vec3), p: vec4, sign: real, o: vec3, slot: int):
+    """Of the hull with the given σ, moved as a rigid body about o: P_xx (6, 6), P_xp (6, 4), Σ ψ and Σ ψ (x - o)."""
     n = normal_of(p)
     m = wp.length(n)
     u = n / m
@@ -402,14 +399,13 @@ def hull_curvature(h: HullPair, points: wp.array2d(dtype=vec3), p: vec4, sign: r
         B += wp.outer(sign * kN, a_p)
         f.total += psi
         f.first += psi * (x - o)
-    if exact == 1:
-        moment = f.first
-        for j in range(3):
-            B[3 + j, j] -= sign * f.total
-        B[0, 1] += sign * moment[2]
-        B[0, 2] -= sign * moment[1]
-        B[1, 0] -= sign * moment[2]
-        B[1, 2] += sign * moment[0]
-        B[2, 0] += sign * moment[1]
-        B[2, 1] -= sign * moment[0]
+    moment = f.first
+    for j in range(3):
+        B[3 + j, j] -= sign * f.total
+    B[0, 1] += sign * moment[2]
+    B[0, 2] -= sign * moment[1]
+    B[1, 0] -= sign * moment[2]
+    B[1, 2] += sign * moment[0]
+    B[2, 0] += sign * moment[1]
+    B[2, 1] -= sign * moment[0]
     return K, B, f

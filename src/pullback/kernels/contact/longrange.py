@@ -1,9 +1,9 @@
 """ContactLongRange, as a step calls it: the velocity after the step minimises E of ``potential.py``.
 
-Newton's method with the exact Hessian, or, where that is not positive definite, with a part of it that is. A step of
-the solver leaves half of every gap along a direction that is fixed in the world or in one of the two shapes, so that
-nothing passes through anything, and the plane between two shapes is always known. Its length is accepted by the
-approximate Wolfe conditions of Hager and Zhang, which look at slopes: differences of energies drown in rounding.
+Newton's method with the exact Hessian, whose pivots are replaced where they are not positive. A step of the solver
+leaves half of every gap along a direction that is fixed in the world or in one of the two shapes, or near to one that
+is, so that nothing passes through anything, and the plane between two shapes is always known. Its length is accepted by
+the approximate Wolfe conditions of Hager and Zhang, which look at slopes: differences of energies drown in rounding.
 
 Between bodies that were driven close together such steps are short. If there are too many, the solver starts again with
 a potential that is stronger, which keeps them apart, and weakens it by and by.
@@ -149,7 +149,7 @@ def factorise_positive(
 @wp.func
 def find_step(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """r.step = -H⁻¹ gradient. Returns its largest entry."""
-    assemble(m, g, p, s, c, r, 1, world, slot)
+    assemble(m, g, p, s, c, r, world, slot)
     add_drag_curvature(m, g, p, r, world, slot)
     if r.coupled[0, slot] == 1:
         factorise_positive(r.columns, r.columns_count, r.M, r.H, m.nv, slot)

@@ -237,7 +237,7 @@ def descend_adjoint(
         s.w[d, slot] = s.a_bar[d, slot]
     apart = real(0.0)
     for turn in range(2):
-        assemble(m, g, p, s, c, r, 1, world, slot)
+        assemble(m, g, p, s, c, r, world, slot)
         add_drag_curvature(m, g, p, r, world, slot)
         if turn == 0:
             factorise(m, r, slot)

@@ -404,7 +404,7 @@ def path_moment(motion: vec6, f: HullForce, n: vec3, sign: real):
 
 @wp.func
 def add_side(
-    m: Tree, r: Rows, body: int, K: mat66, B: mat64, C: mat44, f: HullForce, n: vec3, sign: real, exact: int,
+    m: Tree, r: Rows, body: int, K: mat66, B: mat64, C: mat44, f: HullForce, n: vec3, sign: real,
     count: int, slot: int,
 ):  # fmt: skip
     """The degrees of freedom of a body join those that move a pair's shapes. Returns how many there are now."""
@@ -415,17 +415,16 @@ def add_side(
         r.link_side[last, slot] = sign
         r.link_push[last, slot] = K * motion
         r.link_white[last, slot] = whiten(C, wp.transpose(B) * motion)
-        r.link_moment[last, slot] = real(exact) * path_moment(motion, f, n, sign)
+        r.link_moment[last, slot] = path_moment(motion, f, n, sign)
         last += 1
     return last
 
 
 @wp.func
 def add_pair_curvature(
-    m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: int, exact: int, world: int, slot: int
+    m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: int, world: int, slot: int
 ):
-    """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other; not exact: a
-    part of it that is never negative."""
+    """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other."""
     h = hulls_of(g, p, r, pair, world, slot)
     mu = r.boost[0, slot] * strength(g, p, pair, world)
     plane = r.plane[pair, slot]
@@ -445,15 +444,15 @@ def add_pair_curvature(
     else:
         _gradient, Ppp = plane_curvature(h, r.point, plane, slot)
         C = cholesky44(Ppp)
-        K1, B1, f1 = hull_curvature(h, r.point, plane, real(-1.0), s.o[body1, slot], exact, slot)
-        K2, B2, f2 = hull_curvature(h, r.point, plane, real(1.0), s.o[body2, slot], exact, slot)
+        K1, B1, f1 = hull_curvature(h, r.point, plane, real(-1.0), s.o[body1, slot], slot)
+        K2, B2, f2 = hull_curvature(h, r.point, plane, real(1.0), s.o[body2, slot], slot)
     count = int(0)
     while body1 != body2:
         if body2 > body1:
-            count = add_side(m, r, body2, K2, B2, C, f2, n, real(1.0), exact, count, slot)
+            count = add_side(m, r, body2, K2, B2, C, f2, n, real(1.0), count, slot)
             body2 = m.body_parent[body2]
         else:
-            count = add_side(m, r, body1, K1, B1, C, f1, n, real(-1.0), exact, count, slot)
+            count = add_side(m, r, body1, K1, B1, C, f1, n, real(-1.0), count, slot)
             body1 = m.body_parent[body1]
     for a in range(count):
         for b in range(a + 1):
@@ -514,11 +513,10 @@ def add_joint_curvatures(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, w
 
 
 @wp.func
-def assemble(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, exact: int, world: int, slot: int):
-    """r.H, the Hessian of E, after ``energy``; not exact: a part of it that is positive definite."""
+def assemble(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
+    """r.H, the Hessian of E but for friction, after ``energy``."""
     start_matrix(m, r, slot)
     for pair in range(g.pair_first.shape[0]):
-        add_pair_curvature(m, g, p, s, c, r, pair, exact, world, slot)
-    if exact == 1:
-        add_ball_curvature(m, s, r, slot)
+        add_pair_curvature(m, g, p, s, c, r, pair, world, slot)
+    add_ball_curvature(m, s, r, slot)
     add_joint_curvatures(m, g, p, s, r, world, slot)
