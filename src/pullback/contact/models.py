@@ -272,15 +272,15 @@ class ContactLongRange(Contact):
     """A potential between all shapes that is infinite where they touch and whose force vanishes nowhere, so that there
     is a gradient before anything touches (Ye, Wu, Pan and Komura, 2026).
 
-    The velocity after a step minimises ½ (v - free)ᵀ M (v - free) + Σ μ P(q ⊕ h v), where P is the potential of a pair
-    of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can pass through. The
-    gradient is taken at the minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points,
-    rounded by a radius: spheres, capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must
-    be apart at the start. float64 alone, and Euler or implicitfast. What is given here is where ``system.params``
-    starts, under the same names.
+    The velocity after a step minimises ½ (v - free)ᵀ M (v - free) + Σ μ P(q ⊕ h v) + friction(v), where P is the
+    potential of a pair of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can
+    pass through. Friction is that of forces and normals before the step, of what is near. The gradient is taken at the
+    minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points, rounded by a radius: spheres,
+    capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must be apart at the start. float64
+    alone, and Euler or implicitfast. What is given here is where ``system.params`` starts, under the same names.
 
-    gap:               [m] at which a box rests on a plane or on another box, under its weight: half the distance, and
-                       half the far force. None: a thousandth of the length
+    gap:               [m] at which a box rests on a plane under its own weight. A smaller one is more accurate, and
+                       has weaker forces from afar: in proportion to its square. None: a thousandth of the length
     length:            [m] size of the scene; pushes fall off beyond it. None: the median radius of all shapes that
                        may touch
     limit_gap:         [rad or m] at which joint limits begin to push
