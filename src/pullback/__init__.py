@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING
 
-from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse
+from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, ContactLongRange
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.status import Status
 from pullback.core.system import Bars, State, System
@@ -22,6 +22,7 @@ __all__ = [
     "ContactCompliant",
     "ContactConvex",
     "ContactImpulse",
+    "ContactLongRange",
     "Model",
     "PullbackError",
     "Run",

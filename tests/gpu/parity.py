@@ -86,6 +86,21 @@ def flavour(device: str, contact: str | None, shape: str = "box", condim: int = 
     return found
 
 
+# Shapes of every kind that have a potential, apart from each other, and an arm between its limits.
+APART = """<mujoco><option timestep="0.004"/><default><geom condim="1"/></default>
+  <worldbody><geom type="plane" size="9 9 1"/>
+  <body pos="-0.4 0 0.3"><joint name="hip" axis="0 1 0" range="-30 30" frictionloss="0.1" damping="0.1"/>
+    <geom type="capsule" fromto="0 0 0 0.3 0 -0.04" size="0.05"/>
+    <body pos="0.45 0 0"><joint type="ball" damping="0.05"/><geom type="cylinder" size="0.05 0.04"/></body></body>
+  <body pos="0.3 0 0.103"><freejoint/><geom type="box" size="0.1 0.1 0.1"/></body>
+  <body pos="0.3 0.4 0.103"><freejoint/><geom size="0.1"/></body></worldbody>
+  <actuator><motor joint="hip" gear="5"/></actuator></mujoco>"""
+
+
+def far(device: str) -> dict:
+    return robot(device, APART, "longrange")
+
+
 def algorithms(device: str) -> dict:
     """Values and gradients of every one of them."""
     import pullback as pb
@@ -211,6 +226,7 @@ CASES: dict[str, tuple[Callable[..., dict], tuple]] = {
         for shapes, shape in SHAPES.items()
         for contact, condim in (("convex", 3), ("convex", 6), ("impulse", 3), ("compliant", 3))
     },
+    "robot longrange condim 1": (far, ()),
     "algorithms": (algorithms, ()),
     "heat explicit": (heat, ("explicit",)),
     "heat implicit": (heat, ("implicit",)),

@@ -103,11 +103,12 @@ def test_contact_models_by_name():
         "convex": pb.ContactConvex,
         "impulse": pb.ContactImpulse,
         "compliant": pb.ContactCompliant,
+        "longrange": pb.ContactLongRange,
     }.items():
         assert pb.Articulated(model, contact=name).contact == kind()
     assert pb.Articulated(model, contact="model").contact == pb.ContactConvex()
     assert pb.Articulated(model, contact=None).contact is None
-    with pytest.raises(pb.PullbackError, match="'convex', 'impulse', 'compliant'"):
+    with pytest.raises(pb.PullbackError, match="'convex', 'impulse', 'compliant', 'longrange'"):
         pb.Articulated(model, contact="none")
 
 

@@ -96,8 +96,7 @@ def kernels_of(system) -> list[Kernels]:
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
     """Everything that Pullback launches in these precisions, the slowest first."""
-    models = [(c.kernels, c.impulses, rows) for c in CONTACT_NAMES.values() for rows in {c.most_rows, 3}]
-    flavours = [Flavour(dtype, *model, shapes) for dtype in dtypes for model in models for shapes in (True, False)]
+    flavours = [flavour for dtype in dtypes for c in CONTACT_NAMES.values() for flavour in c.flavours(dtype)]
     return [
         *(Kernels(flavour, name) for name in STEPS for flavour in flavours),
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),

@@ -11,12 +11,14 @@ import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
 from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
-from pullback.contact.scene import Scene
+from pullback.contact.points import HULL_KINDS
+from pullback.contact.scene import NAMES, PLANE, Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.params import Parameter, not_negative, positive, up_to_one
 from pullback.kernels import Flavour
-from pullback.model.unsupported import Complaint
+from pullback.model import BALL
+from pullback.model.unsupported import Complaint, label
 
 # Neighbours per two degrees of freedom of a chain, from which sweeps of ContactImpulse are faster by velocity. [1]
 CROWD = 3
@@ -39,6 +41,8 @@ class Contact:
     kernels: ClassVar[str]
     # Whether that acts by impulses on velocities, or else by forces.
     impulses: ClassVar[bool] = False
+    # Whether a step is the minimum of its potential.
+    potential: ClassVar[bool] = False
     # Rows per contact at most: 3, or 6 with torsional and rolling friction.
     most_rows: ClassVar[int] = 3
     # Fields of the kernels' Shapes that are its own settings, under the same names.
@@ -59,6 +63,16 @@ class Contact:
     def flavour(self, precision: str, scene: Scene) -> Flavour:
         """The kernels for the contacts of a scene."""
         return Flavour(precision, self.kernels, self.impulses, scene.rows, not scene.is_round)
+
+    @classmethod
+    def flavours(cls, precision: str) -> list[Flavour]:
+        """All kernels that some scene needs."""
+        rows = sorted({cls.most_rows, 3})
+        return [Flavour(precision, cls.kernels, cls.impulses, n, shapes) for n in rows for shapes in (True, False)]
+
+    def contacts_of(self, scene: Scene) -> int:
+        """How many contacts the workspace of a world holds."""
+        return scene.max_contacts if self.max_contacts is None else self.max_contacts
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         """What it does not simulate of a scene."""
@@ -253,11 +267,123 @@ class ContactImpulse(Contact):
         return table
 
 
+@dataclass(frozen=True, kw_only=True)
+class ContactLongRange(Contact):
+    """A potential between all shapes that is infinite where they touch and whose force vanishes nowhere, so that there
+    is a gradient before anything touches (Ye, Wu, Pan and Komura, 2026).
+
+    The velocity after a step minimises ½ (v - free)ᵀ M (v - free) + Σ μ P(q ⊕ h v) + friction(v), where P is the
+    potential of a pair of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can
+    pass through. Friction is that of forces and normals before the step, of what is near. The gradient is taken at the
+    minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points, rounded by a radius: spheres,
+    capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must be apart at the start. float64
+    alone, and Euler or implicitfast. What is given here is where ``system.params`` starts, under the same names.
+
+    gap:               [m] at which a box rests on a plane under its own weight. A smaller one is more accurate, and
+                       has weaker forces from afar: in proportion to its square. None: a thousandth of the length
+    length:            [m] size of the scene; pushes fall off beyond it. None: the median radius of all shapes that
+                       may touch
+    limit_gap:         [rad or m] at which joint limits begin to push
+    limit_force:       [N·m or N] of a joint limit at half of that. None: the weight of everything that moves, at a
+                       metre
+    joint_slip_speed:  [rad/s or m/s] at which friction loss has 71 % of its full strength
+    max_substeps:      a step in which shapes could pass a quarter of their inner radius is done in as many as that
+                       takes, up to this: the minimum would slip around what is in its way. So is one that was not
+                       solved. Their number is not differentiated
+    frictionless:      take every surface as smooth, whatever the file says
+    slip_speed:        [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body on
+                       a slope creeps
+    """
+
+    kernels: ClassVar[str] = "longrange"
+    potential: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = ("max_substeps",)
+
+    gap: float | None = None
+    length: float | None = None
+    limit_gap: float = 1e-2
+    limit_force: float | None = None
+    joint_slip_speed: float = 1e-3
+    max_substeps: int = 256
+    frictionless: bool = False
+    slip_speed: float = 1e-3
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.max_contacts is not None:
+            raise PullbackError("max_contacts has no meaning for ContactLongRange: every pair of shapes acts, always")
+        check_whole(self.max_substeps, "max_substeps")
+        for name in ("limit_gap", "joint_slip_speed", "slip_speed"):
+            _require(self, name, lambda x: x > 0, "positive")
+        for name in ("gap", "length", "limit_force"):
+            if getattr(self, name) is not None:
+                _require(self, name, lambda x: x > 0, "positive, or None")
+
+    def flavour(self, precision: str, scene: Scene) -> Flavour:
+        if precision != "float64":
+            raise PullbackError(
+                "ContactLongRange needs dtype='float64': what shapes do to each other from afar is 1e-9 to 1e-7 of "
+                "their momentum, which float32 rounds off"
+            )
+        return self.flavours(precision)[0]
+
+    @classmethod
+    def flavours(cls, precision: str) -> list[Flavour]:
+        return [Flavour("float64", cls.kernels, all_shapes=False, potential=True)] if precision == "float64" else []
+
+    def contacts_of(self, scene: Scene) -> int:
+        return len(scene.pair_shapes)
+
+    def complaints(self, scene: Scene) -> Iterator[Complaint]:
+        yield from super().complaints(scene)
+        m = scene.model.mujoco
+        for geom, kind in zip(scene.geoms, scene.kind, strict=True):
+            if int(kind) not in HULL_KINDS:
+                yield "", label(m, "geom", geom), f"is of type {NAMES[int(kind)]}, which ContactLongRange has not"
+        for joint in scene.limited:
+            if scene.model.joint_type[joint] == BALL:
+                yield "", label(m, "joint", joint), "limits a ball joint, which ContactLongRange does not"
+        if scene.model.integrator == "rk4":
+            remedy = 'load it with integrator="euler" or "implicitfast"'
+            yield "", "option", f"asks for RK4, but ContactLongRange is implicit: {remedy}"
+
+    def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
+        sizes = {"chain": 1, "joint row": 1, "joint chain": 1, "coordinate": scene.model.nq}
+        sizes |= {"point": len(scene.points.local), "pair": contacts, "limit": 2 * len(scene.limited)}
+        sizes |= {"body": scene.model.nbody, "substep": self.max_substeps * max(scene.model.nq, nv)}
+        return super().workspace(scene, contacts, nv) | {name: (size,) for name, size in sizes.items()}
+
+    def parameters(self, scene: Scene) -> dict[str, Parameter]:
+        m, table = scene.model.mujoco, super().parameters(scene)
+        rough = not self.frictionless and bool(np.any(scene.pair_dim > 1))
+        for unused in () if rough else ("friction", "pair_friction"):
+            table.pop(unused, None)
+
+        def law(unit: str, value: float, field: str, number: int) -> Parameter:
+            return Parameter(unit, (), np.asarray(value), positive, **constant(field, number))
+
+        if len(scene.geoms):
+            solid = scene.geoms[scene.kind != PLANE]
+            length = self.length or float(np.median(m.geom_rbound[solid]))
+            table["gap"] = law("m", self.gap or 1e-3 * length, "reach", 0)
+            table["length"] = law("m", length, "reach", 1)
+        if rough:
+            table["slip_speed"] = law("m/s", self.slip_speed, "slip", 0)
+        if len(scene.limited):
+            weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
+            table["limit_gap"] = law("rad or m", self.limit_gap, "reach", 2)
+            table["limit_force"] = law("N·m or N", self.limit_force or weight, "reach", 3)
+        if len(scene.lossy):
+            table["joint_slip_speed"] = law("rad/s or m/s", self.joint_slip_speed, "slip", 1)
+        return table
+
+
 # What a contact model may be called, in Python and on the command line: each as it is without arguments.
 CONTACT_NAMES: dict[str, type[Contact]] = {
     "convex": ContactConvex,
     "impulse": ContactImpulse,
     "compliant": ContactCompliant,
+    "longrange": ContactLongRange,
 }
 
 

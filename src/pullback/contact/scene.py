@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import mujoco
 import numpy as np
 
 from pullback.contact.hulls import Hulls
+from pullback.contact.points import Points
 from pullback.core.errors import PullbackError
 from pullback.model import BALL, Model
 from pullback.model.constraints import touching_pairs
@@ -108,6 +110,11 @@ class Scene:
             lossy=np.flatnonzero(m.dof_frictionloss > 0) if losses else np.zeros(0, int),
             hulls=Hulls.of(m, geoms),
         )
+
+    @cached_property
+    def points(self) -> Points:
+        """The shapes as hulls of points."""
+        return Points.of(self)
 
     @property
     def max_contacts(self) -> int:

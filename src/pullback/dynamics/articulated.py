@@ -50,8 +50,8 @@ class Articulated(KernelSystem):
 
     model:    from :func:`pullback.load`
     contact:  "model": contacts, joint limits and friction loss as the file says, by :class:`ContactConvex`. None:
-              all of them switched off. Or a contact model; "convex", "impulse" and "compliant" are those with default
-              arguments.
+              all of them switched off. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
+              with default arguments.
     worlds:   how many copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
@@ -94,6 +94,11 @@ class Articulated(KernelSystem):
                 f"{type(contact).__name__} finds the moment of impact within a step itself, and its erp is per step: "
                 "refine is for contact models with forces"
             )
+        if refine is not None and isinstance(contact, Contact) and contact.potential:
+            raise PullbackError(
+                f"{type(contact).__name__} takes substeps itself where shapes are fast: refine is for contact models with "
+                "forces"
+            )
         if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
             raise PullbackError(
                 f"a model's integrator is one of {', '.join(INTEGRATORS)} and its timestep positive, not "
@@ -121,7 +126,7 @@ class Articulated(KernelSystem):
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._flavour = self._flavour._replace(refined=self.refine is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
-        self._tree = tree_struct(model, self._layout, self.dtype, self.device, with_columns=contact is not None)
+        self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
         )
@@ -171,7 +176,7 @@ class Articulated(KernelSystem):
         """How many contacts the workspace of a world holds."""
         if self.contact is None:
             return 0
-        return self._scene.max_contacts if self.contact.max_contacts is None else self.contact.max_contacts
+        return self.contact.contacts_of(self._scene)
 
     # --- states and controls -----------------------------------------------------------------------
 

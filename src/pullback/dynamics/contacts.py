@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from pullback.contact import Contact, ContactPoints, Scene
+from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.system import State
 from pullback.dynamics.health import check_health
@@ -63,6 +64,10 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
+    if contact.potential:
+        shapes.first_point, shapes.point = ints(scene.points.first), vectors(scene.points.local, vec3, 3)
+        shapes.has_friction = int(not contact.frictionless and np.any(scene.pair_dim > 1))
+        shapes.pair_mass, shapes.inner_radius = reals(pair_masses(scene)), reals(inner_radii(scene))
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
     for name in contact.settings:
         setattr(shapes, name, getattr(contact, name))

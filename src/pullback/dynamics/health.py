@@ -12,7 +12,15 @@ from pullback.core.arrays import from_device, to_numpy
 from pullback.core.errors import SimulationError
 from pullback.core.status import Status
 from pullback.core.system import State
-from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY, NOT_CONVERGED, NOT_FINITE, TOO_MANY_CONTACTS
+from pullback.kernels.status import (
+    BEYOND_LIMIT,
+    GRADIENT_NOT_FINITE,
+    HEALTHY,
+    NOT_CONVERGED,
+    NOT_FINITE,
+    OVERLAP,
+    TOO_MANY_CONTACTS,
+)
 from pullback.model import Model
 from pullback.model.unsupported import label
 
@@ -73,6 +81,8 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
         )
     if code == GRADIENT_NOT_FINITE:
         return f"the gradient of world {world} grew beyond {system.dtype} in the backward pass, at step {step}"
+    if code <= OVERLAP:
+        return f"{_too_near(system, code)} in world {world} at step {step}"
     if code not in (NOT_CONVERGED, NOT_FINITE):
         joint = system.model.joint_names[int(np.searchsorted(system.model.joint_v, code, side="right")) - 1]
         return (
@@ -96,6 +106,17 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
         f"the motion blew up in world {world} at step {step}: it grew beyond all bounds; use a smaller timestep "
         f"(now {system.model.timestep:g} s), the 'implicitfast' integrator, or gentler controls and gains"
     )
+
+
+def _too_near(system: Articulated, code: int) -> str:
+    """What overlaps, where nothing may."""
+    scene, m = system._scene, system.model.mujoco
+    if code <= BEYOND_LIMIT:
+        return f"{label(m, 'joint', scene.limited[BEYOND_LIMIT - code])} is at or beyond its limit"
+    shapes = scene.pair_shapes[OVERLAP - code]
+    geoms = " and ".join(label(m, "geom", g) for g in scene.geoms[shapes])
+    bodies = " and ".join(repr(system.model.body_names[b]) for b in scene.body[shapes])
+    return f"{geoms}, of bodies {bodies}, touch or overlap, but {type(system.contact).__name__} needs them apart"
 
 
 def _absurd(model: Model, q: np.ndarray, v: np.ndarray) -> str:

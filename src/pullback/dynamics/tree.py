@@ -7,6 +7,7 @@ import math
 import numpy as np
 import warp as wp
 
+from pullback.contact import Contact
 from pullback.core.arrays import PRECISIONS, SMALL, require_memory, require_strides
 from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
@@ -51,8 +52,8 @@ class Layout:
         self.free_axis = np.eye(3)[(self.q - model.joint_q[self.source]).clip(0, 2)] if len(types) else np.zeros((0, 3))
 
 
-def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, with_columns: bool):
-    """The kernels' Tree of a model; with the columns of its mass matrix if that is going to be factorised."""
+def tree_struct(model: Model, layout: Layout, precision: str, device: str, contact: Contact | None = None):
+    """The kernels' Tree of a model; with contacts, the columns of its mass matrix, which is going to be factorised."""
     real = PRECISIONS[precision]
     kernels = specialise(precision, "tree.structs")
     tree = kernels.Tree()
@@ -77,13 +78,15 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str, *, wi
     dof_body, dof_parent = dof_tree(model)
     tree.dof_body, tree.dof_parent = ints(dof_body), ints(dof_parent)
     tree.body_dof = ints(np.searchsorted(dof_body, np.arange(model.nbody + 1)))
-    if with_columns:
+    if contact is not None:
         columns, counts = matrix_columns(dof_parent)
         tree.columns, tree.columns_count = (for_all_slots(ints(x)) for x in (columns, counts))
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
     tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
 
-    lone = lone_free_bodies(model) if model.integrator == "implicitfast" else []
+    # A step that minimises a potential has no place for a matrix that is not symmetric.
+    lone = [] if contact is not None and contact.potential else lone_free_bodies(model)
+    lone = lone if model.integrator == "implicitfast" else []
     tree.lone_body, tree.lone_end = ints([first for first, _ in lone]), ints([end for _, end in lone])
 
     joint = model.actuator_joint if model.njoint else model.actuator_joint[:0]  # without joints none acts on anything

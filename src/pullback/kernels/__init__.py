@@ -45,6 +45,8 @@ class Flavour(NamedTuple):
     all_shapes: bool = True
     # Whether steps may be done in substeps, in which contacts act for the share of time that shapes touch.
     refined: bool = False
+    # Whether a step is the minimum of its potential.
+    potential: bool = False
 
     @property
     def package(self) -> str:

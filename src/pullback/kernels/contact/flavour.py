@@ -5,9 +5,10 @@ import warp as wp
 from ..spatial.scalar import real
 from . import compiled_for
 
-# The contact model acts by forces, or by impulses, or there is none.
-FORCES = wp.constant(compiled_for.model is not None and not compiled_for.impulses)
+# The contact model acts by forces, or by impulses, or the step minimises its potential, or there is none.
+FORCES = wp.constant(compiled_for.model is not None and not (compiled_for.impulses or compiled_for.potential))
 IMPULSES = wp.constant(compiled_for.impulses)
+POTENTIAL = wp.constant(compiled_for.potential)
 
 # Every kind of pair, or only those with a closed form of a few lines.
 ALL_SHAPES = wp.constant(compiled_for.all_shapes)

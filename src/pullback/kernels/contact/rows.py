@@ -11,9 +11,9 @@ import warp as wp
 from ..collision.features import contact_frame
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_log
-from ..spatial.scalar import real, vec3, vec6
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
-from .flavour import FORCES, IMPULSES, ROWS, matr, vecr
+from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, matr, vecr
 
 # A ball joint turned by less than this [rad] has no axis.
 NO_ANGLE = wp.constant(real(1e-15))
@@ -194,6 +194,69 @@ class ImpulsesPerDof:
     moved_bar: wp.array2d(dtype=real)  # of the velocity that positions move with
 
 
+class PotentialPerWorld:
+    boost: wp.array2d(dtype=real)  # of the potential, while the solver is on its way [1]
+
+
+class PotentialPerCoordinate:
+    kept_q: wp.array2d(dtype=real)  # before the step
+
+
+class PotentialPerSubstep:
+    """Coordinates, or velocities, before each substep: substep · nq + coordinate."""
+
+    substep_q: wp.array2d(dtype=real)
+    substep_v: wp.array2d(dtype=real)
+
+
+class PotentialPerPoint:
+    point: wp.array2d(dtype=vec3)  # of all shapes, in the world
+    old_point: wp.array2d(dtype=vec3)  # before the step
+
+
+class PotentialPerPair:
+    plane: wp.array2d(dtype=vec4)  # of the potential's minimum, about the origin
+    origin: wp.array2d(dtype=vec3)  # half-way between the shapes
+    old_plane: wp.array2d(dtype=vec4)  # before the step
+    old_origin: wp.array2d(dtype=vec3)
+    trial_normal: wp.array2d(dtype=vec3)  # unit vector along which the shapes are apart
+    trial_gap: wp.array2d(dtype=real)
+    normal: wp.array2d(dtype=vec3)  # where the last step of the solver led: in the world ...
+    normal1: wp.array2d(dtype=vec3)  # ... and in the frames of both shapes
+    normal2: wp.array2d(dtype=vec3)
+    gap: wp.array2d(dtype=real)
+
+
+class PotentialPerLimit:
+    """Two places per limited joint."""
+
+    room: wp.array2d(dtype=real)  # distance from the limit where the last step of the solver led
+
+
+class PotentialPerBody:
+    old_o: wp.array2d(dtype=vec3)  # before the step
+    drift: wp.array2d(dtype=vec6)  # motion under the velocity that is tried, where the body was before the step
+    drag: wp.array2d(dtype=vec6)  # gradient of friction by that; then of all that the body carries
+    push: wp.array2d(dtype=vec6)  # gradient of the potential by the pose; then of all that the body carries
+
+
+class PotentialPerDof:
+    free: wp.array2d(dtype=real)  # velocity after the step without contact
+    v: wp.array2d(dtype=real)  # and with it: that which is tried
+    best: wp.array2d(dtype=real)  # that which the last step of the solver led to
+    step: wp.array2d(dtype=real)
+    gradient: wp.array2d(dtype=real)
+    scale: wp.array2d(dtype=real)  # how large the terms are whose sum the gradient is
+    motion: wp.array2d(dtype=vec6)  # of what the degree of freedom carries at the end of the step, by its velocity
+    link: wp.array2d(dtype=int)  # degrees of freedom that a pair of shapes moves against each other
+    link_side: wp.array2d(dtype=real)  # 1: moves body 2, -1: moves body 1
+    link_push: wp.array2d(dtype=vec6)
+    link_white: wp.array2d(dtype=vec4)
+    link_moment: wp.array2d(dtype=vec3)
+    link_motion: wp.array2d(dtype=vec6)
+    old_S: wp.array2d(dtype=vec6)  # before the step
+
+
 # What the arrays of Rows are along, and who uses them; arrays are [item, slot], or [line, item, slot].
 PARTS = {
     "world": (PerWorld,),
@@ -215,6 +278,11 @@ if IMPULSES:
     PARTS["dof"] += (ImpulsesPerDof,)
     PARTS |= {"neighbour": (ImpulsesPerNeighbour,), "side": (ImpulsesPerSide,)}
     PARTS |= {"sweep": (ImpulsesPerSweep,), "line": (ImpulsesPerLine,)}
+if POTENTIAL:
+    PARTS["world"] += (PotentialPerWorld,)
+    PARTS["dof"] += (PotentialPerDof,)
+    PARTS |= {"coordinate": (PotentialPerCoordinate,), "point": (PotentialPerPoint,), "pair": (PotentialPerPair,)}
+    PARTS |= {"limit": (PotentialPerLimit,), "body": (PotentialPerBody,), "substep": (PotentialPerSubstep,)}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 

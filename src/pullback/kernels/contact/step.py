@@ -3,16 +3,17 @@
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import log_jacobian, quat_exp, quat_mul, quat_unit
-from ..spatial.scalar import real, vec3, vec4
+from ..spatial.algebra import log_jacobian
+from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
+from ..tree.advance import advance
 from ..tree.applied import Applied, applied_forces
 from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FORCES, IMPULSES, REFINED, SHARES
+from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED, SHARES
 from .refinement import keep_closed, keep_state, step_reach, substeps, take_state
 from .rows import Rows
 
@@ -20,6 +21,9 @@ if FORCES:
     from .model import forces, margin
 if IMPULSES:
     from .model import impulses, margin
+if POTENTIAL:
+    from .mass_matrix import composite_bodies
+    from .model import descend, finer, substep_count
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -70,35 +74,22 @@ def accelerate(
         if SHARES:
             keep_closed(m, g, s, c, slot)
         status = forces(m, g, p, s, c, r, world, slot)
+    if POTENTIAL:
+        composite_bodies(m, p, s, r, world, slot)
     singular = eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
     gyroscopic(m, p, s, world, slot)
     if IMPULSES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         impulses(m, g, p, s, c, r, world, slot)
+    if POTENTIAL:
+        status = descend(m, g, p, s, c, r, world, slot)
     if FORCES or IMPULSES:
         if c.count[0, slot] > c.pair.shape[0]:
             status = TOO_MANY_CONTACTS
     if singular >= 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
         status = singular
     return status
-
-
-@wp.func
-def advance(
-    m: Tree, s: Workspace, q: wp.array2d(dtype=real), v: wp.array2d(dtype=real), first: int, h: real, slot: int
-):
-    """s.q = q moved for the time h at the velocities v[first:]."""
-    for k in range(m.joint_type.shape[0]):
-        qi = m.joint_q[k]
-        d = first + m.joint_v[k]
-        if m.joint_type[k] == BALL:
-            quat = quat_unit(vec4(q[qi, slot], q[qi + 1, slot], q[qi + 2, slot], q[qi + 3, slot]))
-            quat = quat_mul(quat, quat_exp(h * vec3(v[d, slot], v[d + 1, slot], v[d + 2, slot])))
-            for j in range(4):
-                s.q[qi + j, slot] = quat[j]
-        else:
-            s.q[qi, slot] = q[qi, slot] + h * v[d, slot]
 
 
 @wp.func
@@ -175,8 +166,33 @@ def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
     )
 
 
+@wp.func
+def enter_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
+    """s.q, s.v as they were before a substep."""
+    for i in range(m.nq):
+        s.q[i, slot] = r.substep_q[substep * m.nq + i, slot]
+    for d in range(m.nv):
+        s.v[d, slot] = r.substep_v[substep * m.nv + d, slot]
+
+
+@wp.func
+def keep_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
+    for i in range(m.nq):
+        r.substep_q[substep * m.nq + i, slot] = s.q[i, slot]
+    for d in range(m.nv):
+        r.substep_v[substep * m.nv + d, slot] = s.v[d, slot]
+
+
+@wp.func
+def leave_substep(m: Tree, s: Workspace, r: Rows, slot: int):
+    """s.q, s.v after a substep, from s.a."""
+    for d in range(m.nv):
+        s.v[d, slot] = s.v[d, slot] + m.timestep * s.a[d, slot]
+    advance(m, s, r.kept_q, s.v, 0, m.timestep, slot)
+
+
 @wp.func(inline=True)
-def step(
+def substeps(
     m: Tree,
     g: Shapes,
     p: Params,
@@ -189,7 +205,43 @@ def step(
     world: int,
     slot: int,
 ):
-    """s.q, s.v one timestep on. Returns the status."""
+    """s.q, s.v one timestep on, in as many substeps as the contact model asks for. Returns the status."""
+    status = int(HEALTHY)
+    start_stages(m, s, slot)
+    fine = m
+    count = int(substep_count(m, g, p, s, c, world, slot))
+    fine.timestep = m.timestep / real(count)
+    keep_substep(m, s, r, 0, slot)
+    substep = int(0)
+    while substep < count and status == HEALTHY:
+        status = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
+        leave_substep(fine, s, r, slot)
+        substep += 1
+        more = finer(g, count, status)
+        if more > 0:
+            count = more
+            fine.timestep = m.timestep / real(count)
+            enter_substep(m, s, r, 0, slot)
+            substep = 0
+            status = HEALTHY
+    return status
+
+
+@wp.func(inline=True)
+def stages(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """s.q, s.v one timestep on, through the stages of the integrator. Returns the status."""
     status = int(HEALTHY)
     start_stages(m, s, slot)
     for stage in range(stage_count(m.integrator)):
@@ -213,6 +265,29 @@ def step(
             advance(m, s, s.q_start, s.stage_v, 0, m.timestep, slot)
         else:
             advance(m, s, s.q_start, s.v, 0, m.timestep, slot)
+    return status
+
+
+@wp.func(inline=True)
+def step(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    f: Applied,
+    t: int,
+    world: int,
+    slot: int,
+):
+    """s.q, s.v one timestep on. Returns the status."""
+    status = int(HEALTHY)
+    if POTENTIAL:
+        status = substeps(m, g, p, s, c, r, controls, f, t, world, slot)
+    else:
+        status = stages(m, g, p, s, c, r, controls, f, t, world, slot)
     if status == HEALTHY and not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
         status = NOT_FINITE
     return status

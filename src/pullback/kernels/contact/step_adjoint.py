@@ -9,21 +9,19 @@ import warp as wp
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import (
     coordinates_of_tangent,
-    exp_jacobian_transposed,
     log_jacobian_adjoint,
     log_jacobian_transposed,
-    quat_exp,
-    quat_rotate,
     tangent_of_coordinates,
 )
 from ..spatial.scalar import real, vec3, vec4
 from ..status import GRADIENT_NOT_FINITE, HEALTHY
+from ..tree.advance import advance_adjoint
 from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
 from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FORCES, IMPULSES, REFINED
+from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED
 from .refinement import keep_state, substeps, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -44,6 +42,9 @@ if FORCES:
     from .model import margin
 if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
+if POTENTIAL:
+    from .model import descend_adjoint, drag_adjoint, finer, substep_count
+    from .step import enter_substep, keep_substep, leave_substep
 
 
 @wp.func(inline=True)
@@ -64,7 +65,11 @@ def accelerate_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there."""
+    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there.
+
+    Returns the status.
+    """
+    status = int(HEALTHY)
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = real(0.0)
     if IMPULSES:
@@ -73,8 +78,11 @@ def accelerate_adjoint(
         for d in range(m.nv):
             s.a[d, slot] = r.kept_a[d, slot]
         accelerations(m, s, slot)
-    solve(m, s, slot)
-    gyroscopic_solve(m, p, s, world, slot)
+    if POTENTIAL:
+        status = descend_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+    else:
+        solve(m, s, slot)
+        gyroscopic_solve(m, p, s, world, slot)
     for d in range(m.nv):
         s.tau_bar[d, slot] = s.w[d, slot]
         s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] - s.w[d, slot] * s.a[d, slot]
@@ -120,34 +128,138 @@ def accelerate_adjoint(
                 approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
                 with_G = 1
                 with_S = 1
+        if POTENTIAL:
+            drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+            with_S = 1
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
     if f.has_force == 1:
         applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
+    return status
 
 
-@wp.func
-def advance_adjoint(
+@wp.func(inline=True)
+def stages_adjoint(
     m: Tree,
-    v: wp.array2d(dtype=real),
-    first: int,
-    h: real,
-    q_bar: wp.array2d(dtype=real),
-    v_bar: wp.array2d(dtype=real),
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
     slot: int,
+    wants_params: int,
 ):
-    """Through q' = q ⊕ h v[first:]: q_bar, that of q', becomes that of q; v_bar[first:] is added to."""
-    for k in range(m.joint_type.shape[0]):
-        d = m.joint_v[k]
-        if m.joint_type[k] == BALL:
-            phi = h * read_vec3(v, first + d, slot)
-            after = read_vec3(q_bar, d, slot)
-            add_vec3(v_bar, first + d, slot, h * exp_jacobian_transposed(phi, after))
-            before = quat_rotate(quat_exp(phi), after)
-            for j in range(3):
-                q_bar[d + j, slot] = before[j]
+    """``step_adjoint`` through the stages of the integrator."""
+    status = int(HEALTHY)
+    h = m.timestep
+    last = stage_count(m.integrator) - 1
+    start_stages(m, s, slot)
+    # Once out through the stages, and back from the last. One loop does both, so that ``accelerate`` stands in the code
+    # once and is inlined: a call would copy every array's description.
+    for visit in range(2 * last + 1):
+        stage = last - wp.abs(visit - last)
+        enter_stage(m, s, stage, slot)
+        found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
+        if status == HEALTHY:
+            status = found
+        if visit < last:
+            leave_stage(m, s, stage, slot)
         else:
-            v_bar[first + d, slot] = v_bar[first + d, slot] + h * q_bar[d, slot]
+            if visit == last:
+                leave_step_adjoint(m, s, r, slot)
+            for d in range(m.nv):
+                s.q_bar[d, slot] = real(0.0)
+                s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
+                s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
+            if stage > 0:
+                rotation_rates_adjoint(m, s, stage, slot)
+            solved = accelerate_adjoint(
+                m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+            )
+            if status == HEALTHY:
+                status = solved
+            if stage > 0:
+                node = h * stage_node(stage)
+                before = (stage - 1) * m.nv
+                advance_adjoint(m, s.stage_v, before, node, s.q_bar, s.stage_v_bar, slot)
+                for d in range(m.nv):
+                    s.stage_a_bar[before + d, slot] = s.stage_a_bar[before + d, slot] + node * s.v_bar[d, slot]
+            for d in range(m.nv):
+                s.q_start_bar[d, slot] = s.q_start_bar[d, slot] + s.q_bar[d, slot]
+                s.v_start_bar[d, slot] = s.v_start_bar[d, slot] + s.v_bar[d, slot]
+    for d in range(m.nv):
+        s.q_bar[d, slot] = s.q_start_bar[d, slot]
+        s.v_bar[d, slot] = s.v_start_bar[d, slot]
+    return status
+
+
+@wp.func(inline=True)
+def substeps_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    c: Contacts,
+    r: Rows,
+    controls: wp.array3d(dtype=real),
+    controls_bar: wp.array3d(dtype=real),
+    f: Applied,
+    f_bar: Applied,
+    t: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """``step_adjoint`` through the substeps that the contact model asks for: once out, and back from the last."""
+    status = int(HEALTHY)
+    fine = m
+    start_stages(m, s, slot)
+    count = int(substep_count(m, g, p, s, c, world, slot))
+    fine.timestep = m.timestep / real(count)
+    visit = int(0)
+    while visit < 2 * count - 1:
+        substep = count - 1 - wp.abs(visit - count + 1)
+        if visit < count:
+            keep_substep(m, s, r, substep, slot)
+        else:
+            enter_substep(m, s, r, substep, slot)
+        found = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
+        visit += 1
+        more = finer(g, count, found)
+        if more > 0:
+            count = more
+            fine.timestep = m.timestep / real(count)
+            enter_substep(m, s, r, 0, slot)
+            visit = 0
+        elif visit < count:
+            if status == HEALTHY:
+                status = found
+            leave_substep(fine, s, r, slot)
+        else:
+            if status == HEALTHY:
+                status = found
+            leave_step_adjoint(fine, s, r, slot)
+            for d in range(m.nv):
+                s.q_bar[d, slot] = real(0.0)
+                s.v_bar[d, slot] = real(0.0)
+                s.a_bar[d, slot] = s.stage_a_bar[d, slot]
+            solved = accelerate_adjoint(
+                fine, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+            )
+            if status == HEALTHY:
+                status = solved
+            for d in range(m.nv):
+                s.q_bar[d, slot] = s.q_bar[d, slot] + s.q_start_bar[d, slot]
+                s.v_bar[d, slot] = s.v_bar[d, slot] + s.v_start_bar[d, slot]
+    return status
 
 
 @wp.func(inline=True)
@@ -173,41 +285,12 @@ def step_adjoint(
     Returns the status.
     """
     status = int(HEALTHY)
-    h = m.timestep
-    last = stage_count(m.integrator) - 1
-    start_stages(m, s, slot)
-    # Once out through the stages, and back from the last. One loop does both, so that ``accelerate`` stands in the code
-    # once and is inlined: a call would copy every array's description.
-    for visit in range(2 * last + 1):
-        stage = last - wp.abs(visit - last)
-        enter_stage(m, s, stage, slot)
-        found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
-        if status == HEALTHY:
-            status = found
-        if visit < last:
-            leave_stage(m, s, stage, slot)
-        else:
-            if visit == last:
-                leave_step_adjoint(m, s, r, slot)
-            for d in range(m.nv):
-                s.q_bar[d, slot] = real(0.0)
-                s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
-                s.a_bar[d, slot] = s.stage_a_bar[stage * m.nv + d, slot]
-            if stage > 0:
-                rotation_rates_adjoint(m, s, stage, slot)
-            accelerate_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
-            if stage > 0:
-                node = h * stage_node(stage)
-                before = (stage - 1) * m.nv
-                advance_adjoint(m, s.stage_v, before, node, s.q_bar, s.stage_v_bar, slot)
-                for d in range(m.nv):
-                    s.stage_a_bar[before + d, slot] = s.stage_a_bar[before + d, slot] + node * s.v_bar[d, slot]
-            for d in range(m.nv):
-                s.q_start_bar[d, slot] = s.q_start_bar[d, slot] + s.q_bar[d, slot]
-                s.v_start_bar[d, slot] = s.v_start_bar[d, slot] + s.v_bar[d, slot]
-    for d in range(m.nv):
-        s.q_bar[d, slot] = s.q_start_bar[d, slot]
-        s.v_bar[d, slot] = s.v_start_bar[d, slot]
+    if POTENTIAL:
+        status = substeps_adjoint(
+            m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+        )
+    else:
+        status = stages_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
     return status
 
 

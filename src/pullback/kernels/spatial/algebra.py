@@ -297,6 +297,35 @@ def exp_jacobian(phi: vec3, x: vec3):
 
 
 @wp.func
+def exp_jacobian_slopes(x2: real):
+    """Derivatives by x² of (1 - cos(x)) / x² and of (1 - sin(x)/x) / x², from x²."""
+    one = real(1.0)
+    a = -one / real(24.0) + x2 * (one / real(360.0) - x2 / real(13440.0))
+    b = -one / real(120.0) + x2 * (one / real(2520.0) - x2 / real(120960.0))
+    if x2 > SMALL_ANGLE_SQUARED:
+        x = wp.sqrt(x2)
+        ratio = wp.sin(x) / x
+        a = (real(0.5) * ratio - (one - wp.cos(x)) / x2) / x2
+        b = (real(0.5) * (ratio - wp.cos(x)) - (one - ratio)) / (x2 * x2)
+    return a, b
+
+
+@wp.func
+def left_jacobian_slope(phi: vec3, x: vec3, d: vec3):
+    """Derivative of Jr(-phi) x along d: of exp(phi + x) = exp(Jr(-phi) x) exp(phi), to first order in x."""
+    x2 = wp.dot(phi, phi)
+    half = sinc(real(0.25) * x2)
+    a_slope, b_slope = exp_jacobian_slopes(x2)
+    cx = wp.cross(phi, x)
+    dx = wp.cross(d, x)
+    return (
+        real(0.5) * half * half * dx
+        + one_minus_sinc(x2) * (wp.cross(d, cx) + wp.cross(phi, dx))
+        + real(2.0) * wp.dot(phi, d) * (a_slope * cx + b_slope * wp.cross(phi, cx))
+    )
+
+
+@wp.func
 def exp_jacobian_transposed(phi: vec3, x: vec3):
     """Jr(phi)ᵀ x = Jr(-phi) x"""
     return exp_jacobian(-phi, x)

@@ -119,6 +119,10 @@ class Params:
     impulse: wp.array2d(dtype=vec4)  # (worlds, 1): erp, cfm, slop, 0
     custom: wp.array2d(dtype=vec4)  # (worlds, 1): of a contact model from elsewhere
 
+    # those of long-range contact
+    reach: wp.array2d(dtype=vec4)  # (worlds, 1): rest gap, length; gap and force of joint limits
+    slip: wp.array2d(dtype=vec4)  # (worlds, 1): slip speeds of surfaces and of joints, 0, 0
+
 
 @wp.struct
 class Workspace:

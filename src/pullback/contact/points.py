@@ -1,0 +1,63 @@
+"""Shapes as convex hulls of points, for contact with long range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+
+if TYPE_CHECKING:
+    from pullback.contact.scene import Scene
+
+PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH = 0, 2, 3, 5, 6, 7
+HULL_KINDS = (PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH)
+RING = 12  # points on each rim of a cylinder
+
+
+@dataclass(frozen=True)
+class Points:
+    """Of all shapes one after the other; a plane has none. ``first`` ends with their number."""
+
+    first: np.ndarray  # (nshape + 1,)
+    local: np.ndarray  # (n, 3) times the sizes of the shape; of a mesh [m]
+
+    @staticmethod
+    def of(scene: Scene) -> Points:
+        each = [_points(scene, shape) for shape in range(len(scene.geoms))]
+        return Points(np.cumsum([0, *map(len, each)]), np.concatenate([np.zeros((0, 3)), *each]))
+
+
+def _points(scene: Scene, shape: int) -> np.ndarray:
+    kind = int(scene.kind[shape])
+    if kind == SPHERE:
+        return np.zeros((1, 3))
+    if kind == CAPSULE:
+        return np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    if kind == BOX:
+        return np.stack(np.meshgrid([-1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0]), axis=-1).reshape(8, 3)
+    if kind == CYLINDER:
+        angle = 2 * np.pi * np.arange(RING) / RING
+        rim = np.stack([np.cos(angle), np.sin(angle), np.ones(RING)], axis=-1)
+        return np.concatenate([rim, rim * [1, 1, -1]])
+    if kind == MESH:
+        return scene.hulls.vertex[scene.hulls.first_vertex[shape] : scene.hulls.first_vertex[shape + 1]]
+    return np.zeros((0, 3))
+
+
+def pair_masses(scene: Scene) -> np.ndarray:
+    """m₁ m₂ / (m₁ + m₂) of the trees that the shapes of each pair belong to (npair,) [kg]; what stands still is
+    infinitely heavy."""
+    m = scene.model.mujoco
+    root = m.body_rootid[scene.body]
+    moves = m.body_weldid[scene.body] != 0
+    inverse = np.where(moves, 1 / np.maximum(m.body_subtreemass[root], mujoco.mjMINVAL), 0.0)
+    return 1 / np.maximum(inverse[scene.pair_shapes].sum(axis=1), mujoco.mjMINVAL)
+
+
+def inner_radii(scene: Scene) -> np.ndarray:
+    """Of a ball inside of each shape (nshape,) [m]; of a mesh, half of the smallest that its bounding box holds."""
+    m = scene.model.mujoco
+    half = m.geom_aabb[scene.geoms, 3:].min(axis=1)
+    return np.where(scene.kind == MESH, 0.5, 1.0) * np.maximum(half, mujoco.mjMINVAL)
