@@ -96,8 +96,8 @@ class Articulated(KernelSystem):
             )
         if refine is not None and isinstance(contact, Contact) and contact.potential:
             raise PullbackError(
-                f"{type(contact).__name__} takes substeps itself where shapes are fast: refine is for contact models with "
-                "forces"
+                f"{type(contact).__name__} takes substeps itself where shapes are fast: refine is for contact models "
+                "with forces"
             )
         if model.integrator not in INTEGRATORS or not 0 < model.timestep < np.inf:
             raise PullbackError(

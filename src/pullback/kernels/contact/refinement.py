@@ -131,7 +131,7 @@ def contact_speed(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, more
 
 
 @wp.func
-def substeps(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
+def count_substeps(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
     """In how many substeps to do a step: in each of them contacts move by no more than a share of the tolerance."""
     moved = m.timestep * contact_speed(m, g, p, s, c, more, world, slot) / (FINE * m.tolerance)
     return int(wp.clamp(wp.ceil(moved), real(1.0), real(MOST_SUBSTEPS)))

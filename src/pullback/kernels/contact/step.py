@@ -14,7 +14,7 @@ from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
 from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED, SHARES
-from .refinement import keep_closed, keep_state, step_reach, substeps, take_state
+from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
 if FORCES:
@@ -309,7 +309,7 @@ def refined_step(
 ):
     """The same in substeps; the state before the step is kept in s.sub_q, s.sub_v."""
     keep_state(m, s, 0, slot)
-    count = substeps(m, g, p, s, c, margin(p, world), world, slot)
+    count = count_substeps(m, g, p, s, c, margin(p, world), world, slot)
     fine = m
     fine.timestep = m.timestep / real(count)
     status = int(HEALTHY)

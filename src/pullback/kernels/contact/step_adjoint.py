@@ -22,7 +22,7 @@ from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED
-from .refinement import keep_state, substeps, take_state
+from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
     accelerate,
@@ -313,7 +313,7 @@ def refined_step_adjoint(
     wants_params: int,
 ):
     """The same through a step in substeps: once forward, to have the states before each, and back through them."""
-    count = substeps(m, g, p, s, c, margin(p, world), world, slot)
+    count = count_substeps(m, g, p, s, c, margin(p, world), world, slot)
     fine = m
     fine.timestep = m.timestep / real(count)
     status = int(HEALTHY)
