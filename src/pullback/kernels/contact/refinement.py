@@ -11,10 +11,13 @@ import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin
-from ..spatial.scalar import real, vec3
+from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import RK4, Params, Tree, Workspace
 from ..tree.sweeps import outward
 from .collide import bounding_radius, detect, tree_poses
+from .flavour import SHARES
+from .law import spring
+from .materials import mixed_solimp, mixed_solref
 from .rows import contact_count, limit_distance, row_velocity, sides
 
 # Substeps of a step, at most: their states are kept while the step is pulled back through.
@@ -86,10 +89,11 @@ def step_reach(m: Tree, g: Shapes, p: Params, s: Workspace, world: int, slot: in
 
 
 @wp.func
-def contact_share(m: Tree, g: Shapes, s: Workspace, c: Contacts, k: int, slot: int):
-    x = c.dist[k, slot] - g.pair_margin[c.pair[k, slot]]
-    share, _x, _v = closed_share(m, x, wp.dot(c.normal[k, slot], contact_velocity(g, s, c, k, slot)))
-    return share
+def closes(m: Tree, x: real, speed: real):
+    """Whether a contact is closed at some time that the step which begins now looks at; see ``closed_share``."""
+    beyond = wp.where(m.integrator == RK4, real(0.5), real(0.0)) * m.timestep
+    nearest = wp.min(x - beyond * speed, x + (m.timestep + beyond) * speed)
+    return nearest < real(0.5) * m.tolerance
 
 
 @wp.func
@@ -98,7 +102,9 @@ def keep_closed(m: Tree, g: Shapes, s: Workspace, c: Contacts, slot: int):
     kept = int(0)
     if c.count[0, slot] <= c.pair.shape[0]:  # more are an error
         for k in range(c.count[0, slot]):
-            if contact_share(m, g, s, c, k, slot) > real(0.0):
+            x = c.dist[k, slot] - g.pair_margin[c.pair[k, slot]]
+            share, _x, _v = closed_share(m, x, wp.dot(c.normal[k, slot], contact_velocity(g, s, c, k, slot)))
+            if share > real(0.0):
                 c.pair[kept, slot] = c.pair[k, slot]
                 c.pos[kept, slot] = c.pos[k, slot]
                 c.normal[kept, slot] = c.normal[k, slot]
@@ -111,22 +117,42 @@ def keep_closed(m: Tree, g: Shapes, s: Workspace, c: Contacts, slot: int):
 
 
 @wp.func
+def rebound_speed(solref: vec3, solimp: vec6, shortest_time: real, x: real):
+    """With which a contact that is x < 0 deep and at rest would spring back, without damping."""
+    stiffness, _damping = spring(solref, solimp, shortest_time)
+    return -wp.min(x, real(0.0)) * wp.sqrt(stiffness)
+
+
+@wp.func
 def contact_speed(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, more: real, world: int, slot: int):
-    """The largest velocity at a contact or joint limit that is closed for a share of the step [m/s or rad/s]."""
+    """The largest velocity at a contact or joint limit that is closed at some time in the step [m/s or rad/s].
+
+    Of MuJoCo's contact that with which it springs back is added: at its deepest a contact does not move.
+    """
     outward(m, p, s, world, slot)
     detect(g, p, tree_poses(s), c, more + step_reach(m, g, p, s, world, slot), world, slot)
     fastest = real(0.0)
     for k in range(contact_count(c, slot)):
-        if contact_share(m, g, s, c, k, slot) > real(0.0):
-            fastest = wp.max(fastest, wp.length(contact_velocity(g, s, c, k, slot)))
+        x = c.dist[k, slot] - g.pair_margin[c.pair[k, slot]]
+        velocity = contact_velocity(g, s, c, k, slot)
+        if closes(m, x, wp.dot(c.normal[k, slot], velocity)):
+            speed = wp.length(velocity)
+            if SHARES:
+                pair = c.pair[k, slot]
+                solref = mixed_solref(p, g, pair, world)
+                speed += rebound_speed(solref, mixed_solimp(p, g, pair, world), g.shortest_time, x)
+            fastest = wp.max(fastest, speed)
     for k in range(g.limit_joint.shape[0]):
         joint = g.limit_joint[k]
         for side in range(sides(m, joint)):
             distance, J = limit_distance(m, g, p, s, k, side, world, slot)
+            x = distance - g.limit_margin[k]
             speed = row_velocity(m, s, joint, J, slot)
-            share, _x, _v = closed_share(m, distance - g.limit_margin[k], speed)
-            if share > real(0.0):
-                fastest = wp.max(fastest, wp.abs(speed))
+            if closes(m, x, speed):
+                speed = wp.abs(speed)
+                if SHARES:
+                    speed += rebound_speed(p.limit_solref[world, k], p.limit_solimp[world, k], g.shortest_time, x)
+                fastest = wp.max(fastest, speed)
     return fastest
 
 
