@@ -28,6 +28,8 @@ TITLES = {
     "check": "The check of gradients",
     "tasks": "Tasks",
     "reach": "Reachability maps and plans",
+    "impacts": "Gradients through impacts",
+    "longrange": "Contact with long range",
     "learn": "Policies learned through the simulator",
 }
 

@@ -177,4 +177,6 @@ def test_tolerances_that_make_no_sense():
             pb.Articulated(model, refine=tolerance)
     with pytest.raises(pb.PullbackError, match="ContactImpulse finds the moment of impact"):
         pb.Articulated(model, "impulse", refine=1e-3)
+    with pytest.raises(pb.PullbackError, match="ContactLongRange takes substeps itself"):
+        pb.Articulated(model, "longrange", refine=1e-3)
     assert pb.Articulated(model, None, refine=1e-3).refine is None
