@@ -116,7 +116,7 @@ def test_a_plane_is_found_at_every_gap_and_size():
     rng = np.random.default_rng(4)
     for size in (1e-3, 1.0, 1e3):
         for gap in np.geomspace(1e-6, 1e3, 10):
-            pairs = [separated(rng, kinds, gap * size, size) for kinds in PAIRS for _ in range(5)]
+            pairs = [separated(rng, kinds, gap * size, size) for kinds in PAIRS for _ in range(12)]
             found = evaluate(pairs, 0.5 * size)
             assert (found.gap > 0).all(), (size, gap)
             assert found.found.all(), (size, gap)

@@ -31,6 +31,8 @@ mat66 = wp.types.matrix((6, 6), real)
 OWN_WEIGHT = wp.constant(real(4.0))
 # Newton's method has converged, but for one more step, when its decrement squared is this small beside P.
 DECREMENT = wp.constant(real(1e-9 if real is wp.float32 else 1e-16))
+# Below this a full step is taken without a look at P, whose rounding would hide that it falls.
+NEAR = wp.constant(real(1e-4 if real is wp.float32 else 1e-8))
 # It must come at least this near.
 ROUGHLY = wp.constant(real(1e-6 if real is wp.float32 else 1e-11))
 PLANE_ROUNDS = wp.constant(100)
@@ -326,7 +328,7 @@ def best_plane(h: HullPair, points: wp.array2d(dtype=vec3), n: vec3, slot: int):
             if m < real(1.0):
                 more, between = inverse_margins(h, points, trial, slot)
                 enough = own_term(m) + more <= value - real(1e-4) * t * decrement
-                if between == 1 and (enough or decrement <= ROUGHLY * value):
+                if between == 1 and (enough or decrement <= NEAR * value):
                     p = trial
                     taken = 1
             t = real(0.5) * t
