@@ -121,15 +121,18 @@ def refined(folder: Path) -> None:
     left.plot(heights, slope, color=PURPLE, linewidth=1.2, label="pullback with refine=1e-3")
     left.set_xlabel("drop height [m]")
     left.set_ylabel("derivative of the height after 0.5 s [m/m]")
-    left.legend(fontsize=8, frameon=False)
+    left.set_ylim(top=2.2)
+    left.legend(fontsize=8, frameon=False, loc="upper right")
     tolerances = np.array([8e-3, 4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4])
     found = [drop(contact, surface, heights[::4], refine=tolerance) for tolerance in tolerances]
     errors = [np.sqrt(np.mean((slope - trend) ** 2)) for _, slope, trend in found]
     right.loglog(1e3 * tolerances, errors, "o-", color=PURPLE, markersize=4, label="refined")
     right.axhline(np.sqrt(np.mean((plain - trend) ** 2)), color=colour, label="MuJoCo's steps")
+    right.set_xticks(1e3 * tolerances, [f"{1e3 * tolerance:g}" for tolerance in tolerances])
+    right.minorticks_off()
     right.set_xlabel("tolerance [mm]")
     right.set_ylabel("pullback less trend, root mean square [m/m]")
-    right.legend(fontsize=8, frameon=False)
+    right.legend(fontsize=8, frameon=False, loc="lower right")
     save(figure, folder / "refined_steps.png", "With refined steps the pullback is the slope of the trajectory")
 
 

@@ -61,8 +61,7 @@ def test_a_bounce_and_its_slope_tend_to_the_closed_form():
     """Root mean squares over heights, which put the impact anywhere in a step. RK4 has no error in flight."""
     heights, time, errors, integrator = np.linspace(0.25, 0.35, 24), 0.4, [], "RK4"
     pick = np.tile([0.0, 0.0, 1.0], (24, 1))
-    tolerances = (4e-3, 1e-3)
-    for tolerance in tolerances:
+    for tolerance in (2e-3, 5e-4):
         system = pb.Articulated(bouncing_ball(2e-3, integrator), worlds=24, refine=tolerance)
         run = pb.rollout(system, system.state(pick * heights[:, None]), steps=200)
         slope = run.pullback(q_bar=pick, wants_params=False).state.q[:, 2]
@@ -73,8 +72,8 @@ def test_a_bounce_and_its_slope_tend_to_the_closed_form():
     slope = run.pullback(q_bar=pick, wants_params=False).state.q[:, 2]
     size = np.sqrt(np.mean(bounce_slope(heights, time) ** 2))
     assert np.sqrt(np.mean((slope - bounce_slope(heights, time)) ** 2)) > 10 * size  # that of the steps is useless
-    assert errors[1][1] < 0.1 * size
-    assert (np.log(np.array(errors[0]) / errors[1]) / np.log(4) > 0.9).all(), errors
+    assert errors[1][1] < 0.2 * size
+    assert (np.log(np.array(errors[0]) / errors[1]) / np.log(4) > 0.8).all(), errors
 
 
 def test_a_slide_and_its_slope_tend_to_the_closed_form():
