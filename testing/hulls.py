@@ -170,12 +170,15 @@ def evaluate(pairs: list[tuple[Hull, Hull]], length: float) -> Found:
     forces, hessian = [], np.zeros((n, 12, 12))
     for i, (a, b) in enumerate(pairs):
         normal, m = plane[i, :3], np.linalg.norm(plane[i, :3])
+        if not gap[i] > 0:  # there is no plane between them
+            forces.append(np.full((len(a.points) + len(b.points), 3), np.nan))
+            continue
         each = []
         for h, sign in ((a, 1), (b, -1)):
             margin = sign * ((h.points - origin[i]) @ normal + plane[i, 3]) - h.radius * m
             each.append(sign * length / len(h.points) / margin[:, None] ** 2 * normal)
         forces.append(np.concatenate(each))
-        white = np.linalg.solve(C[i], np.concatenate([B[0, i], B[1, i]]).T) if gap[i] > 0 else np.zeros((4, 12))
+        white = np.linalg.solve(C[i], np.concatenate([B[0, i], B[1, i]]).T)
         hessian[i, :6, :6], hessian[i, 6:, 6:] = K[0, i], K[1, i]
         hessian[i] -= white.T @ white
     return Found(origin, gap, plane, found, value, forces, hessian)

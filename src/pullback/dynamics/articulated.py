@@ -288,7 +288,7 @@ class Articulated(KernelSystem):
         states = self.steps(state, controls, params=params, inputs=inputs)
         final = State(states.q[1], states.v[1])
         backward = self.backward(controls, final, next_bar, params=params, inputs=inputs, wants_params=wants_params)
-        backward.through(State(states.q[:1], states.v[:1]), 0, 1)
+        backward.through(states, 0, 1)
         bars = backward.finish(State(states.q[0], states.v[0]))
         control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
         return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))

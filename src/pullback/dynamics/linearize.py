@@ -61,7 +61,7 @@ def jacobians(
         backward = wide.backward(
             control[None], State(after, after_speed), next_bar, params=wide_held, wants_params=bool(names)
         )
-        backward.through(State(before[None], speed[None]), 0, 1)
+        backward.through(State(np.stack([before, after]), np.stack([speed, after_speed])), 0, 1)
         try:
             bars = backward.finish(State(before, speed))
         except GradientOverflow as error:  # which counts the copies of worlds

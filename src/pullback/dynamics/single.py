@@ -87,6 +87,7 @@ class SingleSteps:
         with self.crew.lock:
             arrays["q"][:-1], arrays["v"][:-1], arrays["controls"][:] = *states, controls
             arrays["final_q"][:], arrays["final_q_bar"][:], arrays["carry_v"][:] = final.q, *bars
+            arrays["q"][-1], arrays["v"][-1] = final
             arrays["controls_bar"][:], self.codes[:] = 0.0, HEALTHY
             to_tangent = (views["final_q"], views["final_q_bar"], views["carry_q"])
             system._launch_worlds(kernels.to_tangent, system._tree, *to_tangent)

@@ -212,6 +212,8 @@ def slope_along(m: Tree, r: Rows, slot: int):
 def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """s.a such that s.v + h s.a minimises E; from s.a without contact. Returns the status.
 
+    r.guess is tried first, if E falls towards it.
+
     Bodies, shapes and points are left where the step leads, and r.v is the velocity there.
     """
     fastest = real(0.0)
@@ -268,6 +270,7 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
             for d in range(m.nv):
                 r.best[d, slot] = r.v[d, slot]
             keep_gaps(m, g, p, s, c, r, world, slot)
+            guessing = first == 1 and attempt == 0
             first = 0
             sure = 0
             t = real(1.0)
@@ -278,9 +281,16 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
                     r.step[d, slot] = real(0.0)
                 sure = 1
             else:
-                largest = find_step(m, g, p, s, c, r, world, slot)
-                slope_start = slope_along(m, r, slot)
-                if r.boost[0, slot] == real(1.0):
+                largest = real(0.0)
+                if guessing:
+                    for d in range(m.nv):
+                        r.step[d, slot] = r.guess[d, slot]
+                    slope_start = slope_along(m, r, slot)
+                    guessing = slope_start < real(0.0)
+                if not guessing:
+                    largest = find_step(m, g, p, s, c, r, world, slot)
+                    slope_start = slope_along(m, r, slot)
+                if r.boost[0, slot] == real(1.0) and not guessing:
                     if largest <= SMALL_STEP * (SLOW + fastest) or off <= BALANCED:
                         last = 1
                         sure = 1

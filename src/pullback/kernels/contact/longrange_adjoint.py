@@ -204,12 +204,12 @@ def joints_adjoint(
 
 @wp.func
 def residual(m: Tree, r: Rows, x: wp.array2d(dtype=real), b: wp.array2d(dtype=real), slot: int):
-    """The largest entry of H x - b beside the largest of b."""
+    """The largest entry of H x - b beside the largest of b, with H as it was kept."""
     for d in range(m.nv):
         r.gradient[d, slot] = -b[d, slot]
     for d in range(m.nv):
         for e in range(d + 1):
-            entry = r.H[d * m.nv + e, slot]
+            entry = r.kept_H[d * m.nv + e, slot]
             r.gradient[d, slot] = r.gradient[d, slot] + entry * x[e, slot]
             if e < d:
                 r.gradient[e, slot] = r.gradient[e, slot] + entry * x[d, slot]
@@ -232,18 +232,16 @@ def descend_adjoint(
     status.
     """
     h = m.timestep
-    # H twice: solving overwrites it, and the residual is that of H itself
     for d in range(m.nv):
         s.w[d, slot] = s.a_bar[d, slot]
-    apart = real(0.0)
-    for turn in range(2):
-        assemble(m, g, p, s, c, r, world, slot)
-        add_drag_curvature(m, g, p, r, world, slot)
-        if turn == 0:
-            factorise(m, r, slot)
-            solve_factored(m, r, s.w, slot)
-        else:
-            apart = residual(m, r, s.w, s.a_bar, slot)
+    assemble(m, g, p, s, c, r, world, slot)
+    add_drag_curvature(m, g, p, r, world, slot)
+    for d in range(m.nv):
+        for e in range(d + 1):
+            r.kept_H[d * m.nv + e, slot] = r.H[d * m.nv + e, slot]
+    factorise(m, r, slot)
+    solve_factored(m, r, s.w, slot)
+    apart = residual(m, r, s.w, s.a_bar, slot)
     multiply_mass(m, r, s.w, r.gradient, slot)
     for d in range(m.nv):
         s.v_bar[d, slot] = s.v_bar[d, slot] + (r.gradient[d, slot] - s.a_bar[d, slot]) / h

@@ -240,9 +240,15 @@ class PotentialPerBody:
     push: wp.array2d(dtype=vec6)  # gradient of the potential by the pose; then of all that the body carries
 
 
+class PotentialPerEntry:
+    kept_H: wp.array2d(dtype=real)  # before it is factorised
+
+
 class PotentialPerDof:
     free: wp.array2d(dtype=real)  # velocity after the step without contact
-    v: wp.array2d(dtype=real)  # and with it: that which is tried
+    guess: wp.array2d(dtype=real)  # and with it, as it may be
+    after: wp.array2d(dtype=real)  # in the backward pass, velocity after all substeps
+    v: wp.array2d(dtype=real)  # that which is tried
     best: wp.array2d(dtype=real)  # that which the last step of the solver led to
     step: wp.array2d(dtype=real)
     gradient: wp.array2d(dtype=real)
@@ -281,6 +287,7 @@ if IMPULSES:
 if POTENTIAL:
     PARTS["world"] += (PotentialPerWorld,)
     PARTS["dof"] += (PotentialPerDof,)
+    PARTS["entry"] += (PotentialPerEntry,)
     PARTS |= {"coordinate": (PotentialPerCoordinate,), "point": (PotentialPerPoint,), "pair": (PotentialPerPair,)}
     PARTS |= {"limit": (PotentialPerLimit,), "body": (PotentialPerBody,), "substep": (PotentialPerSubstep,)}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}

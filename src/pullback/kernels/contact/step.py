@@ -184,6 +184,13 @@ def keep_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
 
 
 @wp.func
+def guess_nothing(m: Tree, r: Rows, slot: int):
+    """Nothing is known of the velocity after a substep."""
+    for d in range(m.nv):
+        r.guess[d, slot] = real(0.0)
+
+
+@wp.func
 def leave_substep(m: Tree, s: Workspace, r: Rows, slot: int):
     """s.q, s.v after a substep, from s.a."""
     for d in range(m.nv):
@@ -214,6 +221,7 @@ def substeps(
     keep_substep(m, s, r, 0, slot)
     substep = int(0)
     while substep < count and status == HEALTHY:
+        guess_nothing(m, r, slot)
         status = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
         leave_substep(fine, s, r, slot)
         substep += 1

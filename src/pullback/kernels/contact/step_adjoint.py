@@ -44,7 +44,7 @@ if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
 if POTENTIAL:
     from .model import descend_adjoint, drag_adjoint, finer, substep_count
-    from .step import enter_substep, keep_substep, leave_substep
+    from .step import enter_substep, guess_nothing, keep_substep, leave_substep
 
 
 @wp.func(inline=True)
@@ -200,6 +200,16 @@ def stages_adjoint(
     return status
 
 
+@wp.func
+def guess_known(m: Tree, r: Rows, substep: int, count: int, slot: int):
+    """On the way back the velocity after a substep is known."""
+    for d in range(m.nv):
+        if substep == count - 1:
+            r.guess[d, slot] = r.after[d, slot]
+        else:
+            r.guess[d, slot] = r.substep_v[(substep + 1) * m.nv + d, slot]
+
+
 @wp.func(inline=True)
 def substeps_adjoint(
     m: Tree,
@@ -231,6 +241,9 @@ def substeps_adjoint(
             keep_substep(m, s, r, substep, slot)
         else:
             enter_substep(m, s, r, substep, slot)
+        guess_nothing(m, r, slot)
+        if visit >= count - 1:
+            guess_known(m, r, substep, count, slot)
         found = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
         visit += 1
         more = finer(g, count, found)
@@ -441,7 +454,8 @@ def rollout_adjoint(
     """Pulls the tangent cotangents carry_q, carry_v of the state at end_step back to first_step, in place.
 
     Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
-    own cotangent joins on the way, except the last one's, which the caller has put into the carry. hold and status as
+    own cotangent joins on the way, except the last one's, which the caller has put into the carry. The state at
+    end_step, if it is there, spares contact models with a potential some of their search. hold and status as
     in ``rollout``: a step whose constraints were not solved has no derivative. A world that failed before, or whose
     cotangents are not finite, carries zero.
     """
@@ -458,6 +472,9 @@ def rollout_adjoint(
                     s.q[i, slot] = q[row, world, i]
                 for d in range(m.nv):
                     s.v[d, slot] = v[row, world, d]
+                if POTENTIAL:
+                    for d in range(m.nv):
+                        r.after[d, slot] = v[wp.min(row + 1, v.shape[0] - 1), world, d]
                 t = (first_step + row) // hold
                 state_of_health = int(HEALTHY)
                 if REFINED:
