@@ -287,8 +287,8 @@ class ContactLongRange(Contact):
     limit_force:       [N·m or N] of a joint limit at half of that. None: the weight of everything that moves, at a
                        metre
     joint_slip_speed:  [rad/s or m/s] at which friction loss has 71 % of its full strength
-    max_substeps:      a step in which shapes could pass a quarter of their inner radius is done in as many as that
-                       takes, up to this: the minimum would slip around what is in its way. So is one that was not
+    max_substeps:      a step in which shapes could meet is done in substeps, at most so many, in which they move by 3 %
+                       of their inner radius: the minimum would slip around what is in its way. So is one that was not
                        solved. Their number is not differentiated
     frictionless:      take every surface as smooth, whatever the file says
     slip_speed:        [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body on

@@ -43,8 +43,12 @@ __all__ = ["descend", "descend_adjoint", "drag_adjoint", "finer", "substep_count
 # The solver ends when its step is this small beside the velocity without contact and a millimetre per second [1] ...
 SMALL_STEP = wp.constant(real(1e-11))
 SLOW = wp.constant(real(1e-3))
-# ... or when all terms of the gradient cancel to this share of them.
+# ... or when all terms of the gradient cancel to this share of them ...
 BALANCED = wp.constant(real(1e-14))
+# ... or to this one, and a step does not reduce the decrement, step · gradient, as Newton's do, by a factor at least:
+# what is left is rounding.
+NEARLY_BALANCED = wp.constant(real(1e-8))
+REDUCED = wp.constant(real(0.25))
 # After so many trials the potential is made stronger at first (``attempt_boost``), and then weaker by a factor, each
 # time that the gradient is balanced to a share. So many more trials are made with each of these attempts.
 FEW_TRIALS = wp.constant(60)
@@ -61,8 +65,9 @@ ENERGY_SHARE = wp.constant(real(1e-9))
 SLOPE_SHARE = wp.constant(real(0.8))
 # A step that was not solved is done in so many times as many substeps [1].
 FINER = wp.constant(4)
-# Shapes that could meet move by no more than this share of the smaller inner radius in a substep [1].
-PASSED_SHARE = wp.constant(real(0.25))
+# Shapes that could meet move by no more than this share of the smaller inner radius in a substep [1]. With larger ones
+# a body slips around what it meets off centre, and gives it less momentum.
+PASSED_SHARE = wp.constant(real(0.03))
 
 
 @wp.func
@@ -80,6 +85,16 @@ def shape_velocity(g: Shapes, s: Workspace, c: Contacts, i: int, slot: int):
 
 
 @wp.func
+def nearest(x: vec3, velocity: vec3, time: real):
+    """The least distance from the origin of a point that starts at x, in so much time."""
+    square = wp.length_sq(velocity)
+    at = real(0.0)
+    if square > real(0.0):
+        at = wp.clamp(-wp.dot(x, velocity) / square, real(0.0), time)
+    return wp.length(x + at * velocity)
+
+
+@wp.func
 def substep_count(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, world: int, slot: int):
     """In how many substeps a step from s.q and s.v is done."""
     outward(m, p, s, world, slot)
@@ -88,11 +103,11 @@ def substep_count(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, worl
     for pair in range(g.plane_pairs, g.pair_first.shape[0]):
         i = g.pair_first[pair]
         j = g.pair_second[pair]
-        speed = wp.length(shape_velocity(g, s, c, i, slot) - shape_velocity(g, s, c, j, slot))
-        speed += swing(g, p, i, s.V[g.body[i], slot], world) + swing(g, p, j, s.V[g.body[j], slot], world)
-        way = m.timestep * speed
+        turning = swing(g, p, i, s.V[g.body[i], slot], world) + swing(g, p, j, s.V[g.body[j], slot], world)
+        velocity = shape_velocity(g, s, c, i, slot) - shape_velocity(g, s, c, j, slot)
         radii = bounding_radius(g, i, p.shape_size[world, i]) + bounding_radius(g, j, p.shape_size[world, j])
-        if wp.length(c.x[i, slot] - c.x[j, slot]) - radii < way:
+        if nearest(c.x[i, slot] - c.x[j, slot], velocity, m.timestep) < radii + m.timestep * turning:
+            way = m.timestep * (wp.length(velocity) + turning)
             count = wp.max(count, way / (PASSED_SHARE * wp.min(g.inner_radius[i], g.inner_radius[j])))
     return wp.clamp(int(wp.ceil(wp.min(count, real(1e6)))), 1, g.max_substeps)
 
@@ -235,6 +250,7 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
     t = real(1.0)
     E_start = real(0.0)
     slope_start = real(0.0)
+    slope_before = real(-1e300)
     attempt = int(0)
     trials = int(0)
     end_of_attempt = int(FEW_TRIALS)
@@ -291,9 +307,11 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
                     largest = find_step(m, g, p, s, c, r, world, slot)
                     slope_start = slope_along(m, r, slot)
                 if r.boost[0, slot] == real(1.0) and not guessing:
-                    if largest <= SMALL_STEP * (SLOW + fastest) or off <= BALANCED:
+                    rounded = off <= NEARLY_BALANCED and slope_start < REDUCED * slope_before
+                    if largest <= SMALL_STEP * (SLOW + fastest) or off <= BALANCED or rounded:
                         last = 1
                         sure = 1
+                    slope_before = slope_start
         if going and (trials >= end_of_attempt + last or t < SHORTEST):
             attempt += 1
             if attempt > ATTEMPTS:
