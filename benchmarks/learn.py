@@ -78,6 +78,25 @@ def ant(quick: bool):
             yield Result(name, ratio, "ratio", ">= 4", peer, "reached" if reached else f"not reached: {told(found)}")
 
 
+def enhancement(quick: bool):
+    """Experience until SAC with policy enhancement and MBPO with sample enhancement have the best return of the method
+    without it, over all the experience of that (Qiao et al. 2021: figure 5)."""
+    rounds = {("pendulum-5", "sac"): 120, ("pendulum-5", "mbpo"): 40, ("ant", "sac"): 300, ("ant", "mbpo"): 40}
+    for (name, method), updates in rounds.items():
+        kind, shares, notes = "policy" if method == "sac" else "samples", [], []
+        for seed in range(1 if quick else 3):
+            options = {"updates": 3 if quick else updates, "seed": seed, "evaluations": 20, "starts": 64}
+            plain, enhanced = (train(name, method, enhance=each, **options).log for each in (None, kind))
+            best = max(row["eval return"] for row in plain if "eval return" in row)
+            reached = [row for row in enhanced if row.get("eval return", -np.inf) >= best]
+            shares.append(reached[0]["steps"] / plain[-1]["steps"] if reached else np.inf)
+            again = sum(row.get("resimulated", 0) for row in enhanced) / enhanced[-1]["steps"]
+            notes.append(f"{best:.3g} after {shares[-1]:.2f} of {plain[-1]['steps']} steps")
+        note = "; ".join(notes) + (f"; {again:.0f} steps simulated again per step of experience" if again else "")
+        title = f"{name}: {method} with enhanced {kind}, experience to the best return without it"
+        yield Result(title, np.median(shares), "ratio", "<= 0.5", method, note)
+
+
 def speed(quick: bool):
     """Control steps per second in training, and which share of the time goes to networks."""
     env = make("ant", timestep=0.005)
@@ -259,4 +278,4 @@ def failures(quick: bool):
 if __name__ == "__main__":
     robots = {"ant": ant, "quadruped": quadruped, "humanoid": humanoid, "transplant": transplant}
     trust = {"speed": speed, "gradients": gradients, "interrupted": interrupted, "failures": failures}
-    main({"pendulums": pendulums, "cartpole": cartpole, **robots, **trust})
+    main({"pendulums": pendulums, "cartpole": cartpole, "enhancement": enhancement, **robots, **trust})
