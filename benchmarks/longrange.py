@@ -251,6 +251,15 @@ def billiards(quick: bool):
         yield Result(f"billiards, {name}: solved of {starts}", sum(ok for ok, _ in done), "starts", must, "", note)
 
 
+def surrogate(quick: bool):
+    """The same with MuJoCo's steps, and long range in the backward pass alone."""
+    starts, contact = 2 if quick else 10, pb.ContactConvex(far=pb.Far())
+    done = [solve_billiards(contact, seed, 200) for seed in range(starts)]
+    note = f"two balls, cue at rest, far=Far(); longest {max(t for _, t in done):.1f} s"
+    must = f">= {0.9 * starts}"
+    yield Result(f"billiards, surrogate: solved of {starts}", sum(ok for ok, _ in done), "starts", must, "", note)
+
+
 QUESTIONS = {
     "potential": potential,
     "properties": properties,
@@ -260,6 +269,7 @@ QUESTIONS = {
     "stack": stack,
     "cost": cost,
     "billiards": billiards,
+    "surrogate": surrogate,
 }
 
 if __name__ == "__main__":

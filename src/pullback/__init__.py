@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING
 
-from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, ContactLongRange
+from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, ContactLongRange, Far
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.status import Status
 from pullback.core.system import Bars, State, System
@@ -23,6 +23,7 @@ __all__ = [
     "ContactConvex",
     "ContactImpulse",
     "ContactLongRange",
+    "Far",
     "Model",
     "PullbackError",
     "Run",

@@ -89,9 +89,13 @@ def run(args) -> int:
 
 def kernels_of(system) -> list[Kernels]:
     """What an Articulated System launches."""
-    steps = STEPS if system.contact is not None else ("step_adjoint", "step")
+    steps = ("step", "report") if system.contact is not None else ("step",)
     others = ("tree.algorithms",) if system.device == "cpu" else ("tree.algorithms", "tree.parameters")
-    return [*(Kernels(system._flavour, name) for name in steps), *(Kernels(system.dtype, name) for name in others)]
+    return [
+        Kernels(system._adjoint_flavour, "step_adjoint"),
+        *(Kernels(system._flavour, name) for name in steps),
+        *(Kernels(system.dtype, name) for name in others),
+    ]
 
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:

@@ -1,5 +1,6 @@
 """Shapes, which of them may touch, and the contact models."""
 
+from pullback.contact.far import Far
 from pullback.contact.models import (
     CONTACT_NAMES,
     Contact,
@@ -19,5 +20,6 @@ __all__ = [
     "ContactImpulse",
     "ContactLongRange",
     "ContactPoints",
+    "Far",
     "Scene",
 ]

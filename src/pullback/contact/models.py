@@ -10,9 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
+from pullback.contact.far import Far
 from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
 from pullback.contact.points import HULL_KINDS
-from pullback.contact.scene import NAMES, PLANE, Scene
+from pullback.contact.scene import NAMES, Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.params import Parameter, not_negative, positive, up_to_one
@@ -33,9 +34,11 @@ class Contact:
 
     max_contacts:  contacts that the workspace of a world holds; more at once are an error. None: as many as the shapes
                    of the model suggest.
+    far:           long range in the backward pass alone: a surrogate, see :class:`Far`. None: gradients are exact
     """
 
     max_contacts: int | None = None
+    far: Far | None = None
 
     # Its module in ``kernels/contact``, or the path of one elsewhere.
     kernels: ClassVar[str]
@@ -59,6 +62,8 @@ class Contact:
                 f"max_contacts must be a whole number of at least 1, or None, not {count!r}; contact=None switches "
                 "contacts off"
             )
+        if not isinstance(self.far, Far | None):
+            raise PullbackError(f"far must be a pullback.Far(), or None, not {self.far!r}")
 
     def flavour(self, precision: str, scene: Scene) -> Flavour:
         """The kernels for the contacts of a scene."""
@@ -312,6 +317,8 @@ class ContactLongRange(Contact):
         super().__post_init__()
         if self.max_contacts is not None:
             raise PullbackError("max_contacts has no meaning for ContactLongRange: every pair of shapes acts, always")
+        if self.far is not None:
+            raise PullbackError("far has no meaning for ContactLongRange, whose steps have long range themselves")
         check_whole(self.max_substeps, "max_substeps")
         for name in ("limit_gap", "joint_slip_speed", "slip_speed"):
             _require(self, name, lambda x: x > 0, "positive")
@@ -363,8 +370,7 @@ class ContactLongRange(Contact):
             return Parameter(unit, (), np.asarray(value), positive, **constant(field, number))
 
         if len(scene.geoms):
-            solid = scene.geoms[scene.kind != PLANE]
-            length = self.length or float(np.median(m.geom_rbound[solid]))
+            length = self.length or scene.median_radius
             table["gap"] = law("m", self.gap or 1e-3 * length, "reach", 0)
             table["length"] = law("m", length, "reach", 1)
         if rough:

@@ -117,6 +117,12 @@ class Scene:
         return Points.of(self)
 
     @property
+    def median_radius(self) -> float:
+        """Of all shapes but planes [m]; 1 if there are none."""
+        solid = self.geoms[self.kind != PLANE]
+        return float(np.median(self.model.mujoco.geom_rbound[solid])) if len(solid) else 1.0
+
+    @property
     def max_contacts(self) -> int:
         """How many contacts the workspace should hold."""
         kinds = self.kind[self.pair_shapes]

@@ -96,6 +96,10 @@ class KernelSystem(System):
     def _made_again(self, **changes):
         return type(self)(**(self._settings() | changes))
 
+    def _copied(self, **changes):
+        """A System with this one's parameters, made with other arguments."""
+        return _rebuild(type(self), self._settings() | changes, dict(self.params))
+
     def __reduce__(self):
         """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
         return _rebuild, (type(self), self._settings(), dict(self.params))

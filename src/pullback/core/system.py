@@ -207,6 +207,12 @@ class System(ABC):
     drawing = None
     # What may act on the System besides the control: names, and shapes in one world. Given to rollouts as ``inputs``.
     inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    # What the pullback adds on purpose to the derivative of the step, for people to read; None: it is exact.
+    surrogate: Any = None
+
+    def exact(self) -> System:
+        """The same System without its ``surrogate``."""
+        return self
 
     @abstractmethod
     def step(self, state, control, params: Mapping | None = None):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Scene
+from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Far, Scene
 from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
     as_reals,
@@ -125,6 +126,7 @@ class Articulated(KernelSystem):
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._flavour = self._flavour._replace(refined=self.refine is not None)
+        self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact)
         self._tree.implicit_damping = int(
@@ -143,8 +145,20 @@ class Articulated(KernelSystem):
     def __repr__(self) -> str:
         return (
             f"Articulated(nq={self.nq}, nv={self.nv}, nu={self.nu}, worlds={self.worlds}, "
-            f"dtype={self.dtype!r}, device={self.device!r})"
+            f"dtype={self.dtype!r}, device={self.device!r}"
+            + ("" if self.surrogate is None else f", surrogate={self.surrogate!r}")
+            + ")"
         )
+
+    @property
+    def surrogate(self) -> Far | None:
+        """Long range in the backward pass alone, if the contact model has it."""
+        return None if self.contact is None else self.contact.far
+
+    def exact(self) -> Articulated:
+        if self.surrogate is None:
+            return self
+        return self._copied(contact=replace(self.contact, far=None))
 
     def _make_scene(self) -> Scene | None:
         if self.contact is None:
@@ -477,7 +491,7 @@ class FusedBackward:
         self.inputs_bar = {name: zeros(x.shape, system.dtype, system.device) for name, x in (inputs or {}).items()}
         self.applied_bar = system._take_inputs(self.inputs_bar)
         self.params_bar = Cotangents(params, wanted=wants_params)
-        self.kernels = specialise(system._flavour, "step_adjoint")
+        self.kernels = specialise(system._adjoint_flavour, "step_adjoint")
         if not isinstance(final_bar, tuple) or len(final_bar) != 2:
             raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
         final_q = self.system._own(final[0])

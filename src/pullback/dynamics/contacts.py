@@ -68,6 +68,11 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
         shapes.first_point, shapes.point = ints(scene.points.first), vectors(scene.points.local, vec3, 3)
         shapes.has_friction = int(not contact.frictionless and np.any(scene.pair_dim > 1))
         shapes.pair_mass, shapes.inner_radius = reals(pair_masses(scene)), reals(inner_radii(scene))
+    if far := contact.far:
+        points = far.points(scene)
+        shapes.first_point, shapes.point = ints(points.first), vectors(points.local, vec3, 3)
+        shapes.far_strength, shapes.far_inset = reals(far.strengths(scene)), reals(far.insets(scene))
+        shapes.far_length = far.length_of(scene)
     shapes.one_contact = int(disabled(m, Disable.mjDSBL_MULTICCD))
     for name in contact.settings:
         setattr(shapes, name, getattr(contact, name))

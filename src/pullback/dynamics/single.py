@@ -82,7 +82,7 @@ class SingleSteps:
         arrays, views = self.arrays, self.views
         fields = zip("qv", final_bar, (system.nq, system.nv), strict=True)
         bars = [checked(x, (system.worlds, n), system.dtype, f"{s}_bar", ("worlds", f"n{s}")) for s, x, n in fields]
-        kernels = specialise(system._flavour, "step_adjoint")
+        kernels = specialise(system._adjoint_flavour, "step_adjoint")
         nothing, none = system._nothing_applied, params.no_bars
         with self.crew.lock:
             arrays["q"][:-1], arrays["v"][:-1], arrays["controls"][:] = *states, controls

@@ -47,6 +47,8 @@ class Flavour(NamedTuple):
     refined: bool = False
     # Whether a step is the minimum of its potential.
     potential: bool = False
+    # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
+    far: bool = False
 
     @property
     def package(self) -> str:
@@ -55,7 +57,8 @@ class Flavour(NamedTuple):
         if Path(model).suffix:
             model = f"{Path(model).stem}_{zlib.crc32(model.encode()):08x}"
         rows = "" if self.rows == 3 else str(self.rows)
-        return f"{self.precision}.{model}{rows}" + "_round" * (not self.all_shapes) + "_refined" * self.refined
+        ways = (("round", not self.all_shapes), ("refined", self.refined), ("far", self.far))
+        return f"{self.precision}.{model}{rows}" + "".join(f"_{way}" for way, is_so in ways if is_so)
 
 
 @functools.cache
@@ -80,7 +83,9 @@ def _flavour(flavour: Flavour) -> str:
     """The package of the folder ``contact`` in a Flavour; its contact model is the module ``model`` there."""
     _precision(flavour.precision)
     package = _twin(flavour.package, Path(__file__).parent / "contact", flavour)
-    if flavour.model is not None:
+    if flavour.far:
+        _share(specialise(flavour._replace(far=False), "step_adjoint").__package__, package)
+    elif flavour.model is not None:
         path = Path(flavour.model)
         name = f"{package}.{path.stem}"
         if path.suffix:
@@ -89,6 +94,13 @@ def _flavour(flavour: Flavour) -> str:
             spec.loader.exec_module(sys.modules[name])
         sys.modules[f"{package}.model"] = importlib.import_module(name)
     return package
+
+
+def _share(source: str, package: str) -> None:
+    """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".flavour")):
+            sys.modules[package + name.removeprefix(source)] = module
 
 
 def _twin(name: str, folder: Path, compiled_for: str | Flavour) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class Row:
     # those slopes, for smaller and for larger values, where they differ; None for a side on which the step jumps
     sides: tuple[float | None, float | None] | None = None
     rough: bool = False  # differences are not known to the tolerance at that entry, so that only what is certain counts
+    # share of what the System's surrogate adds to this gradient, in its own: |added| / (|added| + |exact|)
+    surrogate: float = 0.0
 
     @property
     def slope_text(self) -> str:
@@ -91,6 +93,11 @@ class Report:
     def __str__(self) -> str:
         head = ("gradient of", "entries", "error", "slope", "worst entry", "pullback", "differences")
         lines = [head, *(_cells(row) for row in self.rows)]
+        surrogate = any(row.surrogate for row in self.rows)
+        if surrogate:
+            shares = ("surrogate", *(f"{row.surrogate:.1e}" for row in self.rows))
+            lines = [(*line, share) for line, share in zip(lines, shares, strict=True)]
+            head = lines[0]
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         left = (0, 4)
         table = [
@@ -108,6 +115,10 @@ class Report:
             notes.append("~: differences are noisy here, and error is how far the pullback lies outside of the noise")
         if any(row.status == KINK for row in self.rows):
             notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
+        if surrogate:
+            notes.append(
+                "surrogate: its share in the System's own gradient; what was checked is the rest, which is exact"
+            )
         return "\n".join(line.rstrip() for line in [*table, *notes])
 
 
@@ -175,6 +186,9 @@ def check_system(
     to different limits. There the pullback must give one of them or lie between, and not be zero where neither is; on
     the edge of a jump it must give the slope of the side that is continuous. The row then has status "kink" and shows
     both slopes. It is no error, but it says less: choose a point away from kinks to check a gradient to tolerance.
+
+    A System with a surrogate, such as one with ``ContactConvex(far=...)``, is checked without it, and each row has the
+    surrogate's share in the System's own gradient.
     """
     check_kind(system, System, "system", "pb.Articulated(model)")
     rollout_steps = check_whole(rollout_steps, "rollout_steps")
@@ -188,16 +202,26 @@ def check_system(
         tolerance = check_number(tolerance, "tolerance")
     if not (names is None or (isinstance(names, Collection) and all(isinstance(name, str) for name in names))):
         raise PullbackError(f"names must be what to check, such as ('q', 'mass'), not {names!r}")
-    probe = Probe(system, state, control, rollout_steps, np.random.default_rng(check_seed(seed)))
+    probe = Probe(system.exact(), state, control, rollout_steps, np.random.default_rng(check_seed(seed)))
     bars = probe.pull_back()
     unknown = set(names or ()) - set(bars)
     if unknown:
         raise PullbackError(f"there is nothing called {sorted(unknown)[0]!r} to check; there are {', '.join(bars)}")
     bars = {name: bar for name, bar in bars.items() if names is None or name in names}
-    report = Report(_rows(probe, bars, steps, tolerance) if bars else (), tolerance, rollout_steps)
+    rows = _rows(probe, bars, steps, tolerance) if bars else ()
+    if system.surrogate is not None:
+        own = probe.pull_back(system)
+        rows = tuple(replace(row, surrogate=_share(own[row.field], bars[row.field])) for row in rows)
+    report = Report(rows, tolerance, rollout_steps)
     if not report.passed:
         raise WrongGradient(report)
     return report
+
+
+def _share(own: np.ndarray, exact: np.ndarray) -> float:
+    """Of what is added to an exact gradient."""
+    added = float(np.linalg.norm(own - exact))
+    return added / (added + float(np.linalg.norm(exact))) if added else 0.0
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------

@@ -68,21 +68,23 @@ class Probe:
             return [to_numpy(x)[None] for x in leaves(system.step(state, controls[0], **given))]
         return [to_numpy(x)[1:] for x in leaves(system.steps(state, controls, **given))]
 
-    def pull_back(self) -> dict[str, np.ndarray]:
-        """Cotangents by name: fields of the state, "control", and the parameters."""
-        bars = [b.astype(self.system.dtype) for b in self.bar]
-        own = (x.astype(self.system.dtype) if is_real(x) else x for x in self.fields.values())
+    def pull_back(self, system: System | None = None) -> dict[str, np.ndarray]:
+        """Cotangents by name: fields of the state, "control", and the parameters; by another System with the same
+        steps, if one is given."""
+        system = system or self.system
+        bars = [b.astype(system.dtype) for b in self.bar]
+        own = (x.astype(system.dtype) if is_real(x) else x for x in self.fields.values())
         state = with_leaves(self.form, own)
-        controls = self.controls.astype(self.system.dtype)
+        controls = self.controls.astype(system.dtype)
         if self.count == 1:
             next_bar = with_leaves(self.form, (b[0] for b in bars))
-            result = checked_bars(self.system, self.system.pullback(state, controls[0], next_bar))
+            result = checked_bars(system, system.pullback(state, controls[0], next_bar))
             control_bar = None if result.control is None else to_numpy(result.control)[None]
         else:
             # none at the start, which the System did not make
             every = with_leaves(self.form, (np.concatenate([np.zeros_like(b[:1]), b]) for b in bars))
             named = {f"{name}_bar": bar for name, bar in every._asdict().items()}
-            result = rollout(self.system, state, controls).pullback(**named)
+            result = rollout(system, state, controls).pullback(**named)
             control_bar = to_numpy(result.control)
         named = {n: b for n, b in zip(self.fields, leaves(result.state), strict=True) if is_real(self.fields[n])}
         if self.controls.size:

@@ -138,13 +138,18 @@ class Shapes:
     loss_solimp: wp.array(dtype=vec6)
 
     # Shapes as hulls of points: those of shape i are first_point[i] .. first_point[i + 1], each times the sizes of its
-    # shape (``hull_scale``).
+    # shape (``hull_scale``, ``core_scale``).
     first_point: wp.array(dtype=int)
     point: wp.array(dtype=vec3)
     inner_radius: wp.array(dtype=real)  # of a ball inside of each shape, in the file [m]
     max_substeps: int
     has_friction: int  # 1: some pair has
     pair_mass: wp.array(dtype=real)  # of each pair: m₁ m₂ / (m₁ + m₂) of the trees that the two belong to [kg]
+
+    # long range in the backward pass alone
+    far_strength: wp.array(dtype=real)  # of each pair: μ [J]
+    far_inset: wp.array(dtype=real)  # of each shape: how far its surface is moved inwards [m]
+    far_length: real  # [m]
 
     sweeps: int  # of the impulse solver
     rest_speed: real  # bodies that meet slower than this do not bounce

@@ -17,6 +17,9 @@ ALL_SHAPES = wp.constant(compiled_for.all_shapes)
 REFINED = wp.constant(compiled_for.refined)
 SHARES = wp.constant(compiled_for.refined and compiled_for.model == "convex")
 
+# The backward pass adds the influence of shapes from afar.
+FAR = wp.constant(compiled_for.far)
+
 # Rows of a contact: normal, two tangents and, for torsional and rolling friction, rotations about these three.
 ROWS = wp.constant(compiled_for.rows)
 vecr = wp.types.vector(ROWS, real)

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..collision.shapes import BOX, CAPSULE, CYLINDER, SPHERE, Contacts, Shapes
+from ..collision.shapes import BOX, CAPSULE, CYLINDER, ELLIPSOID_SHAPE, SPHERE, Contacts, Shapes
 from ..spatial.algebra import pack
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import Params, Workspace
@@ -35,7 +35,7 @@ def add_point_bar(
 @wp.func
 def size_bar_of(kind: int, bar: HullBar):
     size_bar = vec3()
-    if kind == BOX:
+    if kind == BOX or kind == ELLIPSOID_SHAPE:
         size_bar = bar.scale
     elif kind == SPHERE:
         size_bar[0] = bar.radius

@@ -21,7 +21,7 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED
+from .flavour import FAR, FORCES, IMPULSES, POTENTIAL, REFINED
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -45,6 +45,8 @@ if IMPULSES:
 if POTENTIAL:
     from .model import descend_adjoint, drag_adjoint, finer, substep_count
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
+if FAR:
+    from .far import far_adjoint
 
 
 @wp.func(inline=True)
@@ -135,6 +137,8 @@ def accelerate_adjoint(
     joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
     if f.has_force == 1:
         applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
+    if FAR:
+        far_adjoint(m, g, p, p_bar, s, c, world, slot, wants_params)
     return status
 
 

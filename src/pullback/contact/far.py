@@ -1,0 +1,74 @@
+"""Long range in the backward pass alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.contact.points import Points, _points, pair_masses
+from pullback.contact.scene import ELLIPSOID, MESH, PLANE, Scene
+from pullback.core.checks import check_number
+from pullback.core.errors import PullbackError
+
+STANDARD_GRAVITY = 9.81  # what a gap is that of a body at rest under, in files with and without gravity [m/s²]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Far:
+    """A surrogate for the gradient where nothing touches: ``ContactConvex(far=Far())`` steps as without it, and adds to
+    the backward pass what shapes that may touch would do to each other from afar.
+
+    Gradients are those of steps to which a force F(q) - F(q₀) is applied along the degrees of freedom, at q₀ = q: it is
+    zero and has the derivative of F, the force of :class:`ContactLongRange`'s potential. F is softened, so that its
+    derivative is bounded wherever shapes are: each one's surface is moved inwards, and the potential of what is left is
+    finite where that overlaps too. So gradients are not those of the steps, but of what they would do with F. Those of
+    controls and of parameters have it by way of the state; of a step itself, only parameters that place shapes do.
+
+    gap:     [m] how strong F is: as that of ContactLongRange with the same gap, in proportion to its square. None: a
+             hundredth of the length
+    length:  [m] size of the scene; F falls off beyond it. None: the median radius of all shapes that may touch
+    inset:   by which share of its inner radius the surface of a shape is moved inwards [1]
+    """
+
+    gap: float | None = None
+    length: float | None = None
+    inset: float = 0.5
+
+    def __post_init__(self):
+        for name in ("gap", "length"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), f"{name} of Far")
+        if not 0 < check_number(self.inset, "inset of Far") <= 1:
+            raise PullbackError(f"inset of Far is a share, above 0 and up to 1, not {self.inset!r}")
+
+    def length_of(self, scene: Scene) -> float:
+        """[m]"""
+        return self.length or scene.median_radius
+
+    def strengths(self, scene: Scene) -> np.ndarray:
+        """μ of each pair (npair,) [J]."""
+        length = self.length_of(scene)
+        gap = self.gap or 1e-2 * length
+        return pair_masses(scene) * STANDARD_GRAVITY * gap**2 / (2 * length)
+
+    def insets(self, scene: Scene) -> np.ndarray:
+        """How far the surface of each shape is moved inwards (nshape,) [m]; a plane's is not."""
+        inner = scene.model.mujoco.geom_aabb[scene.geoms, 3:].min(axis=1)
+        return np.where(scene.kind == PLANE, 0.0, self.inset * inner)
+
+    def points(self, scene: Scene) -> Points:
+        """The shapes as hulls of points, as ``core_scale`` multiplies them: of an ellipsoid the ends of its axes, of a
+        mesh the corners of its bounding box, which is moved inwards already [m]."""
+        each = [_core_points(scene, shape, inset) for shape, inset in enumerate(self.insets(scene))]
+        return Points(np.cumsum([0, *map(len, each)]), np.concatenate([np.zeros((0, 3)), *each]))
+
+
+def _core_points(scene: Scene, shape: int, inset: float) -> np.ndarray:
+    if scene.kind[shape] == ELLIPSOID:
+        return np.concatenate([np.eye(3), -np.eye(3)])
+    if scene.kind[shape] == MESH:
+        middle, half = scene.model.mujoco.geom_aabb[scene.geoms[shape]].reshape(2, 3)
+        corners = np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3), axis=-1).reshape(8, 3)
+        return middle + corners * (half - inset)
+    return _points(scene, shape)
