@@ -100,7 +100,7 @@ def far_energy_and_force(model: pb.Model, far: pb.Far, q: np.ndarray) -> tuple[f
     mujoco.mj_kinematics(m, data)
     mujoco.mj_comPos(m, data)
     length = far.length or np.median([m.geom_rbound[g] for g in scene.geoms if m.geom_type[g] != PLANE])
-    gap = far.gap or length / 100
+    gap = far.gap or length / 1000
     inverse = np.where(m.body_weldid != 0, 1 / np.maximum(m.body_subtreemass[m.body_rootid], 1e-15), 0.0)
     energy, force = 0.0, np.zeros(m.nv)
     for pair in scene.geoms[scene.pair_shapes]:

@@ -256,7 +256,7 @@ def test_float32():
     model = scene(BALL.format("0 0") + BALL.format(".8 .3"), 'timestep="0.04" gravity="0 0 0"')
     found = []
     for dtype in ("float64", "float32"):
-        system = pb.Articulated(model, pb.ContactConvex(far=pb.Far()), dtype=dtype)
+        system = pb.Articulated(model, pb.ContactConvex(far=FAR), dtype=dtype)
         run = pb.rollout(system, system.state(), steps=20)
         found.append(run.pullback(q_bar=np.array([[0, 0, 1, 1]]), wants_params=False).state.v[0])
     assert np.abs(found[0]).min() > 1e-8

@@ -26,7 +26,7 @@ class Far:
     controls and of parameters have it by way of the state; of a step itself, only parameters that place shapes do.
 
     gap:     [m] how strong F is: as that of ContactLongRange with the same gap, in proportion to its square. None: a
-             hundredth of the length
+             thousandth of the length
     length:  [m] size of the scene; F falls off beyond it. None: the median radius of all shapes that may touch
     inset:   by which share of its inner radius the surface of a shape is moved inwards [1]
     """
@@ -49,7 +49,7 @@ class Far:
     def strengths(self, scene: Scene) -> np.ndarray:
         """μ of each pair (npair,) [J]."""
         length = self.length_of(scene)
-        gap = self.gap or 1e-2 * length
+        gap = self.gap or 1e-3 * length
         return pair_masses(scene) * STANDARD_GRAVITY * gap**2 / (2 * length)
 
     def insets(self, scene: Scene) -> np.ndarray:

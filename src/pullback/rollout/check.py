@@ -92,13 +92,12 @@ class Report:
 
     def __str__(self) -> str:
         head = ("gradient of", "entries", "error", "slope", "worst entry", "pullback", "differences")
-        lines = [head, *(_cells(row) for row in self.rows)]
+        lines: list[tuple[str, ...]] = [head, *(_cells(row) for row in self.rows)]
         surrogate = any(row.surrogate for row in self.rows)
         if surrogate:
             shares = ("surrogate", *(f"{row.surrogate:.1e}" for row in self.rows))
             lines = [(*line, share) for line, share in zip(lines, shares, strict=True)]
-            head = lines[0]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         left = (0, 4)
         table = [
             "  ".join(
