@@ -47,6 +47,8 @@ class Flavour(NamedTuple):
     refined: bool = False
     # Whether a step is the minimum of its potential.
     potential: bool = False
+    # Whether meshes are their triangles in it, and not their hulls.
+    triangles: bool = False
 
     @property
     def package(self) -> str:
@@ -55,7 +57,8 @@ class Flavour(NamedTuple):
         if Path(model).suffix:
             model = f"{Path(model).stem}_{zlib.crc32(model.encode()):08x}"
         rows = "" if self.rows == 3 else str(self.rows)
-        return f"{self.precision}.{model}{rows}" + "_round" * (not self.all_shapes) + "_refined" * self.refined
+        kinds = {"_round": not self.all_shapes, "_refined": self.refined, "_triangles": self.triangles}
+        return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from ..tree.sweeps import outward
 from .collide import bounding_radius, place_shapes, tree_poses
 from .drag import add_drag_curvature, drag_energy, drag_force, keep_old
 from .drag_adjoint import drag_adjoint
-from .flavour import vecr
+from .flavour import TRIANGLES, vecr
 from .longrange_adjoint import descend_adjoint
 from .mass_matrix import solve_factored
 from .potential import (
@@ -37,6 +37,10 @@ from .potential import (
     strength,
 )
 from .rows import Rows
+
+if TRIANGLES:
+    from .mesh_contact import note_mesh_contact
+    from .mesh_pair import is_mesh_pair
 
 __all__ = ["descend", "descend_adjoint", "drag_adjoint", "finer", "substep_count"]
 
@@ -312,6 +316,10 @@ def note_contacts(g: Shapes, p: Params, c: Contacts, r: Rows, world: int, slot: 
     the sum of their friction."""
     c.count[0, slot] = g.pair_first.shape[0]
     for pair in range(g.pair_first.shape[0]):
+        if TRIANGLES:
+            if is_mesh_pair(g, pair):
+                note_mesh_contact(g, p, c, r, pair, strength(g, p, pair, world), world, slot)
+                continue
         h = hulls_of(g, p, r, pair, world, slot)
         plane = r.plane[pair, slot]
         n = wp.normalize(normal_of(plane))
