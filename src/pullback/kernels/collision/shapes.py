@@ -102,7 +102,7 @@ class Mesh:
 
 @wp.struct
 class Balls:
-    """Meshes as triangles in a hierarchy of balls, in their shapes' frames; see ``contact/triangles.py`` of Pullback."""
+    """Meshes as triangles in a hierarchy of balls, in their shapes' frames (``pullback.contact.triangles``)."""
 
     root: wp.array(dtype=int)  # per shape: a node, or -1
     centre: wp.array(dtype=vec3)  # per node

@@ -1,7 +1,7 @@
 """Going back through the potential of a pair with meshes of triangles: the cotangents of its derivative along a motion.
 
-Those of poses follow from the Hessian by motions of shape 2. Those of the length, and of the sizes of a shape that is no
-mesh, take a walk of their own: they move hulls, and the radius of a ball, by which nodes are blended.
+Those of poses follow from the Hessian by motions of shape 2. Those of the length, and of the sizes of a shape that is
+no mesh, take a walk of their own: they move hulls, and the radius of a ball, by which nodes are blended.
 """
 
 import warp as wp
@@ -34,9 +34,12 @@ from .mesh_pair import (
     ball_at,
     blend_of,
     far_law,
+    growth_law,
     is_leaf_pair,
     leaf_hulls,
-    mesh_field,
+    leaf_weight,
+    near_share,
+    onset_of,
     start_walk,
     visit_children,
 )
@@ -147,7 +150,16 @@ def leaf_slope(
             one.slope_by = add_scales(one.slope_by, wp.cw_mul(local, back * x_bar))
             one.value_by[1] = one.value_by[1] + psi * m
             one.slope_by[1] = one.slope_by[1] + psi * wp.dot(u, dn) - kappa * m * da
-    return one
+    onset, onset_by = onset_of(g, nodes, h.length)
+    growth = growth_law(one.value, onset, leaf_weight(g, nodes), near_share(g, nodes))
+    grown = Slope()
+    grown.value = growth.value
+    grown.slope = growth.slope * one.slope
+    grown.value_by = growth.slope * one.value_by
+    grown.slope_by = growth.slope * one.slope_by + (growth.curve * one.slope) * one.value_by
+    grown.value_by[0] = grown.value_by[0] + growth.by_onset * onset_by
+    grown.slope_by[0] = grown.slope_by[0] + growth.slope_by_onset * onset_by * one.slope
+    return grown
 
 
 @wp.func(inline=False)
@@ -214,11 +226,7 @@ def mesh_slope_by(g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair
                 r.blend_value_by[at, slot] = vec5()
                 r.blend_slope_by[at, slot] = vec5()
             if is_leaf_pair(a, b):
-                leaf = leaf_slope(g, p, s, c, r, pair, nodes, world, slot)
-                one.value = blend.share * leaf.value
-                one.slope = blend.share * leaf.slope
-                one.value_by = blend.share * leaf.value_by
-                one.slope_by = blend.share * leaf.slope_by
+                one = leaf_slope(g, p, s, c, r, pair, nodes, world, slot)
             else:
                 count = visit_children(r, nodes, a, b, count, slot)
                 adds = False
@@ -240,18 +248,19 @@ def mesh_pair_adjoint(
     j = g.pair_second[pair]
     o1 = s.o[g.body[i], slot]
     o = s.o[g.body[j], slot]
-    field = mesh_field(g, p, c, r, pair, o, 1, world, slot)
+    push = r.mesh_push[pair, slot]
+    lever = r.mesh_lever[pair, slot]
     X = s.X[g.body[j], slot] - about(s.X[g.body[i], slot], o1, o)
-    bend = field.curvature * X
+    bend = r.mesh_curvature[pair, slot] * X
     turn = ang(X)
     bar1 = HullBar()
     bar2 = HullBar()
-    bar2.push = field.push
-    bar2.moment = ang(bend) + field.lever * turn - wp.trace(field.lever) * turn
-    bar2.force = lin(bend) + wp.cross(lin(field.push), turn)
-    bar1.push = opposite_at(field.push, o, o1)
+    bar2.push = push
+    bar2.moment = ang(bend) + lever * turn - wp.trace(lever) * turn
+    bar2.force = lin(bend) + wp.cross(lin(push), turn)
+    bar1.push = opposite_at(push, o, o1)
     bar1.force = -lin(bend)
-    bar1.moment = wp.cross(o - o1, bar1.force) - ang(bend) - path_moment_of(X, lin(field.push), field.lever)
+    bar1.moment = wp.cross(o - o1, bar1.force) - ang(bend) - path_moment_of(X, lin(push), lever)
     length_bar = real(0.0)
     if wants_params == 1:
         by = mesh_slope_by(g, p, s, c, r, pair, world, slot)
@@ -260,4 +269,4 @@ def mesh_pair_adjoint(
         bar1.scale = vec3(by[2], by[3], by[4])
     hull_bar_adjoint(g, p, p_bar, s, c, i, bar1, mu, world, slot, wants_params)
     hull_bar_adjoint(g, p, p_bar, s, c, j, bar2, mu, world, slot, wants_params)
-    return wp.dot(field.push, X), length_bar
+    return wp.dot(push, X), length_bar

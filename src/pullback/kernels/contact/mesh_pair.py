@@ -4,14 +4,15 @@ Nodes I and J of two hierarchies of balls, at the distance r of their centres, w
 mesh, have the potential
 
     P(I, J) = (1 - φ) near + φ s_I s_J far        near = Σ P of the children of the larger one with the other,
-                                                         or s_I s_J (potential of two hulls - 4) of two leaves
+                                                         or T(potential of two hulls - 4) of two leaves
                                                   far  = 4 (2 √(L/ρ) + L/ρ), ρ² = r² + spread of I + spread of J
 
 φ rises from 0 at d = R_I + R_J to 1 at (1 + blend) d. The spread is the mean square distance of centres of triangles
 from that of the node: far is what Jensen's inequality leaves of the mean over all pairs of triangles, 4 (2 √(L/√u) +
 L/√u) being convex in u = r². So near is never less than far, and as φ rises forces only grow: what the blend adds
-pushes apart, too. All shapes together weigh as much as two shapes without triangles. One of these is a leaf, whose
-spread is zero.
+pushes apart, too. T(z) is s_I s_J z where leaves are not all but touching, so that two meshes weigh as much as two
+other shapes, and more where they are, so that they rest not much nearer to each other. A shape that is no mesh is a
+leaf of share 1 and spread 0.
 
 Everything is by the motion of shape 2 against shape 1, about o: P depends on no other.
 """
@@ -195,6 +196,76 @@ def blend_of(a: Ball, b: Ball, blend: real):
     return one
 
 
+@wp.func
+def onset_of(g: Shapes, nodes: wp.vec2i, length: real):
+    """From which potential on two leaves are stronger than their share, and its derivative by the length: what two
+    points at a tenth of the length have, or at an eighth of the size of both triangles if that is less."""
+    size = g.balls.radius[nodes[1]]
+    if nodes[0] == WHOLE:
+        size = real(2.0) * size
+    else:
+        size += g.balls.radius[nodes[0]]
+    distance = real(0.125) * size
+    slope = real(0.0)
+    if distance < real(0.1) * length:
+        x = length / distance
+        slope = OWN_WEIGHT * (wp.sqrt(x) + x) / length
+    else:
+        distance = real(0.1) * length
+    value, _slope, _curve = distance_law(distance, length)
+    return OWN_WEIGHT * value, slope
+
+
+@wp.func
+def near_share(g: Shapes, nodes: wp.vec2i):
+    """Of two leaves that all but touch: the root of their share in the mesh. So a few triangles that meet at a corner
+    and many that lie on each other are kept apart at distances that are not too different, however small they are."""
+    share = g.balls.share[nodes[1]]
+    if nodes[0] != WHOLE:
+        share = wp.sqrt(share * g.balls.share[nodes[0]])
+    return wp.sqrt(share)
+
+
+@wp.func
+def leaf_weight(g: Shapes, nodes: wp.vec2i):
+    share = g.balls.share[nodes[1]]
+    if nodes[0] != WHOLE:
+        share = share * g.balls.share[nodes[0]]
+    return share
+
+
+@wp.struct
+class Growth:
+    """T(z) of two leaves, share z + more u³ / (u² + onset²) with u = max(z - onset, 0), and its derivatives by z and by
+    the onset."""
+
+    value: real
+    slope: real
+    curve: real
+    by_onset: real
+    slope_by_onset: real
+
+
+@wp.func
+def growth_law(z: real, onset: real, share: real, near: real):
+    one = Growth()
+    one.value = share * z
+    one.slope = share
+    u = z - onset
+    if u > real(0.0):
+        more = near - share
+        q = onset * onset
+        base = u * u + q
+        grows = u * u * (u * u + real(3.0) * q) / (base * base)
+        bends = real(2.0) * q * u * (real(3.0) * q - u * u) / (base * base * base)
+        one.value += more * u * u * u / base
+        one.slope += more * grows
+        one.curve = more * bends
+        one.by_onset = -more * (grows + real(2.0) * u * u * u * onset / (base * base))
+        one.slope_by_onset = more * (real(2.0) * u * u * onset * (u * u - real(3.0) * q) / (base * base * base) - bends)
+    return one
+
+
 # --- what is added to a field ------------------------------------------------------------------------------
 
 
@@ -222,31 +293,35 @@ def at_point(arm: vec3, h: mat33):
 
 
 @wp.func(inline=False)
-def leaf_pair(
-    g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, nodes: wp.vec2i, o: vec3, curved: int, world: int, slot: int
-):
-    """Of two leaves, without the constant: P, normal, Σ ψ, Σ ψ (x - o) of shape 2, its Hessian; 1 if it was found."""
+def leaf_pair(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, nodes: wp.vec2i, o: vec3, world: int, slot: int):
+    """The field of two leaves, which are part of the whole."""
     i = g.pair_first[pair]
     j = g.pair_second[pair]
     h = leaf_hulls(g, p, r, pair, nodes, c.x[i, slot], c.R[i, slot], c.x[j, slot], c.R[j, slot], world, slot)
-    n, _gap = hull_normal(h, r.point, slot)
-    h.origin = middle_along(h, r.point, n, slot)
-    plane, found = best_plane(h, r.point, n, slot)
-    value, ahead, _behind = hull_value(h, r.point, plane, slot)
-    H = mat66()
-    if curved == 1:
-        _gradient, Ppp = plane_curvature(h, r.point, plane, slot)
-        C = cholesky44(Ppp)
-        K, B, _f = hull_curvature(h, r.point, plane, real(1.0), o, slot)
-        H = K
-        white = mat64()
-        for a in range(6):
-            row = whiten(C, vec4(B[a, 0], B[a, 1], B[a, 2], B[a, 3]))
-            for b in range(4):
-                white[a, b] = row[b]
-        H -= white * wp.transpose(white)
-    first = ahead.first + ahead.total * (h.origin - o)
-    return value - OWN_WEIGHT, normal_of(plane), ahead.total, first, H, found
+    normal, _gap = hull_normal(h, r.point, slot)
+    h.origin = middle_along(h, r.point, normal, slot)
+    plane, found = best_plane(h, r.point, normal, slot)
+    value, _ahead, _behind = hull_value(h, r.point, plane, slot)
+    _gradient, Ppp = plane_curvature(h, r.point, plane, slot)
+    C = cholesky44(Ppp)
+    K, B, f = hull_curvature(h, r.point, plane, real(1.0), o, slot)
+    white = mat64()
+    for a in range(6):
+        row = whiten(C, vec4(B[a, 0], B[a, 1], B[a, 2], B[a, 3]))
+        for b in range(4):
+            white[a, b] = row[b]
+    onset, _slope = onset_of(g, nodes, h.length)
+    growth = growth_law(value - OWN_WEIGHT, onset, leaf_weight(g, nodes), near_share(g, nodes))
+    n = normal_of(plane)
+    moment = wp.cross(f.first, n)
+    push = -vec6(moment[0], moment[1], moment[2], f.total * n[0], f.total * n[1], f.total * n[2])
+    field = Field()
+    field.found = found
+    field.value = growth.value
+    field.push = growth.slope * push
+    field.lever = wp.outer((-growth.slope) * n, f.first)
+    field.curvature = growth.slope * (K - white * wp.transpose(white)) + wp.outer(growth.curve * push, push)
+    return field
 
 
 # --- the walk ----------------------------------------------------------------------------------------------
@@ -277,8 +352,8 @@ def visit_children(r: Rows, nodes: wp.vec2i, a: Ball, b: Ball, count: int, slot:
 
 
 @wp.func(inline=False)
-def mesh_field(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, o: vec3, curved: int, world: int, slot: int):
-    """The field of a pair of shapes where they are; its curvature if it is asked for."""
+def mesh_field(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, o: vec3, world: int, slot: int):
+    """The field of a pair of shapes where they are."""
     i = g.pair_first[pair]
     j = g.pair_second[pair]
     length = p.reach[world, 0][1]
@@ -315,14 +390,13 @@ def mesh_field(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, o: vec3, c
             r.blend_value[at, slot] = r.blend_value[at, slot] + (real(1.0) - blend.phi) * near + blend.phi * far
             r.blend_push[at, slot] = r.blend_push[at, slot] + (real(1.0) - blend.phi) * near_push + push
             field.lever += wp.outer((share * more) * blend.way, arm)
-            if curved == 1:
-                bend = blend.phi * blend.share * second + blend.curve * (far - near)
-                # the slope of φ meets that of far, along the same way, and that of near, along another
-                bend += real(2.0) * blend.slope * first
-                field.curvature += share * at_point(arm, along_way(blend.way, more, bend, blend.r))
-                if ends:
-                    turn = wrench_at(arm, (share * blend.slope) * blend.way)
-                    field.curvature -= wp.outer(turn, near_push) + wp.outer(near_push, turn)
+            bend = blend.phi * blend.share * second + blend.curve * (far - near)
+            # the slope of φ meets that of far, along the same way, and that of near, along another
+            bend += real(2.0) * blend.slope * first
+            field.curvature += share * at_point(arm, along_way(blend.way, more, bend, blend.r))
+            if ends:
+                turn = wrench_at(arm, (share * blend.slope) * blend.way)
+                field.curvature -= wp.outer(turn, near_push) + wp.outer(near_push, turn)
         else:
             if blend.phi > real(0.0):
                 r.visits[count, slot] = wp.vec2i(BLEND_ENDS, 0)
@@ -334,17 +408,13 @@ def mesh_field(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, o: vec3, c
                 r.blend_value[at, slot] = real(0.0)
                 r.blend_push[at, slot] = vec6()
             if is_leaf_pair(a, b):
-                value, n, total, first_moment, H, found = leaf_pair(g, p, c, r, pair, nodes, o, curved, world, slot)
-                weight = blend.share * r.blend_share[at, slot]
-                field.found = wp.min(field.found, found)
-                r.blend_value[at, slot] = r.blend_value[at, slot] + blend.share * value
-                moment = wp.cross(first_moment, n)
-                r.blend_push[at, slot] = r.blend_push[at, slot] - blend.share * vec6(
-                    moment[0], moment[1], moment[2], total * n[0], total * n[1], total * n[2]
-                )
-                field.lever -= wp.outer(weight * n, first_moment)
-                if curved == 1:
-                    field.curvature += weight * H
+                leaf = leaf_pair(g, p, c, r, pair, nodes, o, world, slot)
+                share = r.blend_share[at, slot]
+                field.found = wp.min(field.found, leaf.found)
+                r.blend_value[at, slot] = r.blend_value[at, slot] + leaf.value
+                r.blend_push[at, slot] = r.blend_push[at, slot] + leaf.push
+                field.lever += share * leaf.lever
+                field.curvature += share * leaf.curvature
             else:
                 count = visit_children(r, nodes, a, b, count, slot)
     field.value = r.blend_value[0, slot]

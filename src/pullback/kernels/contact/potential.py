@@ -408,7 +408,7 @@ def add_pair_curvature(
     mu = r.boost[0, slot] * strength(g, p, pair, world)
     if TRIANGLES:
         if is_mesh_pair(g, pair):
-            add_mesh_curvature(m, g, p, s, c, r, pair, mu, world, slot)
+            add_mesh_curvature(m, g, s, r, pair, mu, slot)
             return
     plane = r.plane[pair, slot]
     n = normal_of(plane)

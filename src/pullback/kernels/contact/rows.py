@@ -9,6 +9,7 @@ rotation.
 import warp as wp
 
 from ..collision.features import contact_frame
+from ..collision.hull_pair import mat66
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_log
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
@@ -265,6 +266,14 @@ class TrianglesPerShape:
     kept_R: wp.array2d(dtype=mat33)
 
 
+class TrianglesPerPair:
+    """Fields of pairs with meshes: see ``mesh_pair.py``."""
+
+    mesh_push: wp.array2d(dtype=vec6)
+    mesh_lever: wp.array2d(dtype=mat33)
+    mesh_curvature: wp.array2d(dtype=mat66)
+
+
 class TrianglesPerVisit:
     visits: wp.array2d(dtype=wp.vec2i)  # pairs of nodes that a walk through two hierarchies has yet to visit
 
@@ -308,6 +317,7 @@ if POTENTIAL:
     PARTS |= {"coordinate": (PotentialPerCoordinate,), "point": (PotentialPerPoint,), "pair": (PotentialPerPair,)}
     PARTS |= {"limit": (PotentialPerLimit,), "body": (PotentialPerBody,), "substep": (PotentialPerSubstep,)}
 if TRIANGLES:
+    PARTS["pair"] += (TrianglesPerPair,)
     PARTS |= {"shape": (TrianglesPerShape,), "visit": (TrianglesPerVisit,), "blend": (TrianglesPerBlend,)}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
