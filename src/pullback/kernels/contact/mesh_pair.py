@@ -80,6 +80,7 @@ class Field:
     lever: mat33
     curvature: mat66
     found: int
+    leaves: int  # pairs of these that were looked at
 
 
 @wp.func
@@ -411,6 +412,7 @@ def mesh_field(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, o: vec3, w
                 leaf = leaf_pair(g, p, c, r, pair, nodes, o, world, slot)
                 share = r.blend_share[at, slot]
                 field.found = wp.min(field.found, leaf.found)
+                field.leaves += 1
                 r.blend_value[at, slot] = r.blend_value[at, slot] + leaf.value
                 r.blend_push[at, slot] = r.blend_push[at, slot] + leaf.push
                 field.lever += share * leaf.lever
