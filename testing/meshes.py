@@ -61,5 +61,6 @@ def free(geom: str, pos: str = "0 0 0") -> str:
     return f'<body pos="{pos}"><freejoint/><geom {geom}/></body>'
 
 
-def of_mesh(name: str, pos: str = "0 0 0") -> str:
-    return free(f'name="{name}" type="mesh" mesh="{name}" mass="1"', pos)
+def of_mesh(name: str, pos: str = "0 0 0", place: str = "") -> str:
+    """A free body; ``place`` is that of the mesh in it."""
+    return free(f'name="{name}" type="mesh" mesh="{name}" mass="1" {place}', pos)
