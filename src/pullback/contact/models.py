@@ -298,7 +298,8 @@ class ContactLongRange(Contact):
                        area, in a hierarchy of balls; with a plane it is its hull still. Such meshes are closed, and
                        have no friction but with planes
     blend:             [1] two nodes of such hierarchies whose balls are apart become one point each while their
-                       distance grows by this share. More is nearer to the sum over all pairs of triangles, and slower
+                       distance grows by this share. More is smoother, nearer to the sum over all pairs of triangles,
+                       and slower
     """
 
     kernels: ClassVar[str] = "longrange"
@@ -314,7 +315,7 @@ class ContactLongRange(Contact):
     frictionless: bool = False
     slip_speed: float = 1e-3
     meshes: Literal["hull", "triangles"] = "hull"
-    blend: float = 0.5
+    blend: float = 0.1
 
     def __post_init__(self):
         super().__post_init__()
