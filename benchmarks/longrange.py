@@ -14,6 +14,8 @@ import mpmath as mp  # noqa: E402
 import numpy as np  # noqa: E402
 from hull_properties import LENGTH, PAIRS, jumps, leaks, pulls, random_pairs, vanishes  # noqa: E402
 from hulls import evaluate, exact_value, separated  # noqa: E402
+from mesh_fields import fields  # noqa: E402
+from meshes import asset, ball, of_mesh, scene, torus  # noqa: E402
 
 import pullback as pb  # noqa: E402
 
@@ -218,6 +220,66 @@ def cost(quick: bool):
     yield Result("quadruped on a plane: forward and backward", ratio, "of forward", "<= 2", "", note)
 
 
+def two_meshes(first, second, apart: float, blend: float = 0.1) -> tuple[pb.Articulated, pb.State]:
+    """Two bodies, one above the other and leaning, this far apart [m], which approach each other at 0.2 m/s."""
+    assets = asset("low", first) + asset("high", second)
+    high = of_mesh("high", ".03 .01 .4").replace("<body ", '<body euler="12 8 0" ')
+    model = pb.load(scene(assets, of_mesh("low") + high, 'timestep="0.01" gravity="0 0 0"'))
+    system = pb.Articulated(model, pb.ContactLongRange(meshes="triangles", blend=blend), threads=1)
+    q = model.home.q[None].copy()
+    for _ in range(60):
+        distance = fields(system, q).distance[0] - apart
+        q[0, 9] -= 0.9 * distance
+        if abs(distance) < 1e-2 * apart:
+            break
+    return system, system.state(q[0], [0, 0, 0.1, *[0] * 5, -0.1, *[0] * 3])
+
+
+def frame(system: pb.Articulated, state: pb.State, steps: int) -> float:
+    """CPU time of a step [s], the mean of some from the same state on; the first is not counted."""
+    system.step(state)
+    begun = time.process_time()
+    pb.rollout(system, state, steps=steps)
+    return (time.process_time() - begun) / steps
+
+
+def hierarchy(quick: bool):
+    """Meshes as triangles: forces against those of all pairs of triangles, and the time of a step."""
+    rng, count = np.random.default_rng(0), 10 if quick else 100
+    q = np.tile([*[0.0] * 3, 1.0, *[0.0] * 6, 1.0, *[0.0] * 3], (count, 1))
+    for body in range(2):
+        turn = rng.normal(size=(count, 4))
+        q[:, 7 * body + 3 : 7 * body + 7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+    way = rng.normal(size=(count, 3))
+    q[:, 7:10] = np.geomspace(0.26, 1.0, count)[:, None] * way / np.linalg.norm(way, axis=1, keepdims=True)
+    assets = asset("bumpy", ball(2, 0.1)) + asset("ring", torus(16, 8))
+    model, exact = pb.load(scene(assets, of_mesh("bumpy") + of_mesh("ring", "1 0 0"))), None
+    for blend in (1e30, 0.01, 0.1, 0.5, 2.0):
+        system = pb.Articulated(model, pb.ContactLongRange(meshes="triangles", blend=blend, length=0.1))
+        found = fields(system, q)
+        if exact is None:
+            exact = found
+            continue
+        off = np.linalg.norm((found.push - exact.push)[:, 3:], axis=1) / np.linalg.norm(exact.push[:, 3:], axis=1)
+        share = np.mean(found.leaves / exact.leaves)
+        note = f"{count} poses of 320 and 256 triangles, 0.26 to 1 m apart; worst {off.max():.3f}; {share:.2%} of pairs"
+        must = "<= 0.1" if blend == 0.1 else ""
+        yield Result(f"forces with a blend of {blend:g}, off all pairs", np.mean(off), "relative, mean", must, "", note)
+    rings = [torus(*size) for size in ((5, 5), (16, 16), (50, 50), (160, 156))[: 2 if quick else 4]]
+    seconds = [frame(*two_meshes(ring, ring, 1e-3), steps=1 if quick else 3) for ring in rings]
+    triangles = [2 * len(ring[1]) for ring in rings]
+    exponent = np.polyfit(np.log(triangles), np.log(seconds), 1)[0]
+    note = ", ".join(f"{n}: {1e3 * t:.3g} ms" for n, t in zip(triangles, seconds, strict=True))
+    yield Result("step of two rings that touch: exponent", exponent, "of triangles", "<= 1.2", "", note)
+    ring, lump = (torus(8, 5), ball(1, 0.1)) if quick else (torus(47, 16), ball(3, 0.1))
+    note = f"{len(ring[1]) + len(lump[1])} triangles in all: a ring, and a bumpy ball above it"
+    for name, apart in (("touch", 1e-3), ("are apart", 0.1)):
+        took = frame(*two_meshes(ring, lump, apart), steps=2 if quick else 10)
+        yield Result(f"step of two meshes that {name}", took, "s", "<= 0.1", "", note)
+        slow = frame(*two_meshes(ring, lump, apart, blend=1e30), steps=1)
+        yield Result(f"the same over all pairs, {name}", slow / took, "times as long", ">= 50", "", f"{slow:.3g} s")
+
+
 BALL = """<body pos="{} 0.1"><joint type="slide" axis="1 0 0" damping="0.5"/>
   <joint type="slide" axis="0 1 0" damping="0.5"/><geom size="0.1" mass="1" condim="1"/></body>"""
 
@@ -268,6 +330,7 @@ QUESTIONS = {
     "momentum": momentum,
     "stack": stack,
     "cost": cost,
+    "hierarchy": hierarchy,
     "billiards": billiards,
     "surrogate": surrogate,
 }

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
 from pullback.contact.far import Far
 from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
-from pullback.contact.points import HULL_KINDS
-from pullback.contact.scene import NAMES, Scene
+from pullback.contact.points import HULL_KINDS, LEAF_POINTS
+from pullback.contact.scene import MESH, NAMES, PLANE, Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.params import Parameter, not_negative, positive, up_to_one
@@ -281,8 +281,9 @@ class ContactLongRange(Contact):
     potential of a pair of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can
     pass through. Friction is that of forces and normals before the step, of what is near. The gradient is taken at the
     minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points, rounded by a radius: spheres,
-    capsules, boxes, cylinders (polygons of 12 corners inside them), meshes. Bodies must be apart at the start. float64
-    alone, and Euler or implicitfast. What is given here is where ``system.params`` starts, under the same names.
+    capsules, boxes, cylinders (polygons of 12 corners inside them), meshes, or the triangles of these. Bodies must be
+    apart at the start. float64 alone, and Euler or implicitfast. What is given here is where ``system.params`` starts,
+    under the same names.
 
     gap:               [m] at which a box rests on a plane under its own weight. A smaller one is more accurate, and
                        has weaker forces from afar: in proportion to its square. None: a thousandth of the length
@@ -298,6 +299,12 @@ class ContactLongRange(Contact):
     frictionless:      take every surface as smooth, whatever the file says
     slip_speed:        [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body on
                        a slope creeps
+    meshes:            "hull": a mesh is its convex hull. "triangles": it is its triangles, each with its share of the
+                       area, in a hierarchy of balls; with a plane it is its hull still. Such meshes are closed, and
+                       have no friction but with planes
+    blend:             [1] two nodes of such hierarchies whose balls are apart become one point each while their
+                       distance grows by this share. More is smoother, nearer to the sum over all pairs of triangles,
+                       and slower
     """
 
     kernels: ClassVar[str] = "longrange"
@@ -312,15 +319,19 @@ class ContactLongRange(Contact):
     max_substeps: int = 256
     frictionless: bool = False
     slip_speed: float = 1e-3
+    meshes: Literal["hull", "triangles"] = "hull"
+    blend: float = 0.1
 
     def __post_init__(self):
         super().__post_init__()
+        if self.meshes not in ("hull", "triangles"):
+            raise PullbackError(f"meshes of ContactLongRange are 'hull' or 'triangles', not {self.meshes!r}")
         if self.max_contacts is not None:
             raise PullbackError("max_contacts has no meaning for ContactLongRange: every pair of shapes acts, always")
         if self.far is not None:
             raise PullbackError("far has no meaning for ContactLongRange, whose steps have long range themselves")
         check_whole(self.max_substeps, "max_substeps")
-        for name in ("limit_gap", "joint_slip_speed", "slip_speed"):
+        for name in ("limit_gap", "joint_slip_speed", "slip_speed", "blend"):
             _require(self, name, lambda x: x > 0, "positive")
         for name in ("gap", "length", "limit_force"):
             if getattr(self, name) is not None:
@@ -332,11 +343,17 @@ class ContactLongRange(Contact):
                 "ContactLongRange needs dtype='float64': what shapes do to each other from afar is 1e-9 to 1e-7 of "
                 "their momentum, which float32 rounds off"
             )
-        return self.flavours(precision)[0]
+        hulls, triangles = self.flavours(precision)
+        return triangles if self.has_triangles(scene) else hulls
+
+    def has_triangles(self, scene: Scene) -> bool:
+        """Whether a mesh may touch something that is no plane, and is its triangles there."""
+        return self.meshes == "triangles" and bool(np.any(scene.kind[scene.pair_shapes[scene.plane_pairs :]] == MESH))
 
     @classmethod
     def flavours(cls, precision: str) -> list[Flavour]:
-        return [Flavour("float64", cls.kernels, all_shapes=False, potential=True)] if precision == "float64" else []
+        plain = Flavour("float64", cls.kernels, all_shapes=False, potential=True)
+        return [plain, plain._replace(triangles=True)] if precision == "float64" else []
 
     def contacts_of(self, scene: Scene) -> int:
         return len(scene.pair_shapes)
@@ -353,11 +370,22 @@ class ContactLongRange(Contact):
         if scene.model.integrator == "rk4":
             remedy = 'load it with integrator="euler" or "implicitfast"'
             yield "", "option", f"asks for RK4, but ContactLongRange is implicit: {remedy}"
+        if self.has_triangles(scene) and not self.frictionless:
+            solid = scene.pair_shapes[scene.plane_pairs :]
+            rough = solid[(scene.pair_dim[scene.plane_pairs :] > 1) & (scene.kind[solid] == MESH).any(axis=1)]
+            for first, second in scene.geoms[rough]:
+                remedy = "set condim to 1, use frictionless=True, or meshes='hull'"
+                pair = f"{label(m, 'geom', first)} and {label(m, 'geom', second)}"
+                yield "", pair, f"have friction, which meshes='triangles' have with planes alone: {remedy}"
 
     def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
         sizes = {"chain": 1, "joint row": 1, "joint chain": 1, "coordinate": scene.model.nq}
         sizes |= {"point": len(scene.points.local), "pair": contacts, "limit": 2 * len(scene.limited)}
         sizes |= {"body": scene.model.nbody, "substep": self.max_substeps * max(scene.model.nq, nv)}
+        if self.has_triangles(scene):
+            levels = 2 * scene.balls.depth
+            sizes["point"] += LEAF_POINTS
+            sizes |= {"shape": len(scene.geoms), "visit": 2 * levels + 2, "blend": levels + 2}
         return super().workspace(scene, contacts, nv) | {name: (size,) for name, size in sizes.items()}
 
     def parameters(self, scene: Scene) -> dict[str, Parameter]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH = 0, 2, 3, 5, 6, 7
 HULL_KINDS = (PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH)
 RING = 12  # points on each rim of a cylinder
+LEAF_POINTS = 3 + 2 * RING  # of a triangle, and of any shape that is no mesh
 
 
 @dataclass(frozen=True)

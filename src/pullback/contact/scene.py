@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.contact.hulls import Hulls
 from pullback.contact.points import Points
+from pullback.contact.triangles import Balls
 from pullback.core.errors import PullbackError
 from pullback.model import BALL, Model
 from pullback.model.constraints import touching_pairs
@@ -115,6 +116,11 @@ class Scene:
     def points(self) -> Points:
         """The shapes as hulls of points."""
         return Points.of(self)
+
+    @cached_property
+    def balls(self) -> Balls:
+        """The meshes as triangles."""
+        return Balls.of(self)
 
     @property
     def median_radius(self) -> float:

@@ -68,6 +68,15 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
         shapes.first_point, shapes.point = ints(scene.points.first), vectors(scene.points.local, vec3, 3)
         shapes.has_friction = int(not contact.frictionless and np.any(scene.pair_dim > 1))
         shapes.pair_mass, shapes.inner_radius = reals(pair_masses(scene)), reals(inner_radii(scene))
+        if contact.has_triangles(scene):
+            balls = scene.balls
+            shapes.balls.root, shapes.balls.child = ints(balls.root), ints(balls.child)
+            shapes.balls.blend = contact.blend
+            shapes.balls.centre, shapes.balls.corners = vectors(balls.centre, vec3, 3), vectors(balls.corners, vec3, 3)
+            for name in ("radius", "spread", "share"):
+                setattr(shapes.balls, name, reals(getattr(balls, name)))
+            thin = np.where(balls.root >= 0, np.minimum(inner_radii(scene), balls.thickness), inner_radii(scene))
+            shapes.inner_radius = reals(thin)
     if far := contact.far:
         points = far.points(scene)
         shapes.first_point, shapes.point = ints(points.first), vectors(points.local, vec3, 3)

@@ -47,6 +47,8 @@ class Flavour(NamedTuple):
     refined: bool = False
     # Whether a step is the minimum of its potential.
     potential: bool = False
+    # Whether meshes are their triangles in it, and not their hulls.
+    triangles: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -57,8 +59,8 @@ class Flavour(NamedTuple):
         if Path(model).suffix:
             model = f"{Path(model).stem}_{zlib.crc32(model.encode()):08x}"
         rows = "" if self.rows == 3 else str(self.rows)
-        ways = (("round", not self.all_shapes), ("refined", self.refined), ("far", self.far))
-        return f"{self.precision}.{model}{rows}" + "".join(f"_{way}" for way, is_so in ways if is_so)
+        kinds = {"_round": not self.all_shapes, "_refined": self.refined, "_triangles": self.triangles, "_far": self.far}
+        return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
 
 
 @functools.cache

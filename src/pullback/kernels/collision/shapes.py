@@ -101,6 +101,20 @@ class Mesh:
 
 
 @wp.struct
+class Balls:
+    """Meshes as triangles in a hierarchy of balls, in their shapes' frames (``pullback.contact.triangles``)."""
+
+    root: wp.array(dtype=int)  # per shape: a node, or -1
+    centre: wp.array(dtype=vec3)  # per node
+    radius: wp.array(dtype=real)
+    spread: wp.array(dtype=real)
+    share: wp.array(dtype=real)
+    child: wp.array(dtype=int)  # the first of two; of a leaf -1 less the number of its triangle
+    corners: wp.array(dtype=vec3)  # three per triangle
+    blend: real  # over how much of the distance of two nodes they become one each [1]
+
+
+@wp.struct
 class Shapes:
     """Shapes and the pairs of them that may touch: nothing here is differentiated."""
 
@@ -145,6 +159,7 @@ class Shapes:
     max_substeps: int
     has_friction: int  # 1: some pair has
     pair_mass: wp.array(dtype=real)  # of each pair: m₁ m₂ / (m₁ + m₂) of the trees that the two belong to [kg]
+    balls: Balls
 
     # long range in the backward pass alone
     far_strength: wp.array(dtype=real)  # of each pair: μ [J]

@@ -23,6 +23,7 @@ from ..tree.structs import Params, Tree, Workspace
 from .materials import mixed_friction
 from .potential import distance_law, hulls_of, is_half_space, strength
 from .rows import Rows
+from .shape_hulls import about
 
 # Where the window is open, and how far beyond that it is closed [rest gaps].
 OPEN = wp.constant(real(5.0))
@@ -218,12 +219,6 @@ def pair_drag_curvature(g: Shapes, p: Params, r: Rows, pair: int, h: HullPair, s
             N3 = wrench_at(arm, Ty / root)
             Q += wp.outer(stiff * N1, N1) + wp.outer(stiff * N2, N2) - wp.outer(stiff * N3, N3)
     return Q, total
-
-
-@wp.func
-def about(motion: vec6, o: vec3, x: vec3):
-    """A motion about o as one about x."""
-    return pack(ang(motion), lin(motion) + wp.cross(ang(motion), x - o))
 
 
 @wp.func

@@ -9,6 +9,7 @@ from . import compiled_for
 FORCES = wp.constant(compiled_for.model is not None and not (compiled_for.impulses or compiled_for.potential))
 IMPULSES = wp.constant(compiled_for.impulses)
 POTENTIAL = wp.constant(compiled_for.potential)
+TRIANGLES = wp.constant(compiled_for.triangles)  # meshes are their triangles in it
 
 # Every kind of pair, or only those with a closed form of a few lines.
 ALL_SHAPES = wp.constant(compiled_for.all_shapes)

@@ -22,7 +22,7 @@ from ..tree.sweeps import outward
 from .collide import bounding_radius, place_shapes, tree_poses
 from .drag import add_drag_curvature, drag_energy, drag_force, keep_old
 from .drag_adjoint import drag_adjoint
-from .flavour import vecr
+from .flavour import TRIANGLES, vecr
 from .longrange_adjoint import descend_adjoint
 from .mass_matrix import solve_factored
 from .potential import (
@@ -37,6 +37,10 @@ from .potential import (
     strength,
 )
 from .rows import Rows
+
+if TRIANGLES:
+    from .mesh_contact import note_mesh_contact
+    from .mesh_pair import is_mesh_pair
 
 __all__ = ["descend", "descend_adjoint", "drag_adjoint", "finer", "substep_count"]
 
@@ -330,16 +334,20 @@ def descend(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, w
     for d in range(m.nv):
         s.a[d, slot] = (r.v[d, slot] - s.v[d, slot]) / m.timestep
     if status == HEALTHY:
-        note_contacts(g, p, c, r, world, slot)
+        note_contacts(g, p, s, c, r, world, slot)
     return status
 
 
 @wp.func
-def note_contacts(g: Shapes, p: Params, c: Contacts, r: Rows, world: int, slot: int):
+def note_contacts(g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """A contact for every pair of shapes, for people to look at: the one force that all pushes at points add up to, and
     the sum of their friction."""
     c.count[0, slot] = g.pair_first.shape[0]
     for pair in range(g.pair_first.shape[0]):
+        if TRIANGLES:
+            if is_mesh_pair(g, pair):
+                note_mesh_contact(g, p, s, c, r, pair, strength(g, p, pair, world), world, slot)
+                continue
         h = hulls_of(g, p, r, pair, world, slot)
         plane = r.plane[pair, slot]
         n = wp.normalize(normal_of(plane))

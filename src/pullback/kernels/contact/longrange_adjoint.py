@@ -27,10 +27,15 @@ from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import accelerations, inward_adjoint, outward, virtual_motions
 from .drag import add_drag_curvature
+from .flavour import TRIANGLES
 from .hull_adjoint import HullBar, add_point_bar, hull_bar_adjoint
 from .mass_matrix import factorise, multiply_mass, solve_factored
 from .potential import assemble, distance_law, hulls_of, is_half_space, limit_law, loss_law, strength
 from .rows import Rows, limit_distance
+
+if TRIANGLES:
+    from .mesh_adjoint import mesh_pair_adjoint
+    from .mesh_pair import is_mesh_pair
 
 # How well the linear solve must balance, beside its right-hand side [1].
 SOLVED = wp.constant(real(1e-7))
@@ -52,6 +57,9 @@ def hull_pair_adjoint(
     Returns Σ (gradient)·y, and the cotangent of the length in it.
     """
     mu = strength(g, p, pair, world)
+    if TRIANGLES:
+        if is_mesh_pair(g, pair):
+            return mesh_pair_adjoint(g, p, p_bar, s, c, r, pair, mu, world, slot, wants_params)
     i = g.pair_first[pair]
     j = g.pair_second[pair]
     plane = r.plane[pair, slot]

@@ -31,7 +31,7 @@ from ..collision.hull_pair import (
     whiten,
     wrench_at,
 )
-from ..collision.shapes import CAPSULE, CYLINDER, MESH, PLANE_SHAPE, SPHERE, Contacts, Shapes
+from ..collision.shapes import PLANE_SHAPE, Contacts, Shapes
 from ..spatial.algebra import (
     ang,
     axis_z,
@@ -48,35 +48,19 @@ from ..tree.advance import advance
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import outward
 from .collide import place_shapes, tree_poses
+from .flavour import TRIANGLES
 from .mass_matrix import multiply_mass, start_matrix
 from .rows import Rows, limit_distance
+from .shape_hulls import KEPT_SHARE, NOT_FAR, allowed_share, distance_law, hull_radius, hull_scale
+
+if TRIANGLES:
+    from .mesh_contact import add_mesh_curvature, is_mesh_pair, keep_poses, mesh_energy, mesh_gaps
 
 # What weighs a kilogram, in files with and without gravity [m/s²].
 STANDARD_GRAVITY = wp.constant(real(9.81))
-# A step of the solver leaves at least this share of every gap; and aims at a little more.
-KEPT_SHARE = wp.constant(real(0.5))
-AIMED_SHARE = wp.constant(real(0.6))
-# Cosine of the angle that the direction of a gap may turn by in such a step.
-NOT_FAR = wp.constant(real(0.7))
 
 
 # --- shapes as hulls --------------------------------------------------------------------------------
-
-
-@wp.func
-def hull_scale(kind: int, size: vec3):
-    """What the points of a shape are multiplied with, axis by axis."""
-    scale = size
-    if kind == MESH:
-        scale = vec3(real(1.0), real(1.0), real(1.0))
-    elif kind == CAPSULE or kind == CYLINDER:
-        scale = vec3(size[0], size[0], size[1])
-    return scale
-
-
-@wp.func
-def hull_radius(kind: int, size: vec3):
-    return wp.where(kind == SPHERE or kind == CAPSULE, size[0], real(0.0))
 
 
 @wp.func
@@ -109,15 +93,6 @@ def hulls_of(g: Shapes, p: Params, r: Rows, pair: int, world: int, slot: int):
 
 
 # --- a half-space: n is its own, P = 4 Σ w (2 √(L/d) + L/d), d the distances of points ---------------
-
-
-@wp.func
-def distance_law(distance: real, length: real):
-    """2 √(L/d) + L/d, minus its derivative, and its second derivative."""
-    x = length / distance
-    root = wp.sqrt(x)
-    slope = (root + x) / distance
-    return real(2.0) * root + x, slope, (real(1.5) * root + real(2.0) * x) / (distance * distance)
 
 
 @wp.func
@@ -242,21 +217,17 @@ def find_gap(g: Shapes, p: Params, c: Contacts, r: Rows, pair: int, first: int, 
 
 
 @wp.func
-def allowed_share(now: real, before: real):
-    """1 where enough is left of a distance; else the share of the way to here after which there would be."""
-    share = real(1.0)
-    if not now >= KEPT_SHARE * before:  # written so that a NaN counts too
-        share = wp.clamp((real(1.0) - AIMED_SHARE) * before / (before - now), real(0.05), real(0.9))
-    return share
-
-
-@wp.func
 def find_gaps(
     m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, first: int, world: int, slot: int
 ):  # fmt: skip
     """How much of the last move is safe: 1 if all is. At ``first`` 0, or less the number of what overlaps, less 1."""
     share = real(1.0)
+    if TRIANGLES:
+        share = mesh_gaps(g, p, c, r, first, world, slot)
     for pair in range(g.pair_first.shape[0]):
+        if TRIANGLES:
+            if is_mesh_pair(g, pair):
+                continue
         n, gap = find_gap(g, p, c, r, pair, first, world, slot)
         r.trial_normal[pair, slot] = n
         r.trial_gap[pair, slot] = gap
@@ -279,7 +250,12 @@ def find_gaps(
 @wp.func
 def keep_gaps(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, world: int, slot: int):
     """From now on the solver's moves are measured against where it is."""
+    if TRIANGLES:
+        keep_poses(g, c, r, slot)
     for pair in range(g.pair_first.shape[0]):
+        if TRIANGLES:
+            if is_mesh_pair(g, pair):
+                continue
         n = r.trial_normal[pair, slot]
         if not is_half_space(g, pair):
             n = wp.normalize(normal_of(r.plane[pair, slot]))
@@ -312,6 +288,9 @@ def pair_energy(g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: 
     """μ P of a pair, its plane in r.plane, its gradient added to the bodies'; and 1 if the plane was found."""
     h = hulls_of(g, p, r, pair, world, slot)
     mu = r.boost[0, slot] * strength(g, p, pair, world)
+    if TRIANGLES:
+        if is_mesh_pair(g, pair):
+            return mesh_energy(g, p, s, c, r, pair, mu, world, slot)
     n = r.trial_normal[pair, slot]
     body2 = g.body[g.pair_second[pair]]
     value = real(0.0)
@@ -427,6 +406,10 @@ def add_pair_curvature(
     """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other."""
     h = hulls_of(g, p, r, pair, world, slot)
     mu = r.boost[0, slot] * strength(g, p, pair, world)
+    if TRIANGLES:
+        if is_mesh_pair(g, pair):
+            add_mesh_curvature(m, g, s, r, pair, mu, slot)
+            return
     plane = r.plane[pair, slot]
     n = normal_of(plane)
     body1 = g.body[g.pair_first[pair]]

@@ -9,11 +9,15 @@ rotation.
 import warp as wp
 
 from ..collision.features import contact_frame
+from ..collision.hull_pair import mat66
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_log
-from ..spatial.scalar import real, vec3, vec4, vec6
+from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3, dofs, read_quat, read_vec3
-from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, matr, vecr
+from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, TRIANGLES, matr, vecr
+
+# Length, and radius and three sizes of a shape that is no mesh.
+vec5 = wp.types.vector(5, real)
 
 # A ball joint turned by less than this [rad] has no axis.
 NO_ANGLE = wp.constant(real(1e-15))
@@ -263,6 +267,35 @@ class PotentialPerDof:
     old_S: wp.array2d(dtype=vec6)  # before the step
 
 
+class TrianglesPerShape:
+    kept_x: wp.array2d(dtype=vec3)  # poses of the shapes where the last step of the solver led
+    kept_R: wp.array2d(dtype=mat33)
+
+
+class TrianglesPerPair:
+    """Fields of pairs with meshes: see ``mesh_pair.py``."""
+
+    mesh_push: wp.array2d(dtype=vec6)
+    mesh_lever: wp.array2d(dtype=mat33)
+    mesh_curvature: wp.array2d(dtype=mat66)
+
+
+class TrianglesPerVisit:
+    visits: wp.array2d(dtype=wp.vec2i)  # pairs of nodes that a walk through two hierarchies has yet to visit
+
+
+class TrianglesPerBlend:
+    """Pairs of nodes of which the walk visits the children, and which are blended with what it finds there."""
+
+    blend_nodes: wp.array2d(dtype=wp.vec2i)
+    blend_share: wp.array2d(dtype=real)  # of what is found in the whole
+    blend_value: wp.array2d(dtype=real)  # sums of what was found: potential, gradient ...
+    blend_push: wp.array2d(dtype=vec6)
+    blend_slope: wp.array2d(dtype=real)  # ... derivative along a motion, and those of both by parameters
+    blend_value_by: wp.array2d(dtype=vec5)
+    blend_slope_by: wp.array2d(dtype=vec5)
+
+
 # What the arrays of Rows are along, and who uses them; arrays are [item, slot], or [line, item, slot].
 PARTS = {
     "world": (PerWorld,),
@@ -290,6 +323,9 @@ if POTENTIAL:
     PARTS["entry"] += (PotentialPerEntry,)
     PARTS |= {"coordinate": (PotentialPerCoordinate,), "point": (PotentialPerPoint,), "pair": (PotentialPerPair,)}
     PARTS |= {"limit": (PotentialPerLimit,), "body": (PotentialPerBody,), "substep": (PotentialPerSubstep,)}
+if TRIANGLES:
+    PARTS["pair"] += (TrianglesPerPair,)
+    PARTS |= {"shape": (TrianglesPerShape,), "visit": (TrianglesPerVisit,), "blend": (TrianglesPerBlend,)}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
