@@ -13,7 +13,7 @@ from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_fric
 from pullback.contact.far import Far
 from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
 from pullback.contact.points import HULL_KINDS, LEAF_POINTS
-from pullback.contact.scene import MESH, NAMES, PLANE, Scene
+from pullback.contact.scene import MESH, NAMES, Scene
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.params import Parameter, not_negative, positive, up_to_one

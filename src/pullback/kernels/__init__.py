@@ -59,7 +59,12 @@ class Flavour(NamedTuple):
         if Path(model).suffix:
             model = f"{Path(model).stem}_{zlib.crc32(model.encode()):08x}"
         rows = "" if self.rows == 3 else str(self.rows)
-        kinds = {"_round": not self.all_shapes, "_refined": self.refined, "_triangles": self.triangles, "_far": self.far}
+        kinds = {
+            "_round": not self.all_shapes,
+            "_refined": self.refined,
+            "_triangles": self.triangles,
+            "_far": self.far,
+        }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
 
 

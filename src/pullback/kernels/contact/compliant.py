@@ -18,19 +18,10 @@ from ..spatial.scalar import real, vec3, vec4
 from ..status import HEALTHY
 from ..tree.structs import RK4, Params, Tree, Workspace
 from .flavour import vecr
+from .limits import add_limit_row, limit_distance, row_velocity, sides
 from .linear_forces import contact_response, joint_response, linear_forces
 from .materials import mixed_friction, mixed_friction_adjoint
-from .rows import (
-    Rows,
-    add_limit_row,
-    add_loss_row,
-    contact_count,
-    contact_jacobian,
-    contact_motion,
-    limit_distance,
-    row_velocity,
-    sides,
-)
+from .rows import Rows, add_loss_row, contact_count, contact_jacobian, contact_motion
 
 __all__ = ["contact_law_adjoint", "contact_response", "forces", "joint_law_adjoint", "joint_response", "margin"]
 

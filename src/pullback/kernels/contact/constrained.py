@@ -13,19 +13,17 @@ from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
 from .flavour import ROWS
+from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
 from .rows import (
     Rows,
     add_contact_force,
     add_joint_row_force,
-    ball_axis_adjoint,
     contact_count,
     contact_motion,
     in_world,
     joint_row_motion,
-    limit_adjoint,
-    limit_distance,
     push_pair,
     rotation_in_world,
 )

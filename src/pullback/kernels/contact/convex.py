@@ -28,6 +28,7 @@ from .law import (
     spring_adjoint,
     sticking_curvature,
 )
+from .limits import add_limit_row, limit_distance, row_velocity, sides
 from .mass_matrix import (
     add_curvature,
     add_joint_curvature,
@@ -53,16 +54,12 @@ from .rows import (
     Rows,
     add_contact_force,
     add_joint_row_force,
-    add_limit_row,
     add_loss_row,
     contact_count,
     contact_jacobian,
     contact_motion,
     has_rows,
     joint_row_motion,
-    limit_distance,
-    row_velocity,
-    sides,
 )
 
 # The solver goes on until the forces at every joint balance to this share of themselves, which is a little above what

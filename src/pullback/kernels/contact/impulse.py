@@ -47,6 +47,7 @@ from .impulse_sweeps import (
     sweep_blocks,
 )
 from .islands import find_islands, hold_back, island_of, rebounds
+from .limits import add_limit_row, limit_distance, sides
 from .mass_matrix import (
     add_curvature,
     composite_bodies,
@@ -58,18 +59,7 @@ from .mass_matrix import (
     start_matrix,
 )
 from .materials import mixed_friction
-from .rows import (
-    Rows,
-    add_contact_force,
-    add_limit_row,
-    add_loss_row,
-    contact_count,
-    contact_jacobian,
-    contact_motion,
-    has_rows,
-    limit_distance,
-    sides,
-)
+from .rows import Rows, add_contact_force, add_loss_row, contact_count, contact_jacobian, contact_motion, has_rows
 
 # How stiff rows are for the first guess, against their inverse weight [1]: stiff enough to be near, soft enough for
 # single precision.

@@ -14,17 +14,8 @@ from .collide import geometry_adjoint, tree_poses
 from .composites import composite_bodies_adjoint
 from .impulse_adjoint import rest_aim_adjoint
 from .impulse_sweeps import block_count
-from .rows import (
-    Rows,
-    add_joint_row_force,
-    ball_axis_adjoint,
-    contact_count,
-    contact_motion,
-    in_world,
-    limit_adjoint,
-    limit_distance,
-    push_pair,
-)
+from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
+from .rows import Rows, add_joint_row_force, contact_count, contact_motion, in_world, push_pair
 
 
 @wp.func

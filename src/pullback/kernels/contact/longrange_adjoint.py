@@ -29,9 +29,10 @@ from ..tree.sweeps import accelerations, inward_adjoint, outward, virtual_motion
 from .drag import add_drag_curvature
 from .flavour import TRIANGLES
 from .hull_adjoint import HullBar, add_point_bar, hull_bar_adjoint
+from .limits import limit_distance
 from .mass_matrix import factorise, multiply_mass, solve_factored
 from .potential import assemble, distance_law, hulls_of, is_half_space, limit_law, loss_law, strength
-from .rows import Rows, limit_distance
+from .rows import Rows
 
 if TRIANGLES:
     from .mesh_adjoint import mesh_pair_adjoint

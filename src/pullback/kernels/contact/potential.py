@@ -49,8 +49,9 @@ from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import outward
 from .collide import place_shapes, tree_poses
 from .flavour import TRIANGLES
+from .limits import limit_distance
 from .mass_matrix import multiply_mass, start_matrix
-from .rows import Rows, limit_distance
+from .rows import Rows
 from .shape_hulls import KEPT_SHARE, NOT_FAR, allowed_share, distance_law, hull_radius, hull_scale
 
 if TRIANGLES:

@@ -17,8 +17,9 @@ from ..tree.sweeps import outward
 from .collide import bounding_radius, detect, tree_poses
 from .flavour import SHARES
 from .law import spring
+from .limits import limit_distance, row_velocity, sides
 from .materials import mixed_solimp, mixed_solref
-from .rows import contact_count, limit_distance, row_velocity, sides
+from .rows import contact_count
 
 # Substeps of a step, at most: their states are kept while the step is pulled back through.
 MOST_SUBSTEPS = wp.constant(64)
