@@ -3,12 +3,16 @@ the force that an oracle in NumPy has, by the state and by what places shapes.""
 
 from dataclasses import replace
 
+import jax
 import mujoco
 import numpy as np
 import pytest
+import torch
 from far_force import far_energy_and_force, far_stiffness
 
 import pullback as pb
+import pullback.jax as pbj
+import pullback.torch as pbt
 from pullback.kernels import specialise
 from pullback.model.tangent import tangent_of_coordinates
 
@@ -264,17 +268,18 @@ def test_float32():
 
 
 def test_bindings():
-    torch = pytest.importorskip("torch")
-    from pullback.torch import rollout as torch_rollout
-
     system, _exact = systems(SIMPLE["apart"])
     start, bar = moving(system), random_bar(system)
     expected = pb.rollout(system, start, steps=3).pullback(q_bar=bar.q, v_bar=bar.v).state
     q, v = (torch.tensor(np.asarray(x), requires_grad=True) for x in start)
-    final = torch_rollout(system, pb.State(q, v), torch.zeros(3, 1, 0, dtype=torch.float64))
+    final = pbt.rollout(system, pb.State(q, v), torch.zeros(3, 1, 0, dtype=torch.float64))
     loss = (final.q[-1] * torch.tensor(bar.q)).sum() + (final.v[-1] * torch.tensor(bar.v)).sum()
     loss.backward()
     np.testing.assert_array_equal(v.grad.numpy(), expected.v)
+    with jax.enable_x64(True):
+        _states, back = jax.vjp(lambda *x: pbj.rollout(system, *x, np.zeros((3, 1, 0))), *map(np.asarray, start))
+        _q_bar, v_bar = back(tuple(np.concatenate([np.zeros((3, *last.shape)), last[None]]) for last in bar))
+    np.testing.assert_array_equal(np.asarray(v_bar), expected.v)
 
 
 def test_check_system_checks_the_exact_part_and_names_the_share():

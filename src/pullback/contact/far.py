@@ -11,7 +11,7 @@ from pullback.contact.scene import ELLIPSOID, MESH, PLANE, Scene
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 
-STANDARD_GRAVITY = 9.81  # what a gap is that of a body at rest under, in files with and without gravity [m/s²]
+STANDARD_GRAVITY = 9.81  # [m/s²]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Far:
         for name in ("gap", "length"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), f"{name} of Far")
-        if not 0 < check_number(self.inset, "inset of Far") <= 1:
+        if check_number(self.inset, "inset of Far") > 1:
             raise PullbackError(f"inset of Far is a share, above 0 and up to 1, not {self.inset!r}")
 
     def length_of(self, scene: Scene) -> float:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
-from pullback.contact.far import Far
+from pullback.contact.far import STANDARD_GRAVITY, Far
 from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
 from pullback.contact.points import HULL_KINDS, LEAF_POINTS
 from pullback.contact.scene import MESH, NAMES, Scene
@@ -25,7 +25,6 @@ from pullback.model.unsupported import Complaint, label
 CROWD = 3
 # How far the weight of everything sinks into a surface [m], and its moment at a metre turns a limit [rad], by default.
 SINKS_IN, TURNS = 1e-3, 1e-2
-STANDARD_GRAVITY = 9.81  # where the file has none [m/s²]
 
 
 @dataclass(frozen=True, kw_only=True)
