@@ -1,6 +1,7 @@
 """Named problems, and the means to write one's own."""
 
 from pullback.tasks import (
+    billiards,
     dwell,
     footsteps,
     golf,
@@ -14,6 +15,7 @@ from pullback.tasks import (
     melt_pool,
     multicontact,
     placement,
+    push,
     racecar,
     throw,
 )
@@ -28,14 +30,15 @@ from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
-from pullback.tasks.variables import Controls, Factors, Parameters
+from pullback.tasks.variables import Controls, Factors, InitialState, Parameters
 
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
+DISTANT = (billiards.billiards, push.push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 # What makes each, by name: a task is made when it is asked for.
-TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *HEAT, *LASER, *REACH)}
+TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH)}
 
 __all__ = [
     "always_on",
@@ -52,6 +55,7 @@ __all__ = [
     "Effort",
     "Camera",
     "Factors",
+    "InitialState",
     "Smoothness",
     "Residuals",
     "TorchLoss",
