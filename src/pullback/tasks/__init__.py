@@ -1,6 +1,7 @@
 """Named problems, and the means to write one's own."""
 
 from pullback.tasks import (
+    ant_push,
     billiards,
     dwell,
     footsteps,
@@ -25,7 +26,7 @@ from pullback.tasks.loss import Loss, Term
 from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
-from pullback.tasks.schedules import Network, Schedule
+from pullback.tasks.schedules import Network, Schedule, Waves
 from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
@@ -33,7 +34,7 @@ from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, InitialState, Parameters
 
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
-DISTANT = (billiards.billiards, push.push)
+DISTANT = (billiards.billiards, push.push, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
@@ -70,4 +71,5 @@ __all__ = [
     "Term",
     "Loss",
     "Timing",
+    "Waves",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from pullback.model.robots.scene import Vector, add, capsule
 from pullback.rollout import Run
 from pullback.tasks.loss import Loss
 
+Range = tuple[float, float]
+
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
+UPWARDS = (1000, 60)  # stiffness [N/m] and damping [N·s/m] of a rod's springs, so that it does not climb
 SOLID = {"contype": 1, "conaffinity": 1}  # touches the floor and its like
 THICK = 0.05  # radius of a rod [m]
 SLIPPERY, ROUGH = (0.2, 0, 0), (0.4, 0, 0)  # friction of a rod, of a cube [1]
@@ -44,15 +47,21 @@ def at_goals(
 
 
 def add_rod(
-    world: ET.Element, actuators: ET.Element, height: float, start: Vector, end: Vector, *, joints: Sequence[str]
-) -> None:
-    """A rod of 1 kg, whose joints ("x" a slide, "rx" a hinge, ...) are pulled to their controls by damped springs."""
-    rod = add(world, "body", name="rod", pos=(0, 0, height), gravcomp=1)
-    for name in joints:
-        kind, stiffness, damping = ("slide", 40, 20) if len(name) == 1 else ("hinge", 4, 2)
+    world: ET.Element, actuators: ET.Element, pos: Vector, ends: tuple[Vector, Vector], ranges: Mapping[str, Range],
+    *, stiffness: float = 40.0,
+) -> None:  # fmt: skip
+    """A rod of 1 kg, whose joints ("x" a slide, "rx" a hinge, ...) are pulled to their controls by damped springs.
+
+    ranges:     of the controls, by joint, [m] or [rad] from where the rod is
+    stiffness:  along x and y [N/m]
+    """
+    rod = add(world, "body", name="rod", pos=pos, gravcomp=1)
+    for name, limits in ranges.items():
+        kind = "hinge" if name.startswith("r") else "slide"
+        spring = UPWARDS if name == "z" else (stiffness, 20) if kind == "slide" else (4, 2)
         add(rod, "joint", name=name, type=kind, axis=AXES[name[-1]])
-        add(actuators, "position", name=name, joint=name, kp=stiffness, kv=damping)
-    capsule(rod, start, end, THICK, "blue", name="rod", mass=1, friction=SLIPPERY, **SOLID)
+        add(actuators, "position", name=name, joint=name, kp=spring[0], kv=spring[1], ctrlrange=limits)
+    capsule(rod, *ends, THICK, "dark", name="rod", mass=1, friction=SLIPPERY, **SOLID)
 
 
 def add_cube(world: ET.Element, name: str, half: float, mass: float, gap: float, material: str) -> None:

@@ -32,7 +32,8 @@ def rod_and_box(goal: np.ndarray = (1.0, 0.0)) -> str:
     root.find("option").set("integrator", "implicitfast")  # type: ignore[union-attr]
     decoration(world, "cylinder", "accent", size=(NEAR, 0.002), pos=(*goal, 0))
     ends = (0, -LENGTH / 2, 0), (0, LENGTH / 2, 0)
-    add_rod(world, actuators, HEIGHT, *ends, joints=("x", "y", "z", "rx", "ry", "rz"))
+    ranges = {"x": (-2, 2), "y": (-2, 2), "z": (-0.1, 0.5)} | {f"r{axis}": (-3, 3) for axis in "xyz"}
+    add_rod(world, actuators, (0, 0, HEIGHT), ends, ranges)
     add_cube(world, "box", HALF, MASS, GAP, "accent")
     return document(root)
 
