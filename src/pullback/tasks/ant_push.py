@@ -10,9 +10,9 @@ from pullback.contact import ContactLongRange
 from pullback.core.checks import check_seed
 from pullback.dynamics import Articulated
 from pullback.model import load
-from pullback.model.robots.scene import SOLID, Stage, add, capsule, decoration, document, stage
+from pullback.model.robots.scene import SOLID, Stage, add, capsule, decoration, document
 from pullback.plan import CMA, Adam
-from pullback.tasks.distant import add_cube, at_goals, standing
+from pullback.tasks.distant import add_cube, at_goals, floor, standing
 from pullback.tasks.schedules import Waves
 from pullback.tasks.task import Camera, Task, task_factory
 
@@ -33,8 +33,7 @@ def ant_and_box(goal: np.ndarray = (1.0, 0.0)) -> str:
     whose controls are the angles that damped springs pull to [rad]. Its links touch the floor and the box, not each
     other.
     """
-    root, world, actuators = stage(Stage("ant-push", TIMESTEP, EYE, LOOK))
-    root.find("option").set("integrator", "implicitfast")  # type: ignore[union-attr]
+    root, world, actuators = floor(Stage("ant-push", TIMESTEP, EYE, LOOK))
     decoration(world, "cylinder", "accent", size=(NEAR, 0.002), pos=(*goal, 0))
     torso = add(world, "body", name="torso", pos=(0, 0, HEIGHT))
     add(torso, "freejoint", name="root")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from pullback.model.robots.scene import Vector, add, capsule
+from pullback.model.robots.scene import Stage, Vector, add, capsule, stage
 from pullback.rollout import Run
 from pullback.tasks.loss import Loss
 
@@ -46,22 +47,33 @@ def at_goals(
     return loss, metric
 
 
+def floor(about: Stage) -> tuple[ET.Element, ET.Element, ET.Element]:
+    """A stage, for steps of 20 ms and more. With ContactConvex friction is the same in all directions, and hard."""
+    root, world, actuators = stage(about)
+    for name, value in {"integrator": "implicitfast", "cone": "elliptic", "impratio": "10"}.items():
+        root.find("option").set(name, value)  # type: ignore[union-attr]
+    return root, world, actuators
+
+
 def add_rod(
-    world: ET.Element, actuators: ET.Element, pos: Vector, ends: tuple[Vector, Vector], ranges: Mapping[str, Range],
-    *, stiffness: float = 40.0,
+    world: ET.Element, actuators: ET.Element, pos: Vector, corners: Sequence[Vector], ranges: Mapping[str, Range],
+    *, stiffness: float, damping: float,
 ) -> None:  # fmt: skip
     """A rod of 1 kg, whose joints ("x" a slide, "rx" a hinge, ...) are pulled to their controls by damped springs.
 
+    corners:    from one end to the other [m], two where it is straight
     ranges:     of the controls, by joint, [m] or [rad] from where the rod is
-    stiffness:  along x and y [N/m]
+    stiffness:  of its springs along x and y [N/m]; ``damping`` likewise [N·s/m]
     """
     rod = add(world, "body", name="rod", pos=pos, gravcomp=1)
     for name, limits in ranges.items():
         kind = "hinge" if name.startswith("r") else "slide"
-        spring = UPWARDS if name == "z" else (stiffness, 20) if kind == "slide" else (4, 2)
+        spring = UPWARDS if name == "z" else (stiffness, damping) if kind == "slide" else (4, 2)
         add(rod, "joint", name=name, type=kind, axis=AXES[name[-1]])
         add(actuators, "position", name=name, joint=name, kp=spring[0], kv=spring[1], ctrlrange=limits)
-    capsule(rod, *ends, THICK, "dark", name="rod", mass=1, friction=SLIPPERY, **SOLID)
+    for start, end in pairwise(corners):
+        mass = 1 / (len(corners) - 1)
+        capsule(rod, start, end, THICK, "dark", mass=mass, friction=SLIPPERY, **SOLID)
 
 
 def add_cube(world: ET.Element, name: str, half: float, mass: float, gap: float, material: str) -> None:

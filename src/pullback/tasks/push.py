@@ -8,15 +8,15 @@ from pullback.contact import ContactLongRange
 from pullback.core.checks import check_seed
 from pullback.dynamics import Articulated
 from pullback.model import load
-from pullback.model.robots.scene import Stage, decoration, document, stage
+from pullback.model.robots.scene import Stage, decoration, document
 from pullback.plan import CMA, Adam, Receding
-from pullback.tasks.distant import add_cube, add_rod, at_goals, standing
+from pullback.tasks.distant import add_cube, add_rod, at_goals, floor, standing
 from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
 TIMESTEP, STEPS, WINDOW = 0.04, 200, 48  # [s]; of the trajectory, and those that are planned at a time
 HALF, MASS = 0.1, 0.5  # of the box: half a side [m], [kg]
-HEIGHT, LENGTH = 0.15, 0.4  # of the rod's middle over the floor; from end to end [m]
+HEIGHT, LENGTH = 0.1, 0.4  # of the rod's middle over the floor; from end to end [m]
 GAP = 3e-3  # of the contact [m]
 NEAR = 0.05  # the box is at its goal: its middle is no farther away [m]
 EYE, LOOK = (-0.6, -2.6, 2.2), (0.0, 0.0, 0.0)  # of the camera [m]
@@ -28,12 +28,12 @@ def rod_and_box(goal: np.ndarray = (1.0, 0.0)) -> str:
     Slides "x", "y", "z" and hinges "rx", "ry", "rz" of the rod have actuators called after them, whose controls are the
     coordinates that they pull to [m, rad].
     """
-    root, world, actuators = stage(Stage("push", TIMESTEP, EYE, LOOK))
-    root.find("option").set("integrator", "implicitfast")  # type: ignore[union-attr]
+    root, world, actuators = floor(Stage("push", TIMESTEP, EYE, LOOK))
+    world.find("geom").set("friction", "0.4 0 0")  # type: ignore[union-attr]
     decoration(world, "cylinder", "accent", size=(NEAR, 0.002), pos=(*goal, 0))
     ends = (0, -LENGTH / 2, 0), (0, LENGTH / 2, 0)
-    ranges = {"x": (-2, 2), "y": (-2, 2), "z": (-0.1, 0.5)} | {f"r{axis}": (-3, 3) for axis in "xyz"}
-    add_rod(world, actuators, (0, 0, HEIGHT), ends, ranges)
+    ranges = {"x": (-2, 2), "y": (-2, 2), "z": (-0.04, 0.5)} | {f"r{axis}": (-3, 3) for axis in "xyz"}
+    add_rod(world, actuators, (0, 0, HEIGHT), ends, ranges, stiffness=40, damping=60)
     add_cube(world, "box", HALF, MASS, GAP, "accent")
     return document(root)
 
