@@ -1,5 +1,6 @@
 """Contact with long range: is its potential what it says, is its gradient right, does it always find its step, how far
-do bodies hover, what does it cost, and does descent find a ball that it has not touched?
+do bodies hover, what does it cost, and does descent find a ball that it has not touched, and
+solve the tasks in which nothing touches at first?
 
 Run: python benchmarks/longrange.py [--json FILE] [--quick] [--only NAME ...]
 """
@@ -14,6 +15,7 @@ import mpmath as mp  # noqa: E402
 import numpy as np  # noqa: E402
 from hull_properties import LENGTH, PAIRS, jumps, leaks, pulls, random_pairs, vanishes  # noqa: E402
 from hulls import evaluate, exact_value, separated  # noqa: E402
+from longrange_tasks import task_results  # noqa: E402
 from mesh_fields import fields  # noqa: E402
 from meshes import asset, ball, of_mesh, scene, torus  # noqa: E402
 
@@ -333,6 +335,7 @@ QUESTIONS = {
     "hierarchy": hierarchy,
     "billiards": billiards,
     "surrogate": surrogate,
+    "tasks": task_results,
 }
 
 if __name__ == "__main__":

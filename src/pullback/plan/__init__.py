@@ -7,7 +7,7 @@ from pullback.plan.ilqr import ILQR
 from pullback.plan.loop import CONVERGED, REACHED, SPENT, STALLED, Progress, minimise
 from pullback.plan.methods import LBFGS, SGD, Adam, Method
 from pullback.plan.problem import ControlProblem, Expansion, Found, HeldControls, Problem, QuadraticLoss, Simulation
-from pullback.plan.receding import Driven, receding
+from pullback.plan.receding import Driven, Receding, receding
 
 __all__ = [
     "CMA",
@@ -30,6 +30,7 @@ __all__ = [
     "Problem",
     "Progress",
     "QuadraticLoss",
+    "Receding",
     "Simulation",
     "estimate",
     "minimise",

@@ -106,3 +106,6 @@ class ControlProblem(Simulation, Protocol):
 
     def starting(self, state: Any) -> ControlProblem:
         """The same problem from another state."""
+
+    def window(self, state: Any, steps: int) -> ControlProblem:
+        """The same problem from another state, over so many steps."""

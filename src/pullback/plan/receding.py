@@ -1,9 +1,14 @@
-"""Model predictive control: plan ahead, apply the first part of the plan, and plan again from the state reached."""
+"""Model predictive control: plan ahead, apply the first part of the plan, and plan again from the state reached.
+
+:func:`receding` drives a plant for as long as one likes. :class:`Receding` finds the controls of one long trajectory in
+the same way, as a method like any other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +16,9 @@ from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
-from pullback.core.trees import tree_map
+from pullback.core.trees import leaves, tree_map
 from pullback.plan.loop import Progress, minimise
-from pullback.plan.methods import Method
+from pullback.plan.methods import Memory, Method, ranked
 from pullback.plan.problem import ControlProblem, HeldControls
 from pullback.rollout import Run, rollout
 
@@ -79,3 +84,95 @@ def receding(
         if watch is not None:
             watch(tick, found)
     return Driven(rollout(plant, start, np.concatenate(controls)), tuple(plans))
+
+
+@dataclass(frozen=True)
+class Receding(Method):
+    """The controls of a long trajectory, window by window: each is planned from the state that those before it led to.
+
+    For tasks that find Controls and whose loss makes sense of any part of the trajectory. In an iteration ``ticks``
+    windows are planned, and then the whole trajectory is evaluated, in which the last control of the last window is
+    held to the end. It has converged when there is nothing left to plan.
+
+    method:      that plans a window
+    window:      steps that are planned at a time
+    apply:       steps of each plan that are kept; the others are the first guess for the next
+    iterations:  of ``method`` per window
+    ticks:       windows that are planned in an iteration
+    guesses:     random controls, held over the window and within their bounds, that are tried beside what is left of
+                 the plan before; the method starts from the best
+    """
+
+    method: Method
+    window: int
+    apply: int
+    iterations: int
+    ticks: int = 1
+    guesses: int = 0
+    problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
+
+    wants_gradients = False
+
+    def __post_init__(self):
+        for name in ("window", "apply", "iterations", "ticks"):
+            check_whole(getattr(self, name), f"{name} of Receding")
+        if self.apply > self.window:
+            raise PullbackError(f"apply of Receding is {self.apply}, but its window has only {self.window} steps")
+
+    def bound(self, problem) -> Receding:
+        if not isinstance(problem, ControlProblem) or not isinstance(problem.find, HeldControls):
+            raise PullbackError("Receding plans controls: give it a task that finds pullback.tasks.Controls")
+        if self.window % problem.find.hold or self.apply % problem.find.hold:
+            raise PullbackError(f"window and apply of Receding must be multiples of hold, {problem.find.hold}")
+        return replace(self, problem=problem)
+
+    def begin(self, x, low, high, seed):
+        size = self._size(self.window)
+        states = {f"state{k}": to_numpy(leaf) for k, leaf in enumerate(leaves(self.problem.start))}
+        counts = {"planned": np.array(0), "seed": np.array(seed), "done": np.array(False)}
+        return {"x": x, "low": low, "high": high, "plan": x[:size]} | counts | states
+
+    def tell(self, memory, losses, gradients, *curvatures):
+        if memory["planned"] >= self.problem.find.steps:  # and what it leads to is told
+            return {**memory, "done": np.array(True)}
+        for _ in range(self.ticks):
+            if memory["planned"] < self.problem.find.steps:
+                memory = self._tick(memory)
+        return memory
+
+    def done(self, memory):
+        return bool(memory["done"])
+
+    def _size(self, steps: int) -> int:
+        """Variables of so many steps."""
+        return min(steps // self.problem.find.hold, self.problem.find.knots) * self.problem.system.nu
+
+    def _tick(self, memory: Memory) -> Memory:
+        """Plans a window, and keeps the first part of the plan."""
+        problem, find, planned = self.problem, self.problem.find, int(memory["planned"])
+        kept = iter([memory[f"state{k}"] for k in range(len(leaves(problem.start)))])
+        state = tree_map(lambda _: next(kept), problem.start)
+        ahead = problem.window(state, min(self.window, find.steps - planned))
+        at, size = self._size(planned), len(ahead.begin()[0])
+        low, high = (memory[name][at : at + size] for name in ("low", "high"))
+        x = self._guess(ahead, memory["plan"][:size], low, high, (int(memory["seed"]), planned))
+        found = minimise(ahead, x, self.method, iterations=self.iterations, low=low, high=high)
+        applied = ahead.find.decode(problem.system, found.x[None])[0][: self.apply]
+        states = problem.system.steps(state, applied)
+        x, last = memory["x"].copy(), found.x[-problem.system.nu :]
+        x[at:] = np.resize(last, len(x) - at)
+        x[at : at + size] = found.x
+        reached = {f"state{k}": to_numpy(leaf)[-1] for k, leaf in enumerate(leaves(states))}
+        plan = ahead.find.shifted(found.x, self.apply)
+        return {**memory, **reached, "x": x, "plan": plan, "planned": np.array(planned + self.apply)}
+
+    def _guess(self, ahead: ControlProblem, plan: np.ndarray, low: np.ndarray, high: np.ndarray, seed) -> np.ndarray:
+        """The best of a plan (n,) and random controls."""
+        if not self.guesses:
+            return plan
+        nu = self.problem.system.nu
+        if not np.all(np.isfinite(high - low)):
+            raise PullbackError("guesses of Receding need controls with bounds")
+        held = np.random.default_rng(seed).uniform(low[:nu], high[:nu], (self.guesses, nu))
+        points = np.concatenate([plan[None], np.tile(held, len(plan) // nu)])
+        return points[np.argmin(ranked(ahead(points, False).losses))]

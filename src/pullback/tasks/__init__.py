@@ -1,6 +1,8 @@
 """Named problems, and the means to write one's own."""
 
 from pullback.tasks import (
+    ant_push,
+    billiards,
     dwell,
     footsteps,
     golf,
@@ -14,7 +16,9 @@ from pullback.tasks import (
     melt_pool,
     multicontact,
     placement,
+    push,
     racecar,
+    sort,
     throw,
 )
 from pullback.tasks.autodiff import JaxLoss, TorchLoss
@@ -23,19 +27,20 @@ from pullback.tasks.loss import Loss, Term
 from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
-from pullback.tasks.schedules import Network, Schedule
+from pullback.tasks.schedules import Network, Schedule, Waves
 from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
-from pullback.tasks.variables import Controls, Factors, Parameters
+from pullback.tasks.variables import Controls, Factors, InitialState, Parameters
 
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
+DISTANT = (billiards.billiards, push.push, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 # What makes each, by name: a task is made when it is asked for.
-TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *HEAT, *LASER, *REACH)}
+TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH)}
 
 __all__ = [
     "always_on",
@@ -52,6 +57,7 @@ __all__ = [
     "Effort",
     "Camera",
     "Factors",
+    "InitialState",
     "Smoothness",
     "Residuals",
     "TorchLoss",
@@ -66,4 +72,5 @@ __all__ = [
     "Term",
     "Loss",
     "Timing",
+    "Waves",
 ]

@@ -1,4 +1,4 @@
-"""Controls as functions of time with fewer variables than steps: straight lines between knots, or a network."""
+"""Controls as functions of time with fewer variables than steps: straight lines between knots, waves, or a network."""
 
 from __future__ import annotations
 
@@ -77,6 +77,53 @@ class Schedule(Variables):
         for c, column in enumerate(self.columns):
             moves[:, :, column, :, c] = self._weights()[:, None] * self._scale()[c]
         return {"controls": moves.reshape(self.steps, len(points), len(self.base), -1)}
+
+
+@dataclass(frozen=True)
+class Waves(Variables):
+    """Controls that are sums of waves: base + scale Σ (a sin(2π f t) + b (cos(2π f t) - 1)), so that they begin at the
+    base. The variables a and b are zero at first.
+
+    steps:        of the trajectory
+    base:         (nu,) all controls
+    timestep:     of the System [s]
+    frequencies:  of the waves [Hz]; each has a sine and a cosine
+    scale:        what a variable of one stands for, (nu,) or one number, in the units of the controls
+    """
+
+    steps: int
+    base: tuple[float, ...]
+    timestep: float
+    frequencies: tuple[float, ...]
+    scale: np.ndarray | float = 1.0
+
+    def __post_init__(self):
+        check_whole(self.steps, "steps of Waves")
+        if not self.frequencies or not all(0 < one < np.inf for one in self.frequencies):
+            raise PullbackError(f"frequencies of Waves must be some positive numbers, not {self.frequencies!r}")
+
+    def _weights(self) -> np.ndarray:
+        """How much of each wave is in each step (steps, waves)."""
+        angles = 2 * np.pi * self.timestep * np.outer(np.arange(self.steps), self.frequencies)
+        return np.concatenate([np.sin(angles), np.cos(angles) - 1], axis=1)
+
+    def begin(self, system):
+        x = np.zeros(2 * len(self.frequencies) * len(self.base))
+        return x, x - np.inf, x + np.inf
+
+    def decode(self, system, points):
+        waves = points.reshape(len(points), -1, len(self.base)) * self.scale
+        controls = self.base + np.einsum("tk,wkc->twc", self._weights(), waves)
+        return controls.astype(system.dtype), {}
+
+    def pull(self, system, points, bars):
+        bar = np.asarray(bars.control, dtype=float)
+        return (np.einsum("tk,twc->wkc", self._weights(), bar) * self.scale).reshape(len(points), -1)
+
+    def push(self, system, points):
+        each = np.diag(np.broadcast_to(np.asarray(self.scale, dtype=float), len(self.base)))
+        moves = np.einsum("tk,cd->tckd", self._weights(), each).reshape(self.steps, 1, len(self.base), -1)
+        return {"controls": np.repeat(moves, len(points), axis=1)}
 
 
 @dataclass(frozen=True)

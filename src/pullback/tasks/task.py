@@ -99,7 +99,7 @@ class Task(FromFactory):
     system:       with one world
     start:        its initial state; or several, (motions, ...): trajectories of the same variables, whose losses are
                   added up
-    find:         the decision variables: :class:`Controls`, :class:`Parameters` or :class:`Factors`
+    find:         the decision variables: :class:`Controls`, :class:`InitialState`, :class:`Parameters`, ...
     loss:         of a run: terms such as :class:`Position` and :class:`Effort`, weighed and added up; a torch or JAX
                   function by :class:`TorchLoss` or :class:`JaxLoss`; or a function that returns a :class:`Loss` or
                   :class:`Residuals`. Runs may have several worlds
@@ -168,6 +168,10 @@ class Task(FromFactory):
         """The same task from another state."""
         return self.but(start=state)
 
+    def window(self, state, steps: int) -> Task:
+        """The same task, which finds Controls, from another state and over so many steps."""
+        return self.but(start=state, find=replace(self.find, steps=steps, start=0.0))
+
     def but(self, **changes) -> Task:
         """The same task with other fields; copies of the System are shared if it stays the same."""
         task = replace(self, **changes)
@@ -181,8 +185,9 @@ class Task(FromFactory):
 
     def _run(self, points: np.ndarray, **options) -> Run:
         system = self.in_worlds(len(points) * self.motions)
-        start = self.start_in(len(points))
-        controls, params = self.find.decode(system, self._each(points))
+        each = self._each(points)
+        start = self.find.initial_states(system, self.start_in(len(points)), each)
+        controls, params = self.find.decode(system, each)
         return rollout(system, start, controls, params=params or None, **options)
 
     @cached_property

@@ -1,10 +1,12 @@
-"""Decision variables of a task: the controls of a trajectory, or parameters of the System, or factors of them."""
+"""Decision variables of a task: the controls of a trajectory, its initial state, parameters of the System, or factors
+of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +30,13 @@ class Variables(ABC):
     def decode(self, system: System, points: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Controls (steps, k, nu), and parameters by name, one set per world."""
 
+    def initial_states(self, system: System, state: Any, points: np.ndarray) -> Any:
+        """The initial states of points: those of the task, ``state``, with k worlds, unless they are what is found."""
+        return state
+
     @abstractmethod
     def pull(self, system: System, points: np.ndarray, bars: Bars) -> np.ndarray:
-        """Cotangents (k, n) of the points from those of controls and parameters."""
+        """Cotangents (k, n) of the points from those of initial states, controls and parameters."""
 
     @abstractmethod
     def push(self, system: System, points: np.ndarray) -> dict:
@@ -317,6 +323,77 @@ class Factors(Variables):
 
     def natural(self, system, x):
         return np.exp(x)
+
+
+@dataclass(frozen=True)
+class InitialState(Variables):
+    """Entries of the initial state, such as the position and the velocity of a ball; the others are the task's start.
+
+    steps:      of the trajectory
+    entries:    by field of the state, indices of entries that may have any value: {"q": [0, 1], "v": [0, 1]}. Of a
+                robot, those of slides and hinges
+    guess:      the first guess by field, in the units of the state
+    scale:      what a variable of one stands for, by field, in the units of the state; 1 where nothing is given
+    low, high:  bounds by field, in the units of the state; none where nothing is given
+    controls:   of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
+    """
+
+    steps: int
+    entries: Mapping[str, Sequence[int]]
+    guess: Mapping[str, Any]
+    scale: Mapping[str, Any] = field(default_factory=dict)
+    low: Mapping[str, Any] = field(default_factory=dict)
+    high: Mapping[str, Any] = field(default_factory=dict)
+    controls: np.ndarray | None = None
+
+    def __post_init__(self):
+        check_whole(self.steps, "steps of InitialState")
+        check_kind(self.entries, Mapping, "entries of InitialState", '{"q": [0, 1]}')
+        for name in (*self.scale, *self.low, *self.high, *self.guess):
+            if name not in self.entries:
+                raise PullbackError(f"{name!r} of InitialState is none of its entries, {list(self.entries)}")
+        if set(self.guess) != set(self.entries):
+            raise PullbackError(f"guess of InitialState must have {list(self.entries)}, not {list(self.guess)}")
+
+    def _vector(self, values: Mapping[str, Any], otherwise: float) -> np.ndarray:
+        """Values by field as one vector (n,)."""
+        parts = [np.broadcast_to(values.get(name, otherwise), len(index)) for name, index in self.entries.items()]
+        return np.concatenate(parts).astype(float)
+
+    def begin(self, system):
+        scale = self._vector(self.scale, 1.0)
+        limits = (self.guess, 0.0), (self.low, -np.inf), (self.high, np.inf)
+        return tuple(self._vector(values, otherwise) / scale for values, otherwise in limits)
+
+    def _parts(self, points: np.ndarray):
+        """Field, indices of its entries, and the variables (k, count) for them."""
+        cuts = np.cumsum([len(index) for index in self.entries.values()])[:-1]
+        parts = np.split(points, cuts, axis=1)
+        for (name, index), part in zip(self.entries.items(), parts, strict=True):
+            yield name, list(index), part
+
+    def initial_states(self, system, state, points):
+        fields = {}
+        for name, index, values in self._parts(points * self._vector(self.scale, 1.0)):
+            fields[name] = np.array(getattr(state, name))
+            fields[name][:, index] = values
+        return state._replace(**fields)
+
+    def decode(self, system, points):
+        return _repeated(self.controls, self.steps, system, len(points)), {}
+
+    def pull(self, system, points, bars):
+        found = [np.asarray(getattr(bars.state, name))[:, index] for name, index, _ in self._parts(points)]
+        return np.concatenate(found, axis=1) * self._vector(self.scale, 1.0)
+
+    def push(self, system, points):
+        raise PullbackError("InitialState has no tangents: use a method that needs gradients alone, such as Adam")
+
+    def labels(self, system):
+        return tuple(f"{name}[{i}]" for name, index in self.entries.items() for i in index)
+
+    def natural(self, system, x):
+        return x * self._vector(self.scale, 1.0)
 
 
 def _mask_of(system: System, name: str, index) -> np.ndarray:

@@ -1,0 +1,156 @@
+"""Tasks in which nothing touches at first: there is a gradient with contact of long range, and none without."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.plan import Adam, Receding, minimise
+from pullback.tasks import TASKS, Controls, InitialState, Task, Waves
+from pullback.tasks.distant import at_goals
+
+# By task, the steps that are looked at here, iterations, and the share of the loss that may be left after them.
+SHORT = {"billiards": (100, 25, 0.9), "push": (24, 25, 0.9), "ant-push": (100, 15, 0.9)}
+SHORT |= {"sort": (16, 25, 0.99)}
+ADAM = Adam(rate=0.1, beta1=0.3, beta2=0.5)
+
+
+def short(name: str) -> Task:
+    of = TASKS[name]()
+    return of.but(find=replace(of.find, steps=SHORT[name][0]))
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, Task]:
+    return {name: short(name) for name in SHORT}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_loss_falls_from_a_start_without_contact(name, tasks):
+    of = tasks[name]
+    x, low, high = of.begin()
+    _, iterations, left = SHORT[name]
+    found = minimise(of, x, ADAM, iterations=iterations, low=low, high=high)
+    assert found.metrics[0] > 2 * of.target  # not solved by doing nothing
+    assert found.losses[found.best] < left * found.losses[0]
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_without_long_range_there_is_nothing_to_follow(name, tasks):
+    of = tasks[name]
+    x = of.begin()[0][None]
+    blind = of.but(system=pb.Articulated(of.system.model, pb.ContactConvex()))
+    assert not np.any(blind(x, True).gradients) and np.all(of(x, True).gradients != 0)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_gradients(name, tasks):
+    """Along a random direction, at the start and on the way."""
+    of, rng = tasks[name], np.random.default_rng(0)
+    x, low, high = of.begin()
+    way = minimise(of, x, ADAM, iterations=4, low=low, high=high).x
+    for point in (x, way):
+        direction = rng.normal(size=len(x)) / np.sqrt(len(x))
+        slope = float(of(point[None], True).gradients[0] @ direction)
+        errors = []
+        for step in (1e-3, 1e-4, 1e-5):
+            pair = of(np.stack([point + step * direction, point - step * direction]), False).losses
+            errors.append(abs((pair[0] - pair[1]) / (2 * step) - slope))
+        assert abs(slope) > 1e-9 and min(errors) < 1e-4 * abs(slope)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_starts_differ_and_nothing_touches(name):
+    starts = [TASKS[name](seed=seed).start for seed in (0, 1)]
+    assert not np.array_equal(starts[0].q, starts[1].q) and not np.any(starts[0].v)
+
+
+# what they are made of
+
+SLIDER = """<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody><body>
+  <joint name="x" type="slide" axis="1 0 0" damping="1"/><joint name="y" type="slide" axis="0 1 0" damping="2"/>
+  <geom size="0.1" mass="1"/></body></worldbody><actuator><motor joint="x" ctrlrange="-4 4"/><motor joint="y"/>
+</actuator></mujoco>"""
+
+
+def slide(find, **changes) -> Task:
+    system = pb.Articulated(pb.load(SLIDER), contact=None)
+    loss, metric = at_goals([[0, 1]], np.array([0.3, -0.2]), 0.01, over=5)
+    about = {"name": "slide", "about": "to a place", "target": 0.02}
+    parts = {"system": system, "start": system.state([0.1, 0.0]), "find": find, "loss": loss, "metric": metric}
+    return Task(**about | parts | changes)
+
+
+def test_gradients_of_an_initial_state():
+    """Of several worlds, every variable, and what is not a variable stays."""
+    find = InitialState(20, {"q": [1], "v": [0, 1]}, guess={"q": 0.2, "v": [1.0, 0.5]}, scale={"v": 3.0})
+    of = slide(find)
+    x, low, high = of.begin()
+    np.testing.assert_allclose(x, [0.2, 1 / 3, 0.5 / 3])
+    assert np.all(np.isinf(low)) and find.labels(of.system) == ("q[1]", "v[0]", "v[1]")
+    run = of.run(x)
+    np.testing.assert_allclose(run.q[0, 0], [0.1, 0.2])
+    np.testing.assert_allclose(run.v[0, 0], find.natural(of.system, x)[1:])
+    points = x + np.random.default_rng(0).uniform(-0.1, 0.1, (2, 3))
+    found = of(points, True)
+    for i, move in enumerate(1e-6 * np.eye(3)):
+        rates = (of(points + move, False).losses - of(points - move, False).losses) / 2e-6
+        np.testing.assert_allclose(found.gradients[:, i], rates, rtol=1e-6)
+    assert np.abs(found.gradients).min() > 1e-3
+
+
+def test_gradients_of_waves():
+    """Every variable, several worlds; and the tangents are those that the controls have."""
+    of = slide(Waves(20, (0.5, -0.2), 0.01, (1.0, 3.0), scale=np.array([2.0, 0.5])))
+    x, _, _ = of.begin()
+    np.testing.assert_allclose(of.run(x).controls[:, 0], np.tile([0.5, -0.2], (20, 1)))
+    points = np.random.default_rng(0).uniform(-1, 1, (2, 8))
+    found, rows = of(points, True), of.find.push(of.system, points)["controls"]
+    for i, move in enumerate(1e-6 * np.eye(8)):
+        rates = (of(points + move, False).losses - of(points - move, False).losses) / 2e-6
+        np.testing.assert_allclose(found.gradients[:, i], rates, rtol=1e-6)
+        moved = (of.run(points + move).controls - of.run(points - move).controls) / 2e-6
+        np.testing.assert_allclose(rows[..., i], moved, atol=1e-8)
+    assert np.abs(found.gradients).min() > 1e-6 and np.all(rows[0] == 0) and np.all(np.any(rows[1:], axis=2))
+
+
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: InitialState(0, {"q": [0]}, {"q": 0.0}), "steps"),
+        (lambda: InitialState(5, {"q": [0]}, {"v": 0.0}), "'v' of InitialState"),
+        (lambda: InitialState(5, {"q": [0], "v": [0]}, {"v": 0.0}), "guess of InitialState"),
+        (lambda: Waves(5, (0.0,), 0.01, ()), "frequencies of Waves"),
+        (lambda: Receding(ADAM, 4, 8, 10), "apply of Receding is 8"),
+        (lambda: Receding(ADAM, 8, 4, 10).bound(slide(InitialState(9, {"v": [0]}, {"v": 0.0}))), "finds"),
+        (lambda: Receding(ADAM, 8, 4, 10).bound(slide(Controls(20, hold=3))), "multiples of hold, 3"),
+    ],
+)
+def test_bad_input(make, match):
+    with pytest.raises(pb.PullbackError, match=match):
+        make()
+
+
+def test_objects_that_are_near_enough_have_no_loss():
+    of = slide(Controls(6))
+    run = of.run(np.zeros(12))
+    loss, metric = at_goals([[0, 1]], np.array([0.1, 0.0]), 0.05)
+    assert loss(run).values[0] == 0 and not np.any(loss(run).bars["q_bar"]) and metric(run)[0] < 1e-12
+
+
+def test_receding_solves_window_by_window(tmp_path):
+    """And resumes to the same bits; what is asked for is the whole trajectory, within its bounds."""
+    method = Receding(Adam(rate=0.3, beta1=0.3, beta2=0.5), window=40, apply=20, iterations=40)
+    of = slide(Controls(100, hold=10))
+    x, low, high = of.begin()
+    options = {"target": of.target, "low": low, "high": high}
+    found = minimise(of, x, method, iterations=10, **options)
+    assert found.stopped == "target reached" and found.metrics[0] > 5 * of.target
+    assert len(found.x) == 20 and np.all(np.abs(found.x[::2]) <= 1)
+    half = tmp_path / "half.npz"
+    minimise(of, x, method, iterations=2, checkpoint=half, **options)
+    again = minimise(of, x, method, iterations=10, checkpoint=half, **options)
+    np.testing.assert_array_equal(again.x, found.x)
+    several = minimise(of, x, Receding(method.method, 40, 20, 40, ticks=2), iterations=10, low=low, high=high)
+    assert several.stopped == "converged" and several.iterations == 4  # first guess, and 5 windows two by two
