@@ -12,7 +12,7 @@ from pullback.tasks.distant import at_goals
 
 # By task, the steps that are looked at here, iterations, and the share of the loss that may be left after them.
 SHORT = {"billiards": (100, 25, 0.9), "push": (24, 25, 0.9), "ant-push": (100, 15, 0.9)}
-SHORT |= {"sort": (16, 25, 0.99)}
+SHORT |= {"gather": (16, 8, 0.999), "sort": (16, 25, 0.99)}
 ADAM = Adam(rate=0.1, beta1=0.3, beta2=0.5)
 
 

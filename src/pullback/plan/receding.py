@@ -18,7 +18,7 @@ from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import leaves, tree_map
 from pullback.plan.loop import Progress, minimise
-from pullback.plan.methods import Memory, Method, ranked
+from pullback.plan.methods import Memory, Method
 from pullback.plan.problem import ControlProblem, HeldControls
 from pullback.rollout import Run, rollout
 
@@ -99,8 +99,6 @@ class Receding(Method):
     apply:       steps of each plan that are kept; the others are the first guess for the next
     iterations:  of ``method`` per window
     ticks:       windows that are planned in an iteration
-    guesses:     random controls, held over the window and within their bounds, that are tried beside what is left of
-                 the plan before; the method starts from the best
     """
 
     method: Method
@@ -108,7 +106,6 @@ class Receding(Method):
     apply: int
     iterations: int
     ticks: int = 1
-    guesses: int = 0
     problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
 
     wants_gradients = False
@@ -155,8 +152,10 @@ class Receding(Method):
         ahead = problem.window(state, min(self.window, find.steps - planned))
         at, size = self._size(planned), len(ahead.begin()[0])
         low, high = (memory[name][at : at + size] for name in ("low", "high"))
-        x = self._guess(ahead, memory["plan"][:size], low, high, (int(memory["seed"]), planned))
-        found = minimise(ahead, x, self.method, iterations=self.iterations, low=low, high=high)
+        found = minimise(
+            ahead, memory["plan"][:size], self.method, iterations=self.iterations, low=low, high=high,
+            seed=int(memory["seed"]),
+        )  # fmt: skip
         applied = ahead.find.decode(problem.system, found.x[None])[0][: self.apply]
         states = problem.system.steps(state, applied)
         x, last = memory["x"].copy(), found.x[-problem.system.nu :]
@@ -165,14 +164,3 @@ class Receding(Method):
         reached = {f"state{k}": to_numpy(leaf)[-1] for k, leaf in enumerate(leaves(states))}
         plan = ahead.find.shifted(found.x, self.apply)
         return {**memory, **reached, "x": x, "plan": plan, "planned": np.array(planned + self.apply)}
-
-    def _guess(self, ahead: ControlProblem, plan: np.ndarray, low: np.ndarray, high: np.ndarray, seed) -> np.ndarray:
-        """The best of a plan (n,) and random controls."""
-        if not self.guesses:
-            return plan
-        nu = self.problem.system.nu
-        if not np.all(np.isfinite(high - low)):
-            raise PullbackError("guesses of Receding need controls with bounds")
-        held = np.random.default_rng(seed).uniform(low[:nu], high[:nu], (self.guesses, nu))
-        points = np.concatenate([plan[None], np.tile(held, len(plan) // nu)])
-        return points[np.argmin(ranked(ahead(points, False).losses))]

@@ -5,6 +5,7 @@ from pullback.tasks import (
     billiards,
     dwell,
     footsteps,
+    gather,
     golf,
     grasp,
     heat_treatment,
@@ -35,7 +36,7 @@ from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, InitialState, Parameters
 
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
-DISTANT = (billiards.billiards, push.push, sort.sort, ant_push.ant_push)
+DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
