@@ -108,6 +108,15 @@ def test_pieces_of_a_trajectory_are_the_same_bit_for_bit():
     assert (grads.state.q == pieces.state.q).all() and (grads.params.gap == pieces.params.gap).all()
 
 
+def test_a_mesh_rests_on_a_mesh_at_some_gaps():
+    world = '<geom type="mesh" mesh="ring"/>' + of_mesh("ring", ".01 .005 .082")
+    system = system_of(RING, world, gap=1e-3, length=0.1)
+    run = pb.rollout(system, system.state(), steps=40)
+    points = run.contacts(-1)[0]
+    assert 0.5e-3 < points.dist[0] < 5e-3
+    np.testing.assert_allclose(points.force[0, 2], 9.81, rtol=0.3)
+
+
 def test_on_a_plane_a_mesh_is_its_hull():
     world = FLOOR + of_mesh("ring", "0 0 .3")
     runs = []
