@@ -12,7 +12,7 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import SOLID, Stage, add, capsule, decoration, document
 from pullback.plan import CMA, Adam
-from pullback.tasks.distant import add_cube, at_goals, floor, standing
+from pullback.tasks.distant import COARSE, add_cube, at_goals, floor, standing
 from pullback.tasks.schedules import Waves
 from pullback.tasks.task import Camera, Task, task_factory
 
@@ -63,7 +63,7 @@ def ant_push(device: str = "cpu", seed: int = 0) -> Task:
     place = far * np.array([np.cos(angle), np.sin(angle)])
     way = angle + random.uniform(-1, 1) * np.pi / 6
     goal = place + random.uniform(0.3, 0.4) * np.array([np.cos(way), np.sin(way)])
-    system = Articulated(load(ant_and_box(goal)), ContactLongRange(gap=GAP), device=device)
+    system = Articulated(load(ant_and_box(goal)), ContactLongRange(gap=GAP, substep_share=COARSE), device=device)
     loss, metric = at_goals([[15, 16]], goal, NEAR / 2)
     ant = np.array([0, 0, HEIGHT + GAP, 1, 0, 0, 0, *np.zeros(8)])
     box = standing(place, random.uniform(0, np.pi / 2), HALF, GAP)

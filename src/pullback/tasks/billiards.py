@@ -13,7 +13,7 @@ from pullback.model import Model, load
 from pullback.model.robots.scene import SOLID, Stage, add, decoration, document, stage
 from pullback.plan import CMA, Adam
 from pullback.rollout import rollout
-from pullback.tasks.distant import at_goals
+from pullback.tasks.distant import COARSE, at_goals
 from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import InitialState
 
@@ -65,7 +65,10 @@ def shot(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
     Goals are where a random shot takes the two balls that it moves most.
     """
-    random, system = np.random.default_rng(check_seed(seed)), Articulated(_table(), ContactLongRange(gap=GAP))
+    random, system = (
+        np.random.default_rng(check_seed(seed)),
+        Articulated(_table(), ContactLongRange(gap=GAP, substep_share=COARSE)),
+    )
     places = rack() + random.uniform(-JITTER, JITTER, (16, 2))
     places[0] = random.uniform(LOW, HIGH)
     while True:
@@ -85,7 +88,7 @@ def shot(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def billiards(device: str = "cpu", seed: int = 0) -> Task:
     q, targets, goals, _ = shot(seed)
     model = load(balls(tuple(targets.tolist()), goals))
-    system = Articulated(model, ContactLongRange(gap=GAP), device=device)
+    system = Articulated(model, ContactLongRange(gap=GAP, substep_share=COARSE), device=device)
     entries = [[2 * target, 2 * target + 1] for target in targets.tolist()]
     loss, metric = at_goals(entries, goals - rack()[targets], NEAR / 2)
     return Task(

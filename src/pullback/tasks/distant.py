@@ -18,6 +18,7 @@ AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1)}
 UPWARDS = (1000, 60)  # stiffness [N/m] and damping [N·s/m] of a rod's springs, so that it does not climb
 SOLID = {"contype": 1, "conaffinity": 1}  # touches the floor and its like
 THICK = 0.05  # radius of a rod [m]
+COARSE = 0.25  # substep_share of the contact: objects are pushed, and time counts [1]
 SLIPPERY, ROUGH = (0.2, 0, 0), (0.4, 0, 0)  # friction of a rod, of a cube [1]
 
 

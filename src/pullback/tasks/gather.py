@@ -10,7 +10,7 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import Stage, decoration, document
 from pullback.plan import CMA, Adam, Receding
-from pullback.tasks.distant import add_cube, add_rod, at_goals, floor, scattered, standing
+from pullback.tasks.distant import COARSE, add_cube, add_rod, at_goals, floor, scattered, standing
 from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
@@ -45,7 +45,9 @@ def gather(device: str = "cpu", seed: int = 0) -> Task:
     random = np.random.default_rng(check_seed(seed))
     places = scattered(random, CUBES, LOW, HIGH, 3 * HALF)
     cubes = [standing(place, random.uniform(0, np.pi / 2), HALF, GAP) for place in places]
-    system = Articulated(load(rod_and_cubes()), ContactLongRange(gap=GAP, slip_speed=1e-2), device=device)
+    system = Articulated(
+        load(rod_and_cubes()), ContactLongRange(gap=GAP, slip_speed=1e-2, substep_share=COARSE), device=device
+    )
     loss, metric = at_goals([[4 + 7 * i, 5 + 7 * i] for i in range(CUBES)], np.array(GOAL), 0.8 * NEAR, over=WINDOW)
     return Task(
         name="gather",

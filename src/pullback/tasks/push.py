@@ -10,7 +10,7 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import Stage, decoration, document
 from pullback.plan import CMA, Adam, Receding
-from pullback.tasks.distant import add_cube, add_rod, at_goals, floor, standing
+from pullback.tasks.distant import COARSE, add_cube, add_rod, at_goals, floor, standing
 from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
@@ -46,7 +46,7 @@ def push(device: str = "cpu", seed: int = 0) -> Task:
     way, length = angle + random.uniform(-1, 1) * np.pi / 3, random.uniform(0.4, 0.7)
     goal = place + length * np.array([np.cos(way), np.sin(way)])
     model = load(rod_and_box(goal))
-    system = Articulated(model, ContactLongRange(gap=GAP), device=device)
+    system = Articulated(model, ContactLongRange(gap=GAP, substep_share=COARSE), device=device)
     loss, metric = at_goals([[6, 7]], goal, NEAR / 2, over=WINDOW)
     return Task(
         name="push",

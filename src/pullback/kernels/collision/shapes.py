@@ -157,6 +157,7 @@ class Shapes:
     point: wp.array(dtype=vec3)
     inner_radius: wp.array(dtype=real)  # of a ball inside of each shape, in the file [m]
     max_substeps: int
+    substep_share: real  # of the smaller inner radius, by which shapes that could meet move in a substep [1]
     has_friction: int  # 1: some pair has
     pair_mass: wp.array(dtype=real)  # of each pair: m₁ m₂ / (m₁ + m₂) of the trees that the two belong to [kg]
     balls: Balls

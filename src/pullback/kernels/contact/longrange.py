@@ -69,9 +69,6 @@ ENERGY_SHARE = wp.constant(real(1e-9))
 SLOPE_SHARE = wp.constant(real(0.8))
 # A step that was not solved is done in so many times as many substeps [1].
 FINER = wp.constant(4)
-# Shapes that could meet move by no more than this share of the smaller inner radius in a substep [1]. With larger ones
-# a body slips around what it meets off centre, and gives it less momentum.
-PASSED_SHARE = wp.constant(real(0.03))
 
 
 @wp.func
@@ -112,7 +109,7 @@ def substep_count(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, worl
         radii = bounding_radius(g, i, p.shape_size[world, i]) + bounding_radius(g, j, p.shape_size[world, j])
         if nearest(c.x[i, slot] - c.x[j, slot], velocity, m.timestep) < radii + m.timestep * turning:
             way = m.timestep * (wp.length(velocity) + turning)
-            count = wp.max(count, way / (PASSED_SHARE * wp.min(g.inner_radius[i], g.inner_radius[j])))
+            count = wp.max(count, way / (g.substep_share * wp.min(g.inner_radius[i], g.inner_radius[j])))
     return wp.clamp(int(wp.ceil(wp.min(count, real(1e6)))), 1, g.max_substeps)
 
 
