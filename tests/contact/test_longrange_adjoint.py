@@ -49,7 +49,7 @@ PLACES = {
     "far": (LEANING + FOUR, {"gap": 0.05}, {}),
     "rest": (FLOOR + body("box", "0 0 .4") + body("rod", "0 .1 .9"), {}, {"steps": 60, "speed": 0.3}),
     "sliding": (LEANING + body("box", "0 0 .3"), {"gap": 1e-3}, {"steps": 60, "speed": 0.3}),
-    "fast": (LEANING + FOUR, {}, {"steps": 3, "speed": 8.0}),
+    "fast": (LEANING + FOUR, {"substep_share": 0.25}, {"steps": 3, "speed": 8.0}),
     "articulated": (LEANING + ARM + body("ball", ".4 .1 .5"), {"gap": 0.05}, {}),
     "rough": (rough(LEANING + FOUR), {"gap": 0.03, "slip_speed": 0.1}, {}),
     "rough arm": (rough(LEANING + ARM + body("ball", ".4 .1 .7")), {"gap": 0.03, "slip_speed": 0.1}, {}),
