@@ -323,3 +323,19 @@ def test_a_trajectory_problem_is_solved():
 def test_bad_input(make, message):
     with pytest.raises(pb.PullbackError, match=message):
         make()
+
+
+def test_poses_of_a_robot_by_forward_mode():
+    """Inverse kinematics through pullback.torch, which has no second derivatives but a pushforward."""
+    import pullback.torch as pbt
+
+    system = pb.Articulated(pb.load(pb.robots.arm()), contact=None)
+    site = system.model.sites.names[0]
+    goal = kinematics(system, system.model.home.q[None] + 0.4, of="site", names=(site,)).value[0, 0, :3]
+
+    def residuals(q):
+        return pbt.kinematics(system, q[None], of="site", names=(site,))[0, 0, :3] - torch.from_numpy(goal)
+
+    problem = TorchResiduals(function=residuals, forward=True)
+    found = minimise(problem, system.model.home.q, MatrixFreeGaussNewton(), iterations=40, target=1e-16)
+    assert found.stopped == REACHED and found.losses[0] > 1e-6
