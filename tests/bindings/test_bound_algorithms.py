@@ -119,6 +119,58 @@ def test_torch_refuses_what_it_cannot_do(torch, system):
         value.backward()
 
 
+@pytest.mark.parametrize("of, times", [("body", None), ("site", None), ("geom", 3), ("camera", None)])
+def test_forward_mode_of_kinematics(torch, of, times):
+    """Against differences, against the pullback and between torch's two ways; hinges, a slide, a ball and a free joint,
+    whose quaternions are not of unit length, and frames that other joints do not move."""
+    import pullback.torch as pbt
+
+    model = pb.load("""<mujoco><worldbody><site name="fixed"/>
+      <body pos="0 0 1"><freejoint/><geom size="0.1" pos="0.1 0.2 0"/><camera name="eye" pos="0.2 0 0"/>
+        <body pos="0.3 0 0"><joint axis="1 2 0" pos="0 0.1 0"/><joint type="slide" axis="0 1 1"/>
+          <geom type="box" size="0.1 0.1 0.2" euler="20 30 40"/><site name="a" pos="0 0.1 0.2" euler="50 0 10"/>
+          <body pos="0 0 0.4"><joint type="ball" pos="0.1 0 0"/><geom size="0.1"/><site name="b" pos="0.2 0 0"/>
+      </body></body></body></worldbody></mujoco>""")
+    system = pb.Articulated(model, contact=None, worlds=WORLDS, threads=1)
+    rng = np.random.default_rng(0)
+    shape = (WORLDS, model.nq) if times is None else (times, WORLDS, model.nq)
+    q, dq = torch.tensor(model.home.q + 0.3 * rng.normal(size=shape)), torch.tensor(rng.normal(size=shape))
+
+    def poses(q):
+        return pbt.kinematics(system, q, of=of)
+
+    value, tangent = torch.func.jvp(poses, (q,), (dq,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = poses(torch.autograd.forward_ad.make_dual(q, dq))
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).tangent, tangent)
+    by = [(poses(q + h * dq) - poses(q - h * dq)) / (2 * h) for h in (1e-4, 1e-5, 1e-6)]
+    assert min((tangent - one).abs().max() for one in by) < 1e-7 < 0.1 < tangent.abs().max()
+    for _ in range(5):
+        bar, given = torch.tensor(rng.normal(size=value.shape)), q.clone().requires_grad_()
+        (q_bar,) = torch.autograd.grad(poses(given), given, bar)
+        along = (q_bar * dq).sum()
+        assert abs(along - (bar * tangent).sum()) < 1e-12 * (q_bar.norm() * dq.norm()) and abs(along) > 1e-3
+
+
+def test_what_forward_mode_cannot_do(torch, system):
+    import pullback.torch as pbt
+
+    q = torch.tensor(some_arrays(system, "kinematics")[0])
+    with pytest.raises(pb.PullbackError, match="for kinematics, not for center_of_mass"):
+        torch.func.jvp(lambda q: pbt.center_of_mass(system, q), (q,), (q,))
+    pos = torch.tensor(system.params["body_pos"])
+    with pytest.raises(pb.PullbackError, match="by q alone, not by parameters"):
+        torch.func.jvp(lambda pos: pbt.kinematics(system, q, params={"body_pos": pos}), (pos,), (pos,))
+    asked = q.clone().requires_grad_()
+    with torch.autograd.forward_ad.dual_level():
+        dual = pbt.kinematics(system, torch.autograd.forward_ad.make_dual(q, asked))
+        moved = torch.autograd.forward_ad.unpack_dual(dual).tangent
+        with pytest.raises(pb.PullbackError, match="no second derivatives"):
+            moved.sum().backward()
+    with pytest.raises(pb.PullbackError, match="the tangent of q"):
+        dynamics.kinematics(system, q.numpy()).pushforward(q.numpy()[:1])
+
+
 # --- JAX --------------------------------------------------------------------------------------------------------------
 
 

@@ -164,8 +164,9 @@ def test_seeds_reach_the_task(folder, capsys):
     assert "another method, seed or problem" in capsys.readouterr().err
 
 
-def test_gauss_newton_goes_on_to_the_same_bits(folder, capsys):
-    command = ["optimize", str(IDENTIFY), "--json"]
+@pytest.mark.parametrize("method", ["gauss-newton", "matrix-free"])
+def test_gauss_newton_goes_on_to_the_same_bits(method, folder, capsys):
+    command = ["optimize", str(IDENTIFY), "--json", "--method", method]
     assert main([*command, "--out", "whole"]) == 0
     assert main([*command, "--out", "parts", "--iterations", "2"]) in (0, 1)
     assert main([*command, "--out", "parts"]) == 0

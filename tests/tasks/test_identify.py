@@ -5,7 +5,7 @@ import pytest
 
 import pullback as pb
 from pullback.model.tangent import difference, difference_jacobian, integrate
-from pullback.plan import CONVERGED, GaussNewton, minimise
+from pullback.plan import CONVERGED, GaussNewton, MatrixFreeGaussNewton, minimise
 from pullback.tasks import TASKS, Controls, Factors, Parameters, Recording, Task
 from pullback.tasks.identify import wanted
 from pullback.tasks.residuals import Residuals, channel_deviations
@@ -71,6 +71,22 @@ def test_curvature_and_gradient_from_the_jacobian(points):
         by = np.array(columns) @ np.array(columns).T
         np.testing.assert_allclose(found.curvatures[k], by, rtol=1e-5, atol=1e-6 * by.max())
         assert np.diag(by).min() > 1e-3
+
+
+def test_an_identification_problem_is_solved_as_with_the_matrix():
+    """Masses and dampings of three motions; JᵀJ from products is the matrix of GaussNewton."""
+    task = swing()
+    x, low, high = task.begin()
+    at = x + np.random.default_rng(1).uniform(-0.2, 0.2, len(x))
+    linear, found = task.linearise(at), task(at[None], True, True)
+    np.testing.assert_allclose(linear.gradient, found.gradients[0], rtol=1e-9)
+    products = np.stack([linear.product(e) for e in np.eye(len(x))])
+    np.testing.assert_allclose(products, found.curvatures[0], rtol=1e-10, atol=1e-10 * products.max())
+    with_matrix = minimise(task, x, GaussNewton(tolerance=1e-12), iterations=40, low=low, high=high)
+    without = minimise(task, x, MatrixFreeGaussNewton(tolerance=1e-12), iterations=40, low=low, high=high)
+    assert without.stopped == CONVERGED
+    np.testing.assert_allclose(without.x, with_matrix.x, atol=1e-5)
+    assert np.abs(np.exp(without.x) / TRUTH - 1).max() < 0.1
 
 
 def test_a_few_residuals_are_pulled_back_one_by_one(monkeypatch):

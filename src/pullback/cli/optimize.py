@@ -16,7 +16,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.model.robots import ROBOTS
-from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, Method
+from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, MatrixFreeGaussNewton, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
@@ -25,7 +25,15 @@ from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_in
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
 LARGE_STATE, FEW_STATES = 500, 300  # numbers of a state from which on only some states are written, and how many
-METHODS = {"lbfgs": LBFGS, "adam": Adam, "sgd": SGD, "ilqr": ILQR, "gauss-newton": GaussNewton, "cma": CMA}
+METHODS = {
+    "lbfgs": LBFGS,
+    "adam": Adam,
+    "sgd": SGD,
+    "ilqr": ILQR,
+    "gauss-newton": GaussNewton,
+    "matrix-free": MatrixFreeGaussNewton,
+    "cma": CMA,
+}
 
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and

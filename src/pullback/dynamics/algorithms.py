@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.params import Cotangents
 from pullback.kernels import specialise
+from pullback.model.tangent import tangent_of_move
+from pullback.spatial import quat_mul
 
 
 class Gradients(NamedTuple):
@@ -47,10 +49,14 @@ class Gradients(NamedTuple):
 class Evaluation:
     """The result of an algorithm (``value``), and its pullback: ``pullback(bar)``, with bar of the value's shape, gives
     :class:`Gradients` q, v, x and params. ``pullback(bar, wants_params=False)`` saves the time that parameters take.
+
+    Of :func:`kinematics` also the other way: ``pushforward(dq)``, with dq of the shape of q, is the tangent of the
+    value as a NumPy array, from one sweep over the robot.
     """
 
     value: Any
     pullback: Callable[..., Gradients] = field(repr=False)
+    pushforward: Callable[[Any], np.ndarray] | None = field(default=None, repr=False)
 
 
 def kinematics(
@@ -61,7 +67,21 @@ def kinematics(
     names: which frames; all of that kind if None.
     """
     frames = _frames(system, of, names, params)
-    return _evaluate(system, "KINEMATICS", (len(frames[0]), 7), q, frames=frames, params=params)
+    if not system._is_here(q):
+        q = np.array(to_numbers(q, "q"))  # a copy, since the pushforward reads it again
+    found = _evaluate(system, "KINEMATICS", (len(frames[0]), 7), q, frames=frames, params=params)
+
+    def pushforward(dq) -> np.ndarray:
+        """How poses move with q: as with velocities v = dq, and a quaternion turns by half of the angular one."""
+        coordinates = to_numpy(q)
+        axes = ("times", "worlds", "nq")[-coordinates.ndim :]
+        moved = checked(dq, coordinates.shape, system.dtype, "the tangent of q", axes)
+        v = tangent_of_move(system.model, coordinates, moved)
+        twists = to_numpy(_evaluate(system, "VELOCITY", (len(frames[0]), 6), q, v, frames=frames, params=params).value)
+        turn = np.concatenate([np.zeros_like(twists[..., :1]), twists[..., :3]], axis=-1)
+        return np.concatenate([twists[..., 3:], 0.5 * quat_mul(turn, to_numpy(found.value)[..., 3:])], axis=-1)
+
+    return replace(found, pushforward=pushforward)
 
 
 def jacobian(

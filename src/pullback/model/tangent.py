@@ -74,6 +74,19 @@ def coordinates_of_tangent(model: Model, q: np.ndarray, tangent_bar: np.ndarray)
     return q_bar
 
 
+def tangent_of_move(model: Model, q: np.ndarray, dq: np.ndarray) -> np.ndarray:
+    """The tangent (..., nv) along which the stored coordinates move by dq (..., nq): quaternions of any length, whose
+    length has no meaning. The transpose of :func:`coordinates_of_tangent`."""
+    tangent = np.zeros((*q.shape[:-1], model.nv), dtype=dq.dtype)
+    plain_q, plain_v = scalars(model)
+    tangent[..., plain_v] = dq[..., plain_q]
+    for i, d in rotations(model):
+        quat = q[..., i : i + 4]
+        turn = quat_mul(quat_conj(quat), dq[..., i : i + 4])[..., 1:]
+        tangent[..., d : d + 3] = 2.0 * turn / np.sum(quat * quat, axis=-1, keepdims=True)
+    return tangent
+
+
 def tangent_of_coordinates(model: Model, q: np.ndarray, q_bar: np.ndarray) -> np.ndarray:
     """Cotangents of the tangent space (..., nv) from those of the stored coordinates (..., nq)."""
     tangent_bar = np.zeros((*q.shape[:-1], model.nv), dtype=q_bar.dtype)

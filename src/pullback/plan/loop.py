@@ -36,6 +36,7 @@ class Progress:
     evaluations:  points evaluated
     seconds:      spent, without what an interruption lost
     stopped:      why, or "" while it goes on
+    newest:       whether iterations saw different parts of the problem: then x is the newest point
     """
 
     x: np.ndarray
@@ -44,6 +45,7 @@ class Progress:
     evaluations: int
     seconds: float
     stopped: str = ""
+    newest: bool = False
 
     @property
     def iterations(self) -> int:
@@ -51,7 +53,9 @@ class Progress:
 
     @property
     def best(self) -> int:
-        """The iteration with the smallest loss."""
+        """The iteration with the smallest loss; the last one, where the newest point counts."""
+        if self.newest:
+            return max(len(self.losses) - 1, 0)
         return int(np.argmin(ranked(self.losses)))
 
 
@@ -86,20 +90,19 @@ def minimise(
         raise PullbackError(f"the first guess must be a vector of finite numbers, not one of shape {x.shape}")
     if np.any(low > high):
         raise PullbackError(f"the bounds of variable {int(np.argmax(low > high))} exclude each other")
-    progress = Progress(np.clip(x, low, high), np.zeros(0), np.zeros(0), 0, 0.0)
+    progress = Progress(np.clip(x, low, high), np.zeros(0), np.zeros(0), 0, 0.0, newest=method.newest)
+    memory = method.begin(progress.x, low, high, seed)
     checkpoint = None if checkpoint is None else Path(checkpoint)
-    whose = {} if checkpoint is None else _whose(problem, progress.x, method, seed)
+    whose = {} if checkpoint is None else _whose(method.sample(problem, memory), progress.x, method, seed)
     if checkpoint is not None and checkpoint.exists():
         progress, memory = load_checkpoint(checkpoint, whose)
         why = _why_stop(progress, iterations, target, patience, method.done(memory))  # more may be asked for
         progress = replace(progress, stopped=why)
-    else:
-        memory = method.begin(progress.x, low, high, seed)
     saved = time.monotonic()
-    evaluate = problem.simulated if isinstance(problem, Simulation) else problem
     while not progress.stopped:
         began = time.perf_counter()
-        points = method.ask(memory)
+        points, seen = method.ask(memory), method.sample(problem, memory)
+        evaluate = seen.simulated if isinstance(seen, Simulation) else seen
         found = evaluate(points, True, True) if method.wants_curvature else evaluate(points, method.wants_gradients)
         # The last point needs no gradient, unless somebody may go on from there.
         solved = _why_stop(_advanced(progress, points, found), iterations, target, None, False) == REACHED
@@ -123,13 +126,14 @@ def minimise(
 
 def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
     best = int(np.argmin(ranked(found.losses)))
-    better = not len(progress.losses) or ranked(found.losses)[best] < ranked(progress.losses).min()
+    better = progress.newest or not len(progress.losses) or ranked(found.losses)[best] < ranked(progress.losses).min()
     return Progress(
         points[best].copy() if better else progress.x,
         np.append(progress.losses, found.losses[best]),
         np.append(progress.metrics, found.metrics[best]),
         progress.evaluations + len(points),
         progress.seconds,
+        newest=progress.newest,
     )
 
 
@@ -169,7 +173,7 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )
         kinds: dict[str, Callable] = {"x": np.asarray, "losses": np.atleast_1d, "metrics": np.atleast_1d}
-        kinds |= {"evaluations": int, "seconds": float, "stopped": str}
+        kinds |= {"evaluations": int, "seconds": float, "stopped": str, "newest": bool}
         progress = Progress(**{name: kind(data[f"progress_{name}"]) for name, kind in kinds.items()})
     except Exception as error:  # there is no end to what can be wrong with an archive
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error

@@ -30,6 +30,15 @@ class Method(ABC):
         """This method for one problem: one that has to know more of it than losses is another object then."""
         return self
 
+    def sample(self, problem, memory: Memory):
+        """The problem that the next points are evaluated with: all of it, or what this iteration sees of it."""
+        return problem
+
+    @property
+    def newest(self) -> bool:
+        """Whether iterations see different parts of a problem, so that their losses cannot be compared."""
+        return False
+
     @abstractmethod
     def begin(self, x: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int) -> Memory:
         """The memory before anything is known, at the first guess x."""

@@ -12,6 +12,7 @@ from pullback.core.arrays import checked, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.model.tangent import difference, difference_jacobian
+from pullback.plan import Expansion
 from pullback.rollout import Run
 
 
@@ -50,6 +51,17 @@ class Residuals(NamedTuple):
             bars[f"{name}_bar"] = np.zeros(getattr(run, name).shape)
             bars[f"{name}_bar"][self.steps] = of_rows
         return bars
+
+    def expand(self, run: Run) -> Expansion:
+        """The loss to second order in the tangents of states, with an axis of worlds: gradients Jᵀr, curvatures JᵀJ."""
+        size = run.system.difference(run.final, run.final).shape[-1]
+        columns = np.arange(size) if self.columns is None else np.asarray(self.columns)
+        lead, of_controls = (run.steps + 1, run.system.worlds), (run.steps, run.system.worlds, run.system.nu)
+        found = Expansion(np.zeros((*lead, size)), np.zeros((*lead, size, size)), *np.zeros((2, *of_controls)))
+        for step, values, jacobians in zip(self.steps, self.values, self.jacobians, strict=True):
+            found.x[step][:, columns] += np.einsum("wm,wmi->wi", values, jacobians)
+            found.xx[step][:, columns[:, None], columns] += jacobians.swapaxes(1, 2) @ jacobians
+        return found
 
     def by_variables(self, tangents: np.ndarray) -> np.ndarray:
         """The Jacobian (worlds, rows · m, n) from tangents of all states, which ``run.pushforward`` gives."""

@@ -15,8 +15,9 @@ from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.renamed import renamed
 from pullback.core.system import Bars, System
 from pullback.core.trees import is_state, leaves, tree_map
-from pullback.plan import LBFGS, Estimate, Found, Method, estimate
+from pullback.plan import LBFGS, Estimate, Expansion, Found, Linearisation, Method, QuadraticLoss, estimate
 from pullback.rollout import Run, rollout
+from pullback.tasks.linearised import linearised
 from pullback.tasks.loss import Loss, as_loss, checked_loss
 from pullback.tasks.residuals import Residuals, by_world
 from pullback.tasks.variables import Variables
@@ -308,6 +309,30 @@ class Task(FromFactory):
         if system.has_jacobians:
             return residuals.by_variables(run.pushforward(**self.find.push(system, self._each(points))))
         return np.concatenate([self._differences(number, point) for number, point in enumerate(points)])
+
+    def linearise(self, x: np.ndarray) -> Linearisation:
+        """The loss around a point x (n,), for :class:`~pullback.plan.MatrixFreeGaussNewton`.
+
+        It must be :class:`Residuals`, or, of one trajectory, terms that iLQR could minimise.
+        """
+        points = self._points(x)
+        run = self._run(points)
+        if isinstance(self.loss, QuadraticLoss) and self.motions == 1:
+            loss = float(self.loss(run).values[0])
+            found = Expansion(*(part[:, None] for part in self.loss.expand(run)))
+        else:
+            residuals = checked_loss(self.loss(run))
+            if not isinstance(residuals, Residuals):
+                raise PullbackError(
+                    "matrix-free Gauss-Newton needs a loss that gives Residuals or is made of terms such as StateGoal: "
+                    "use another method"
+                )
+            if not run.system.has_jacobians:  # a matrix of differences, which is small where there is one
+                jacobian = np.concatenate(list(self._jacobians(points, run, residuals)))
+                rows = by_world(residuals.values).ravel()
+                return Linearisation.of(rows, lambda d: jacobian @ d, lambda r_bar: r_bar @ jacobian)
+            loss, found = float(residuals.losses().sum()), residuals.expand(run)
+        return linearised(run, self.find.push(run.system, self._each(points)), loss, found)
 
     def _differences(self, number: int, x: np.ndarray) -> np.ndarray:
         """The same at one point, (motions, m, n): central differences of 2n points, run side by side."""

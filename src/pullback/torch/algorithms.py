@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import torch
 
 from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.dynamics.algorithms import bind
 from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
+
+FIXED = 6  # arguments of _Evaluation before its tensors
 
 
 def _evaluate(algorithm, system: System, arrays: Mapping, params: Mapping, options: Mapping) -> torch.Tensor:
@@ -17,33 +21,66 @@ def _evaluate(algorithm, system: System, arrays: Mapping, params: Mapping, optio
         check(system, name, tensor)
     tensors, constants = split_params(system, params)
     names = tuple(tensors)
-    return _Evaluation.apply(algorithm, system, constants, names, options, *arrays.values(), *tensors.values())
+    return _Evaluation.apply(
+        algorithm, system, constants, names, options, SimpleNamespace(), *arrays.values(), *tensors.values()
+    )
 
 
 class _Evaluation(torch.autograd.Function):
+    """``held`` is where the forward pass, which torch.func wants without a context, leaves what the others need."""
+
     @staticmethod
-    def forward(ctx, algorithm, system, constants, names, options, *tensors):
+    def forward(algorithm, system, constants, names, options, held, *tensors):
         arrays, params = tensors[: len(tensors) - len(names)], tensors[len(tensors) - len(names) :]
-        ctx.system, ctx.names = system, names
         given = {**constants, **{name: to_numpy(x) for name, x in zip(names, params, strict=True)}}
         with stream(system):
-            found = algorithm(system, *map(lend, arrays), params=given, **options)
-            value = take(found.value)
-        ctx.pullback = found.pullback
+            held.found = algorithm(system, *map(lend, arrays), params=given, **options)
+            return take(held.found.value)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        algorithm, ctx.system, _, ctx.names, _, held, *tensors = inputs
+        ctx.found, ctx.name = held.found, algorithm.__name__
         ctx.save_for_backward(*tensors)  # for what is changed in place meanwhile: the pullback has its own references
-        return value
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        count = len(tangents) - FIXED - len(ctx.names)
+        arrays, params = tangents[FIXED : FIXED + count], tangents[FIXED + count :]
+        if ctx.found.pushforward is None:
+            raise PullbackError(f"forward mode is for kinematics, not for {ctx.name}: use backward")
+        if any(tangent is not None for tangent in params):
+            raise PullbackError("forward mode is by q alone, not by parameters: use backward")
+        return _Push.apply(ctx.system, ctx.found.pushforward, arrays[0])
 
     @staticmethod
     def backward(ctx, bar):
         refuse_second_derivatives()
         count = len(ctx.saved_tensors) - len(ctx.names)
-        wanted, params = ctx.needs_input_grad[5:], ctx.saved_tensors[count:]
+        wanted, params = ctx.needs_input_grad[FIXED:], ctx.saved_tensors[count:]
         with stream(ctx.system):
-            found = ctx.pullback(lend(bar), wants_params=any(wanted[count:]))
+            found = ctx.found.pullback(lend(bar), wants_params=any(wanted[count:]))
             bars = [take(x) if want else None for x, want in zip(found[:count], wanted[:count], strict=True)]
         of_params = zip(ctx.names, params, wanted[count:], strict=True)
         params_bar = (param_grad(found.params[name], x) if want else None for name, x, want in of_params)
-        return None, None, None, None, None, *bars, *params_bar
+        return *(None,) * FIXED, *bars, *params_bar
+
+
+class _Push(torch.autograd.Function):
+    """A pushforward as an operation of its own, so that torch.func hands it plain tensors."""
+
+    @staticmethod
+    def forward(system, pushforward, tangent):
+        with stream(system):
+            return torch.as_tensor(pushforward(to_numpy(tangent)), dtype=tangent.dtype, device=tangent.device)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, bar):
+        raise PullbackError("there are no second derivatives: the tangent of poses cannot be differentiated again")
 
 
 (

@@ -1,0 +1,180 @@
+"""Gauss-Newton without a matrix: each step by conjugate gradients, from products with the Jacobian alone.
+
+(JᵀJ + λ) d = -Jᵀ r is solved roughly, since the direction need not be exact, and five lengths of d are tried at once.
+How long the best one is, and how well the linearisation foretold it, decide on λ (Martens, Deep learning via
+Hessian-free optimization, 2010, has the same parts for networks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
+from pullback.plan.least_squares import LeastSquares, Linearisation, Sampled
+from pullback.plan.methods import FIRST_GUESS, Memory, Method, inside, movable, ranked, require
+
+
+@dataclass(frozen=True)
+class MatrixFreeGaussNewton(Method):
+    """Gauss-Newton steps for sums of squares with many variables, from products with the Jacobian J alone.
+
+    For problems that are :class:`LeastSquares`: torch functions by :class:`TorchResiduals`, tasks whose loss is made of
+    residuals or ready terms, or anything with ``linearise``. Each iteration linearises once, solves (JᵀJ + λ) d = -Jᵀ r
+    by conjugate gradients and goes to the best of some shares of d, or stays. λ halves after a long step that did as
+    well as the linearisation promised, and triples after a short one, or one that did not. Of a problem that is
+    :class:`Sampled`, every iteration sees another batch, and the newest point counts as the best.
+
+    damping:         λ at first, in the units of JᵀJ
+    lengths:         shares of d that are tried [1]
+    inner:           conjugate-gradient iterations per step, at most
+    inner_tolerance: the share of |Jᵀ r| that they may leave [1]
+    tolerance:       it has converged when a step that damping does not hold back promises to lower the loss by less
+                     than this share [1]; never, of a Sampled problem
+    """
+
+    damping: float = 0.1
+    lengths: tuple[float, ...] = (1.0, 0.5, 0.25, 0.1, 0.03)
+    inner: int = 30
+    inner_tolerance: float = 1e-3
+    tolerance: float = 1e-8
+    problem: Any = field(default=None, repr=False, compare=False)  # LeastSquares or Sampled, once there is one
+    _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    wants_gradients = False
+
+    LONG, WELL, LESS = 0.5, 0.5, 1 / 2  # at least this length, with this share of what was promised: damping times LESS
+    SHORT, BADLY, MORE = 0.1, 0.1, 3.0  # at most this length, or less than this share: damping times MORE
+    WEAKEST, STRONGEST = 1e-12, 1e10  # damping; more than this, and steps are lost in rounding
+
+    def __post_init__(self):
+        require(self, damping=(0, self.STRONGEST), inner_tolerance=(0, 1), tolerance=(0, 1))
+        check_whole(self.inner, "inner of MatrixFreeGaussNewton")
+        if not self.lengths or not all(0 < length <= 1 for length in self.lengths):
+            raise PullbackError(
+                f"lengths of MatrixFreeGaussNewton are shares of a step, in (0, 1], not {self.lengths!r}"
+            )
+
+    def bound(self, problem) -> MatrixFreeGaussNewton:
+        if not isinstance(problem, LeastSquares | Sampled):
+            raise PullbackError(
+                "MatrixFreeGaussNewton needs a problem with linearise(x): a task, TorchResiduals, or your own"
+            )
+        return replace(self, problem=problem)
+
+    @property
+    def newest(self) -> bool:
+        return isinstance(self.problem, Sampled)
+
+    def begin(self, x, low, high, seed):
+        memory = {
+            "x": x, "low": low, "high": high, "loss": np.array(np.nan), "damping": np.array(self.damping),
+            "promise": np.array(np.inf), "iteration": np.array(0), "seed": np.array(seed),
+        }  # fmt: skip
+        if _retraction(self.sample(self.problem, memory)) and np.any(np.isfinite([low, high])):
+            raise PullbackError("bounds are for variables without a retraction: write residuals in their place")
+        return memory
+
+    def sample(self, problem, memory):
+        if not isinstance(problem, Sampled):
+            return problem
+        iteration = int(memory["iteration"])
+        if self._kept.get("drawn") != (iteration, int(memory["seed"])):
+            random = np.random.default_rng([int(memory["seed"]), iteration])
+            self._kept.update(batch=problem.sample(random, iteration), drawn=(iteration, int(memory["seed"])))
+        return self._kept["batch"]
+
+    def ask(self, memory):
+        return self._tried(memory)[0]
+
+    def tell(self, memory, losses, gradients, *curvatures):
+        points, steps, direction, linear = self._tried(memory)
+        if not np.isfinite(losses[0]) and np.isnan(memory["loss"]):
+            raise PullbackError(FIRST_GUESS)
+        best = int(np.argmin(ranked(losses)))
+        length = (0.0, *self.lengths)[best]
+        promised, damping = _promise(linear, steps[best]), float(memory["damping"])
+        kept = (losses[0] - losses[best]) / promised if promised > 0 else 0.0
+        if length <= self.SHORT or not kept >= self.BADLY:
+            factor = self.MORE
+        else:
+            factor = self.LESS if length >= self.LONG and kept > self.WELL else 1.0
+        # what damping still shortens has not converged
+        held = damping * (direction @ direction) > direction @ linear.product(direction)
+        return {
+            **memory, "x": points[best], "loss": np.asarray(losses[best]),
+            "damping": np.array(max(factor * damping, self.WEAKEST)), "iteration": memory["iteration"] + 1,
+            "promise": np.array(np.inf if held or self.newest else _promise(linear, direction)),
+        }  # fmt: skip
+
+    def done(self, memory):
+        if self.newest or not np.isfinite(memory["loss"]):
+            return False
+        return bool(memory["promise"] <= self.tolerance * memory["loss"] or memory["damping"] > self.STRONGEST)
+
+    def _tried(self, memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray, Linearisation]:
+        """Points to evaluate, first the one at hand, and steps to them; the direction, and what it was solved from."""
+        key = tuple(memory[name].tobytes() for name in ("x", "damping", "iteration", "seed"))
+        if self._kept.get("asked") != key:  # tell asks again
+            problem, x = self.sample(self.problem, memory), memory["x"]
+            linear, retract = problem.linearise(x), _retraction(problem)
+            direction = self._direction(memory, linear, retract is None)
+            steps = np.outer((0.0, *self.lengths), direction)
+            if retract is None:
+                points = inside(x + steps, memory)
+                steps = points - x
+            else:
+                points = np.array([x, *(retract(x, step) for step in steps[1:])])
+            self._kept.update(tried=(points, steps, direction, linear), asked=key)
+        return self._kept["tried"]
+
+    def _direction(self, memory: Memory, linear: Linearisation, bounded: bool) -> np.ndarray:
+        if not np.all(np.isfinite(linear.gradient)):
+            return np.zeros_like(linear.gradient)
+        damping = float(memory["damping"])
+        free: Any = movable({**memory, "gradient": linear.gradient}) if bounded else 1.0
+
+        def product(d):
+            return free * (linear.product(d) + damping * d)
+
+        def precondition(v):
+            return v if linear.precondition is None else free * linear.precondition(v, damping)
+
+        return conjugate_gradients(product, -(free * linear.gradient), precondition, self.inner, self.inner_tolerance)
+
+
+def conjugate_gradients(
+    product: Callable, right: np.ndarray, precondition: Callable, iterations: int, tolerance: float
+) -> np.ndarray:
+    """x (n,) with H x = right, of a positive H that is known by its products (Hestenes and Stiefel, 1952).
+
+    iterations: at most; tolerance: |right - H x| that is enough, as a share of |right|
+    """
+    x, left = np.zeros_like(right), right
+    search = near = precondition(left)
+    along, enough = left @ near, tolerance * np.linalg.norm(right)
+    for _ in range(iterations):
+        if np.linalg.norm(left) <= enough:
+            break
+        image = product(search)
+        curvature = search @ image
+        if not curvature > 0:  # nothing but rounding is left
+            break
+        x, left = x + along / curvature * search, left - along / curvature * image
+        near = precondition(left)
+        before, along = along, left @ near
+        search = near + along / before * search
+    return x
+
+
+def _retraction(problem: LeastSquares) -> Callable | None:
+    return getattr(problem, "retract", None)
+
+
+def _promise(linear: Linearisation, step: np.ndarray) -> float:
+    """By how much the linearised loss falls."""
+    return -float(linear.gradient @ step + step @ linear.product(step) / 2)
