@@ -9,6 +9,7 @@ import pullback as pb
 from pullback.plan import Adam, Receding, minimise
 from pullback.tasks import TASKS, Controls, InitialState, Task, Waves
 from pullback.tasks.distant import at_goals
+from pullback.tasks.loss import Loss
 
 # By task, the steps that are looked at here, iterations, and the share of the loss that may be left after them.
 SHORT = {"billiards": (100, 25, 0.9), "push": (24, 25, 0.9), "ant-push": (100, 15, 0.9)}
@@ -125,6 +126,8 @@ def test_gradients_of_waves():
         (lambda: Receding(ADAM, 4, 8, 10), "apply of Receding is 8"),
         (lambda: Receding(ADAM, 8, 4, 10).bound(slide(InitialState(9, {"v": [0]}, {"v": 0.0}))), "finds"),
         (lambda: Receding(ADAM, 8, 4, 10).bound(slide(Controls(20, hold=3))), "multiples of hold, 3"),
+        (lambda: Receding(ADAM, 8, 4, 10, guesses=-1), "guesses of Receding"),
+        (lambda: Receding(ADAM, 8, 4, 10, guesses=4).bound(slide(Controls(20))), "a control has none"),
     ],
 )
 def test_bad_input(make, match):
@@ -154,3 +157,32 @@ def test_receding_solves_window_by_window(tmp_path):
     np.testing.assert_array_equal(again.x, found.x)
     several = minimise(of, x, Receding(method.method, 40, 20, 40, ticks=2), iterations=10, low=low, high=high)
     assert several.stopped == "converged" and several.iterations == 4  # first guess, and 5 windows two by two
+
+
+def test_random_guesses_lead_out_of_a_local_minimum():
+    """Of two wells, the start is in the one that is less deep, and the gradient leads back into it."""
+    system = pb.Articulated(
+        pb.load("""<mujoco><option timestep="0.02" gravity="0 0 0"/><worldbody><body><joint name="x" type="slide"/>
+        <geom size="0.1" mass="1"/></body></worldbody><actuator>
+        <position joint="x" kp="50" kv="10" ctrlrange="-0.5 1.5"/></actuator></mujoco>"""),
+        contact=None,
+    )
+
+    def wells(run) -> Loss:
+        q, last = run.q[-1, :, 0], np.zeros_like(run.q)
+        last[-1, :, 0] = 32 * q * (q - 1) * (2 * q - 1) - 0.1
+        return Loss(16 * q**2 * (q - 1) ** 2 + 0.1 * (1 - q) + 0.1, {"q_bar": last})
+
+    of = slide(
+        Controls(120, hold=5), system=system, start=system.state(), loss=wells,
+        metric=lambda run: np.abs(run.q[-1, :, 0] - 1), target=0.1,
+    )  # fmt: skip
+    x, low, high = of.begin()
+    options = {"iterations": 12, "target": of.target, "low": low, "high": high}
+    patient = Receding(ADAM, window=20, apply=10, iterations=20)
+    stuck = minimise(of, x, patient, **options)
+    assert stuck.stopped != "target reached" and abs(of.run(stuck.x).q[-1, 0, 0]) < 0.1
+    curious = replace(patient, guesses=8)
+    found = minimise(of, x, curious, **options)
+    assert found.stopped == "target reached"
+    np.testing.assert_array_equal(minimise(of, x, curious, **options).x, found.x)

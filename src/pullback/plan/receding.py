@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from pullback.core.arrays import to_numpy
-from pullback.core.checks import check_whole
+from pullback.core.checks import check_number, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import leaves, tree_map
 from pullback.plan.loop import Progress, minimise
-from pullback.plan.methods import Memory, Method
+from pullback.plan.methods import Memory, Method, ranked
 from pullback.plan.problem import ControlProblem, HeldControls
 from pullback.rollout import Run, rollout
 
@@ -99,6 +99,10 @@ class Receding(Method):
     apply:       steps of each plan that are kept; the others are the first guess for the next
     iterations:  of ``method`` per window
     ticks:       windows that are planned in an iteration
+    guesses:     a way out of a local minimum: where a plan gained little, the next one starts from the best of so many
+                 random guesses, each a control between its bounds that is held for the window; from what is left of the
+                 plan before if 0
+    least_gain:  share of the loss that a plan must gain, for the next one to start from what is left of it
     """
 
     method: Method
@@ -106,6 +110,8 @@ class Receding(Method):
     apply: int
     iterations: int
     ticks: int = 1
+    guesses: int = 0
+    least_gain: float = 0.02
     problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
 
     wants_gradients = False
@@ -113,6 +119,8 @@ class Receding(Method):
     def __post_init__(self):
         for name in ("window", "apply", "iterations", "ticks"):
             check_whole(getattr(self, name), f"{name} of Receding")
+        check_whole(self.guesses, "guesses of Receding", least=0)
+        check_number(self.least_gain, "least_gain of Receding", least=0.0)
         if self.apply > self.window:
             raise PullbackError(f"apply of Receding is {self.apply}, but its window has only {self.window} steps")
 
@@ -121,12 +129,17 @@ class Receding(Method):
             raise PullbackError("Receding plans controls: give it a task that finds pullback.tasks.Controls")
         if self.window % problem.find.hold or self.apply % problem.find.hold:
             raise PullbackError(f"window and apply of Receding must be multiples of hold, {problem.find.hold}")
+        if self.guesses and not all(np.all(np.isfinite(bound)) for bound in problem.begin()[1:]):
+            raise PullbackError(
+                "guesses of Receding are drawn between the bounds of controls, and a control has none: give its "
+                "actuator a ctrlrange, or leave guesses=0"
+            )
         return replace(self, problem=problem)
 
     def begin(self, x, low, high, seed):
         size = self._size(self.window)
         states = {f"state{k}": to_numpy(leaf) for k, leaf in enumerate(leaves(self.problem.start))}
-        counts = {"planned": np.array(0), "seed": np.array(seed), "done": np.array(False)}
+        counts = {"planned": np.array(0), "seed": np.array(seed), "done": np.array(False), "stuck": np.array(False)}
         return {"x": x, "low": low, "high": high, "plan": x[:size]} | counts | states
 
     def tell(self, memory, losses, gradients, *curvatures):
@@ -152,10 +165,13 @@ class Receding(Method):
         ahead = problem.window(state, min(self.window, find.steps - planned))
         at, size = self._size(planned), len(ahead.begin()[0])
         low, high = (memory[name][at : at + size] for name in ("low", "high"))
-        found = minimise(
-            ahead, memory["plan"][:size], self.method, iterations=self.iterations, low=low, high=high,
-            seed=int(memory["seed"]),
-        )  # fmt: skip
+        seed, guess = int(memory["seed"]), memory["plan"][:size]
+        if memory["stuck"]:
+            guess = self._best_guess(ahead, low, high, np.random.default_rng([seed, planned]))
+        found = minimise(ahead, guess, self.method, iterations=self.iterations, low=low, high=high, seed=seed)
+        gained = ranked(found.losses)[found.best] < (1 - self.least_gain) * ranked(found.losses)[0]
+        # What started from a random guess is seen through: it may have yet to come to where something is gained.
+        stuck = np.array(self.guesses > 0 and not gained and not memory["stuck"])
         applied = ahead.find.decode(problem.system, found.x[None])[0][: self.apply]
         states = problem.system.steps(state, applied)
         x, last = memory["x"].copy(), found.x[-problem.system.nu :]
@@ -163,4 +179,10 @@ class Receding(Method):
         x[at : at + size] = found.x
         reached = {f"state{k}": to_numpy(leaf)[-1] for k, leaf in enumerate(leaves(states))}
         plan = ahead.find.shifted(found.x, self.apply)
-        return {**memory, **reached, "x": x, "plan": plan, "planned": np.array(planned + self.apply)}
+        return {**memory, **reached, "x": x, "plan": plan, "planned": np.array(planned + self.apply), "stuck": stuck}
+
+    def _best_guess(self, ahead, low: np.ndarray, high: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Of random controls that are held for the window, those with the least loss."""
+        nu = self.problem.system.nu
+        guesses = np.tile(random.uniform(low[:nu], high[:nu], (self.guesses, nu)), len(low) // nu)
+        return guesses[np.argmin(ranked(ahead(guesses, False).losses))]

@@ -21,6 +21,7 @@ LOW, HIGH = (-0.35, -0.35), (0.35, 0.35)  # where cubes are [m]
 BEGIN = 0.2  # its height at the start, over the cubes [m]
 SIDE, NEAR = 0.5, 0.3  # the middle of a side along y, and half its width [m]
 GAP = 3e-3  # of the contact [m]
+ADAM = Adam(rate=0.1, beta1=0.3, beta2=0.5, decay=20)
 EYE, LOOK = (-1.9, 0.0, 1.9), (0.0, 0.0, 0.0)  # of the camera [m]
 
 
@@ -33,7 +34,7 @@ def rod_and_cubes() -> str:
     root, world, actuators = floor(Stage("sort", TIMESTEP, EYE, LOOK))
     for material, side in (("accent", SIDE), ("blue", -SIDE)):
         decoration(world, "box", material, size=(0.02, NEAR, 0.002), pos=(0.8, side, 0))
-    ranges = {"x": (-0.6, 0.6), "y": (-0.7, 0.7), "z": (HEIGHT - BEGIN, 0.1)}
+    ranges = {"x": (-0.8, 0.8), "y": (-1.0, 1.0), "z": (HEIGHT - BEGIN, 0.1)}
     add_rod(world, actuators, (0, 0, BEGIN), ((0, 0, 0), (0, 0, LENGTH)), ranges, stiffness=100, damping=20)
     for i in range(CUBES):
         add_cube(world, f"cube{i}", HALF, MASS, GAP, ("accent", "blue")[i % 2])
@@ -60,8 +61,8 @@ def sort(device: str = "cpu", seed: int = 0) -> Task:
         metric=metric,
         target=NEAR,
         unit="m",
-        method=Receding(Adam(rate=0.1, beta1=0.3, beta2=0.5, decay=20), window=WINDOW, apply=8, iterations=20, ticks=4),
-        iterations=20,
+        method=Receding(ADAM, window=WINDOW, apply=8, iterations=20, ticks=4, guesses=16),
+        iterations=22,
         baseline=CMA(spread=1.0),
         baseline_iterations=30,
         camera=Camera(EYE, LOOK),
