@@ -25,7 +25,7 @@ import torch
 from pullback.core.trees import leaves
 from pullback.envs import Environment, Transition, detached
 from pullback.learn.learner import Learner, Method, cap_rows, decayed, surely_none
-from pullback.learn.networks import Adam, Perceptrons
+from pullback.learn.networks import Adam, Perceptrons, Recorded
 from pullback.learn.policy import log_likelihood
 from pullback.learn.returns import td_lambda
 
@@ -131,6 +131,7 @@ class FirstOrderLearner(Learner):
             sizes = (method.critics, env.observation_size, method.hidden, 1)
             self.critic = Perceptrons(*sizes, generator=self.weights, dtype=env.dtype, device=env.device)
             self.critic_adam = Adam(self.critic.flat, betas=method.betas, clip=method.clip)
+            self.fit = Recorded(self._fit)
             self.register_buffer("target", self.critic.flat.detach().clone())
             # The last observations at which episodes terminated, and for each 1, or 0 where there is none yet.
             rows = method.worlds if method.terminal_values else 0
@@ -292,7 +293,7 @@ class FirstOrderLearner(Learner):
 
     def fit_critic(self, window: Window) -> dict[str, torch.Tensor]:
         """Fits the critics to TD(λ) targets of the window, and to zero where episodes terminated."""
-        method, critic = self.method, self.critic
+        method = self.method
         options = {"discount": method.discount, "trust": method.trust}
         targets = td_lambda(window.rewards, window.values, window.ends, **options).flatten()
         terminal, counts = self.terminal, self.is_terminal
@@ -301,11 +302,17 @@ class FirstOrderLearner(Learner):
         observed = torch.cat([window.observed.flatten(0, 1), self.policy.normaliser(terminal)])
         weights = torch.cat([torch.ones_like(targets), counts])
         wanted = torch.cat([targets, torch.zeros_like(counts)])
-        for _ in range(method.critic_passes):
-            for rows in self.minibatches(len(wanted), method.minibatches):
+        loss = self.fit(observed, wanted, weights, self.orders(len(wanted), method.critic_passes))
+        self.target.lerp_(self.critic.flat.detach(), 1 - method.target_memory)
+        return {"critic_loss": loss, "value": targets.mean()}
+
+    def _fit(self, observed, wanted, weights, orders: torch.Tensor) -> torch.Tensor:
+        """Steps of the critics towards values that are wanted of observations, and the loss of the last minibatch."""
+        critic = self.critic
+        for order in orders:
+            for rows in order.chunk(self.method.minibatches):
                 errors = (critic(observed[rows]).squeeze(-1) - wanted[rows]) * weights[rows]
                 loss = (errors * errors).sum() / len(rows)
                 (gradient,) = torch.autograd.grad(loss, critic.flat)
-                self.critic_adam.step(critic.flat.data, gradient, method.critic_rate)
-        self.target.lerp_(critic.flat.detach(), 1 - method.target_memory)
-        return {"critic_loss": loss.detach(), "value": targets.mean()}
+                self.critic_adam.step(critic.flat.data, gradient, self.method.critic_rate)
+        return loss.detach()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -158,10 +157,10 @@ class Learner(torch.nn.Module):
             return state
         return self.env.reset_where(done, state, self.random)
 
-    def minibatches(self, rows: int, count: int) -> Iterator[torch.Tensor]:
-        """All rows once, in random order, in so many parts."""
-        order = torch.randperm(rows, generator=self.random.generator, device=self.random.device)
-        yield from order.chunk(count)
+    def orders(self, rows: int, passes: int) -> torch.Tensor:
+        """Random orders (passes, rows) of rows, whose parts are minibatches."""
+        drawn = {"generator": self.random.generator, "device": self.random.device}
+        return torch.stack([torch.randperm(rows, **drawn) for _ in range(passes)])
 
     # --- what is kept ------------------------------------------------------------------------------
 

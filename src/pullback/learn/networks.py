@@ -7,7 +7,7 @@ on one tensor, however many layers there are: on a CPU, calls cost more than ari
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.nn import functional
@@ -144,6 +144,32 @@ class Adam(torch.nn.Module):
             grad_scale=(norm / self.clip).clamp(min=1.0).float(), found_inf=refused.float(),
         )  # fmt: skip
         return norm
+
+
+class Recorded:
+    """A function of tensors that a GPU repeats by itself: hundreds of small operations then cost one launch.
+
+    Called with tensors of the same shapes every time, it changes what it changes in place, draws no random numbers and
+    reads nothing from the device. What it returns is overwritten by the next call. On a CPU it is just the function.
+    """
+
+    def __init__(self, function: Callable[..., torch.Tensor]):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *given: torch.Tensor) -> torch.Tensor:
+        if given[0].device.type == "cpu":
+            return self.function(*given)
+        self.calls += 1
+        if self.calls == 1:  # libraries set themselves up at first use, which cannot be recorded
+            return self.function(*given)
+        if self.calls == 2:
+            self.given, self.graph = [x.clone() for x in given], torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.returned = self.function(*self.given)
+        for held, x in zip(self.given, given, strict=True):
+            held.copy_(x)
+        self.graph.replay()
+        return self.returned
 
 
 class Normaliser(torch.nn.Module):

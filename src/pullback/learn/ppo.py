@@ -70,8 +70,8 @@ class PPOLearner(Learner):
         observed, u, likelihood, advantages, targets, log = self.simulate()
         flat, divergence, loss = self.policy.network.flat, torch.zeros(()), torch.zeros(())
         old_mean, old_log = (x.detach() for x in self.policy.of_normalised(observed))
-        for _ in range(method.passes):
-            for rows in self.minibatches(len(u), method.minibatches):
+        for order in self.orders(len(u), method.passes):
+            for rows in order.chunk(method.minibatches):
                 mean, log_deviation = self.policy.of_normalised(observed[rows])
                 now = log_likelihood(u[rows], (u[rows] - mean) * torch.exp(-log_deviation), log_deviation)
                 ratio = torch.exp(now - likelihood[rows])
