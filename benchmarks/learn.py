@@ -205,6 +205,31 @@ def humanoid(quick: bool):
     yield Result("humanoid, 20 min: upright after 10 s", median["survived"], "", "", "", note)
 
 
+def gpu(quick: bool):
+    """What a GPU learns in a minute or three, judged in MuJoCo like all others."""
+    wanted = (
+        ("ant", 1.0, {"speed": ("m/s", ">= 6.3")}),
+        ("quadruped", 1.0, {"error": ("m/s", "<= 0.06")}),
+        ("humanoid", 3.0, {"speed": ("m/s", ">= 2")}),
+    )
+    for name, minutes, metrics in wanted:
+        title = f"GPU, {name}, {60 * minutes:.0f} s"
+        rows = {f"{title}: {metric}": each for metric, each in metrics.items()}
+        if not torch.cuda.is_available():
+            yield from (Result(row, None, unit, must, "", "absent: no GPU") for row, (unit, must) in rows.items())
+            continue
+        env = make(name, device="cuda")
+        training = train(env, "sapo", minutes=0.1 if quick else minutes, evaluations=4)
+        found = judged(training.policy, make(name), steps=500)
+        values = {metric: x.mean() for metric, x in found.metrics.items()}
+        if "speed" in values:
+            values["speed"] = (found.metrics["speed"] * found.lengths / 500).mean()
+        note = f"{torch.cuda.get_device_name()}; {found.survived.mean():.1%} upright after 10 s; "
+        note += f"{training.steps / training.seconds:.0f} control steps/s in training"
+        for metric, (row, (unit, must)) in zip(metrics, rows.items(), strict=True):
+            yield Result(row, float(values[metric]), unit, must, "", note)
+
+
 def transplant(quick: bool):
     """The ant with the reward of Qiao et al. (2021: table 5), trained in Pullback and taken to MuJoCo."""
     env, rows = make("ant-seed"), []
@@ -276,6 +301,6 @@ def failures(quick: bool):
 
 
 if __name__ == "__main__":
-    robots = {"ant": ant, "quadruped": quadruped, "humanoid": humanoid, "transplant": transplant}
+    robots = {"ant": ant, "quadruped": quadruped, "humanoid": humanoid, "gpu": gpu, "transplant": transplant}
     trust = {"speed": speed, "gradients": gradients, "interrupted": interrupted, "failures": failures}
     main({"pendulums": pendulums, "cartpole": cartpole, "enhancement": enhancement, **robots, **trust})
