@@ -24,7 +24,7 @@ PLACES = {  # meshes, world, blend
     "box": (SMALL, of_mesh("small", "0 0 .3", ASIDE) + free(BOX, ".02 .01 .49"), 0.05),
     "rod": (SMALL, of_mesh("small", "0 0 .3", ASIDE) + free(ROD, ".02 .01 .53"), 0.5),
     "can": (SMALL, of_mesh("small", "0 0 .3", ASIDE) + free(CAN, ".02 .01 .49"), 0.05),
-    "two meshes": (SMALL + RING, of_mesh("small", "0 0 .3", ASIDE) + of_mesh("ring", ".05 .02 .46", ASIDE), 0.5),
+    "two meshes": (SMALL + RING, of_mesh("small", "0 0 .3", ASIDE) + of_mesh("ring", ".05 .02 .54", ASIDE), 0.5),
     "arm": (SMALL, free('size=".05"', ".5 0 1.2") + ARM, 0.05),
 }
 NAMES = ("q", "v", "gap", "length", "geom_pos", "geom_quat")
