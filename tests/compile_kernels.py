@@ -26,10 +26,25 @@ def is_tested_from_afar(kernels: Kernels) -> bool:
     return flavour.model == "convex" or (others and flavour.model in ("compliant", "impulse_model"))
 
 
-def far(kernels: Kernels) -> Kernels:
-    return kernels._replace(flavour=kernels.flavour._replace(far=True))
+def is_refined(kernels: Kernels) -> bool:
+    """Steps in substeps are tested in float64, of MuJoCo's contact and of springs."""
+    flavour, name = kernels
+    if name not in ("step", "step_adjoint") or (flavour.precision, flavour.rows) != ("float64", 3):
+        return False
+    return flavour.model == "convex" or (flavour.model == "compliant" and flavour.all_shapes)
+
+
+def refined_from_afar(kernels: Kernels) -> bool:
+    return is_refined(kernels) and not kernels.flavour.all_shapes and kernels.name == "step_adjoint"
+
+
+def other(kernels: Kernels, **fields: bool) -> Kernels:
+    return kernels._replace(flavour=kernels.flavour._replace(**fields))
 
 
 if __name__ == "__main__":
     tested = list(filter(is_tested, all_kernels()))
-    compile_kernels([*map(far, filter(is_tested_from_afar, tested)), *tested])
+    far = [other(each, far=True) for each in filter(is_tested_from_afar, tested)]
+    refined = [other(each, refined=True) for each in filter(is_refined, tested)]
+    both = [other(each, far=True, refined=True) for each in filter(refined_from_afar, tested)]
+    compile_kernels([*far, *refined, *both, *tested])
