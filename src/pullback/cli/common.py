@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import errno
 import inspect
 import json
 import math
@@ -12,7 +10,7 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -22,22 +20,14 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 from pullback.contact import CONTACT_NAMES
 from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
-from pullback.core.files import PARTIAL, write_text
+from pullback.core.files import write_text
+from pullback.core.folders import held_folder as held_folder
+from pullback.core.folders import writable_folder as writable_folder
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model, load
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
 from pullback.tasks import TASKS
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    import msvcrt
-
-    fcntl = None
-
-LOCK = ".lock"  # in a folder of results: which process writes there
-LOCKED_BYTE = 2**30  # where Windows locks the file: not where the process is named, or nobody could read it
 
 # Work expected to take longer than this gets a progress bar. [s]
 PROGRESS_AFTER = 2.0
@@ -285,54 +275,6 @@ def call(make: Callable, options: dict):
     """``make`` with those of the options that it takes."""
     taken = inspect.signature(make).parameters
     return make(**{name: value for name, value in options.items() if name in taken})
-
-
-def writable_folder(path: Path) -> Path:
-    """The folder, made if need be; an error now rather than after the work."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        trial = path / ".pullback-writes-here"
-        trial.touch()
-        trial.unlink(missing_ok=True)  # another command may have tried too
-    except OSError as error:
-        raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
-    return path
-
-
-@contextlib.contextmanager
-def held_folder(path: Path) -> Iterator[Path]:
-    """A writable folder that no other command writes to meanwhile; what one that was killed left half done is removed.
-
-    The lock is the operating system's, on an open file, and ends with the process however that ends.
-    """
-    with open(writable_folder(path) / LOCK, "a+b", buffering=0) as file:
-        if not _locks(file.fileno()):
-            file.seek(0)
-            holder = file.read(32).decode(errors="replace").strip()
-            who = f"process {holder}" if holder.isdigit() else "another process"
-            raise PullbackError(f"{str(path)!r} is in use by {who}: wait for it, or choose another folder with --out")
-        try:
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n".encode())
-        except OSError as error:
-            raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
-        for left in path.glob(f"{PARTIAL}*"):
-            left.unlink(missing_ok=True)
-        yield path
-        file.truncate(0)
-
-
-def _locks(file: int) -> bool:
-    """Whether an open file could be locked, or cannot be on this file system."""
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-    except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
 
 
 def out_folder(args) -> Path | None:
