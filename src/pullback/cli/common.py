@@ -150,6 +150,18 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     option(parser, "--device DEVICE", "cpu, cuda, cuda:1, ...", str, "cpu")
 
 
+def add_workers(parser: argparse.ArgumentParser, *, default: str = "one per core") -> None:
+    """Where work is done that is spread over processes."""
+    option(parser, "--workers N", f"processes that share the work (default: {default})", whole(1))
+    option(parser, "--cpus N", "threads of each worker ", whole(1), 1)
+    option(parser, "--address A", "of a Ray cluster to use, such as auto or HEAD:6379 (default: this machine)", str)
+
+
+def workers_of(args) -> dict:
+    """The same as keywords."""
+    return {"workers": args.workers, "cpus": args.cpus, "address": args.address}
+
+
 def add_robot(parser: argparse.ArgumentParser, *, nargs: str | None = None, default=None, dtype=None) -> None:
     """A robot, as many of them as ``nargs`` says, and how they are read. ``dtype`` None stands for both."""
     parser.add_argument(
@@ -245,20 +257,23 @@ def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
     return Articulated(model, contact, worlds=worlds, dtype=args.dtype, device=args.device)
 
 
-def from_file(path: str, name: str, options: dict, kinds: tuple[type, ...], what: str):
-    """What the function ``name`` of a user's Python file gives, called with those of the options that it takes."""
+def from_file(path: str, names: str | tuple[str, ...], options: dict, kinds: tuple[type, ...], what: str, wanted=()):
+    """What a function of a user's Python file gives, called with those of the options that it takes, and all wanted."""
+    names = (names,) if isinstance(names, str) else names
     if not Path(path).is_file():
         raise PullbackError(f"there is no file {path!r}")
     sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does: a file imports what lies beside it
     try:
-        made = runpy.run_path(path).get(name)
-        made = call(made, options) if callable(made) else made
+        found = runpy.run_path(path)
+        made = next((found[name] for name in names if name in found), None)
+        made = call(made, options, wanted) if callable(made) else made
     except PullbackError:
         raise
     except Exception as error:  # the user's own code
         raise PullbackError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
     if not isinstance(made, kinds):
-        raise PullbackError(f"{path} needs a function {name}() that gives {what}")
+        functions = " or ".join(f"{name}()" for name in names)
+        raise PullbackError(f"{path} needs a function {functions} that gives {what}")
     return made
 
 
@@ -271,9 +286,12 @@ def learning():
     return envs, learn
 
 
-def call(make: Callable, options: dict):
-    """``make`` with those of the options that it takes."""
+def call(make: Callable, options: dict, wanted: Collection[str] = ()):
+    """``make`` with those of the options that it takes; an error if one that is wanted is not among them."""
     taken = inspect.signature(make).parameters
+    for name in wanted:
+        if name not in taken:
+            raise PullbackError(unknown("option", name, taken) if taken else f"there are no options, such as {name!r}")
     return make(**{name: value for name, value in options.items() if name in taken})
 
 

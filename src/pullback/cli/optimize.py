@@ -16,25 +16,15 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.model.robots import ROBOTS
-from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, MatrixFreeGaussNewton, Method
+from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
-from pullback.tasks.chain import easier_for
+from pullback.tasks.chain import choose, easier_for
 from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_intervals, plot_lines, save_motion
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
 LARGE_STATE, FEW_STATES = 500, 300  # numbers of a state from which on only some states are written, and how many
-METHODS = {
-    "lbfgs": LBFGS,
-    "adam": Adam,
-    "sgd": SGD,
-    "ilqr": ILQR,
-    "gauss-newton": GaussNewton,
-    "matrix-free": MatrixFreeGaussNewton,
-    "cma": CMA,
-}
-
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
@@ -67,7 +57,8 @@ def run(args) -> int:
     task = read_task(args.task, {"device": args.device, "seed": args.seed})
     if isinstance(task, Planning):
         return planning.run(task, args)
-    method, iterations = choose(task, args)
+    method, usual = choose(task, args.method)
+    iterations = args.iterations or usual
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
     with common.held_folder(args.out or Path("out") / default) as folder:
         state = folder / "state.npz"
@@ -136,18 +127,6 @@ def read_task(name: str, options: dict) -> Task | Planning:
     if path.suffix != ".py":
         raise PullbackError(f"{common.unknown('task', name, TASKS)} (or give a Python file)")
     return common.from_file(name, "task", options, (Task, Planning), "a pullback.tasks.Task")
-
-
-def choose(task: Task, args) -> tuple[Method, int]:
-    """The method and the number of iterations that were asked for, or the task's own."""
-    own = [task.method, task.baseline] if task.baseline is not None else [task.method]
-    if args.method is None:
-        method = task.method
-    else:
-        kind = METHODS[args.method]
-        method = next((m for m in own if isinstance(m, kind)), None) or kind()
-    usual = task.baseline_iterations if isinstance(method, CMA) else task.iterations
-    return method, args.iterations or usual
 
 
 def start_viewer(task: Task, args) -> Viewer:
