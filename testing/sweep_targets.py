@@ -1,4 +1,4 @@
-"""Targets of sweeps for tests: small enough to be solved in a moment."""
+"""Tasks for tests of workers: small enough to be solved in a moment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 import pullback as pb
-from pullback.plan import Adam
-from pullback.tasks import Controls, Effort, StateGoal, Task
+from pullback.plan import Adam, GaussNewton
+from pullback.tasks import Controls, Effort, Factors, Recording, StateGoal, Task
 
 
 class Temperature(NamedTuple):
@@ -63,4 +63,23 @@ def warm_up(k: float = 0.5, seed: int = 0, deadly: str = "") -> Task:
         unit="K",
         method=Adam(),
         iterations=30,
+    )
+
+
+def two_masses() -> Task:
+    """Of an acrobot, from three recordings."""
+    system = pb.Articulated(pb.load(pb.robots.acrobot()), contact=None)
+    start = system.in_worlds(3).state(np.linspace(-1, 1, 6).reshape(3, 2))
+    run = pb.rollout(system.in_worlds(3), start, steps=40)
+    recording = Recording(system.model, run.q, run.v + 0.01 * np.random.default_rng(0).normal(size=run.v.shape))
+    return Task(
+        name="two-masses",
+        about="find a mass and an inertia of an acrobot",
+        system=system,
+        start=start,
+        find=Factors(40, {"upper": ("mass", 1), "lower": ("inertia", 2)}),
+        loss=recording,
+        metric=lambda run: np.abs(run.q[-1, :, 0]),
+        target=1.0,
+        method=GaussNewton(),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ from pullback.model.robots import ROBOTS
 from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
+from pullback.scale import Spread
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
 from pullback.tasks.chain import choose, easier_for
 from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_intervals, plot_lines, save_motion
@@ -48,6 +51,7 @@ def add(verbs) -> None:
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, whatever DIR holds")
+    common.add_workers(parser, default="none: threads of this process")
     common.option(parser, "--view", "show the best motion so far in the browser")
     add_server(parser)
     parser.set_defaults(run=run)
@@ -60,7 +64,7 @@ def run(args) -> int:
     method, usual = choose(task, args.method)
     iterations = args.iterations or usual
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
-    with common.held_folder(args.out or Path("out") / default) as folder:
+    with common.held_folder(args.out or Path("out") / default) as folder, on_workers(task, method, args) as problem:
         state = folder / "state.npz"
         if args.fresh:
             for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
@@ -70,7 +74,7 @@ def run(args) -> int:
         if state.exists():
             common.console().print(f"resuming from {state} (--fresh starts over)", style="dim")
         viewer = start_viewer(task, args) if args.view else None
-        solved = solve_and_show(task, method, iterations, state, args, viewer)
+        solved = solve_and_show(task, method, iterations, problem, state, args, viewer)
         summary, drawing, known = write_solution(folder, task, method, args.seed, solved)
     if viewer is not None:
         viewer.play(drawing)
@@ -79,6 +83,14 @@ def run(args) -> int:
     if viewer is not None:
         viewer.wait()
     return 0 if summary["solved"] else 1
+
+
+def on_workers(task: Task, method: Method, args) -> contextlib.AbstractContextManager[Spread | None]:
+    """The task on the workers that were asked for, until it is left; None if there are none."""
+    if args.workers is None and args.address is None:
+        return contextlib.nullcontext()
+    make = functools.partial(read_task, args.task, {"device": args.device, "seed": args.seed})
+    return Spread(task, make, method=method, **common.workers_of(args))
 
 
 def write_solution(
@@ -138,7 +150,7 @@ def start_viewer(task: Task, args) -> Viewer:
 
 
 def solve_and_show(
-    task: Task, method: Method, iterations: int, state: Path, args, viewer: Viewer | None
+    task: Task, method: Method, iterations: int, problem: Spread | None, state: Path, args, viewer: Viewer | None
 ) -> list[Minimised]:
     """Solves with a progress bar, and shows the best motion so far in the viewer."""
     shown = [None, -np.inf]  # what is shown, and since when
@@ -158,7 +170,8 @@ def solve_and_show(
                 shown[:] = best, time.monotonic()
 
         target = None if args.all or task.evaluate_at_end else task.target
-        return solve(task, method, iterations=iterations, target=target, seed=args.seed, checkpoint=state, watch=watch)
+        options = {"iterations": iterations, "target": target, "problem": problem, "checkpoint": state}
+        return solve(task, method, **options, seed=args.seed, watch=watch)
 
 
 def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:

@@ -62,7 +62,7 @@ class Sweep:
 
     folder:   with ``table.csv``, ``table.json``, pictures, and a folder for each run
     metric:   what runs are compared by: the task's metric, which is to be small, or a policy's return
-    settings: names of what was varied
+    settings: what was varied, by name
     rows:     of all runs, in the order of settings and then of seeds: settings, ``seed``, ``run``, which is its folder,
               and what came of it, or ``error``
     """

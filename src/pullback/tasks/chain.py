@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.core.checks import check_kind, check_number, check_path, check_seed, unknown
 from pullback.core.errors import PullbackError
-from pullback.plan import CMA, METHODS, Method, Progress, minimise
+from pullback.plan import CMA, METHODS, Method, Problem, Progress, minimise
 from pullback.tasks.task import Task
 from pullback.tasks.variables import Controls
 
@@ -22,6 +22,7 @@ def solve(
     iterations: int | None = None,
     target: float | None = None,
     spread: float = 0.0,
+    problem: Problem | None = None,
     seed: int = 0,
     checkpoint: Path | None = None,
     watch: Callable[[list[Progress]], None] | None = None,
@@ -34,6 +35,8 @@ def solve(
     method, iterations:  the task's own if None
     target:              stops the last one when its metric is at most this
     spread:              deviation of random numbers, by the seed, that are added to the first guess, in its own units
+    problem:             what says losses and gradients of the task itself in its place, such as the same task on many
+                         workers
     checkpoint:          a file to resume from; those of easier tasks lie beside it
     watch:               called after every iteration with what was found so far
     """
@@ -52,7 +55,7 @@ def solve(
         last = one is task
         done.append(
             minimise(
-                one,
+                problem if last and problem is not None else one,
                 first if x is None else _taken_over(chain[number - 1], x, one),
                 method if last else one.method,
                 iterations=iterations if last else one.iterations,
