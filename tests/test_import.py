@@ -12,8 +12,8 @@ from pullback.core import launch
 from pullback.kernels import Flavour, specialise
 
 HEAVY = (
-    "torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "pullback.reach", "pullback.thermal",
-    "pullback.envs", "pullback.learn",
+    "torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "ray", "pullback.reach", "pullback.thermal",
+    "pullback.envs", "pullback.learn", "pullback.scale",
 )  # fmt: skip
 KERNEL = """
 import warp as wp
@@ -48,7 +48,9 @@ def test_a_quiet_and_light_import():
 
 
 def test_what_is_imported_when_it_is_used():
-    assert {"envs", "learn", "reach", "thermal"} <= set(dir(pb)) and {"reach", "thermal"} <= set(pb.__all__)
+    assert {"envs", "learn", "reach", "scale", "thermal"} <= set(dir(pb)) and {"reach", "scale", "thermal"} <= set(
+        pb.__all__
+    )
     run("""
 import pullback as pb
 assert pb.reach.ReachabilityMap and pb.envs.Environment and pb.learn.train

@@ -25,6 +25,7 @@ LINES = [
     ("tasks", "envs"),
     ("learn",),
     ("view",),
+    ("scale",),
     ("cli",),
 ]
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}

@@ -1,6 +1,5 @@
 """``pullback tasks`` and ``pullback optimize``: files, exit codes, going on after a kill."""
 
-import argparse
 import json
 import os
 import signal
@@ -96,8 +95,7 @@ def test_easier_tasks_are_counted_and_started_over(folder, capsys):
     [("hop", None, 50), ("hop", "ilqr", 50), ("hop", "lbfgs", 50), ("hop", "cma", 2000), ("throw", "lbfgs", 60)],
 )
 def test_how_long_methods_try(task, method, iterations):
-    args = argparse.Namespace(method=method, iterations=None)
-    assert optimize.choose(TASKS[task](), args)[1] == iterations
+    assert optimize.choose(TASKS[task](), method)[1] == iterations
 
 
 def test_it_goes_on_where_it_was(folder, capsys):

@@ -7,12 +7,25 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pullback.cli import bench, check, compile, completion, envs, evaluate, optimize, simulate, tasks, train, view
+from pullback.cli import (
+    bench,
+    check,
+    compile,
+    completion,
+    envs,
+    evaluate,
+    optimize,
+    simulate,
+    sweep,
+    tasks,
+    train,
+    view,
+)
 from pullback.cli.common import Parser, one_line
 from pullback.core.errors import PullbackError
 from pullback.version import __version__
 
-COMMANDS = (tasks, optimize, envs, train, evaluate, simulate, view, check, bench, compile)
+COMMANDS = (tasks, optimize, envs, train, evaluate, sweep, simulate, view, check, bench, compile)
 
 __all__ = ["main"]
 

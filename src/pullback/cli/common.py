@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import errno
 import inspect
 import json
 import math
@@ -12,7 +10,7 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -22,22 +20,14 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 from pullback.contact import CONTACT_NAMES
 from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
-from pullback.core.files import PARTIAL, write_text
+from pullback.core.files import write_text
+from pullback.core.folders import held_folder as held_folder
+from pullback.core.folders import writable_folder as writable_folder
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model, load
 from pullback.model.robots import ROBOTS
 from pullback.model.unsupported import KINDS
 from pullback.tasks import TASKS
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    import msvcrt
-
-    fcntl = None
-
-LOCK = ".lock"  # in a folder of results: which process writes there
-LOCKED_BYTE = 2**30  # where Windows locks the file: not where the process is named, or nobody could read it
 
 # Work expected to take longer than this gets a progress bar. [s]
 PROGRESS_AFTER = 2.0
@@ -160,6 +150,18 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     option(parser, "--device DEVICE", "cpu, cuda, cuda:1, ...", str, "cpu")
 
 
+def add_workers(parser: argparse.ArgumentParser, *, default: str = "one per core") -> None:
+    """Where work is done that is spread over processes."""
+    option(parser, "--workers N", f"processes that share the work (default: {default})", whole(1))
+    option(parser, "--cpus N", "threads of each worker ", whole(1), 1)
+    option(parser, "--address A", "of a Ray cluster to use, such as auto or HEAD:6379 (default: this machine)", str)
+
+
+def workers_of(args) -> dict:
+    """The same as keywords."""
+    return {"workers": args.workers, "cpus": args.cpus, "address": args.address}
+
+
 def add_robot(parser: argparse.ArgumentParser, *, nargs: str | None = None, default=None, dtype=None) -> None:
     """A robot, as many of them as ``nargs`` says, and how they are read. ``dtype`` None stands for both."""
     parser.add_argument(
@@ -255,20 +257,23 @@ def make_system(model: Model, args, *, worlds: int = 1) -> Articulated:
     return Articulated(model, contact, worlds=worlds, dtype=args.dtype, device=args.device)
 
 
-def from_file(path: str, name: str, options: dict, kinds: tuple[type, ...], what: str):
-    """What the function ``name`` of a user's Python file gives, called with those of the options that it takes."""
+def from_file(path: str, names: str | tuple[str, ...], options: dict, kinds: tuple[type, ...], what: str, wanted=()):
+    """What a function of a user's Python file gives, called with those of the options that it takes, and all wanted."""
+    names = (names,) if isinstance(names, str) else names
     if not Path(path).is_file():
         raise PullbackError(f"there is no file {path!r}")
     sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does: a file imports what lies beside it
     try:
-        made = runpy.run_path(path).get(name)
-        made = call(made, options) if callable(made) else made
+        found = runpy.run_path(path)
+        made = next((found[name] for name in names if name in found), None)
+        made = call(made, options, wanted) if callable(made) else made
     except PullbackError:
         raise
     except Exception as error:  # the user's own code
         raise PullbackError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
     if not isinstance(made, kinds):
-        raise PullbackError(f"{path} needs a function {name}() that gives {what}")
+        functions = " or ".join(f"{name}()" for name in names)
+        raise PullbackError(f"{path} needs a function {functions} that gives {what}")
     return made
 
 
@@ -281,58 +286,13 @@ def learning():
     return envs, learn
 
 
-def call(make: Callable, options: dict):
-    """``make`` with those of the options that it takes."""
+def call(make: Callable, options: dict, wanted: Collection[str] = ()):
+    """``make`` with those of the options that it takes; an error if one that is wanted is not among them."""
     taken = inspect.signature(make).parameters
+    for name in wanted:
+        if name not in taken:
+            raise PullbackError(unknown("option", name, taken) if taken else f"there are no options, such as {name!r}")
     return make(**{name: value for name, value in options.items() if name in taken})
-
-
-def writable_folder(path: Path) -> Path:
-    """The folder, made if need be; an error now rather than after the work."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        trial = path / ".pullback-writes-here"
-        trial.touch()
-        trial.unlink(missing_ok=True)  # another command may have tried too
-    except OSError as error:
-        raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
-    return path
-
-
-@contextlib.contextmanager
-def held_folder(path: Path) -> Iterator[Path]:
-    """A writable folder that no other command writes to meanwhile; what one that was killed left half done is removed.
-
-    The lock is the operating system's, on an open file, and ends with the process however that ends.
-    """
-    with open(writable_folder(path) / LOCK, "a+b", buffering=0) as file:
-        if not _locks(file.fileno()):
-            file.seek(0)
-            holder = file.read(32).decode(errors="replace").strip()
-            who = f"process {holder}" if holder.isdigit() else "another process"
-            raise PullbackError(f"{str(path)!r} is in use by {who}: wait for it, or choose another folder with --out")
-        try:
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n".encode())
-        except OSError as error:
-            raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
-        for left in path.glob(f"{PARTIAL}*"):
-            left.unlink(missing_ok=True)
-        yield path
-        file.truncate(0)
-
-
-def _locks(file: int) -> bool:
-    """Whether an open file could be locked, or cannot be on this file system."""
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-    except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
 
 
 def out_folder(args) -> Path | None:

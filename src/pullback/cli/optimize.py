@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import time
 from pathlib import Path
@@ -16,25 +18,16 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.model.robots import ROBOTS
-from pullback.plan import CMA, ILQR, LBFGS, SGD, Adam, Estimate, GaussNewton, MatrixFreeGaussNewton, Method
+from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
+from pullback.scale import Spread
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
-from pullback.tasks.chain import easier_for
+from pullback.tasks.chain import choose, easier_for
 from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_intervals, plot_lines, save_motion
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
 LARGE_STATE, FEW_STATES = 500, 300  # numbers of a state from which on only some states are written, and how many
-METHODS = {
-    "lbfgs": LBFGS,
-    "adam": Adam,
-    "sgd": SGD,
-    "ilqr": ILQR,
-    "gauss-newton": GaussNewton,
-    "matrix-free": MatrixFreeGaussNewton,
-    "cma": CMA,
-}
-
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
@@ -58,6 +51,7 @@ def add(verbs) -> None:
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, whatever DIR holds")
+    common.add_workers(parser, default="none: threads of this process")
     common.option(parser, "--view", "show the best motion so far in the browser")
     add_server(parser)
     parser.set_defaults(run=run)
@@ -67,9 +61,10 @@ def run(args) -> int:
     task = read_task(args.task, {"device": args.device, "seed": args.seed})
     if isinstance(task, Planning):
         return planning.run(task, args)
-    method, iterations = choose(task, args)
+    method, usual = choose(task, args.method)
+    iterations = args.iterations or usual
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
-    with common.held_folder(args.out or Path("out") / default) as folder:
+    with common.held_folder(args.out or Path("out") / default) as folder, on_workers(task, method, args) as problem:
         state = folder / "state.npz"
         if args.fresh:
             for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
@@ -79,7 +74,7 @@ def run(args) -> int:
         if state.exists():
             common.console().print(f"resuming from {state} (--fresh starts over)", style="dim")
         viewer = start_viewer(task, args) if args.view else None
-        solved = solve_and_show(task, method, iterations, state, args, viewer)
+        solved = solve_and_show(task, method, iterations, problem, state, args, viewer)
         summary, drawing, known = write_solution(folder, task, method, args.seed, solved)
     if viewer is not None:
         viewer.play(drawing)
@@ -88,6 +83,14 @@ def run(args) -> int:
     if viewer is not None:
         viewer.wait()
     return 0 if summary["solved"] else 1
+
+
+def on_workers(task: Task, method: Method, args) -> contextlib.AbstractContextManager[Spread | None]:
+    """The task on the workers that were asked for, until it is left; None if there are none."""
+    if args.workers is None and args.address is None:
+        return contextlib.nullcontext()
+    make = functools.partial(read_task, args.task, {"device": args.device, "seed": args.seed})
+    return Spread(task, make, method=method, **common.workers_of(args))
 
 
 def write_solution(
@@ -138,18 +141,6 @@ def read_task(name: str, options: dict) -> Task | Planning:
     return common.from_file(name, "task", options, (Task, Planning), "a pullback.tasks.Task")
 
 
-def choose(task: Task, args) -> tuple[Method, int]:
-    """The method and the number of iterations that were asked for, or the task's own."""
-    own = [task.method, task.baseline] if task.baseline is not None else [task.method]
-    if args.method is None:
-        method = task.method
-    else:
-        kind = METHODS[args.method]
-        method = next((m for m in own if isinstance(m, kind)), None) or kind()
-    usual = task.baseline_iterations if isinstance(method, CMA) else task.iterations
-    return method, args.iterations or usual
-
-
 def start_viewer(task: Task, args) -> Viewer:
     """A viewer of the initial state, until there is a motion."""
     start = rollout(task.in_worlds(task.motions), task.start, steps=0)
@@ -159,7 +150,7 @@ def start_viewer(task: Task, args) -> Viewer:
 
 
 def solve_and_show(
-    task: Task, method: Method, iterations: int, state: Path, args, viewer: Viewer | None
+    task: Task, method: Method, iterations: int, problem: Spread | None, state: Path, args, viewer: Viewer | None
 ) -> list[Minimised]:
     """Solves with a progress bar, and shows the best motion so far in the viewer."""
     shown = [None, -np.inf]  # what is shown, and since when
@@ -179,7 +170,8 @@ def solve_and_show(
                 shown[:] = best, time.monotonic()
 
         target = None if args.all or task.evaluate_at_end else task.target
-        return solve(task, method, iterations=iterations, target=target, seed=args.seed, checkpoint=state, watch=watch)
+        options = {"iterations": iterations, "target": target, "problem": problem, "checkpoint": state}
+        return solve(task, method, **options, seed=args.seed, watch=watch)
 
 
 def draw_found(task: Task, run, solved: list[Minimised]) -> Drawing | None:

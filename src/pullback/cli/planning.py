@@ -17,7 +17,12 @@ from pullback.view import Drawing, Viewer, draw, save_motion, write_page
 def run(task: Planning, args) -> int:
     if args.method is not None:
         raise PullbackError(f"{task.name} is planned by sequential quadratic programming: leave out --method")
-    for option, given in (("--device", args.device != "cpu"), ("--all", args.all), ("--fresh", args.fresh)):
+    for option, given in (
+        ("--device", args.device != "cpu"),
+        ("--all", args.all),
+        ("--fresh", args.fresh),
+        ("--workers", args.workers),
+    ):
         if given:
             raise PullbackError(f"{task.name} is planned anew and on the CPU each time: leave out {option}")
     name = f"{task.name}-{args.seed}" if args.seed else task.name

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -21,11 +22,13 @@ import warp as wp
 
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
+from pullback.core.folders import LOOK_EVERY, locks
 
 # Warp loads a kernel's module at its first launch, and not safely from several threads at once.
 _loading = threading.Lock()
 _loaded: set[tuple] = set()  # (module, device, threads a block)
 _started = False
+_most_cores: int | None = None  # that this process may use, if it was told
 
 # CUDA threads a block. A thread works on a world of its own for a long time, so what counts is that the blocks of some
 # ten thousand worlds are spread over all multiprocessors.
@@ -116,7 +119,7 @@ def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
             time = "up to a minute" if device == "cpu" else "some minutes"
             note = f"Compiling kernels {name} for {device} (first use: {time}; cached afterwards)"
             print(note, file=sys.stderr, flush=True)
-        with _quiet(), _cache_at_fault():
+        with _quiet(), _cache_at_fault(), _compiling_alone(module, device) if compiled else contextlib.nullcontext():
             wp.load_module(module, device=device, block_dim=block_dim)
         _loaded.add(key)
     return compiled
@@ -151,8 +154,15 @@ def launch(kernel, dim, inputs: list, device: str, *, block_dim: int = BLOCK, **
 def cores_to_use(threads: int | None) -> int:
     """As many CPU threads as were asked for; all cores that this process may use if None."""
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores if _most_cores is None else min(cores, _most_cores)
     return check_whole(threads, "threads")
+
+
+def limit_cores(cores: int) -> None:
+    """At most so many for this process from now on, as for a worker that shares a machine with others."""
+    global _most_cores
+    _most_cores = check_whole(cores, "cores")
 
 
 def shares(count: int, parts: int) -> list[tuple[int, int]]:
@@ -186,6 +196,18 @@ def _cache_at_fault():
             f"compiled kernels cannot be kept: {error}; set the environment variable WARP_CACHE_PATH to a folder with "
             "room that may be written to"
         ) from None
+
+
+@contextlib.contextmanager
+def _compiling_alone(module: wp.Module, device: str):
+    """Of several processes that need a module, one compiles it, and the others wait and find it in the cache."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            name = f"{module.name}-{device.replace(':', '-')}.lock"
+            file = stack.enter_context(open(os.path.join(wp.config.kernel_cache_dir, name), "a+b", buffering=0))
+            while not locks(file.fileno()):
+                time.sleep(LOOK_EVERY)
+        yield
 
 
 @contextlib.contextmanager

@@ -18,11 +18,23 @@ from pullback.plan.methods import LBFGS, SGD, Adam, Method
 from pullback.plan.problem import ControlProblem, Expansion, Found, HeldControls, Problem, QuadraticLoss, Simulation
 from pullback.plan.receding import Driven, Receding, receding
 
+# Methods by name.
+METHODS: dict[str, type[Method]] = {
+    "lbfgs": LBFGS,
+    "adam": Adam,
+    "sgd": SGD,
+    "ilqr": ILQR,
+    "gauss-newton": GaussNewton,
+    "matrix-free": MatrixFreeGaussNewton,
+    "cma": CMA,
+}
+
 __all__ = [
     "CMA",
     "CONVERGED",
     "ILQR",
     "LBFGS",
+    "METHODS",
     "REACHED",
     "SGD",
     "SPENT",

@@ -49,6 +49,7 @@ def sample(
     seed: int = 0,
     unreachable: bool = True,
     starts: int = STARTS,
+    box: np.ndarray | None = None,
     progress: bool = True,
     **options,
 ) -> Samples:
@@ -60,6 +61,8 @@ def sample(
     random joint angles. Joint limits are respected, and so are collisions where the file says what may touch. Joints
     that are not between base and tip stay at home.
 
+    ``box``, (2, dimensions) [m], is the one to draw from, where several calls are to share it.
+
     ``options`` are those of :class:`Limb`: through, level, collisions, dtype, device. A bar shows the progress, unless
     ``progress`` is False or nobody looks (no terminal).
     """
@@ -68,7 +71,7 @@ def sample(
     with progress_bar(f"{tip} from {base}", n, progress) as advance:
         if not unreachable:
             return Samples(limb.space, _by_forward(limb, n, rng, advance), np.ones(n, bool))
-        box = limb.space.bounds(_by_forward(limb, BOX_POSES, rng), BOX_PAD)
+        box = box_of(limb, rng) if box is None else box
         inside, outside = _by_inverse(limb, n // 2, box, starts, rng, advance)
         inside = inside[: n - n // 2]
         advance(len(inside))
@@ -76,6 +79,11 @@ def sample(
     poses = np.concatenate([inside, more, outside])
     order = rng.permutation(n)
     return Samples(limb.space, poses[order], (np.arange(n) < n - n // 2)[order])
+
+
+def box_of(limb: Limb, rng: np.random.Generator) -> np.ndarray:
+    """The box (2, dimensions) [m] that a limb reaches, grown by 1.2."""
+    return limb.space.bounds(_by_forward(limb, BOX_POSES, rng), BOX_PAD)
 
 
 def _by_forward(limb: Limb, n: int, rng: np.random.Generator, advance=lambda done: None) -> np.ndarray:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pullback.core.checks import check_kind, check_path, check_seed
+from pullback.core.checks import check_kind, check_number, check_path, check_seed, unknown
 from pullback.core.errors import PullbackError
-from pullback.plan import Method, Progress, minimise
+from pullback.plan import CMA, METHODS, Method, Problem, Progress, minimise
 from pullback.tasks.task import Task
 from pullback.tasks.variables import Controls
 
@@ -21,6 +21,8 @@ def solve(
     *,
     iterations: int | None = None,
     target: float | None = None,
+    spread: float = 0.0,
+    problem: Problem | None = None,
     seed: int = 0,
     checkpoint: Path | None = None,
     watch: Callable[[list[Progress]], None] | None = None,
@@ -32,23 +34,28 @@ def solve(
 
     method, iterations:  the task's own if None
     target:              stops the last one when its metric is at most this
+    spread:              deviation of random numbers, by the seed, that are added to the first guess, in its own units
+    problem:             what says losses and gradients of the task itself in its place, such as the same task on many
+                         workers
     checkpoint:          a file to resume from; those of easier tasks lie beside it
     watch:               called after every iteration with what was found so far
     """
     check_kind(task, Task, "task", 'pullback.tasks.TASKS["throw"]()')
     method = task.method if method is None else method
     iterations = task.iterations if iterations is None else iterations
-    seed = check_seed(seed)
+    seed, spread = check_seed(seed), check_number(spread, "spread", least=0.0)
     checkpoint = None if checkpoint is None else check_path(checkpoint, "checkpoint")
     chain = [*easier_for(task, method), task]
     done: list[Progress] = []
     x = None
     for number, one in enumerate(chain):
         first, low, high = one.begin()
+        if spread and x is None:
+            first = np.clip(first + spread * np.random.default_rng(seed).standard_normal(len(first)), low, high)
         last = one is task
         done.append(
             minimise(
-                one,
+                problem if last and problem is not None else one,
                 first if x is None else _taken_over(chain[number - 1], x, one),
                 method if last else one.method,
                 iterations=iterations if last else one.iterations,
@@ -62,6 +69,17 @@ def solve(
         )
         x = done[-1].x
     return done
+
+
+def choose(task: Task, name: str | None = None) -> tuple[Method, int]:
+    """The task's method of this name with its settings, or another with its defaults; and how many iterations."""
+    method = task.method
+    if name is not None:
+        if name not in METHODS:
+            raise PullbackError(unknown("method", name, METHODS))
+        own = [task.method, *([] if task.baseline is None else [task.baseline])]
+        method = next((one for one in own if isinstance(one, METHODS[name])), None) or METHODS[name]()
+    return method, task.baseline_iterations if isinstance(method, CMA) else task.iterations
 
 
 def easier_for(task: Task, method: Method) -> tuple[Task, ...]:

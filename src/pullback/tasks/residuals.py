@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -89,12 +89,14 @@ class Recording:
     model:  of the robot
     q, v:   (steps + 1, motions, nq) and (steps + 1, motions, nv), as in a run
     every:  steps from one measurement to the next
+    scales: of the channels (2nv,) in their units, where they are not those of this recording alone
     """
 
     model: Model
     q: np.ndarray
     v: np.ndarray
     every: int = 1
+    scales: np.ndarray | None = None
 
     def __post_init__(self):
         steps, motions = np.shape(self.q)[:2] if np.ndim(self.q) == 3 else (0, 0)
@@ -107,10 +109,16 @@ class Recording:
 
     def scale(self) -> np.ndarray:
         """The standard deviation of each channel (2nv,), in its own unit."""
+        if self.scales is not None:
+            return self.scales
         scale = channel_deviations(self.model, self.q, self.v)
         if np.any(scale == 0):
             raise PullbackError(f"channel {int(np.argmin(scale))} of the 2nv recorded does not move: no scale for it")
         return scale
+
+    def part(self, motions: slice) -> Recording:
+        """Some of the motions, in the units of all."""
+        return replace(self, q=self.q[:, motions], v=self.v[:, motions], scales=self.scale())
 
     def __call__(self, run: Run) -> Residuals:
         steps = np.arange(self.every, run.steps + 1, self.every)

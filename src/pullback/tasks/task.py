@@ -180,6 +180,16 @@ class Task(FromFactory):
             object.__setattr__(task, "in_worlds", self.in_worlds)
         return task
 
+    def part(self, motions: slice) -> Task:
+        """The same task with some of its trajectories: losses and gradients of parts add up to those of all."""
+        if not hasattr(self.loss, "part"):
+            raise PullbackError(
+                f"the loss of {self.name!r} cannot be divided by trajectories: it needs a method part(motions), which "
+                "pullback.tasks.Recording has"
+            )
+        start = tree_map(lambda x: to_numpy(x)[motions], self.start)
+        return self.but(start=start, find=self.find.part(motions), loss=self.loss.part(motions))
+
     def run(self, points: np.ndarray) -> Run:
         """The trajectories of points (n,) or (k, n): k · motions worlds, those of a point side by side."""
         return self._run(self._points(points))

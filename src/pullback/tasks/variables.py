@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,11 @@ class Variables(ABC):
     @abstractmethod
     def push(self, system: System, points: np.ndarray) -> dict:
         """Tangents of controls and parameters by every variable, (..., n), as ``run.pushforward`` takes them."""
+
+    def part(self, motions: slice) -> Variables:
+        """The same variables for some of the trajectories that they make."""
+        controls = getattr(self, "controls", None)
+        return replace(self, controls=np.asarray(controls)[:, motions]) if np.ndim(controls) == 3 else self  # type: ignore
 
     def labels(self, system: System) -> tuple[str, ...]:
         """What the variables are called."""

@@ -1,0 +1,145 @@
+"""A sum over shards: parts of a problem that live on workers, each with its own worlds, scenes or recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pullback.core.checks import check_seed, check_whole
+from pullback.core.errors import PullbackError
+from pullback.core.launch import shares
+from pullback.core.trees import is_state
+from pullback.scale.workers import Pool
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of a problem to build: the number of a shard, from 0, and how many there are."""
+
+    number: int
+    count: int
+    seed: int = 0
+
+    def of(self, items):
+        """This shard's part of a sequence or an array, as equal to the others as can be."""
+        first, end = shares(len(items), self.count)[self.number]
+        return items[first:end]
+
+    def random(self, *path: int) -> np.random.Generator:
+        """Random numbers of this shard alone; others for each ``path``, such as the number of an iteration."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.number, *path)))
+
+
+class Shards:
+    """Shards of a problem on many workers, and sums over them.
+
+    The sum is the same to the last bit on any number of workers, here and on a cluster: the number of shards is fixed,
+    their random numbers are their own, and what they return is added up in their order. A worker that dies is
+    replaced, and its shards are built again.
+
+    build:    ``build(shard)``, given a :class:`Shard`, returns a function of whatever :meth:`gradient` is given, which
+              returns numbers and arrays, such as ``(loss, gradient)``. Both run on a worker: ``build`` is imported
+              there, and what the function returns must depend on its arguments alone
+    shards:   how many
+    workers:  how many; as many as there is room for if None, and no more than shards
+    cpus:     of each worker, and how many threads it has. With another number the last bits may differ
+    address:  of a Ray cluster, such as "auto" or "head:6379"; this machine if None
+    seed:     of the random numbers of all shards
+    """
+
+    def __init__(
+        self,
+        build: Callable[[Shard], Callable],
+        *,
+        shards: int = 16,
+        workers: int | None = None,
+        cpus: int = 1,
+        address: str | None = None,
+        seed: int = 0,
+    ):
+        self.count = check_whole(shards, "shards")
+        if not callable(build):
+            raise PullbackError(f"build must be a function of a Shard, not {type(build).__name__}")
+        builder = _Builder(build, self.count, check_seed(seed))
+        self._pool = Pool(workers, cpus=cpus, address=address, most=self.count)
+        self._builder = self._pool.share(builder)
+        self._owners: dict[int, Any] = {}  # shard: the worker that did it last, which has built it
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        self._pool.close()
+
+    def map(self, *args, each: Sequence | None = None) -> list:
+        """What every shard returns of the arguments, in their order.
+
+        each:  one more argument for each shard, its own
+        """
+        jobs = [(number, *((each[number],) if each is not None else ())) for number in range(self.count)]
+        shared = (self._builder, self._pool.share(args))
+        found: list = [None] * self.count
+        for number, value in self._pool.run(_evaluate, jobs, shared, choose=self._choose):
+            if isinstance(value, Exception):
+                value.add_note(f"in shard {number} of {self.count}")
+                raise value
+            found[number] = value
+        return found
+
+    def gradient(self, *args, each: Sequence | None = None):
+        """The sum over shards of what they return of the arguments, such as a loss and its gradient."""
+        return added(self.map(*args, each=each))
+
+    def _choose(self, worker, waiting: list[int], workers: Sequence) -> int | None:
+        """A shard that the worker has built; or one that no living worker has; or one of whoever has most to do.
+
+        Another's last one stays where it is: to build it again may take longer than to wait.
+        """
+        alive, by_owner = set(workers), {}
+        for number in waiting:
+            owner = self._owners.get(number)
+            by_owner.setdefault(owner if owner in alive else None, []).append(number)
+        most = max(by_owner.values(), key=len)[::-1]
+        one = by_owner.get(worker) or by_owner.get(None) or (most if len(most) > 1 else [None])
+        if one[0] is not None:
+            self._owners[one[0]] = worker
+        return one[0]
+
+
+@dataclass
+class _Builder:
+    """What a worker knows of the shards, and those that it has built."""
+
+    build: Callable[[Shard], Callable]
+    count: int
+    seed: int
+    built: dict[int, Callable] = field(default_factory=dict)
+
+
+def _evaluate(builder: _Builder, args: tuple, number: int, *own):
+    if number not in builder.built:
+        builder.built[number] = builder.build(Shard(number, builder.count, builder.seed))
+    return builder.built[number](*args, *own)
+
+
+def added(parts: Sequence):
+    """The sum of numbers, of arrays, or of tuples and dictionaries of such, in order."""
+    one = parts[0]
+    if one is None:
+        return None
+    if isinstance(one, dict):
+        return {name: added([part[name] for part in parts]) for name in one}
+    if isinstance(one, tuple | list):
+        sums = [added(column) for column in zip(*parts, strict=True)]
+        return type(one)(*sums) if is_state(one) else type(one)(sums)
+    total = one
+    for part in parts[1:]:
+        total = total + part
+    return total
