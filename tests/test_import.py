@@ -13,7 +13,7 @@ from pullback.kernels import Flavour, specialise
 
 HEAVY = (
     "torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "pullback.reach", "pullback.thermal",
-    "pullback.envs", "pullback.learn",
+    "pullback.envs", "pullback.learn", "pullback.neural",
 )  # fmt: skip
 KERNEL = """
 import warp as wp
@@ -48,10 +48,13 @@ def test_a_quiet_and_light_import():
 
 
 def test_what_is_imported_when_it_is_used():
-    assert {"envs", "learn", "reach", "thermal"} <= set(dir(pb)) and {"reach", "thermal"} <= set(pb.__all__)
+    assert {"envs", "learn", "neural", "reach", "thermal"} <= set(dir(pb)) and {"neural", "reach", "thermal"} <= set(pb.__all__)
     run("""
+import sys
 import pullback as pb
-assert pb.reach.ReachabilityMap and pb.envs.Environment and pb.learn.train
+assert pb.reach.ReachabilityMap and pb.neural.Residual
+assert "torch" not in sys.modules
+assert pb.envs.Environment and pb.learn.train
 from pullback import thermal
 assert pb.thermal is thermal and thermal.Heat
 from pullback import *

@@ -44,7 +44,6 @@ from pullback.core.trees import (
     world_mask,
 )
 
-
 # Pullbacks side by side, at most, for Jacobians: each has cotangents of all parameters. [worlds]
 WIDEST = 4096
 
@@ -209,7 +208,7 @@ class System(ABC):
     # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
     # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
     has_jacobians = False
-    drawing = None
+    drawing: Any = None
     # What may act on the System besides the control: names, and shapes in one world. Given to rollouts as ``inputs``.
     inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     # What the pullback adds on purpose to the derivative of the step, for people to read; None: it is exact.
@@ -542,6 +541,7 @@ class SteppedBackward:
 
     def __init__(self, system: System, controls, final, final_bar, hold: int, params, inputs, status, wants_params):
         self.system, self.controls, self.hold, self.given = system, controls, hold, params
+        self.values: Mapping = params.values if isinstance(params, FieldValues) else params or {}
         self.status, self.failed = status, None if status is None else status.failed
         self.after = self._healthy(tree_map(to_numpy, final))  # the state that it has come to
         self.inputs = inputs or {}
@@ -593,8 +593,8 @@ class SteppedBackward:
             self.controls_bar[held] += to_numpy(bar)
 
     def _add_param_bar(self, name: str, bar: np.ndarray) -> None:
-        if name in (self.given or {}):
-            self._check_shape(f"parameter {name!r}", bar.shape, np.shape(self.given[name]))
+        if name in self.values:
+            self._check_shape(f"parameter {name!r}", bar.shape, np.shape(self.values[name]))
         self.params_bar[name] = self.params_bar.get(name, 0.0) + bar
 
     def _check_shape(self, what: str, shape: tuple[int, ...], needed: tuple[int, ...]) -> None:
