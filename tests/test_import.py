@@ -12,8 +12,7 @@ from pullback.core import launch
 from pullback.kernels import Flavour, specialise
 
 HEAVY = (
-    "torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "ray", "pullback.reach", "pullback.thermal",
-    "pullback.envs", "pullback.learn", "pullback.scale",
+    "torch", "jax", "matplotlib", "sklearn", "scipy", "viser", "rich", "ray", *(f"pullback.{name}" for name in pb.LATER)
 )  # fmt: skip
 KERNEL = """
 import warp as wp
@@ -48,12 +47,13 @@ def test_a_quiet_and_light_import():
 
 
 def test_what_is_imported_when_it_is_used():
-    assert {"envs", "learn", "reach", "scale", "thermal"} <= set(dir(pb)) and {"reach", "scale", "thermal"} <= set(
-        pb.__all__
-    )
+    assert set(pb.LATER) <= set(dir(pb))
     run("""
+import sys
 import pullback as pb
-assert pb.reach.ReachabilityMap and pb.envs.Environment and pb.learn.train
+assert pb.reach.ReachabilityMap and pb.neural.Residual
+assert "torch" not in sys.modules
+assert pb.envs.Environment and pb.learn.train
 from pullback import thermal
 assert pb.thermal is thermal and thermal.Heat
 from pullback import *

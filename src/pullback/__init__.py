@@ -14,7 +14,11 @@ from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import envs, learn, reach, scale, thermal  # noqa: F401
+    from pullback import envs, learn, neural, reach, scale, thermal  # noqa: F401
+
+# Packages that not everybody needs: imported when they are first used.
+WITH_TORCH = ("envs", "learn")
+LATER = ("neural", "reach", "scale", "thermal", *WITH_TORCH)
 
 __all__ = [
     "Articulated",
@@ -34,6 +38,7 @@ __all__ = [
     "__version__",
     "check_system",
     "load",
+    "neural",
     "reach",
     "robots",
     "rollout",
@@ -43,12 +48,11 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """Packages that not everybody needs are imported when they are first used."""
-    if name in ("envs", "learn", "reach", "scale", "thermal"):
+    if name in LATER:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    # Those that need PyTorch are not in __all__: "from pullback import *" works without it.
-    return sorted({*globals(), *__all__, *(("envs", "learn") if importlib.util.find_spec("torch") else ())})
+    # WITH_TORCH is not in __all__: "from pullback import *" works without it.
+    return sorted({*globals(), *__all__, *(WITH_TORCH if importlib.util.find_spec("torch") else ())})

@@ -9,32 +9,25 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS, check_precision, checked, to_device, to_numpy
-from pullback.core.checks import check_whole
+from pullback.core.arrays import PRECISIONS, checked, to_device, to_numpy
 from pullback.core.errors import PullbackError
-from pullback.core.params import FieldValues, NamedParams
-from pullback.core.system import System
+from pullback.core.named_system import NamedSystem
+from pullback.core.params import FieldValues
 
 
-class KernelSystem(System):
+class KernelSystem(NamedSystem):
     """A System whose steps are kernels, in one precision on one device.
 
     A derived class says how kernels read its parameters, ``_kernel_params_of``, and with what it is made again,
     ``_settings``.
     """
 
-    params: NamedParams
-
     @abstractmethod
     def _kernel_params_of(self, values: Mapping, like: Any = None) -> FieldValues:
-        """Values of all parameters, each of its shape or (worlds, *shape), as kernels read them.
+        """Values of all parameters as kernels read them."""
 
-        ``like`` is what was made last, if there is any: what stayed the same need not be made again.
-        """
-
-    @abstractmethod
-    def _settings(self) -> dict[str, Any]:
-        """Arguments that make this System again, with the parameters that it began with."""
+    def _held_of(self, values, like=None):
+        return self._kernel_params_of(values, like)
 
     def _is_here(self, value) -> bool:
         """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
@@ -69,44 +62,3 @@ class KernelSystem(System):
         if self._is_here(control):
             return control.reshape((1, *control.shape))
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
-
-    def hold_params(self, given: Any = None):
-        """Parameters as kernels read them: the System's own with those given in place of some, or what was held.
-
-        Of what another System held, such as the same robot in other worlds, the values are taken.
-        """
-        if isinstance(given, FieldValues):
-            places = (given.worlds, given.precision, given.device)
-            if given.table is not self.params.table or places != (self.worlds, self.dtype, self.device):
-                given = given.values
-        return self.params.held(given, self._kernel_params_of)
-
-    def in_worlds(self, worlds: int, *, dtype: str | None = None):
-        """The same System in another number of worlds, and maybe another precision.
-
-        It has this one's parameters, but for those that differ between worlds, which are as at first.
-        """
-        dtype = check_precision(self.dtype if dtype is None else dtype)
-        other = self._made_again(worlds=check_whole(worlds, "worlds"), dtype=dtype)
-        for name, value in self.params.items() if self.params.version else ():
-            if not self.params.is_per_world(name, value):
-                other.params[name] = value
-        return other
-
-    def _made_again(self, **changes):
-        return type(self)(**(self._settings() | changes))
-
-    def _copied(self, **changes):
-        """A System with this one's parameters, made with other arguments."""
-        return _rebuild(type(self), self._settings() | changes, dict(self.params))
-
-    def __reduce__(self):
-        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
-        return _rebuild, (type(self), self._settings(), dict(self.params))
-
-
-def _rebuild(kind: type, settings: dict, params: dict) -> KernelSystem:
-    system = kind(**settings)
-    for name, value in params.items():
-        system.params[name] = value
-    return system

@@ -168,6 +168,11 @@ class NamedParams(Mapping):
         """The records, by name."""
         return self._table
 
+    @property
+    def item_names(self) -> Mapping:
+        """Names of the items that axes count, by axis."""
+        return self._names
+
     def unit(self, name: str) -> str:
         return self._table[self._known(name)].unit
 

@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from pullback.core.arrays import (
 )
 from pullback.core.checks import unknown
 from pullback.core.errors import GradientOverflow, PullbackError, SimulationError, UnknownName
-from pullback.core.params import NamedParams, frozen
+from pullback.core.params import FieldValues, NamedParams, frozen
 from pullback.core.status import Status
 from pullback.core.trees import (
     check_like,
@@ -42,6 +43,9 @@ from pullback.core.trees import (
     where,
     world_mask,
 )
+
+# Pullbacks side by side, at most, for Jacobians: each has cotangents of all parameters. [worlds]
+WIDEST = 4096
 
 
 class Named(dict):
@@ -204,7 +208,7 @@ class System(ABC):
     # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
     # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
     has_jacobians = False
-    drawing = None
+    drawing: Any = None
     # What may act on the System besides the control: names, and shapes in one world. Given to rollouts as ``inputs``.
     inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     # What the pullback adds on purpose to the derivative of the step, for people to read; None: it is exact.
@@ -224,6 +228,20 @@ class System(ABC):
     @abstractmethod
     def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
         """Cotangents of state, control and parameters, and of the ``inputs`` given, from that of the next state."""
+
+    def pullback_between(
+        self,
+        state,
+        control,
+        after,
+        next_bar,
+        params: Mapping | None = None,
+        *,
+        inputs: Mapping | None = None,
+        wants_params: bool = True,
+    ) -> Bars:
+        """``pullback`` of a step whose end ``after`` is known: for Systems that would step again to find it."""
+        return self.pullback(state, control, next_bar, params, **({"inputs": inputs} if inputs else {}))
 
     def default_controls(self, steps: int) -> np.ndarray:
         """Controls (steps, worlds, nu) of a motion that nobody controls."""
@@ -345,7 +363,7 @@ class System(ABC):
         status: that of ``steps``; cotangents of worlds that failed are zero
         """
         controls = self._checked_controls(controls)
-        return SteppedBackward(self, controls, final_bar, hold, params, inputs, status, wants_params)
+        return SteppedBackward(self, controls, final, final_bar, hold, params, inputs, status, wants_params)
 
     def step_pullback(
         self,
@@ -420,17 +438,16 @@ class System(ABC):
         """Cotangents of the numbers of a state, in the form of a state, from that of its tangent (..., n)."""
         return from_numbers(tangent_bar, state)
 
+    def tangent_bar(self, state, bars) -> np.ndarray:
+        """Cotangents (..., n) of the tangent of a state from those of its numbers: the transpose of ``state_bar``."""
+        return numbers(_real_bars(bars, state))
+
     def linearize(self, state, control, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians of a step: A (worlds, n, n) and B (worlds, n, nu), one pullback per row."""
-        state, (control,) = checked_state(state, self.worlds, self.dtype), self._checked_controls([control])
-        rows = self.difference(state, state).shape[-1]
-        wide = self.in_worlds(rows * self.worlds)
-        states = tree_map(lambda x: np.repeat(x, rows, axis=0), state)
-        picks = np.tile(np.eye(rows, dtype=self.dtype), (self.worlds, 1))
-        bars = wide.pullback(states, np.repeat(control, rows, axis=0), self.state_bar(states, picks), params)
-        checked_bars(self, bars)
-        A = numbers(_real_bars(bars.state, states)).reshape(self.worlds, rows, rows)
-        return A, to_numpy(bars.control).reshape(self.worlds, rows, self.nu)
+        state, controls = checked_state(state, self.worlds, self.dtype), self._checked_controls([control])
+        after = self.step(state, controls[0], params)
+        (found,) = self.jacobians(stack([state, tree_map(to_numpy, after)]), controls, params)
+        return found.A[0], found.B[0]
 
     def jacobians(
         self, states, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
@@ -439,13 +456,50 @@ class System(ABC):
 
         states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
         """
-        if names:
+        if names and not isinstance(getattr(self, "params", None), NamedParams):
             raise PullbackError(
                 f"{type(self).__name__} has no Jacobians by parameters: it needs ``jacobians`` of its own"
             )
-        for t, control in enumerate(controls):
-            A, B = self.linearize(row(states, t), control, params)
-            yield Jacobians(t, A[None], B[None], {})
+        states, controls = tree_map(to_numpy, states), to_numpy(controls)
+        held, rows = self.hold_params(params), self.difference(row(states, 0), row(states, 0)).shape[-1]
+        chunk = max(1, min(len(controls), WIDEST // max(1, rows * self.worlds)))
+        for first in range(0, len(controls), chunk):
+            count = min(chunk, len(controls) - first)
+            wide = self._wide(count * self.worlds * rows)
+            spread = partial(_spread_rows, rows=rows, worlds=count * self.worlds)
+            here = slice(first, first + count)
+            before, after = (tree_map(spread, row(states, t)) for t in (here, slice(first + 1, first + count + 1)))
+            picks = np.tile(np.eye(rows, dtype=self.dtype), (count * self.worlds, 1))
+            values = _in_copies(held, names, self.worlds, rows, count)
+            control, next_bar = spread(controls[here]), wide.state_bar(after, picks)
+            bars = wide.pullback_between(before, control, after, next_bar, values, wants_params=bool(names))
+            checked_bars(self, bars)
+            found = {"A": wide.tangent_bar(before, bars.state), "B": to_numpy(bars.control)}
+            found |= {name: to_numpy(bars.params[name]) for name in names}
+            found = {n: x.reshape(count, self.worlds, rows, *x.shape[1:]) for n, x in found.items()}
+            yield Jacobians(first, found.pop("A"), found.pop("B"), found)
+
+    def _wide(self, copies: int) -> System:
+        """The System with a world for every row of the Jacobians of some steps."""
+        return self.in_worlds(copies)
+
+
+def _spread_rows(x: np.ndarray, rows: int, worlds: int) -> np.ndarray:
+    """(steps, worlds, ...) as (steps · worlds · rows, ...): every world as often as it has rows."""
+    return np.repeat(x.reshape(worlds, *x.shape[2:]), rows, axis=0)
+
+
+def _in_copies(held, names: tuple[str, ...], worlds: int, rows: int, count: int):
+    """Parameters for as many copies of the worlds; of those named, every copy has its own."""
+    if not isinstance(held, FieldValues):
+        return held or None
+    values = dict(held.values)
+    for name, value in values.items():
+        if name in names and not held.per_world[name]:
+            value = np.broadcast_to(value, (worlds, *value.shape))
+        if name in names or held.per_world[name]:
+            values[name] = np.tile(np.repeat(value, rows, axis=0), (count, *(1,) * (value.ndim - 1)))
+    return values
 
 
 def _as_given(array: np.ndarray, like):
@@ -485,9 +539,11 @@ def _real_bars(bars, states):
 class SteppedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
 
-    def __init__(self, system: System, controls, final_bar, hold: int, params, inputs, status, wants_params: bool):
+    def __init__(self, system: System, controls, final, final_bar, hold: int, params, inputs, status, wants_params):
         self.system, self.controls, self.hold, self.given = system, controls, hold, params
+        self.values: Mapping = params.values if isinstance(params, FieldValues) else params or {}
         self.status, self.failed = status, None if status is None else status.failed
+        self.after = self._healthy(tree_map(to_numpy, final))  # the state that it has come to
         self.inputs = inputs or {}
         self.inputs_bar = {name: np.zeros_like(x) for name, x in self.inputs.items()}
         self.wants_params = wants_params
@@ -504,7 +560,9 @@ class SteppedBackward:
         for t in reversed(range(first, end)):
             state, held = self._healthy(row(states, t - first)), t // self.hold
             control, inputs = self._healthy(self.controls[held]), _inputs_at(self.inputs, held, self._healthy)
-            bars = checked_bars(self.system, self.system.pullback(state, control, self.carry, self.given, **inputs))
+            between = (state, control, self.after, self.carry, self.given)
+            bars = self.system.pullback_between(*between, **inputs, wants_params=self.wants_params)
+            bars, self.after = checked_bars(self.system, bars), state
             check_like(bars.state, state, what)
             self.carry = tree_map(lambda bar, x: bar if is_real(x) else np.zeros(x.shape), bars.state, state)
             self._add_control_bar(held, bars.control)
@@ -535,8 +593,8 @@ class SteppedBackward:
             self.controls_bar[held] += to_numpy(bar)
 
     def _add_param_bar(self, name: str, bar: np.ndarray) -> None:
-        if name in (self.given or {}):
-            self._check_shape(f"parameter {name!r}", bar.shape, np.shape(self.given[name]))
+        if name in self.values:
+            self._check_shape(f"parameter {name!r}", bar.shape, np.shape(self.values[name]))
         self.params_bar[name] = self.params_bar.get(name, 0.0) + bar
 
     def _check_shape(self, what: str, shape: tuple[int, ...], needed: tuple[int, ...]) -> None:

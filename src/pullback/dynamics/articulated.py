@@ -303,9 +303,14 @@ class Articulated(KernelSystem):
         final = State(states.q[1], states.v[1])
         backward = self.backward(controls, final, next_bar, params=params, inputs=inputs, wants_params=wants_params)
         backward.through(states, 0, 1)
-        bars = backward.finish(State(states.q[0], states.v[0]))
-        control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
-        return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
+        return _of_one_step(backward.finish(State(states.q[0], states.v[0])))
+
+    def pullback_between(
+        self, state: State, control, after: State, next_bar: State, params=None, *, inputs=None, wants_params=True
+    ) -> Bars:
+        start, controls = State(*(x.reshape((1, *x.shape)) for x in state)), self._one_control(control)
+        options = {"params": params, "wants_params": wants_params, "inputs": self._one_input(inputs)}
+        return _of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
 
     def _one_input(self, inputs: Mapping | None) -> dict | None:
         if inputs is None:
@@ -332,6 +337,10 @@ class Articulated(KernelSystem):
     def state_bar(self, state: State, tangent_bar: np.ndarray) -> State:
         q_bar = coordinates_of_tangent(self.model, to_numpy(state.q), tangent_bar[..., : self.nv])
         return State(q_bar, tangent_bar[..., self.nv :])
+
+    def tangent_bar(self, state: State, bars: State) -> np.ndarray:
+        q_bar = tangent_of_coordinates(self.model, to_numpy(state.q), to_numpy(bars.q))
+        return np.concatenate([q_bar, to_numpy(bars.v)], axis=-1)
 
     def jacobians(
         self, states: State, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
@@ -463,6 +472,12 @@ class Articulated(KernelSystem):
         """Runs a kernel that needs no workspace, with one thread per world."""
         with self._crew.lock:
             self._launches.record(kernel, self.worlds, inputs, self.device).launch()
+
+
+def _of_one_step(bars: Bars) -> Bars:
+    """The cotangents of a rollout of one step as those of the step."""
+    control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
+    return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
 
 
 class FusedBackward:

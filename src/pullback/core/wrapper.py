@@ -1,0 +1,132 @@
+"""Systems made of other Systems: their parameters under one roof, and a System around one other."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pullback.core.checks import check_kind
+from pullback.core.errors import PullbackError
+from pullback.core.named_system import NamedSystem
+from pullback.core.params import FieldValues, NamedParams, Parameter
+from pullback.core.system import System
+from pullback.core.trees import is_real
+
+
+def table_of(system: System, prefix: str = "") -> dict[str, Parameter]:
+    """Records of the real parameters of any System, each at the value that the System has now."""
+    params = getattr(system, "params", None) or {}
+    if isinstance(params, NamedParams):
+        return {prefix + name: record for name, record in params.table.items()}
+    reals = {name: np.asarray(value) for name, value in params.items() if is_real(np.asarray(value))}
+    return {
+        prefix + name: Parameter("", tuple(f"axis {i}" for i in range(value.ndim)), value.copy())
+        for name, value in reals.items()
+    }
+
+
+class HeldParts(FieldValues):
+    """Values of the parameters of a System made of others, and what each of those holds of its own.
+
+    parts:  Systems by the prefix of their parameters' names
+    """
+
+    def __init__(self, table: Mapping, values: Mapping, parts: Mapping[str, System], whole: System):
+        super().__init__(table, values, whole.worlds)
+        self.precision, self.device = whole.dtype, whole.device
+        self.parts: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}  # of its own parameters by the whole, for as long as they are held
+        for prefix, part in parts.items():
+            own = {name: values[prefix + name] for name in table_of(part)}
+            self.parts[prefix] = part.hold_params(own)
+
+    def __getstate__(self) -> dict:
+        return self.__dict__ | {"made": {}}
+
+
+class Wrapper(NamedSystem):
+    """A System around another one, ``system``: with its states, its inputs, its parameters, and some of its own.
+
+    Its parameters begin at the values that those of the other System have, and are set and differentiated here. What is
+    not said here, such as ``model`` or ``dt``, is as the other System has it.
+
+    A derived class has ``step`` and ``pullback_between``, says with what else it is made, ``_settings``, and which
+    controls and inputs the other System is given, ``inside``.
+    """
+
+    def __init__(self, system: System, own: Mapping[str, Parameter]):
+        check_kind(system, System, "system", "pb.Articulated(model)")
+        self.system = system
+        self.worlds, self.nu, self.dtype = system.worlds, system.nu, system.dtype
+        self.device, self.state_type, self.inputs = system.device, system.state_type, system.inputs
+        self.has_jacobians, self.surrogate = system.has_jacobians, system.surrogate
+        if system.drawing is not None:
+            self.drawing = self._drawn_inside
+        inner = table_of(system)
+        for name in own:
+            if name in inner:
+                raise PullbackError(
+                    f"{type(self).__name__} cannot have a parameter {name!r}: the System has one already"
+                )
+        params = getattr(system, "params", {})
+        self.params = NamedParams({**inner, **own}, self.worlds, getattr(params, "item_names", None))
+        if isinstance(params, NamedParams) and params.version:
+            for name, value in params.items():
+                self.params[name] = value
+        self._kept_wide: tuple[int, Any] = (0, None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "system" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.system, name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.system!r})"
+
+    def _held_of(self, values, like=None) -> HeldParts:
+        return HeldParts(self.params.table, values, {"": self.system}, self)
+
+    def _made_again(self, *, worlds, dtype):
+        return type(self)(**self._settings() | {"system": self.system.in_worlds(worlds, dtype=dtype)})
+
+    def exact(self):
+        return self if self.surrogate is None else self._copied(system=self.system.exact())
+
+    def default_controls(self, steps: int) -> np.ndarray:
+        return self.system.default_controls(steps)
+
+    def pullback(self, state, control, next_bar, params=None, *, inputs=None, wants_params=True):
+        held = self.hold_params(params)
+        given = {"inputs": inputs} if inputs else {}
+        after = self.step(state, control, held, **given)
+        return self.pullback_between(state, control, after, next_bar, held, wants_params=wants_params, **given)
+
+    @abstractmethod
+    def inside(self, run):
+        """The same motion as a run of the System inside."""
+
+    def _drawn_inside(self, run, *, ghost=None, bars: Mapping | None = None):
+        """As the System inside is drawn. What its bodies' gradients would be without this one is not shown."""
+        return self.system.drawing(self.inside(run), ghost=ghost)
+
+    # --- the tangent space is that of the System inside ------------------------------------------------------------
+
+    def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
+        return self.system.difference(start, end, leading=leading)
+
+    def difference_jacobian(self, apart: np.ndarray) -> np.ndarray:
+        return self.system.difference_jacobian(apart)
+
+    def state_bar(self, state, tangent_bar: np.ndarray):
+        return self.system.state_bar(state, tangent_bar)
+
+    def tangent_bar(self, state, bars) -> np.ndarray:
+        return self.system.tangent_bar(state, bars)
+
+    def _wide(self, copies: int):
+        if self._kept_wide[0] != copies:
+            self._kept_wide = copies, self.in_worlds(copies)
+        return self._kept_wide[1]

@@ -1,0 +1,16 @@
+"""Networks inside a System: what the physics does not know is learned, and physics and weights are fitted together.
+
+    from pullback import neural
+
+    hybrid = neural.Residual(system, (32, 32), reads=("q", "v"), adds="force")
+    pb.check_system(hybrid)
+
+The result is a System like any other. PyTorch is imported when the first network is made.
+"""
+
+from pullback.neural.features import Ranges, Reads, Violations
+from pullback.neural.hybrid import Front, Hybrid
+from pullback.neural.network import perceptron
+from pullback.neural.residual import Residual
+
+__all__ = ["Front", "Hybrid", "Ranges", "Reads", "Residual", "Violations", "perceptron"]

@@ -1,0 +1,190 @@
+"""What a network reads of a state and a control: rows of numbers with a name each, and the range they were seen in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import System
+from pullback.core.trees import is_real, leaf_names, leaves
+from pullback.model import BALL, FREE, HINGE
+
+AXES = ("x", "y", "z")
+ANGLES_ONLY = ("q", "position", "angles")
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Where features (n,) were while a network learned: it knows nothing of what lies outside.
+
+    low, high:       (n,) the least and the largest, in the features' own units
+    centre, spread:  (n,) mean and standard deviation: features are given to the network as (x - centre) / spread
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+
+    FLAT = 1e-9  # of its size: a feature that varies by less is a constant, and has no spread
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Ranges:
+        """Of rows (k, n) of features; one that never changes keeps its unit."""
+        rows = np.asarray(rows, dtype=float)
+        spread = rows.std(axis=0)
+        flat = spread <= cls.FLAT * np.maximum(1.0, np.abs(rows).max(axis=0))
+        return cls(rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), np.where(flat, 1.0, spread))
+
+    def __post_init__(self):
+        shapes = {np.shape(getattr(self, name)) for name in ("low", "high", "centre", "spread")}
+        if len(shapes) != 1 or not np.all(np.asarray(self.spread) > 0) or np.any(self.low > self.high):
+            raise PullbackError("Ranges needs low <= high, centre and positive spread of one shape (features,)")
+
+    def outside(self, rows: np.ndarray) -> np.ndarray:
+        """How far features (..., n) lie outside, in units of the range's width; zero inside."""
+        width = np.maximum(np.asarray(self.high) - self.low, np.finfo(float).tiny)
+        return np.maximum(np.maximum(self.low - rows, rows - self.high), 0.0) / width
+
+
+@dataclass(frozen=True)
+class Violations:
+    """How often a motion left the range that a network learned in.
+
+    labels:  what the features are called
+    counts:  (n,) states in which each was outside, of so many ``states``, in all worlds
+    worst:   (n,) how far at most, in widths of its range
+    """
+
+    labels: tuple[str, ...]
+    counts: np.ndarray
+    worst: np.ndarray
+    states: int
+
+    def __bool__(self) -> bool:
+        return bool(np.any(self.counts))
+
+    def __str__(self) -> str:
+        found = [
+            f"{label} {count} times, by {worst:.2g} of its range at worst"
+            for label, count, worst in zip(self.labels, self.counts, self.worst, strict=True)
+            if count
+        ]
+        return f"outside the range learned, in {self.states} states: {'; '.join(found) or 'none'}"
+
+
+class Reads:
+    """The features (worlds, n) that a System's states and controls have, as torch tensors.
+
+    reads:  names, or a torch function f(state, control) of the state with tensors for leaves, that returns (worlds, n)
+
+    A name is a field of the state (flattened), "u" (the control), and of robots
+    q:         coordinates; a rotation as the nine entries of its matrix, column by column; not where free bodies are
+    angles:    the same with sine and cosine in the place of each hinge's angle
+    position:  where free bodies are [m]
+    v:         velocities
+    """
+
+    def __init__(self, system: System, reads: Sequence[str] | Callable):
+        self.reads = reads
+        if callable(reads):
+            self.labels: tuple[str, ...] | None = None  # known once it was called
+            return
+        if isinstance(reads, str):
+            self.reads = reads = (reads,)
+        self.model = getattr(system, "model", None)
+        known = ["u"] + (["q", "angles", "position", "v"] if self.model is not None else [])
+        state = system.state() if hasattr(system, "state") else None
+        names = [] if state is None else leaf_names(state)
+        sizes = {} if state is None else {n: np.shape(to_numpy(x)) for n, x in zip(names, leaves(state), strict=True)}
+        reals = {n for n, x in zip(names, leaves(state), strict=True) if is_real(to_numpy(x))} if state else set()
+        labels: list[str] = []
+        for name in reads:
+            if name in known:
+                labels += self._labels_of(name, system)
+            elif name in reals:
+                count = int(np.prod(sizes[name][1:], dtype=int))
+                labels += [name] if count == 1 else [f"{name} {i}" for i in range(count)]
+            else:
+                every = dict.fromkeys([*known, *sorted(reals)])
+                raise PullbackError(f"there is nothing called {name!r} to read; there are {', '.join(every)}")
+        if not labels:
+            raise PullbackError("a network must read something: reads is empty")
+        self.labels = tuple(labels)
+
+    def _joints(self):
+        for kind, q, name in zip(self.model.joint_type, self.model.joint_q, self.model.joint_names, strict=True):
+            yield kind, int(q), name
+
+    def _labels_of(self, name: str, system: System) -> list[str]:
+        if name == "u":
+            model_names = getattr(self.model, "actuator_names", None) or [str(i) for i in range(system.nu)]
+            return [f"u {each}" for each in model_names]
+        if name == "v":
+            return [f"v {i}" for i in range(self.model.nv)]
+        found: list[str] = []
+        for kind, _, joint in self._joints():
+            if name == "position":
+                found += [f"{axis} of {joint}" for axis in AXES] if kind == FREE else []
+            elif kind in (FREE, BALL):
+                found += [f"R{row}{column} of {joint}" for column in AXES for row in AXES]
+            elif name == "angles" and kind == HINGE:
+                found += [f"sin {joint}", f"cos {joint}"]
+            else:
+                found.append(f"q of {joint}")
+        return found
+
+    def __call__(self, state: Any, control: Any):
+        import torch
+
+        if callable(self.reads):
+            found = self.reads(state, control)
+            if not isinstance(found, torch.Tensor) or found.ndim != 2 or len(found) != len(control):
+                shape = tuple(getattr(found, "shape", ())) or type(found).__name__
+                raise PullbackError(f"reads must return a tensor (worlds={len(control)}, features), not {shape}")
+            if self.labels is None:
+                self.labels = tuple(f"feature {i}" for i in range(found.shape[1]))
+            return found
+        names = dict(zip(leaf_names(state), leaves(state), strict=True))
+        parts = []
+        for name in self.reads:
+            if name == "u":
+                parts.append(control)
+            elif self.model is not None and name in ANGLES_ONLY:
+                parts += self._coordinates(name, names["q"])
+            else:
+                parts.append(names[name].flatten(1) if names[name].ndim > 1 else names[name][:, None])
+        return torch.cat(parts, dim=1)
+
+    def _coordinates(self, name: str, q) -> list:
+        import torch
+
+        found = []
+        for kind, at, _ in self._joints():
+            if name == "position":
+                found += [q[:, at : at + 3]] if kind == FREE else []
+            elif kind in (FREE, BALL):
+                found.append(rotation_columns(q[:, at + 3 * (kind == FREE) :][:, :4]))
+            elif name == "angles" and kind == HINGE:
+                found += [torch.sin(q[:, at : at + 1]), torch.cos(q[:, at : at + 1])]
+            else:
+                found.append(q[:, at : at + 1])
+        return found
+
+
+def rotation_columns(quat):
+    """The rotation matrices of quaternions (worlds, 4) of any length, column by column, (worlds, 9)."""
+    import torch
+
+    w, x, y, z = (quat / torch.linalg.vector_norm(quat, dim=1, keepdim=True)).unbind(1)
+    columns = [
+        1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y),
+        2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x),
+        2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y),
+    ]  # fmt: skip
+    return torch.stack(columns, dim=1)

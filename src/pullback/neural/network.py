@@ -1,0 +1,119 @@
+"""A torch module as a function of its weights, which are parameters of a System, and of rows of numbers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.core.checks import check_whole
+from pullback.core.errors import PullbackError
+from pullback.core.params import Parameter
+
+if TYPE_CHECKING:
+    import torch
+
+
+def perceptron(inputs: int, hidden: Sequence[int], outputs: int, *, seed: int = 0, zero: bool = True):
+    """A perceptron with tanh between its layers, whose last layer is zero: what it corrects begins unchanged.
+
+    zero:  False begins with small random numbers in the last layer too
+    """
+    import torch
+
+    sizes = [inputs, *(check_whole(n, "a hidden layer of a perceptron") for n in hidden), outputs]
+    generator, layers = torch.Generator().manual_seed(seed), []
+    for n, m in zip(sizes[:-1], sizes[1:], strict=True):
+        layer = torch.nn.Linear(n, m, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(torch.randn(m, n, generator=generator, dtype=torch.float64) / n**0.5)
+            layer.bias.zero_()
+        layers += [layer, torch.nn.Tanh()]
+    with torch.no_grad():
+        layers[-2].weight.mul_(0.0 if zero else 0.1)
+    return torch.nn.Sequential(*layers[:-1])
+
+
+class Network:
+    """A copy of a torch module in the precision of a System. Its weights are given with every call.
+
+    module:  the user's; those of its parameters that need no gradient stay as they are
+    name:    prefix of the names of its weights
+    """
+
+    def __init__(self, module: torch.nn.Module, name: str, dtype: str):
+        import torch
+
+        if not isinstance(module, torch.nn.Module):
+            raise PullbackError(f"a network must be a torch.nn.Module or sizes of layers, not {type(module).__name__}")
+        if not isinstance(name, str) or not name:
+            raise PullbackError(f"name of a network must be a word, not {name!r}")
+        self.module = copy.deepcopy(module).to(dtype=getattr(torch, dtype), device="cpu").eval()
+        self.name, self.dtype = name, getattr(torch, dtype)
+        learned = [key for key, weight in self.module.named_parameters() if weight.requires_grad]
+        self.weights = {f"{name}.{key}": key for key in learned}  # by name of the parameter, the module's own name
+        self.module.requires_grad_(False)
+        # the user's own numbers, not those rounded to the System's precision
+        self.first = {f"{name}.{key}": weight.detach().cpu().numpy() for key, weight in module.named_parameters()}
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Records of the weights, at the values that the module has."""
+        values = {name: np.array(self.first[name], dtype=float) for name in self.weights}
+        return {name: Parameter("1", _axes(value.ndim), value) for name, value in values.items()}
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        return sum(self.first[name].size for name in self.weights)
+
+    def with_weights(self, values: Mapping) -> torch.nn.Module:
+        """A module of its own with these weights, ready to be trained or saved by torch."""
+        import torch
+
+        module = copy.deepcopy(self.module)
+        named = dict(module.named_parameters())
+        with torch.no_grad():
+            for name, key in self.weights.items():
+                named[key].copy_(torch.as_tensor(np.array(values[name])))
+        for key in self.weights.values():
+            named[key].requires_grad_(True)
+        return module
+
+    def __call__(self, weights: Mapping[str, Any], x, *more):
+        """The output (worlds, rows, ...) for inputs (worlds, rows, features); and whatever else the module takes and
+        gives, worlds first.
+
+        weights:  tensors by name, each of its shape or (worlds, *shape)
+        """
+        import torch
+
+        own = {key: weights[name] for name, key in self.weights.items()}
+        shapes = dict(self.module.named_parameters())
+        axes = {key: 0 if weight.ndim > shapes[key].ndim else None for key, weight in own.items()}
+        try:
+            if all(axis is None for axis in axes.values()):
+                rows = [each.flatten(0, 1) for each in (x, *more)]
+                found = torch.func.functional_call(self.module, own, tuple(rows))
+                return _map(lambda y: y.unflatten(0, x.shape[:2]), found)
+            inputs = (axes, 0, *(0 for _ in more))
+            return torch.func.vmap(self._alone, inputs)(own, x, *more)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            reason = str(error).strip().splitlines()[0]
+            message = f"the module of {self.name!r} cannot take {x.shape[-1]} features of {x.shape[0]} worlds: {reason}"
+            raise PullbackError(message) from error
+
+    def _alone(self, own, *inputs):
+        import torch
+
+        return torch.func.functional_call(self.module, own, inputs)
+
+
+def _axes(ndim: int) -> tuple[str, ...]:
+    """What the axes of a weight count."""
+    return ("output", "input")[:ndim] if ndim <= 2 else tuple(f"axis {i}" for i in range(ndim))
+
+
+def _map(function, found):
+    return tuple(_map(function, each) for each in found) if isinstance(found, tuple) else function(found)
