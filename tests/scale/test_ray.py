@@ -1,5 +1,8 @@
 """The same shards on two nodes of a Ray cluster, of which one is removed."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import shard_problems
@@ -16,11 +19,15 @@ X = np.linspace(-1, 1, 1000)
 
 @pytest.fixture(scope="module")
 def cluster():
+    patch = pytest.MonkeyPatch()  # workers import what their node has
+    folders = [str(Path(shard_problems.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.second = cluster.add_node(num_cpus=1)
     yield cluster
     ray.shutdown()
     cluster.shutdown()
+    patch.undo()
 
 
 def test_the_same_bits_on_two_nodes_and_when_one_is_removed(cluster):
