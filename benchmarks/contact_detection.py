@@ -157,7 +157,8 @@ def make_kernel():
         world = wp.tid()
         collide_pair(g, p, c, 0, real(0.0), world, world)
 
-    def run(model: pb.Model, poses: Poses) -> Found:
+    def run(model: pb.Model, poses: Poses, *, whole: bool = False) -> Found:
+        """With ``whole``, how many there are in each pose, distances, normals and places of all."""
         count = len(poses.R[0])
         put = lambda x, dtype: wp.array(np.ascontiguousarray(x), dtype=dtype, device="cpu")  # noqa: E731
         g = pb.Articulated(model, contact=pb.ContactConvex())._shapes
@@ -171,6 +172,8 @@ def make_kernel():
         wp.launch(kernel, count, inputs=[g, p, c], device="cpu")
         distance, normal, number = (getattr(c, name).numpy() for name in ("dist", "normal", "count"))
         assert number.max() <= MOST
+        if whole:
+            return number[0], distance, normal, c.pos.numpy()
         return np.where(np.arange(MOST)[:, None] < number, distance, np.inf), normal
 
     return run
