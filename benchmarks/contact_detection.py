@@ -8,8 +8,8 @@ whose largest value over all n is the signed distance of two convex shapes, apar
 how far a shape reaches in a direction, so it owes nothing to either solver: the normal with the larger gap is the
 better answer, and a distance that is not the gap along its own normal is no answer at all.
 
-Where faces are nearly parallel both simulators turn the one contact into several, each in its own way (MuJoCo's option
-multiccd). That is left out first, to see how exact the one is, and then compared as it comes.
+Where faces are nearly parallel both simulators turn the one contact into several (MuJoCo's option multiccd). That is
+left out first, to see how exact the one is, and then compared as it comes; ``contact_points`` compares whole sets.
 """
 
 import copy
@@ -157,7 +157,8 @@ def make_kernel():
         world = wp.tid()
         collide_pair(g, p, c, 0, real(0.0), world, world)
 
-    def run(model: pb.Model, poses: Poses) -> Found:
+    def run(model: pb.Model, poses: Poses, *, whole: bool = False) -> Found:
+        """With ``whole``, how many there are in each pose, distances, normals and places of all."""
         count = len(poses.R[0])
         put = lambda x, dtype: wp.array(np.ascontiguousarray(x), dtype=dtype, device="cpu")  # noqa: E731
         g = pb.Articulated(model, contact=pb.ContactConvex())._shapes
@@ -171,6 +172,8 @@ def make_kernel():
         wp.launch(kernel, count, inputs=[g, p, c], device="cpu")
         distance, normal, number = (getattr(c, name).numpy() for name in ("dist", "normal", "count"))
         assert number.max() <= MOST
+        if whole:
+            return number[0], distance, normal, c.pos.numpy()
         return np.where(np.arange(MOST)[:, None] < number, distance, np.inf), normal
 
     return run
@@ -280,6 +283,6 @@ def several_contacts(collide, count: int, rng: np.random.Generator) -> Result:
         off = int(np.sum((apart > MESH_DISTANCE) | (turned > 1e-3)))  # far beyond what its solver leaves undone
         parts.append(f"{NAMES[kinds[0]]}-{NAMES[kinds[1]]} {100 * off / both.sum():.0f} %")
         others, all_poses = others + off, all_poses + int(both.sum())
-    note = ", ".join(parts) + "; of nearly parallel faces each makes several contacts in its own way"
+    note = ", ".join(parts)
     figure = "detection, flat shapes with several contacts: poses whose deepest is not MuJoCo's"
     return Result(figure, others / all_poses, "", "", MUJOCO, note)

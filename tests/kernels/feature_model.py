@@ -13,7 +13,6 @@ from pullback.kernels import specialise
 shapes = specialise("float64", "collision.shapes")
 POINT, LINE, PLANE, CIRCLE, ELLIPSOID = shapes.POINT, shapes.LINE, shapes.PLANE, shapes.CIRCLE, shapes.ELLIPSOID
 CUT, FACE, LEFT, RIGHT = shapes.CUT, shapes.FACE, shapes.CIRCLE_LEFT, shapes.CIRCLE_RIGHT
-CIRCLE_CUT = shapes.CIRCLE_CUT
 PLANE_SHAPE, SPHERE, CAPSULE, BOX = shapes.PLANE_SHAPE, shapes.SPHERE, shapes.CAPSULE, shapes.BOX
 ELLIPSOID_SHAPE, CYLINDER, MESH = shapes.ELLIPSOID_SHAPE, shapes.CYLINDER, shapes.MESH
 
@@ -26,7 +25,6 @@ OWNERS = {
     RIGHT: (CYLINDER,),
     ELLIPSOID: (ELLIPSOID_SHAPE,),
     CUT: (CAPSULE, CYLINDER, BOX, MESH),
-    CIRCLE_CUT: (CYLINDER,),
     FACE: (CYLINDER, BOX, MESH),
 }
 
@@ -155,7 +153,7 @@ def meet(x: np.ndarray, e: np.ndarray, y: np.ndarray, s: np.ndarray) -> np.ndarr
 def touch_plane(base: Side, tip: Side):
     """Position, outward normal of the base, and distance."""
     n, y, x = turn(base.R, base.face), base.core, tip.core
-    if tip.kind in (CIRCLE, LEFT, RIGHT, CIRCLE_CUT):
+    if tip.kind in (CIRCLE, LEFT, RIGHT):
         a = turn(tip.R, tip.edge)
         out = unit(-n - dot(-n, a)[:, None] * a)
         third = {LEFT: 2 * np.pi / 3, RIGHT: -2 * np.pi / 3}.get(tip.kind, 0.0)
@@ -163,7 +161,7 @@ def touch_plane(base: Side, tip: Side):
     if tip.kind == ELLIPSOID:
         local = tip.size**2 * turn(np.swapaxes(tip.R, -1, -2), -n)
         x = x + turn(tip.R, local) / np.sqrt(-dot(n, turn(tip.R, local)))[:, None]
-    if tip.kind in (CUT, CIRCLE_CUT):
+    if tip.kind == CUT:
         x = meet(x, turn(tip.R, tip.edge), y, turn(base.R, base.edge))
     if tip.kind == FACE:
         x = meet(y, n, x, turn(tip.R, tip.edge))
@@ -274,7 +272,7 @@ def random_side(rng, shape: int, kind: int, partner: int, outward: np.ndarray, x
         edge = np.eye(3)[along]
         if shape == MESH:  # a side that leans
             edge = unit(edge + 0.3 * face)
-        cut = partner in (CUT, CIRCLE_CUT)
+        cut = partner == CUT
         offset = np.zeros(3) if partner == FACE else np.cross(outward, rng.normal(size=3))
         if cut:
             offset = 0.4 * R[:, k - 1]
@@ -306,9 +304,6 @@ def random_side(rng, shape: int, kind: int, partner: int, outward: np.ndarray, x
         axis = R @ edge
         third = {LEFT: 2 * np.pi / 3, RIGHT: -2 * np.pi / 3}.get(kind, 0.0)
         offset = size[0] * rotation(third * axis) @ unit(outward - (outward @ axis) * axis)
-        if kind == CIRCLE_CUT:
-            pin = np.zeros(3)
-            offset = offset + rng.uniform(-0.5, 0.5) * axis
     if kind in (LINE, PLANE) and partner == PLANE:  # a point fixed to it
         offset = np.zeros(3)
     side = Side(shape, kind, np.zeros(3), R, size, edge, pin, place, size, face)
@@ -329,7 +324,7 @@ def random_contact(rng: np.random.Generator, kind1: int, kind2: int, owner1: int
     s2 = random_side(rng, owner2, kind2, kind1, -normal, pos + (dist / 2 + probe[1]) * normal, sizes[1])
     # A leaning side plane passes through the pierced point, not through the one below it.
     for base, tip, n in ((s1, s2, normal), (s2, s1, -normal)):
-        if base.kind == PLANE and tip.kind in (CUT, CIRCLE_CUT):
+        if base.kind == PLANE and tip.kind == CUT:
             s = base.R @ base.edge
             way = np.cross(n, np.cross(s, n))
             base.c = base.c + way * (s @ (span * n)) / (s @ way)

@@ -25,6 +25,7 @@ def compile_both(precision: str):
     real, vec3, vec6, mat33 = scalar.real, scalar.vec3, scalar.vec6, scalar.mat33
     shapes = specialise(precision, "collision.shapes")
     Contacts, Shapes, Feature, Pair, shape = shapes.Contacts, shapes.Shapes, shapes.Feature, shapes.Pair, shapes.shape
+    Approach = shapes.Approach
     collide_flat_or_curved, pair_adjoint = collide.collide_flat_or_curved, collide.pair_adjoint
 
     @wp.kernel(enable_backward=False, module="unique")
@@ -51,6 +52,7 @@ def compile_both(precision: str):
         R: wp.array2d(dtype=mat33),
         size: wp.array2d(dtype=vec3),
         feature: wp.array2d(dtype=Feature),
+        approach: wp.array(dtype=Approach),
         place: wp.array2d(dtype=vec3),  # position and normal
         dist: wp.array(dtype=real),
         bar: wp.array2d(dtype=vec3),  # of the position and the normal
@@ -62,7 +64,7 @@ def compile_both(precision: str):
         s1 = shape(kind[0], x[0, i], R[0, i], size[0, i], 0, 0)
         s2 = shape(kind[1], x[1, i], R[1, i], size[1, i], 0, 0)
         b1, b2, z1, z2 = pair_adjoint(
-            s1, feature[0, i], s2, feature[1, i], place[0, i], place[1, i], dist[i], 0,
+            s1, feature[0, i], s2, feature[1, i], approach[i], place[0, i], place[1, i], dist[i], 0,
             bar[0, i], dist_bar[i], bar[1, i], vec3(), vec3(),
         )  # fmt: skip
         motion_bar[0, i] = b1
@@ -83,7 +85,7 @@ def compile_both(precision: str):
         wp.launch(find, len(reach), inputs=[*inputs, g, c], device="cpu")
         return found_contacts(c)
 
-    def adjoint(types, x, R, size, features, pos, normal, dist, pos_bar, normal_bar, dist_bar):
+    def adjoint(types, x, R, size, features, approach, pos, normal, dist, pos_bar, normal_bar, dist_bar):
         """(contacts, 18): moments about pos and forces, of either shape; sizes of either."""
         n = len(dist)
         both = np.empty((2, n), dtype=Feature.numpy_dtype())  # np.stack would drop the padding
@@ -93,8 +95,9 @@ def compile_both(precision: str):
         inputs = [
             array(v, t)
             for v, t in (
-                (x, vec3), (R, mat33), (size, vec3), (both, Feature), (np.stack([pos, normal]), vec3),
-                (dist, real), (np.stack([pos_bar, normal_bar]), vec3), (dist_bar, real),
+                (x, vec3), (R, mat33), (size, vec3), (both, Feature),
+                (approach.astype(Approach.numpy_dtype()), Approach), (np.stack([pos, normal]), vec3), (dist, real),
+                (np.stack([pos_bar, normal_bar]), vec3), (dist_bar, real),
             )
         ]  # fmt: skip
         wp.launch(pull_back, n, inputs=[wp.vec2i(*types), *inputs], outputs=outputs, device="cpu")
@@ -182,12 +185,16 @@ def differences(contacts, types, pose, hulls, a, i, k, bars, h):
 MUST = {
     ((CAPSULE, BOX), "lying"): {shapes.NEXT_PLACE},
     ((CAPSULE, BOX), "deep"): {shapes.PLACE, shapes.NEXT_PLACE},
-    ((CAPSULE, CYLINDER), "lying"): {shapes.CUT},
+    ((CAPSULE, CYLINDER), "lying"): {shapes.SIDE_CUT, shapes.SIDE_END},
+    ((CAPSULE, MESH), "lying"): {shapes.SIDE_CUT, shapes.SIDE_END},
+    ((CAPSULE, MESH), "tilted"): {shapes.SIDE_CUT},
     ((BOX, BOX), "lying"): {shapes.CUT, shapes.FACE},
     ((BOX, BOX), "apart"): {shapes.EDGE_END},
-    ((CYLINDER, CYLINDER), "lying"): {shapes.CUT, shapes.CIRCLE_CUT, shapes.FACE},
-    ((CYLINDER, BOX), "lying"): {shapes.CUT, shapes.CIRCLE_CUT, shapes.FACE},
-    ((CYLINDER, MESH), "lying"): {shapes.CIRCLE_CUT, shapes.FACE},
+    ((CYLINDER, CYLINDER), "lying"): {shapes.FOOT, shapes.FOOT_CUT, shapes.SIDE_CUT},
+    ((CYLINDER, BOX), "lying"): {shapes.FOOT, shapes.FOOT_CUT, shapes.SIDE_CUT, shapes.SIDE_END},
+    ((CYLINDER, MESH), "lying"): {shapes.FOOT, shapes.SIDE_CUT},
+    ((BOX, MESH), "lying"): {shapes.FOOT, shapes.FOOT_CUT, shapes.CUT},
+    ((MESH, MESH), "lying"): {shapes.FOOT_CUT, shapes.CUT},
 }
 
 
@@ -208,12 +215,13 @@ def test_contacts_move_as_features_say(kernels, types, kind):
     x, R, size, _reach = pose
     found = [a[name][i, k] for name in names]
     features = [a[f][i, k] for f in FEATURES]
-    gradient = adjoint(types, x[:, i], R[:, i], size[:, i], features, *found, *bars.values())
+    gradient = adjoint(types, x[:, i], R[:, i], size[:, i], features, a["approach"][i, k], *found, *bars.values())
     assert abs(gradient).max(axis=1).min() > 1e-3
 
     error = np.full(len(i), np.inf)
     steady = np.zeros(len(i), bool)
-    for h in (4e-5, 4e-6):
+    # Nearly parallel edges turn the normal fast: the slopes of both sides agree at small steps only.
+    for h in (4e-5, 4e-6, 4e-7):
         exact, sure = differences(contacts, types, pose, hulls, a, i, k, bars, h)
         error = np.minimum(error, abs(gradient - exact).max(axis=1) / abs(gradient).max(axis=1))
         steady = sure
@@ -233,22 +241,31 @@ def test_single_precision(kernels, single, types, kind):
     found = [a[name][i, k] for name in ("pos", "normal", "dist")]
     bars = [rng.normal(size=v.shape) for v in found]
     features = [a[f][i, k] for f in FEATURES]
-    exact, rough = (f(types, x[:, i], R[:, i], size[:, i], features, *found, *bars) for _, f in (kernels, single))
+    inputs = x[:, i], R[:, i], size[:, i], features, a["approach"][i, k], *found, *bars
+    exact, rough = (f(types, *inputs) for _, f in (kernels, single))
     assert np.all(np.isfinite(rough))
     error = abs(rough - exact).max(axis=1) / abs(exact).max(axis=1)
     assert np.median(error) < 1e-6 and np.mean(error < 1e-3) > 0.98
 
 
+def distinct(pos) -> int:
+    """How many places there are."""
+    return int(np.sum([np.all(np.linalg.norm(pos[:k] - p, axis=1) > 1e-9) for k, p in enumerate(pos)]))
+
+
 # Was wrong: of a polygon whose lowest corner and the one farthest from it are neighbours, one was taken twice, and
-# rounding decided which.
+# rounding decided which. MuJoCo's search for a large quadrilateral may end with a corner taken twice, too.
 @pytest.mark.parametrize("types", [(CYLINDER, CYLINDER), (CYLINDER, BOX), (CYLINDER, MESH), (BOX, MESH)], ids=name_of)
-def test_no_contact_is_found_twice(kernels, types):
+def test_no_contact_is_found_twice_but_where_mujoco_does(kernels, types):
     contacts, _ = kernels
-    hulls = oracle_of(types, ("cube", "hull")).hulls()
-    a = contacts(types, *poses(types, hulls, 400, "lying"), hulls)
-    several = 0
-    for count, pos in zip(a["count"], a["pos"], strict=True):
-        apart = np.linalg.norm(pos[:count, None] - pos[None, :count], axis=2) + np.eye(count)
-        assert count == 0 or apart.min() > 1e-9
-        several += count > 2
-    assert several > 10
+    oracle = oracle_of(types, ("cube", "hull"), multi=True)
+    pose = poses(types, oracle.hulls(), 400, "lying")
+    a, theirs = contacts(types, *pose, oracle.hulls()), oracle(*pose)
+    several, twice = 0, 0
+    for count, pos, b in zip(a["count"], a["pos"], theirs, strict=True):
+        places = distinct(pos[:count])
+        if places < count:
+            assert count == len(b["pos"]) and places == distinct(b["pos"])
+            twice += 1
+        several += places > 2
+    assert several > 10 and twice < 5

@@ -332,30 +332,77 @@ def test_flat_on_flat(pair, name):
 
 
 def test_upright_cylinder_on_a_box(pair):
-    """Four points of its rim. MuJoCo has four as well, of the same sixteen."""
-    oracle = oracle_of((CYLINDER, BOX))
-    x = np.array([[[0.0, 0, 0]], [[0.05, 0.02, 0.295]]])
-    R = np.array([[np.eye(3)], [turned(0.3)]])
-    size = np.array([[[0.1, 0.1, 0]], [[0.3, 0.3, 0.2]]])
-    a = pair((CYLINDER, BOX), x, R, size, np.array([0.0]), oracle.hulls())
-    assert a["count"][0] == 4
-    p = a["pos"][0, :4]
-    assert np.allclose(np.hypot(p[:, 0], p[:, 1]), 0.1) and np.allclose(p[:, 2], 0.0975)
-    angle = np.arctan2(p[:, 1], p[:, 0]) / (np.pi / 8)
-    assert np.allclose(angle, np.round(angle)) and np.ptp(np.diff(np.sort(angle))) < 1e-9
+    """Four of the sixteen corners of its rim. Several four span as large an area: MuJoCo lets rounding decide between
+    them, so that they change with the place. Ours are always the same ones, and among MuJoCo's."""
+    oracle = oracle_of((CYLINDER, BOX), multi=True)
+    places = np.linspace(-1, 1, 30)
+    x = np.array([[[0.0, 0, 0]], [[0.05, 0.02, 0.295]]]) + np.outer(places, [1.0, 0.3, 0.1])
+    R = np.tile(np.array([[np.eye(3)], [turned(0.3)]]), (1, 30, 1, 1))
+    size = np.tile(np.array([[[0.1, 0.1, 0]], [[0.3, 0.3, 0.2]]]), (1, 30, 1))
+    reach = np.zeros(30)
+    a = pair((CYLINDER, BOX), x, R, size, reach, oracle.hulls())
+    assert (a["count"] == 4).all()
+
+    def corners(pos, centre):
+        p = pos - centre
+        assert np.allclose(np.hypot(p[:, 0], p[:, 1]), 0.1) and np.allclose(p[:, 2], 0.0975)
+        angle = np.arctan2(p[:, 1], p[:, 0]) / (np.pi / 8)
+        assert np.allclose(angle, np.round(angle))
+        return frozenset(np.round(angle).astype(int) % 16)
+
+    ours = {corners(pos[:4], centre) for pos, centre in zip(a["pos"], x[0], strict=True)}
+    theirs = {corners(b["pos"], centre) for b, centre in zip(oracle(x, R, size, reach), x[0], strict=True)}
+    assert len(ours) == 1 and len(theirs) > 1 and ours < theirs
 
 
-@pytest.mark.parametrize("types", [(CYLINDER, BOX), (BOX, MESH), (MESH, MESH)], ids=name_of)
+SEVERAL = [p for p in PAIRS if not {SPHERE, ELLIPSOID} & set(p)]
+
+
+def same_set(ours, theirs, bound: float) -> bool:
+    """Whether every contact has a partner with the same place, normal and distance."""
+    if len(ours["dist"]) != len(theirs["dist"]):
+        return False
+    off = [np.linalg.norm(ours[name][:, None] - theirs[name][None], axis=2) for name in ("pos", "normal")]
+    near = (off[0] < bound) & (off[1] < 10 * bound) & (abs(ours["dist"][:, None] - theirs["dist"][None]) < bound)
+    return bool(near.any(axis=0).all() and near.any(axis=1).all())
+
+
+def as_large(ours, theirs) -> bool:
+    """Whether four corners of a face span as large an area as four others of it, but for a tenth."""
+
+    def area(p):
+        return np.linalg.norm(np.cross(p[0] - p[2], p[1] - p[3]))
+
+    four = len(ours["dist"]) == len(theirs["dist"]) == 4 and np.allclose(ours["normal"], theirs["normal"], atol=1e-6)
+    return four and 0.9 < area(ours["pos"]) / area(theirs["pos"]) < 1 / 0.9
+
+
+@pytest.mark.parametrize("types", SEVERAL, ids=name_of)
 def test_sets_of_contacts(pair, types):
-    """Of shapes in any pose, MuJoCo mostly finds as many contacts; of those that are aligned, the same."""
-    meshes = ("hull", "cube")
-    oracle = oracle_of(types, meshes, multi=True)
-    hulls = oracle.hulls()
-    for aligned in (False, True):
-        poses = random_poses(types, hulls, 300, 5, depth=(0.7, 1.05))
-        if aligned:
-            poses[1][1] = poses[1][0]
-        a = pair(types, *poses, hulls)
-        b = oracle(*poses)
-        same = np.array([a["count"][i] == len(b[i]["dist"]) for i in range(300)])
-        assert same.mean() > 0.85
+    """MuJoCo's, in any pose and where faces, edges and axes are parallel but for a few degrees.
+
+    Where it searches for the point touched on a cylinder, it stops early. Its search for a large quadrilateral of the
+    corners of a cap comes to corners that are as good but for rounding, which then decides, and may lead elsewhere.
+    Where faces are parallel exactly, or a capsule lies along a side, other points are as good; there are as many.
+    """
+    bound, share = (1e-3, 0.97) if CYLINDER in types else (1e-6, 0.99)
+    rng = np.random.default_rng(6)
+    for meshes in (("hull", "cube"), ("cube", "hull")) if MESH in types else (("cube", "cube"),):
+        oracle = oracle_of(types, meshes, multi=True)
+        hulls = oracle.hulls()
+        for tilt in (None, 0.03, 0.0):
+            poses = random_poses(types, hulls, 300, 5, depth=(0.7, 1.05))
+            if tilt is not None:
+                quarters = np.pi / 2 * rng.integers(4, size=(300, 3))
+                off = tilt * rng.normal(size=(300, 3))
+                turns = [turned(*q) @ turned(*o) for q, o in zip(quarters, off, strict=True)]
+                poses[1][1] = poses[1][0] @ np.array(turns)
+            a, b = pair(types, *poses, hulls), oracle(*poses)
+            if tilt == 0.0:
+                assert np.mean([a["count"][i] == len(b[i]["dist"]) for i in range(300)]) > share
+                continue
+            found = [{name: a[name][i, : a["count"][i]] for name in ("pos", "normal", "dist")} for i in range(300)]
+            sets = list(zip(found, b, strict=True))
+            same = np.array([same_set(f, t, bound) or (CYLINDER in types and as_large(f, t)) for f, t in sets])
+            assert np.mean(a["count"] > 1) > 0.02, "poses that say little"
+            assert same.mean() >= share, (meshes, tilt)

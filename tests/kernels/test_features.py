@@ -11,7 +11,6 @@ from feature_model import (
     BOX,
     CAPSULE,
     CIRCLE,
-    CIRCLE_CUT,
     CUT,
     CYLINDER,
     ELLIPSOID,
@@ -37,12 +36,12 @@ from feature_model import (
 from pullback.kernels import specialise
 
 FREE = (POINT, LINE, CIRCLE, ELLIPSOID)
-ON_PLANE = (POINT, LINE, PLANE, CIRCLE, LEFT, RIGHT, ELLIPSOID, CUT, CIRCLE_CUT, FACE)
+ON_PLANE = (POINT, LINE, PLANE, CIRCLE, LEFT, RIGHT, ELLIPSOID, CUT, FACE)
 PAIRS = [(a, b) for a in FREE for b in FREE]
 PAIRS += [(PLANE, b) for b in ON_PLANE] + [(b, PLANE) for b in ON_PLANE if b != PLANE]
 NAMES = {
     **{POINT: "point", LINE: "line", PLANE: "plane", CIRCLE: "circle", ELLIPSOID: "ellipsoid", CUT: "cut"},
-    **{FACE: "face", LEFT: "left", RIGHT: "right", CIRCLE_CUT: "circle cut"},
+    **{FACE: "face", LEFT: "left", RIGHT: "right"},
 }
 
 

@@ -6,7 +6,7 @@ import warp as wp
 from pullback.kernels import specialise
 from pullback.spatial import quat_matrix
 
-READ = ("pos", "normal", "dist", "along", "feature1", "feature2")
+READ = ("pos", "normal", "dist", "along", "feature1", "feature2", "approach")
 
 
 def upload(values, dtype, precision: str) -> wp.array:
@@ -28,7 +28,7 @@ def contact_workspace(precision: str, most: int, poses: int):
     """The kernels' struct Contacts, that holds so many contacts of each pose."""
     scalar, shapes = specialise(precision, "spatial.scalar"), specialise(precision, "collision.shapes")
     types = {"count": int, "pair": int, "pos": scalar.vec3, "normal": scalar.vec3, "dist": scalar.real, "along": int}
-    types |= dict.fromkeys(("feature1", "feature2"), shapes.Feature)
+    types |= dict.fromkeys(("feature1", "feature2"), shapes.Feature) | {"approach": shapes.Approach}
     contacts = shapes.Contacts()
     for name, dtype in types.items():
         setattr(contacts, name, wp.zeros((1 if name == "count" else most, poses), dtype=dtype, device="cpu"))

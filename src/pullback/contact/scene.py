@@ -29,8 +29,8 @@ SIZES = {PLANE: 0, SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MES
 MOST_CONTACTS = {
     **{(PLANE, CAPSULE): 2, (PLANE, CYLINDER): 4, (PLANE, BOX): 4, (PLANE, MESH): 4},
     **{(CAPSULE, CAPSULE): 2, (CAPSULE, BOX): 2, (BOX, BOX): 8},
-    **{(CAPSULE, CYLINDER): 2, (CAPSULE, MESH): 2, (CYLINDER, CYLINDER): 8, (CYLINDER, BOX): 8},
-    **{(CYLINDER, MESH): 8, (BOX, MESH): 8, (MESH, MESH): 8},
+    **{(CAPSULE, CYLINDER): 2, (CAPSULE, MESH): 2, (CYLINDER, CYLINDER): 4, (CYLINDER, BOX): 4},
+    **{(CYLINDER, MESH): 4, (BOX, MESH): 4, (MESH, MESH): 4},
 }
 # Room for contacts where all pairs at once would be far too many: for each shape this many, and some more. [1]
 CONTACTS_A_SHAPE, CONTACTS_MORE = 4, 16
@@ -141,6 +141,13 @@ class Scene:
         simple = {(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, CYLINDER), (SPHERE, BOX), (CAPSULE, CAPSULE)}
         kinds = self.kind[self.pair_shapes].tolist()
         return all(a == PLANE or (a, b) in simple for a, b in kinds)
+
+    @property
+    def has_side_lines(self) -> bool:
+        """Whether the side of a capsule or a cylinder may lie along a face found by clipping."""
+        kinds = self.kind[self.pair_shapes]
+        found = (kinds[:, 0] == CAPSULE) & np.isin(kinds[:, 1], (CYLINDER, MESH))
+        return bool(np.any(found | ((kinds[:, 0] == CYLINDER) & (kinds[:, 1] >= CYLINDER))))
 
     @property
     def own_materials(self) -> np.ndarray:

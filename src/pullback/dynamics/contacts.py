@@ -104,7 +104,8 @@ def contact_workspace(
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), len(scene.geoms))
-    sizes = {n: ({"count": 1, **of_shapes}.get(n, most), slots) for n in contacts.vars}
+    approaches = most if scene.has_side_lines else 0
+    sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
     along = {n: (*size, slots) for n, size in contact.workspace(scene, most, nv).items()}
     shapes = {n: along[rows.ALONG[n]] for n in rows.Rows.vars}
     return zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)

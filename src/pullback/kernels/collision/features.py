@@ -21,9 +21,10 @@ K is (radius + dist/2) plus the second derivative C of the support function of t
 along a LINE, infinite all over a PLANE: it is the inverse in this formula that is written for each base. A CIRCLE is
 the ellipsoid that has no height.
 
-Clipped points (CUT, CIRCLE_CUT, FACE) and those of a rim that are not its lowest (CIRCLE_LEFT, CIRCLE_RIGHT) have a
-PLANE as their base, which the normal is fixed to. A PLANE does not say where across it a LINE or another PLANE touches
-it: the point then is fixed to the tip.
+Clipped points (CUT, FACE, FOOT, FOOT_CUT, SIDE_END, SIDE_CUT) and those of a rim that are not its lowest (CIRCLE_LEFT,
+CIRCLE_RIGHT) have a PLANE as their base, which the normal is fixed to. A PLANE does not say where across it a LINE or
+another PLANE touches it: the point then is fixed to the tip. A SIDE_END and a SIDE_CUT are taken as fixed to the tip,
+too: see ``side_lines``.
 """
 
 import warp as wp
@@ -33,15 +34,17 @@ from ..spatial.scalar import mat33, real, vec3, vec6
 from .shapes import (
     BOX,
     CIRCLE,
-    CIRCLE_CUT,
     CIRCLE_LEFT,
     CIRCLE_RIGHT,
     CUT,
     ELLIPSOID,
     FACE,
+    FOOT,
+    FOOT_CUT,
     HALF_SQRT3,
     LINE,
     PLANE,
+    SIDE_CUT,
     SMALLEST_LENGTH,
     Feature,
     Shape,
@@ -108,7 +111,7 @@ def firmness(kind: int):
 
 @wp.func
 def is_curved(kind: int):
-    around = kind == CIRCLE or kind == CIRCLE_LEFT or kind == CIRCLE_RIGHT or kind == CIRCLE_CUT
+    around = kind == CIRCLE or kind == CIRCLE_LEFT or kind == CIRCLE_RIGHT
     return around or kind == ELLIPSOID
 
 
@@ -223,13 +226,25 @@ def tip_share(
     across = pos_bar - wp.dot(normal, pos_bar) * normal
     force = pos_bar + (dist_bar - half * wp.dot(normal, pos_bar)) * normal
     m = vec3()
+    spin = vec3()
 
     if f1.kind == PLANE:
         # A line of one shape pierces a plane of the other: the plane takes of the force what the line cannot.
-        if f2.kind == CUT or f2.kind == CIRCLE_CUT:
+        if f2.kind == CUT or f2.kind == SIDE_CUT:
             force -= quotient(wp.dot(f2.edge, force), wp.dot(f2.edge, f1.edge), one) * f1.edge
         if f2.kind == FACE:
             force = quotient(wp.dot(normal, force), wp.dot(normal, f2.edge), one) * f2.edge
+        if f2.kind == FOOT or f2.kind == FOOT_CUT:
+            # A corner or an edge of the base carries the foot along: that takes its part of the force, where it is.
+            carried = force - wp.dot(f2.edge, force) * f2.edge
+            if f2.kind == FOOT_CUT:
+                slope = wp.dot(f1.edge, f2.edge)
+                way = f1.edge - slope * f2.edge
+                edge = (way + slope * wp.cross(way, f2.edge)) / (one + slope * slope)
+                carried = wp.dot(edge, force) * way
+            height = quotient(-dist, wp.dot(f2.edge, normal), one)
+            force -= carried
+            spin = -height * wp.cross(f2.edge, carried)
     else:
         turn = normal_bar - arm * across - slide(s2, f2, normal, across)  # N - K₂ P
         if f1.kind == LINE:
@@ -262,7 +277,7 @@ def tip_share(
             force += quotient(wp.dot(u, turn), span + bend, scale + bend) * u
 
     m += arm * force + slide(s2, f2, normal, force)
-    return pack(wp.cross(normal, m), force)
+    return pack(wp.cross(normal, m) + spin, force)
 
 
 @wp.func(inline=False)

@@ -13,22 +13,31 @@ thing fixed to its shape (its core), which may be inflated by a radius:
     CIRCLE     the rim of a cylinder  is free                unit axis         cylinder
     ELLIPSOID  a whole ellipsoid      is free                -                 ellipsoid
 
-Where flat lies on flat, more points are made by clipping one face against the other. The one that is clipped against is
-a PLANE; its partner is one of
+Where flat lies on flat, more points are made by clipping a face or an edge against a face. The face that gives the
+normal is a PLANE; its partner is one of
 
-    CUT        where an edge of this shape (the axis of a capsule) pierces a side plane of the PLANE's shape: ``edge``
-               is along it, and the PLANE's own ``edge`` is the unit normal of the side plane
-    CIRCLE_CUT the same for the line on a cylinder's side that passes through the CIRCLE's point; ``edge`` is the axis
+    CUT        where an edge of this shape pierces a side plane of the PLANE's shape: ``edge`` is along it, and the
+               PLANE's own ``edge`` is the unit normal of the side plane
     FACE       a face of this shape, met by the line that leaves a corner of the PLANE's shape along the normal:
                ``edge`` is the unit normal of the face, and the PLANE's ``pin`` that of the corner
+    FOOT       a face of this shape, met by the perpendicular to it through a corner of the PLANE's shape: as FACE
+    FOOT_CUT   as FOOT, through the place where an edge of the PLANE's shape passes over an edge of this face. With unit
+               vectors n, its normal, s into the face and l = n × s along its edge, the PLANE's ``edge`` is
+               l + slope · (n - s): when its own edge moves by d, the foot moves along l by d · (l - slope · s). The
+               PLANE's ``pin`` is that of its edge
+    SIDE_END   an end of the line on the surface of a capsule or a cylinder that is parallel to its axis and passes
+               through what is nearest to the other shape; ``edge`` is along the axis
+    SIDE_CUT   where this line pierces a side plane of the PLANE's shape: as CUT
 
-The core lies inside the surface by the radius: that of a sphere and a capsule always, that of a cylinder if the feature
-is a LINE, else nothing (``inflation``).
+The core lies inside the surface by the radius: that of a sphere and a capsule always but for the last two, that of a
+cylinder if the feature is a LINE, else nothing (``inflation``). The last two move when the normal does where shapes are
+nearest, which is not that of the contact: it is noted beside them (``Approach``).
 
 ``pin`` says how the core grows with the shape's sizes: its component along local axis k is the derivative, by the size
 that belongs to this axis, of the local coordinate k of the core (of the face and of the side plane, for a PLANE with
-CUT; of the corner, with FACE). Box: axis k has size k. Capsule: axis z has size 1. Cylinder: axes x and y have size 0,
-axis z has size 1. Meshes have no sizes. A CIRCLE's radius and the sizes of an ELLIPSOID are not pins.
+CUT; of the corner, with FACE and FOOT; of the edge, with FOOT_CUT). Box: axis k has size k. Capsule: axis z has size 1.
+Cylinder: axes x and y have size 0, axis z has size 1. Meshes have no sizes. A CIRCLE's radius and the sizes of an
+ELLIPSOID are not pins.
 
 A cylinder's cap is clipped as a polygon: its corners are POINTs with pins along their radius, its edges are CUT.
 """
@@ -65,13 +74,16 @@ FACE = wp.constant(6)
 # counted by the right-hand rule. The CIRCLE's own point is the one farthest along minus the normal, for shape 2.
 CIRCLE_LEFT = wp.constant(7)
 CIRCLE_RIGHT = wp.constant(8)
-CIRCLE_CUT = wp.constant(9)
 # Places on the axis of a capsule that slide along it: the one closest to an edge or a corner of a box that touches it,
 # and where the axis, going on from there, leaves the box behind. Points in all else; see ``capsule_box``.
 PLACE = wp.constant(10)
 NEXT_PLACE = wp.constant(11)
 # An end of a LINE: of a box's edge that the edge of another passes by, whose normal is orthogonal to both.
 EDGE_END = wp.constant(12)
+FOOT = wp.constant(13)
+FOOT_CUT = wp.constant(14)
+SIDE_END = wp.constant(15)
+SIDE_CUT = wp.constant(16)
 
 
 @wp.struct
@@ -209,6 +221,18 @@ class Poses:
 
 
 @wp.struct
+class Approach:
+    """Where two shapes are nearest: a contact as it would be without faces and edges that make others."""
+
+    pos: vec3
+    normal: vec3
+    dist: real
+    feature1: Feature
+    feature2: Feature
+    halo: real  # how far the line of a SIDE_END or SIDE_CUT lies outside of a capsule's surface [m]
+
+
+@wp.struct
 class Contacts:
     """The shapes and contacts of one world, ``[item, slot]``."""
 
@@ -228,6 +252,7 @@ class Contacts:
     along: wp.array2d(dtype=int)  # 1: the first tangent lies along axis z of shape 2, else it follows from the normal
     feature1: wp.array2d(dtype=Feature)
     feature2: wp.array2d(dtype=Feature)
+    approach: wp.array2d(dtype=Approach)  # of contacts with a SIDE_END or SIDE_CUT; empty where no pair has them
 
 
 @wp.func
@@ -267,9 +292,15 @@ def shape(kind: int, x: vec3, R: mat33, size: vec3, first: int, end: int):
 
 
 @wp.func
+def is_side(kind: int):
+    return kind == SIDE_END or kind == SIDE_CUT
+
+
+@wp.func
 def is_inflated(s: Shape, kind: int):
     """Whether the surface lies outside the core of a feature of this kind: by the shape's first size."""
-    return s.kind == SPHERE or s.kind == CAPSULE or (s.kind == CYLINDER and kind == LINE)
+    round = s.kind == SPHERE or (s.kind == CAPSULE and not is_side(kind))
+    return round or (s.kind == CYLINDER and kind == LINE)
 
 
 @wp.func

@@ -14,7 +14,7 @@ the world's origin would cost digits.
 import warp as wp
 
 from ..spatial.algebra import axis_z, column
-from ..spatial.scalar import PI, mat33, real, vec3
+from ..spatial.scalar import mat33, real, vec3
 from .shapes import (
     BOX,
     CAPSULE,
@@ -35,9 +35,6 @@ from .shapes import (
 # A hull with no more corners than this is searched through, a larger one is climbed along its edges.
 SMALL_HULL = wp.constant(24)
 
-# The cap of a cylinder has this many corners where it is clipped; as many as MuJoCo's.
-CAP_CORNERS = wp.constant(16)
-
 # Three corners with a smaller sine (squared) than this are on a line: rounding would decide where they face.
 SLIVER = wp.constant(real(1e-11 if real is wp.float32 else 1e-26))
 
@@ -51,6 +48,8 @@ class Core:
     edge: vec3  # unit: along the line, axis of the circle, outward normal of the plane
     half: real  # half the length of the edge, for a line
     pin: vec3
+    vertex: int  # of a mesh: the corner, or one of the edge or face
+    end: int  # and the corner at the other end of the edge
 
 
 @wp.func
@@ -230,11 +229,13 @@ def mesh_feature(mesh: Mesh, s: Shape, n: vec3, near: real, vertex: int, k: int)
     d = wp.transpose(s.R) * n
     here = mesh.vertex[vertex]
     f = core(POINT, s, here, vec3(), vec3())
+    f.vertex = vertex
     if k > 0:
         first = mesh.first_neighbour[vertex]
         end = mesh.first_neighbour[vertex + 1]
         role = (k - 1) / (end - first)
-        there = mesh.vertex[mesh.neighbour[first + (k - 1) % (end - first)]]
+        beyond = mesh.neighbour[first + (k - 1) % (end - first)]
+        there = mesh.vertex[beyond]
         edge = there - here
         length2 = wp.dot(edge, edge)
         slope = wp.dot(edge, d)
@@ -255,14 +256,18 @@ def mesh_feature(mesh: Mesh, s: Shape, n: vec3, near: real, vertex: int, k: int)
             slant = wp.cross(normal, d)
             if wp.dot(slant, slant) <= near * near * size2 and wp.dot(normal, d) > real(0.0):
                 f = core(PLANE, s, here, s.R * normal / wp.sqrt(size2), vec3())
+                f.vertex = vertex
             else:
                 f = absent()
         elif role == 1:
             length = wp.sqrt(length2)
             f = core(LINE, s, real(0.5) * (here + there), s.R * edge / length, vec3())
             f.half = real(0.5) * length
+            f.vertex = vertex
+            f.end = beyond
         else:
             f = core(POINT, s, there, vec3(), vec3())
+            f.vertex = beyond
     return f
 
 
@@ -347,91 +352,6 @@ def face_ahead(mesh: Mesh, s: Shape, n: vec3, vertex: int):
                 face = mesh.face[k]
                 normal = mesh.face_normal[face]
     return face, s.R * normal
-
-
-@wp.func
-def corner_count(mesh: Mesh, s: Shape, face: int):
-    count = int(4)
-    if s.kind == CYLINDER:
-        count = CAP_CORNERS
-    elif s.kind == MESH:
-        count = mesh.first_corner[face + 1] - mesh.first_corner[face]
-    return count
-
-
-@wp.func(inline=False)
-def face_corner(mesh: Mesh, s: Shape, face: int, i: int):
-    """Corner i of a face, counted around it against the clock seen from outside, and its pin.
-
-    The cap of a cylinder has corners too: so many points of its rim.
-    """
-    p = vec3()
-    pin = vec3()
-    if s.kind == CYLINDER:
-        end = real(1 - 2 * face)
-        angle = end * real(i) * (real(2.0) * PI / real(CAP_CORNERS))
-        pin = vec3(wp.cos(angle), wp.sin(angle), end)
-        p = wp.cw_mul(vec3(s.size[0], s.size[0], s.size[1]), pin)
-    elif s.kind == BOX:
-        a = face / 2
-        k = i
-        pin[a] = real(1 - 2 * (face % 2))
-        if pin[a] < real(0.0):
-            k = 3 - i
-        pin[(a + 1) % 3] = wp.where(k == 0 or k == 3, real(1.0), real(-1.0))
-        pin[(a + 2) % 3] = wp.where(k < 2, real(1.0), real(-1.0))
-        p = wp.cw_mul(s.size, pin)
-    else:
-        p = mesh.vertex[mesh.corner[mesh.first_corner[face] + i]]
-    return s.x + s.R * p, pin
-
-
-@wp.func
-def straight_edge(mesh: Mesh, s: Shape, n: vec3, vertex: int, across: vec3, outward: vec3):
-    """The straight edge at a shape's farthest corner along n that is most nearly orthogonal to ``across``.
-
-    Its two ends, in an order that does not depend on which is the corner, their pins, and the sine of the angle by
-    which it is not orthogonal. Of a capsule it is the core, of a cylinder the side that looks outward.
-    """
-    a = vec3()
-    b = vec3()
-    pin_a = vec3()
-    pin_b = vec3()
-    sine = real(2.0)
-    local = wp.transpose(s.R) * across
-    if s.kind == CAPSULE or s.kind == CYLINDER:
-        sine = wp.abs(local[2])
-        pin_a[2] = real(-1.0)
-        pin_b[2] = real(1.0)
-        d = wp.transpose(s.R) * outward
-        d[2] = real(0.0)
-        if s.kind == CYLINDER:
-            a = (s.size[0] / wp.sqrt(wp.dot(d, d))) * d
-        b = a + s.size[1] * pin_b
-        a += s.size[1] * pin_a
-    elif s.kind == BOX:
-        k = int(0)
-        for j in range(1, 3):
-            if wp.abs(local[j]) < wp.abs(local[k]):
-                k = j
-        sine = wp.abs(local[k])
-        pin_a = signs(wp.transpose(s.R) * n)
-        pin_a[k] = real(-1.0)
-        pin_b = pin_a
-        pin_b[k] = real(1.0)
-        a = wp.cw_mul(s.size, pin_a)
-        b = wp.cw_mul(s.size, pin_b)
-    elif s.kind == MESH:
-        here = mesh.vertex[vertex]
-        for k in range(mesh.first_neighbour[vertex], mesh.first_neighbour[vertex + 1]):
-            i = mesh.neighbour[k]
-            there = mesh.vertex[i]
-            slope = wp.abs(wp.dot(there - here, local)) / wp.sqrt(wp.dot(there - here, there - here))
-            if slope < sine:
-                sine = slope
-                a = wp.where(i < vertex, there, here)
-                b = wp.where(i < vertex, here, there)
-    return s.x + s.R * a, s.x + s.R * b, pin_a, pin_b, sine
 
 
 @wp.func

@@ -19,14 +19,17 @@ from ..collision.shapes import (
     PLACE,
     PLANE_SHAPE,
     SPHERE,
+    Approach,
     Contacts,
     Feature,
     Pair,
     Poses,
     Shape,
     Shapes,
+    is_side,
     shape,
 )
+from ..collision.side_lines import side_adjoint
 from ..spatial.algebra import ang, axis_z, lin, pack, quat_matrix, quat_mul
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Workspace
@@ -238,10 +241,11 @@ def detect(g: Shapes, p: Params, poses: Poses, c: Contacts, more: real, world: i
 
 @wp.func
 def pair_adjoint(
-    s1: Shape, f1: Feature, s2: Shape, f2: Feature, pos: vec3, normal: vec3, dist: real, along: int,
+    s1: Shape, f1: Feature, s2: Shape, f2: Feature, near: Approach, pos: vec3, normal: vec3, dist: real, along: int,
     pos_bar: vec3, dist_bar: real, n_bar: vec3, t1_bar: vec3, t2_bar: vec3,
 ):  # fmt: skip
-    """``contact_adjoint``, and what features do not say of a contact: the motion of points along an edge or an axis."""
+    """``contact_adjoint``, and what features do not say of a contact: the motion of points along an edge, an axis, or
+    around it."""
     g1 = f1
     g2 = f2
     rest_bar = pos_bar
@@ -269,6 +273,12 @@ def pair_adjoint(
             bar2 -= more
             size1_bar += grow1
             size2_bar += grow2
+        if is_side(f1.kind) or is_side(f2.kind):
+            around1, around2, swell1, swell2 = side_adjoint(s1, f1, s2, pos, normal, near, bar1, bar2)
+            bar1 += around1
+            bar2 += around2
+            size1_bar += swell1
+            size2_bar += swell2
     return bar1, bar2, size1_bar, size2_bar
 
 
@@ -300,9 +310,13 @@ def geometry_adjoint(
     s1 = shape_of(g, p, c, i, world, slot)
     s2 = shape_of(g, p, c, j, world, slot)
     pos = c.pos[k, slot]
+    near = Approach()
+    if ALL_SHAPES:
+        if k < c.approach.shape[0]:
+            near = c.approach[k, slot]
     bar1, bar2, size1_bar, size2_bar = pair_adjoint(
-        s1, c.feature1[k, slot], s2, c.feature2[k, slot], pos, c.normal[k, slot], c.dist[k, slot], c.along[k, slot],
-        pos_bar, dist_bar, n_bar, t1_bar, t2_bar,
+        s1, c.feature1[k, slot], s2, c.feature2[k, slot], near, pos, c.normal[k, slot], c.dist[k, slot],
+        c.along[k, slot], pos_bar, dist_bar, n_bar, t1_bar, t2_bar,
     )  # fmt: skip
     shape_adjoint(p_bar, poses, i, g.body[i], s1, pos, bar1, size1_bar, world, slot, wants_params)
     shape_adjoint(p_bar, poses, j, g.body[j], s2, pos, bar2, size2_bar, world, slot, wants_params)

@@ -113,6 +113,8 @@ def keep_closed(m: Tree, g: Shapes, s: Workspace, c: Contacts, slot: int):
                 c.along[kept, slot] = c.along[k, slot]
                 c.feature1[kept, slot] = c.feature1[k, slot]
                 c.feature2[kept, slot] = c.feature2[k, slot]
+                if k < c.approach.shape[0]:
+                    c.approach[kept, slot] = c.approach[k, slot]
                 kept += 1
         c.count[0, slot] = kept
 
