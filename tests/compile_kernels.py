@@ -8,11 +8,11 @@ from pullback.kernels import Flavour
 
 
 def is_tested(kernels: Kernels) -> bool:
-    """With contacts, float32 is tested on simple shapes alone, and without torsional and rolling friction."""
+    """With contacts, float32 and tendons are tested on simple shapes, without torsional and rolling friction."""
     flavour, name = kernels
     if name in ("heat.implicit", "overlap"):
         return flavour in ("float64", Flavour("float64", "convex", all_shapes=False))
-    if isinstance(flavour, str) or flavour.model is None or flavour.precision == "float64":
+    if isinstance(flavour, str) or flavour.model is None or (flavour.precision == "float64" and not flavour.tendons):
         return True
     return flavour.rows == 3 and not flavour.all_shapes
 
@@ -20,7 +20,7 @@ def is_tested(kernels: Kernels) -> bool:
 def is_tested_from_afar(kernels: Kernels) -> bool:
     """With long range in the backward pass alone, simple shapes are tested, and all of them with MuJoCo's contact."""
     flavour, name = kernels
-    if name != "step_adjoint" or flavour.rows != 3:
+    if name != "step_adjoint" or flavour.rows != 3 or flavour.tendons:
         return False
     others = flavour.precision == "float64" and not flavour.all_shapes
     return flavour.model == "convex" or (others and flavour.model in ("compliant", "impulse_model"))

@@ -315,7 +315,8 @@ def test_bad_input_is_one_line(spring, capsys):
 def test_hints_speak_of_options(spring, capsys):
     (spring / "tendon.xml").write_text(
         SPRING.format(dt=0.01, k=10).replace(
-            "<actuator>", '<tendon><fixed stiffness="1"><joint joint="x" coef="1"/></fixed></tendon><actuator>'
+            "<actuator>",
+            '<tendon><fixed actuatorfrcrange="-1 1"><joint joint="x" coef="1"/></fixed></tendon><actuator>',
         ),
         encoding="utf-8",
     )

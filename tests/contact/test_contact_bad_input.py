@@ -174,15 +174,37 @@ CORD = '<tendon><fixed name="cord" {}><joint joint="hip" coef="1"/></fixed></ten
     ("attribute", "what"),
     [('range="-0.1 0.1"', "a limit"), ('frictionloss="0.5"', "friction loss")],
 )
-def test_limits_and_friction_loss_of_tendons_are_named(model, attribute, what):
+def test_limits_and_friction_loss_of_tendons_are_convex(model, attribute, what):
     xml = scene(FLOOR + HINGE, rest=CORD.format(attribute))
-    for contact in (MODELS[model], "model"):
-        with pytest.raises(pb.PullbackError, match=rf"tendon 'cord' has {what}.*ignore=\(\"tendon\",\).*contact=None"):
-            pb.Articulated(pb.load(xml), contact)
+    if model == "convex":
+        pb.Articulated(pb.load(xml), MODELS[model])
+    else:
+        with pytest.raises(
+            pb.PullbackError, match=r"tendon 'cord' acts on joints.*ignore=\(\"tendon\",\).*contact=None"
+        ):
+            pb.Articulated(pb.load(xml), MODELS[model])
     pb.Articulated(pb.load(xml), contact=None)
     left = pb.load(xml, ignore=("tendon",))
     assert left.ignored == ("tendon",) and not any("tendon" in line for line in left.constraints)
     pb.Articulated(left, MODELS[model])
+
+
+@each_model
+@pytest.mark.parametrize("element", ['joint name="tie" joint1="hip"', 'tendon name="tie" tendon1="cord"'])
+def test_equalities_are_convex(model, element):
+    loaded = pb.load(scene(FLOOR + HINGE, rest=CORD.format("") + f"<equality><{element}/></equality>"))
+    assert any(line.startswith("equality: equality 'tie'") for line in loaded.constraints)
+    if model == "convex":
+        pb.Articulated(loaded, MODELS[model])
+    else:
+        with pytest.raises(pb.PullbackError, match=r"equality 'tie'.*ContactConvex.*ignore=\(\"equality\",\)"):
+            pb.Articulated(loaded, MODELS[model])
+
+
+def test_refined_steps_know_no_limits_of_tendons():
+    loaded = pb.load(scene(FLOOR + HINGE, rest=CORD.format('range="-0.1 0.1"')))
+    with pytest.raises(pb.PullbackError, match="refine.*tendon 'cord'"):
+        pb.Articulated(loaded, refine=1e-3)
 
 
 def test_tendons_whose_limits_are_off_do_no_harm():
@@ -351,7 +373,7 @@ def test_everything_that_is_refused_is_in_one_message():
     with pytest.raises(pb.PullbackError) as error:
         pb.Articulated(model, pb.ContactImpulse())
     said = str(error.value)
-    for part in ("tendon 'cord' has a limit (also tendon 'rope')", "noslip_iterations", "asks for RK4",
+    for part in ("tendon 'cord' acts on joints", "(also tendon 'rope')", "noslip_iterations", "asks for RK4",
                  "geom 'ball' has condim 6", "(also geom 'second')", 'ignore=("tendon",)', "contact=None"):  # fmt: skip
         assert part in said, said
     assert "\n" not in said

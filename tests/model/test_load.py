@@ -31,6 +31,7 @@ ROBOT = """
             springref="0.2" ref="0.1" {knee}/>
           <joint name="shift" type="slide" axis="1 0 1" actuatorfrcrange="-4 5"/>
           <geom name="shin" type="capsule" size="0.04" fromto="0 0 0 0.05 0 -0.3"/>
+          <site name="heel" pos="-0.05 0 -0.3"/>
           <body pos="0 0 -0.3"><geom name="sole" type="box" size="0.1 0.05 0.02"/></body>
         </body>
       </body>
@@ -53,6 +54,7 @@ ROBOT = """
   </keyframe>
 </mujoco>"""
 SLOTS = "option flag floor torso hip shin knee tendon actuator rest".split()
+ROPE = '<tendon><spatial name="rope" {}><site site="imu"/><site site="heel"/></spatial></tendon>'
 TENDON = '<tendon><fixed name="cord" {}><joint joint="knee" coef="1"/></fixed></tendon>'
 
 
@@ -115,7 +117,7 @@ def test_fields_are_those_of_mujoco():
 
 def test_arrays_are_read_only_and_of_exact_type():
     model = load(xml())
-    integers = {"body_parent", "joint_type", "joint_body", "joint_q", "joint_v", "actuator_joint"}
+    integers = {"body_parent", "joint_type", "joint_body", "joint_q", "joint_v", "actuator_joint", "actuator_tendon"}
     booleans = {"joint_force_limited", "actuator_in_parent", "control_limited", "force_limited"}
     arrays = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
     arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
@@ -188,7 +190,7 @@ def test_frames_and_keyframes():
     assert model.geoms.names == ("floor", "chest", "lump", "thigh", "shin", "sole")
     assert_array_equal(model.geoms.body, m.geom_bodyid)
     assert_array_equal(model.geoms.quat, m.geom_quat)
-    assert model.sites.names == ("imu",) and model.cameras.names == ("eye",)
+    assert model.sites.names == ("imu", "heel") and model.cameras.names == ("eye",)
     assert_allclose(model.sites.quat[0], np.array([1, 1, 0, 0]) / np.sqrt(2))
     assert set(model.keyframes) == {"home", "key 1"}
     assert_array_equal(model.home.q, [0, 0, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0.3, 0.1])
@@ -300,13 +302,13 @@ ACTUATORS = {
     "body": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
     "slidercrank": '<motor name="bad" cranksite="imu" slidersite="imu" cranklength="1"/>',
     "ball joint": '<position name="bad" joint="hip" kp="1"/>',
-    "tendon": '<motor name="bad" tendon="cord"/>',
+    "spatial tendon": '<motor name="bad" tendon="rope"/>',
 }
 
 
 @pytest.mark.parametrize("reason", ACTUATORS)
 def test_unsupported_actuators_keep_their_control_when_ignored(reason):
-    parts = {"actuator": ACTUATORS[reason], "controls": 7, "tendon": TENDON.format("")}
+    parts = {"actuator": ACTUATORS[reason], "controls": 7, "tendon": ROPE.format("")}
     model = refused(f"actuator 'bad'.*{reason.strip()}", "actuator", **parts)
     assert model.nu == 7 and model.actuator_names[6] == "bad"
     for field in ("actuator_gear", "actuator_gain", "actuator_bias", "force_limited"):
@@ -370,7 +372,41 @@ def test_equality():
 
 @pytest.mark.parametrize("attribute", ["stiffness", "damping", "armature"])
 def test_tendon_that_moves_things(attribute):
-    refused(f"tendon 'cord' has {attribute}", "tendon", tendon=TENDON.format(f'{attribute}="1"'))
+    refused(f"tendon 'rope' is spatial and has {attribute}", "tendon", tendon=ROPE.format(f'{attribute}="1"'))
+    model = load(xml(tendon=TENDON.format(f'{attribute}="1"')))
+    assert getattr(model.tendons, attribute) == [1] and model.acting_tendons == [0]
+    assert not load(xml(tendon=TENDON.format(f'{attribute}="1"')), ignore=("tendon",)).acting_tendons.size
+
+
+@pytest.mark.parametrize(
+    ("attribute", "kind"),
+    [
+        ('actuatorfrcrange="-1 1"', "tendon"),
+        ('stiffness="1 2 3"', "spring-poly"),
+        ('damping="1 2 3"', "damping-poly"),
+    ],
+)
+def test_what_fixed_tendons_do_not_have(attribute, kind):
+    refused("tendon 'cord' has|tendon 'cord' limits", kind, tendon=TENDON.format(attribute))
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [("equality", "equality: "), ("limit", "limit: "), ("frictionloss", "friction loss: "), ("contact", "contact: ")],
+)
+def test_constraints_are_switched_off_by_kind(kind, line):
+    mimic = '<equality><joint name="mimic" joint1="knee"/></equality>'
+    parts = {"rest": mimic, "knee": 'range="-1 1" limited="true" frictionloss="0.1"'}
+    lines, left = load(xml(**parts)).constraints, load(xml(**parts), ignore=(kind,)).constraints
+    assert any(x.startswith(line) for x in lines)
+    assert left == tuple(x for x in lines if not x.startswith(line))
+
+
+def test_rotors_of_actuators_on_tendons():
+    parts = {"actuator": '<motor tendon="cord" gear="3" armature="0.1" damping="0.2"/>', "controls": 7}
+    model = load(xml(tendon=TENDON.format('armature="1"'), **parts))
+    assert model.actuator_tendon.tolist() == [-1] * 6 + [0]
+    np.testing.assert_allclose([*model.tendons.armature, *model.tendons.damping], [1.9, 1.8])
 
 
 def test_tendon_limits_are_constraints():
@@ -422,7 +458,7 @@ def test_sleep():
 
 
 def test_one_error_names_every_kind():
-    parts = {"tendon": TENDON.format('stiffness="1"'), "actuator": ACTUATORS["muscle"], "controls": 7}
+    parts = {"tendon": TENDON.format('actuatorfrcrange="-1 1"'), "actuator": ACTUATORS["muscle"], "controls": 7}
     with pytest.raises(PullbackError, match="'cord'.*'bad'") as caught:
         load(xml(**parts))
     assert 'ignore=("tendon", "actuator")' in str(caught.value)

@@ -104,7 +104,7 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
     return [
         *(Kernels(flavour, name) for name in STEPS for flavour in flavours),
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
-        *(Kernels(Flavour(dtype), name) for name in ("step_adjoint", "step") for dtype in dtypes),
+        *(Kernels(Flavour(dtype, tendons=x), name) for name in STEPS[:2] for dtype in dtypes for x in (False, True)),
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
         Kernels("", "raster"),
     ]

@@ -11,14 +11,14 @@ from pullback.contact.params import SOLREF, mixed_sign
 from pullback.contact.scene import Scene, contact_complaints
 from pullback.core.errors import PullbackError
 from pullback.model.constraints import left_over
-from pullback.model.unsupported import Complaint, describe, ignoring, label, pair_label
+from pullback.model.unsupported import Complaint, describe, equality_label, ignoring, label, pair_label
 
 if TYPE_CHECKING:
     from pullback.contact.models import Contact
 
 
 def refuse_unsupported(contact: Contact, scene: Scene) -> None:
-    """One error that names everything about the file's contacts, limits and friction loss that is not simulated."""
+    """One error that names everything about the file's contacts and other constraints that is not simulated."""
     complaints = [one for one in left_over(scene.model.mujoco) if one[0] not in scene.model.ignored]
     complaints += contact_complaints(scene)
     complaints += contact.complaints(scene)
@@ -26,7 +26,7 @@ def refuse_unsupported(contact: Contact, scene: Scene) -> None:
         without = f", load it with {ignoring(complaints)} to leave out what that names" if ignoring(complaints) else ""
         raise PullbackError(
             f"not supported: {describe(complaints)}. Change the model{without}, or pass contact=None to switch off all "
-            "contacts, limits and friction loss"
+            "contacts, limits, friction loss and equality constraints"
         )
 
 
@@ -43,12 +43,28 @@ def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:
         yield label(m, "joint", j), "solreflimit", m.jnt_solref[j]
     for i in scene.lossy:
         yield label(m, "joint", m.dof_jntid[i]), "solreffriction", m.dof_solref[i]
+    for t in scene.limited_tendons:
+        yield label(m, "tendon", t), "solreflimit", m.tendon_solref_lim[t]
+    for t in scene.lossy_tendons:
+        yield label(m, "tendon", t), "solreffriction", m.tendon_solref_fri[t]
+    for e in scene.equalities:
+        yield equality_label(m, e), "solref", m.eq_solref[e]
 
 
 def mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
     for element, attribute, solref in _solrefs(scene):
         if mixed_sign(solref):
             yield "", f"{attribute} of {element}", f"is {solref[0]:g} {solref[1]:g}, but {SOLREF}"
+
+
+def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint]:
+    """What ContactConvex alone simulates beside contacts."""
+    m, tendons = scene.model.mujoco, scene.model.acting_tendons
+    only = f"which {type(contact).__name__} does not have: use ContactConvex"
+    for t in np.union1d(np.union1d(scene.limited_tendons, scene.lossy_tendons), tendons).astype(int):
+        yield "tendon", label(m, "tendon", t), f"acts on joints, {only}"
+    for e in scene.equalities:
+        yield "equality", equality_label(m, e), f"is a constraint {only}"
 
 
 def torsion_and_rolling(contact: Contact, scene: Scene) -> Iterator[Complaint]:

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pullback.contact.checks import mixed_solrefs, torsion_and_rolling, two_frictions
+from pullback.contact.checks import mixed_solrefs, tendons_and_equalities, torsion_and_rolling, two_frictions
 from pullback.contact.far import STANDARD_GRAVITY, Far
-from pullback.contact.params import column, constant, materials, of_one_sign, shared_parameters
+from pullback.contact.params import column, constant, limits, materials, of_one_sign, shared_parameters
 from pullback.contact.points import HULL_KINDS, LEAF_POINTS
 from pullback.contact.scene import MESH, NAMES, Scene
 from pullback.core.checks import check_whole
@@ -82,6 +82,7 @@ class Contact:
         """What it does not simulate of a scene."""
         yield from torsion_and_rolling(self, scene)
         yield from two_frictions(self, scene)
+        yield from tendons_and_equalities(self, scene)
 
     def margins(self, margins: np.ndarray) -> np.ndarray:
         """Distances below which the pairs of shapes touch, from the margins that a file gives them [m]."""
@@ -96,8 +97,8 @@ class Contact:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactConvex(Contact):
-    """MuJoCo's soft convex contact: pyramidal or elliptic cones, condim 1, 3, 4 and 6, solref and solimp, joint limits
-    and friction loss, all as the file says.
+    """MuJoCo's soft convex contact: pyramidal or elliptic cones, condim 1, 3, 4 and 6, solref and solimp, limits and
+    friction loss of joints and tendons, equality constraints, all as the file says.
 
     The accelerations are the solution of a convex problem, found by Newton's method to rounding, and differentiated at
     the solution by one linear solve. A solution that does not balance the forces is an error.
@@ -106,12 +107,17 @@ class ContactConvex(Contact):
     kernels: ClassVar[str] = "convex"
     most_rows: ClassVar[int] = 6
 
+    @classmethod
+    def flavours(cls, precision: str) -> list[Flavour]:
+        found = super().flavours(precision)
+        return [*found, *(flavour._replace(tendons=True) for flavour in found)]
+
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         return mixed_solrefs(scene)
 
     def parameters(self, scene: Scene) -> dict[str, Parameter]:
         m, table = scene.model.mujoco, super().parameters(scene)
-        ref, imp = "s, 1 or 1/s², 1/s", "1, 1, m, 1, 1"
+        ref, imp, row_imp = "s, 1 or 1/s², 1/s", "1, 1, m, 1, 1", "1, 1, rad or m, 1, 1"
         own_ref, pair_ref = materials(scene, "solref", 2)
         own_imp, pair_imp = materials(scene, "solimp", 5)
         if len(scene.geoms):
@@ -124,8 +130,20 @@ class ContactConvex(Contact):
             table["pair_solimp"] = Parameter(imp, axes, m.pair_solimp[scene.explicit], **pair_imp)
         if len(scene.limited):
             axes, signs = ("joint", "entry"), partial(of_one_sign, scene.limited)
-            table["limit_solref"] = Parameter(ref, axes, m.jnt_solref, signs, of=scene.limited)
-            table["limit_solimp"] = Parameter("1, 1, rad or m, 1, 1", axes, m.jnt_solimp, of=scene.limited)
+            table["limit_solref"] = Parameter(ref, axes, m.jnt_solref, signs, **limits(scene, "limit_solref", 2)[0])
+            table["limit_solimp"] = Parameter(row_imp, axes, m.jnt_solimp, **limits(scene, "limit_solimp", 5)[0])
+        if len(scene.limited_tendons):
+            axes, signs = ("tendon", "entry"), partial(of_one_sign, scene.limited_tendons)
+            ref_at, imp_at = limits(scene, "limit_solref", 2)[1], limits(scene, "limit_solimp", 5)[1]
+            table["tendon_limit_solref"] = Parameter(ref, axes, m.tendon_solref_lim, signs, **ref_at)
+            table["tendon_limit_solimp"] = Parameter(row_imp, axes, m.tendon_solimp_lim, **imp_at)
+        if len(scene.equalities):
+            axes, signs, of = ("equality", "entry"), partial(of_one_sign, scene.equalities), scene.equalities
+            table["equality_polycoef"] = Parameter(
+                "rad or m, per power of rad or m", axes, m.eq_data[:, :5], field="equality", of=of
+            )
+            table["equality_solref"] = Parameter(ref, axes, m.eq_solref, signs, of=of)
+            table["equality_solimp"] = Parameter(row_imp, axes, m.eq_solimp, of=of)
         return table
 
 

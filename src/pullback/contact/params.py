@@ -36,11 +36,17 @@ def shared_parameters(scene: Scene) -> dict[str, Parameter]:
         value = m.pair_friction[scene.explicit]
         table["pair_friction"] = Parameter("1, 1, m, m, m", ("pair", "entry"), value, not_negative, **pairs)
     if len(scene.limited):
-        of, ordered = scene.limited, partial(_low_first, scene.limited)
-        table["joint_range"] = Parameter("rad or m", ("joint", "entry"), m.jnt_range, ordered, field="limit", of=of)
+        ordered, at = partial(_low_first, scene.limited), limits(scene, "limit", 2)[0]
+        table["joint_range"] = Parameter("rad or m", ("joint", "entry"), m.jnt_range, ordered, **at)
+    if len(scene.limited_tendons):
+        ordered, at = partial(_low_first, scene.limited_tendons), limits(scene, "limit", 2)[1]
+        table["tendon_range"] = Parameter("rad or m", ("tendon", "entry"), m.tendon_range, ordered, **at)
+    own, tendons = joints_and_tendons("loss", scene.lossy, scene.lossy_tendons)
     if len(scene.lossy):
-        value, of = m.dof_frictionloss, scene.lossy
-        table["frictionloss"] = Parameter("N·m or N", ("dof",), value, not_negative, field="loss", of=of)
+        table["frictionloss"] = Parameter("N·m or N", ("dof",), m.dof_frictionloss, not_negative, **own)
+    if len(scene.lossy_tendons):
+        value = m.tendon_frictionloss
+        table["tendon_frictionloss"] = Parameter("N·m or N", ("tendon",), value, not_negative, **tendons)
     return table
 
 
@@ -53,6 +59,20 @@ def materials(scene: Scene, field: str, width: int) -> tuple[dict, dict]:
     blank = np.zeros((shapes + len(scene.explicit), width))
     own = {"field": field, "of": scene.geoms, "blank": blank, "at": (slice(shapes),)}
     return own, {"field": field, "blank": blank, "at": (slice(shapes, None),)}
+
+
+def joints_and_tendons(field: str, joints: np.ndarray, tendons: np.ndarray, *width: int) -> tuple[dict, dict]:
+    """Those of joints, and those of tendons, in a field that has both, in this order."""
+    if not len(tendons):
+        return {"field": field, "of": joints}, {}
+    blank, first = np.zeros((len(joints) + len(tendons), *width)), len(joints)
+    own = {"field": field, "of": joints, "blank": blank, "at": (slice(first),)}
+    return own, {"field": field, "of": tendons, "blank": blank, "at": (slice(first, None),)}
+
+
+def limits(scene: Scene, field: str, width: int) -> tuple[dict, dict]:
+    """The same of limits, with ``width`` numbers each."""
+    return joints_and_tendons(field, scene.limited, scene.limited_tendons, width)
 
 
 def column(field: str, number: int, items: np.ndarray) -> dict:

@@ -1,4 +1,4 @@
-"""What a file says about contacts, joint limits and friction loss, as arrays that kernels read."""
+"""What a file says about contacts, limits, friction loss and equalities, as arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pullback.core.errors import PullbackError
 from pullback.model import BALL, Model
 from pullback.model.constraints import touching_pairs
 from pullback.model.load import inertial_frames
-from pullback.model.unsupported import Complaint, Disable, Enable, disabled, label, pair_label
+from pullback.model.tendons import acting_equalities, equality_dofs, tendon_dofs
+from pullback.model.unsupported import Complaint, Disable, Enable, disabled, label, pair_label, spatial_tendons
 
 PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
 KINDS = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
@@ -38,7 +39,8 @@ CONTACTS_A_SHAPE, CONTACTS_MORE = 4, 16
 
 @dataclass(frozen=True)
 class Scene:
-    """Shapes that may touch, pairs of them, and the joints that are limited or have friction loss.
+    """Shapes that may touch, pairs of them, the joints and tendons that are limited or have friction loss, and equality
+    constraints.
 
     Materials are the shapes' own, in their order, followed by one for each explicit ``<pair>``.
     """
@@ -58,6 +60,9 @@ class Scene:
     explicit: np.ndarray  # (n,) the explicit pairs among the file's that are used, by index
     limited: np.ndarray  # (n,) joints
     lossy: np.ndarray  # (n,) degrees of freedom
+    limited_tendons: np.ndarray  # (n,)
+    lossy_tendons: np.ndarray  # (n,)
+    equalities: np.ndarray  # (n,) on joints and tendons
     hulls: Hulls = field(repr=False)
 
     @staticmethod
@@ -72,6 +77,7 @@ class Scene:
         limits = constrained and not disabled(m, Disable.mjDSBL_LIMIT)
         losses = constrained and not disabled(m, Disable.mjDSBL_FRICTIONLOSS)
 
+        fixed = ~spatial_tendons(m)
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
         pairs[swap] = pairs[swap, ::-1]
         pairs = pairs[np.argsort(m.geom_type[pairs[:, 0]] != PLANE, kind="stable")]
@@ -109,6 +115,9 @@ class Scene:
             explicit=np.array(explicit, int),
             limited=np.flatnonzero(m.jnt_limited) if limits else np.zeros(0, int),
             lossy=np.flatnonzero(m.dof_frictionloss > 0) if losses else np.zeros(0, int),
+            limited_tendons=np.flatnonzero(fixed & (m.tendon_limited > 0)) if limits else np.zeros(0, int),
+            lossy_tendons=np.flatnonzero(fixed & (m.tendon_frictionloss > 0)) if losses else np.zeros(0, int),
+            equalities=acting_equalities(m),
             hulls=Hulls.of(m, geoms),
         )
 
@@ -177,14 +186,20 @@ class Scene:
 
     @property
     def max_joint_rows(self) -> int:
-        """Rows of joints at most: one a friction loss, and one an end of a range; a ball joint's range has one."""
+        """Rows of joints and tendons at most: one per friction loss, one per end of a range, of which a ball joint's
+        has one, and one per equality."""
         ball = self.model.joint_type[self.limited] == BALL
-        return len(self.lossy) + int(np.sum(2 - ball))
+        tendons = len(self.lossy_tendons) + 2 * len(self.limited_tendons)
+        return len(self.lossy) + int(np.sum(2 - ball)) + tendons + len(self.equalities)
 
     @property
     def joint_width(self) -> int:
-        """Degrees of freedom in a row of joints, at most: those of a ball joint, whose angle is limited, are three."""
-        return 3 if np.any(self.model.joint_type[self.limited] == BALL) else 1
+        """Degrees of freedom in such a row, at most: those of a ball joint, whose angle is limited, are three."""
+        m = self.model.mujoco
+        chains = [tendon_dofs(m, t) for t in (*self.limited_tendons, *self.lossy_tendons)]
+        chains += [equality_dofs(m, e) for e in self.equalities]
+        joints = 3 if np.any(self.model.joint_type[self.limited] == BALL) else 1
+        return max(joints, *map(len, chains), 1)
 
     @property
     def longest_chain(self) -> int:

@@ -39,6 +39,7 @@ from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import Cotangents, KernelParams, item_names, parameters
 from pullback.dynamics.single import SingleSteps, is_single
+from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
@@ -50,8 +51,9 @@ class Articulated(KernelSystem):
     """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
 
     model:    from :func:`pullback.load`
-    contact:  "model": contacts, joint limits and friction loss as the file says, by :class:`ContactConvex`. None:
-              all of them switched off. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
+    contact:  "model": contacts, limits, friction loss and equality constraints as the file says, by
+              :class:`ContactConvex`. None: all of them switched off; ``pb.load(..., ignore=("contact",))`` switches off
+              contacts alone. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
               with default arguments.
     worlds:   how many copies
     dtype:    "float64" or "float32"
@@ -116,7 +118,13 @@ class Articulated(KernelSystem):
         )
         self._scene = self._make_scene()
         self._layout = Layout(model)
-        table = parameters(model, self._layout, self._scene, contact)
+        self._tendons = TendonLayout(model, self._scene)
+        if refine is not None and self._scene is not None and len(self._scene.limited_tendons):
+            name = model.tendons.names[self._scene.limited_tendons[0]]
+            raise PullbackError(
+                f"refine looks for the moment at which joints reach a limit, and tendon {name!r} has one"
+            )
+        table = parameters(model, self._layout, self._scene, contact, self._tendons)
         self.params = NamedParams(table, self.worlds, item_names(model))
         self._quaternions = [
             (int(q) + 3 * (kind == FREE), name)
@@ -125,10 +133,11 @@ class Articulated(KernelSystem):
         ]
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
-        self._flavour = self._flavour._replace(refined=self.refine is not None)
+        self._flavour = self._flavour._replace(refined=self.refine is not None, tendons=bool(self._tendons))
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
-        self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact)
+        factorised = contact is not None or bool(self._tendons)
+        self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
         )
@@ -175,7 +184,8 @@ class Articulated(KernelSystem):
 
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts
-        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, slots, most, self.nv, lanes)
+        sizes = (slots, most, self.nv, lanes)
+        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes, self._tendons)
         substeps = int(specialise(self._flavour, "refinement").MOST_SUBSTEPS) if self.refine else 0
         workspace = workspace_struct(self.model, self.dtype, self.device, slots, substeps)
         return Lane(first, end, slots, workspace, *contacts)

@@ -13,6 +13,7 @@ from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.system import State
 from pullback.dynamics.health import check_health
+from pullback.dynamics.tendons import TendonLayout, tendon_sizes
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
@@ -93,22 +94,39 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
 
 
 def contact_workspace(
-    scene: Scene, contact: Contact | None, flavour: Flavour, device: str, slots: int, most: int, nv: int, lanes: int
+    scene: Scene | None,
+    contact: Contact | None,
+    flavour: Flavour,
+    device: str,
+    slots: int,
+    most: int,
+    nv: int,
+    lanes: int,
+    tendons: TendonLayout,
 ):
     """The kernels' Contacts and Rows for ``slots`` worlds at a time with at most ``most`` contacts in each.
 
     There will be one per lane.
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
-    if contact is None:
+    if contact is None and not tendons:
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
-    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), len(scene.geoms))
-    approaches = most if scene.has_side_lines else 0
+    of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
+    approaches = most if scene is not None and scene.has_side_lines else 0
     sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
-    along = {n: (*size, slots) for n, size in contact.workspace(scene, most, nv).items()}
-    shapes = {n: along[rows.ALONG[n]] for n in rows.Rows.vars}
-    return zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
+    along = tendon_sizes(tendons) | (free_sizes(nv) if contact is None else contact.workspace(scene, most, nv))
+    shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
+    result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
+    if tendons:
+        result[1].tendons = tendons.struct(flavour, device)
+    return result
+
+
+def free_sizes(nv: int) -> dict[str, tuple[int, ...]]:
+    """How long the arrays of ``kernels/contact/rows.py`` are where nothing touches, but a matrix is factorised."""
+    none = dict.fromkeys(("contact", "chain", "joint row", "joint chain"), (0,))
+    return none | {"world": (1,), "dof": (nv,), "entry": (nv * nv,)}
 
 
 def _arm(m, joint: int) -> float:

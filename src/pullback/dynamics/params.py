@@ -16,6 +16,7 @@ from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.launch import launch
 from pullback.core.params import FieldValues, Parameter, has_direction, linear, not_negative
 from pullback.core.system import Named
+from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
@@ -24,7 +25,11 @@ from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint
 
 
 def parameters(
-    model: Model, layout: Layout, scene: Scene | None = None, contact: Contact | None = None
+    model: Model,
+    layout: Layout,
+    scene: Scene | None = None,
+    contact: Contact | None = None,
+    tendons: TendonLayout | None = None,
 ) -> dict[str, Parameter]:
     """All differentiable parameters of a model, at the values the file gave."""
     body, joint, actuator = ("body", "axis"), ("joint", "axis"), ("actuator", "entry")
@@ -71,7 +76,35 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
+    if tendons:
+        table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
+
+
+def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
+    """What acts along tendons, and the coefficients that they are made of."""
+    of, numbers = layout.ids, slice(len(layout.ids))
+    law = {"field": "tendon", "of": of, "blank": np.zeros((len(layout.dofs), 5))}
+    terms, sums = layout.terms
+    ones = {"blank": np.ones(layout.entries), "at": (layout.own_entries,)}
+    axes = ("tendon",)
+    if not len(of):  # joints alone, which equalities constrain: the fields are never read, but for the ones
+        return {"tendon_coef": Parameter("1", ("term",), np.zeros(0), form=linear(sums), **ones)}
+    value, at = model.tendons, lambda number: (numbers, number)
+    return {
+        "tendon_coef": Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums), **ones),
+        "tendon_stiffness": Parameter("N·m/rad or N/m", axes, value.stiffness, at=at(0), **law),
+        "tendon_damping": Parameter("N·m·s/rad or N·s/m", axes, value.damping, at=at(1), **law),
+        "tendon_armature": Parameter("kg·m² or kg", axes, value.armature, not_negative, at=at(2), **law),
+        "tendon_spring": Parameter(
+            "rad or m", ("tendon", "end"), value.spring, partial(_ends_in_order, of), at=(numbers, slice(3, 5)), **law
+        ),
+    }
+
+
+def _ends_in_order(used: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, str]:
+    known = np.isin(np.arange(ends.shape[-2]), used)
+    return (ends[..., 0] > ends[..., 1]) & known, "must have its shorter length first"
 
 
 def item_names(model: Model) -> dict[str, list[str]]:
@@ -82,6 +115,7 @@ def item_names(model: Model) -> dict[str, list[str]]:
         "joint": model.joint_names,
         "coordinate": [model.joint_names[j] for j in joints],
         "geom": model.geoms.names,
+        "tendon": model.tendons.names,
     }
 
 

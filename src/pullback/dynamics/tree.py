@@ -52,8 +52,16 @@ class Layout:
         self.free_axis = np.eye(3)[(self.q - model.joint_q[self.source]).clip(0, 2)] if len(types) else np.zeros((0, 3))
 
 
-def tree_struct(model: Model, layout: Layout, precision: str, device: str, contact: Contact | None = None):
-    """The kernels' Tree of a model; with contacts, the columns of its mass matrix, which is going to be factorised."""
+def tree_struct(
+    model: Model,
+    layout: Layout,
+    precision: str,
+    device: str,
+    contact: Contact | None = None,
+    *,
+    factorised: bool = True,
+):
+    """The kernels' Tree of a model; with the columns of its mass matrix where that is going to be factorised."""
     real = PRECISIONS[precision]
     kernels = specialise(precision, "tree.structs")
     tree = kernels.Tree()
@@ -78,7 +86,7 @@ def tree_struct(model: Model, layout: Layout, precision: str, device: str, conta
     dof_body, dof_parent = dof_tree(model)
     tree.dof_body, tree.dof_parent = ints(dof_body), ints(dof_parent)
     tree.body_dof = ints(np.searchsorted(dof_body, np.arange(model.nbody + 1)))
-    if contact is not None:
+    if factorised:
         columns, counts = matrix_columns(dof_parent)
         tree.columns, tree.columns_count = (for_all_slots(ints(x)) for x in (columns, counts))
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
@@ -197,15 +205,15 @@ def zeros_struct(
     what: str = "the workspace",
     remedy: str = "use fewer worlds",
 ):
-    """A struct of arrays of zeros, all in one block of memory and each on a cache line of its own.
+    """A struct with arrays of zeros of these shapes, all in one block of memory and each on a cache line of its own.
 
     One allocation instead of some forty, and no element straddles two lines that need not. An error, which speaks of
     ``what`` and suggests a ``remedy``, where there is no memory for as many ``copies`` as the caller is going to make.
     """
     offsets, end, strides = {}, 0, []
-    for name, variable in struct.vars.items():
+    for name in shapes:
         offsets[name] = end
-        itemsize = wp.types.type_size_in_bytes(variable.type.dtype)
+        itemsize = wp.types.type_size_in_bytes(struct.vars[name].type.dtype)
         strides.append((shapes[name], itemsize))
         size = itemsize * math.prod(shapes[name])
         end += -(-size // CACHE_LINE) * CACHE_LINE
@@ -216,8 +224,8 @@ def zeros_struct(
     block = wp.zeros(end // CACHE_LINE + 1, dtype=_Line, device=device)
     start = -(-block.ptr // CACHE_LINE) * CACHE_LINE
     result = struct()
-    for name, variable in struct.vars.items():
-        kind = variable.type.dtype
+    for name in shapes:
+        kind = struct.vars[name].type.dtype
         array = wp.array(ptr=start + offsets[name], dtype=kind, shape=shapes[name], device=device)
         array.block = block  # keeps the memory alive
         setattr(result, name, array)

@@ -49,6 +49,8 @@ class Flavour(NamedTuple):
     potential: bool = False
     # Whether meshes are their triangles in it, and not their hulls.
     triangles: bool = False
+    # Whether there are tendons that act, or equality constraints that couple joints or tendons by numbers.
+    tendons: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -63,6 +65,7 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
+            "_tendons": self.tendons,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

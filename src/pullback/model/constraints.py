@@ -1,4 +1,4 @@
-"""What a file asks of a contact model: limits, friction loss and contacts, one line each."""
+"""What a file asks of a contact model: equality constraints, limits, friction loss and contacts, one line each."""
 
 from __future__ import annotations
 
@@ -7,24 +7,34 @@ from collections.abc import Iterator
 import mujoco
 import numpy as np
 
-from pullback.model.unsupported import Complaint, Disable, disabled, label, name_of
+from pullback.model.tendons import acting_equalities
+from pullback.model.unsupported import (
+    Complaint,
+    Disable,
+    disabled,
+    equality_label,
+    label,
+    name_of,
+    spatial_tendons,
+)
 
 
-def describe_constraints(m: mujoco.MjModel, *, with_tendons: bool, with_flexes: bool) -> tuple[str, ...]:
-    """One line for each limit and friction loss, and one for all contacts; nothing that the file switches off."""
+def describe_constraints(m: mujoco.MjModel, *, with_flexes: bool) -> tuple[str, ...]:
+    """One line for each equality constraint, limit and friction loss, and one for all contacts; nothing that the file
+    switches off."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT):
         return ()
-    lines = []
+    lines = [f"equality: {equality_label(m, e)}" for e in acting_equalities(m)]
     if not disabled(m, Disable.mjDSBL_LIMIT):
         for j in np.flatnonzero(m.jnt_limited):
             lines.append(f"limit: {label(m, 'joint', j)} {_range(m.jnt_range[j])}")
-        for t in np.flatnonzero(m.tendon_limited) if with_tendons else ():
+        for t in np.flatnonzero(m.tendon_limited):
             lines.append(f"limit: {label(m, 'tendon', t)} {_range(m.tendon_range[t])}")
     if not disabled(m, Disable.mjDSBL_FRICTIONLOSS):
         for j in np.unique(m.dof_jntid[m.dof_frictionloss > 0]):
             loss = m.dof_frictionloss[m.dof_jntid == j].max()
             lines.append(f"friction loss: {label(m, 'joint', j)} {loss:.4g}")
-        for t in np.flatnonzero(m.tendon_frictionloss > 0) if with_tendons else ():
+        for t in np.flatnonzero(m.tendon_frictionloss > 0):
             lines.append(f"friction loss: {label(m, 'tendon', t)} {m.tendon_frictionloss[t]:.4g}")
     if not disabled(m, Disable.mjDSBL_CONTACT):
         lines += _contact_lines(m, with_flexes)
@@ -35,13 +45,14 @@ def left_over(m: mujoco.MjModel) -> Iterator[Complaint]:
     """What of these lines no contact model simulates: its kind for ``ignore``, the element, what it has."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT):
         return
-    for t in range(m.ntendon):
+    for t in np.flatnonzero(spatial_tendons(m)):
         has = {
             "a limit": bool(m.tendon_limited[t]) and not disabled(m, Disable.mjDSBL_LIMIT),
             "friction loss": m.tendon_frictionloss[t] > 0 and not disabled(m, Disable.mjDSBL_FRICTIONLOSS),
         }
         if any(has.values()):
-            yield "tendon", label(m, "tendon", t), f"has {' and '.join(name for name, there in has.items() if there)}"
+            what = " and ".join(name for name, there in has.items() if there)
+            yield "tendon", label(m, "tendon", t), f"is spatial and has {what}; only fixed tendons are supported"
     for f in () if disabled(m, Disable.mjDSBL_CONTACT) else _touching_flexes(m):
         yield "flex", label(m, "flex", f), "may touch other shapes"
 

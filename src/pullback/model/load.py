@@ -15,6 +15,7 @@ from pullback.core.errors import PullbackError
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
+from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
     INTEGRATORS,
     JOINT_IN_PARENT,
@@ -28,6 +29,7 @@ from pullback.model.unsupported import (
     in_disabled_group,
     label,
     name_of,
+    pulls_tendon,
     reflecting_actuators,
     refuse_unsupported,
     require_known_kinds,
@@ -42,6 +44,8 @@ FINITE_FIELDS = {
     "coordinate": ("qpos0", "qpos_spring"),
     "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
     "output": ("actuator_gear",),
+    "tendon": ("tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_lengthspring", "tendon_range"),
+    "equality": ("eq_data", "eq_solref", "eq_solimp"),
     "geom": ("geom_pos", "geom_quat"),
     "site": ("site_pos", "site_quat"),
     "camera": ("cam_pos", "cam_quat"),
@@ -77,15 +81,18 @@ def load(
 
     ``source`` is the path of an MJCF or URDF file, XML text (it starts with ``<``), a ``mujoco.MjSpec`` (a copy is
     compiled) or a ``mujoco.MjModel`` (copied). Whatever would change the motion and cannot be held in a
-    :class:`Model` is a :class:`PullbackError` that names the element. Contacts, limits and friction loss are no error
-    here: they are listed in ``model.constraints``.
+    :class:`Model` is a :class:`PullbackError` that names the element. Contacts, limits, friction loss and equality
+    constraints are no error here: they are listed in ``model.constraints``.
 
     ``ignore`` drops such elements knowingly, by kind:
 
-    - ``"equality"``: equality constraints that are active;
+    - ``"contact"``, ``"limit"``, ``"frictionloss"``, ``"equality"``: contacts, limits of joints and tendons, their
+      friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
+      ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·control + bias on one joint (muscles, motors with activation or
-      delay, PID and DC motors, actuators on tendons, sites and bodies, position servos on ball joints). They keep
+    - ``"actuator"``: actuators that are not gain·control + bias on one joint or fixed tendon (muscles, motors with
+      activation or delay, PID and DC motors, actuators on spatial tendons, sites and bodies, position servos on ball
+      joints). They keep
       their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
@@ -114,6 +121,7 @@ def load(
         raise PullbackError(f"anywhere must be True or False, not {anywhere!r}")
     m = compile_source(source, anywhere=anywhere, folder=folder)
     _set_option(m, integrator, timestep)
+    _drop(m, ignore)
     check_numbers(m)
     refuse_unsupported(m, ignore)
     fields = {
@@ -126,9 +134,10 @@ def load(
         "sites": _frames(m, "site", m.nsite, m.site_bodyid, m.site_pos, m.site_quat),
         "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
         "keyframes": _keyframes(m),
-        "constraints": describe_constraints(m, with_tendons="tendon" not in ignore, with_flexes="flex" not in ignore),
+        "tendons": read_tendons(m),
+        "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
-    check_mass_matrix(m, fields["dof_armature"])
+    check_mass_matrix(m, fields["dof_armature"], fields["tendons"].armature)
     return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
 
 
@@ -141,6 +150,19 @@ def _set_option(m: mujoco.MjModel, integrator: str | None, timestep: float | Non
         m.opt.integrator = numbers[integrator]
     if timestep is not None:
         m.opt.timestep = check_number(timestep, "timestep")
+
+
+def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
+    """Switches off, as the file itself could, kinds of elements that would do nothing then."""
+    bits = {"contact": Disable.mjDSBL_CONTACT, "limit": Disable.mjDSBL_LIMIT}
+    bits |= {"frictionloss": Disable.mjDSBL_FRICTIONLOSS, "equality": Disable.mjDSBL_EQUALITY}
+    for kind in bits.keys() & set(ignore):
+        m.opt.disableflags |= int(bits[kind])
+    if "tendon" in ignore:
+        for name in ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "armature", "frictionloss"):
+            getattr(m, f"tendon_{name}")[:] = 0
+        m.tendon_limited[:] = m.tendon_actfrclimited[:] = 0
+        m.tendon_actuatorid[:] = -1
 
 
 def compile_source(source, *, anywhere: bool, folder: str | os.PathLike | None) -> mujoco.MjModel:
@@ -274,14 +296,14 @@ def _check_option(m: mujoco.MjModel) -> None:
             raise PullbackError(f"option {name} is {value}; it must be {wanted}")
 
 
-def check_mass_matrix(m: mujoco.MjModel, armature: np.ndarray) -> None:
+def check_mass_matrix(m: mujoco.MjModel, armature: np.ndarray, tendon_armature: np.ndarray) -> None:
     """Refuse a joint that no inertia resists in the pose the file was written in."""
     if m.nv == 0:
         return
-    bare = copy.copy(m)  # what we keep of the inertia, without what tendons would add
+    bare = copy.copy(m)  # with the inertia that we keep
     bare.dof_armature[:] = armature
     bare.jnt_actuatorid[:] = -1
-    bare.tendon_armature[:] = 0
+    bare.tendon_armature[:] = tendon_armature
     bare.tendon_actuatorid[:] = -1
     data = mujoco.MjData(bare)
     data.qpos[:] = bare.qpos0
@@ -400,14 +422,14 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
 
 def _actuators(m: mujoco.MjModel) -> dict:
     """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
-    joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
+    joint, tendon, in_parent = np.zeros(m.nu, np.int32), np.full(m.nu, -1, np.int32), np.zeros(m.nu, bool)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
     for i in range(m.nactuator):
         if gives_no_force(m, i) or actuator_complaint(m, i):
             continue  # a complaint that is still here was ignored by the user
         u = m.actuator_ctrladr[i]
-        joint[u] = m.actuator_trnid[i, 0]
+        (tendon if pulls_tendon(m, i) else joint)[u] = m.actuator_trnid[i, 0]
         in_parent[u] = m.actuator_trntype[i] == JOINT_IN_PARENT
         gear[u] = m.actuator_gear[m.actuator_outadr[i]]
         force_limited[u], force_range[u] = m.actuator_forcelimited[i], m.actuator_forcerange[i]
@@ -416,6 +438,7 @@ def _actuators(m: mujoco.MjModel) -> dict:
     clamped = not disabled(m, Disable.mjDSBL_CLAMPCTRL)
     return {
         "actuator_joint": _frozen(joint, np.int32),
+        "actuator_tendon": _frozen(tendon, np.int32),
         "actuator_in_parent": _frozen(in_parent, bool),
         "actuator_gear": _frozen(gear),
         "actuator_gain": _frozen(gain),

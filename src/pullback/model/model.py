@@ -39,6 +39,17 @@ class Frames:
 
 
 @dataclass(frozen=True)
+class Tendons:
+    """What acts along tendons; what they are made of stays in the compiled file."""
+
+    names: tuple[str, ...]  # (ntendon,)
+    stiffness: np.ndarray  # (ntendon,) [N/m]; where lengths are angles, here and below, [N·m/rad]
+    damping: np.ndarray  # (ntendon,) [N·s/m]
+    armature: np.ndarray  # (ntendon,) inertia against changes of length [kg]
+    spring: np.ndarray  # (ntendon, 2) lengths between which springs rest [m]
+
+
+@dataclass(frozen=True)
 class Model:
     """A robot, or several, as loaded by :func:`pullback.load`. Frozen: parameters to vary live in ``system.params``."""
 
@@ -76,10 +87,11 @@ class Model:
     q0: np.ndarray  # (nq,) the pose the file was written in; hinge and slide coordinates are measured from here
     q_spring: np.ndarray  # (nq,) where springs rest
 
-    # actuators: force = gain·clamp(control) + bias, on one joint through the gear
+    # actuators: force = gain·clamp(control) + bias, on one joint or tendon through the gear
     actuator_joint: np.ndarray  # (nu,) int32
+    actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint
     actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
-    actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge and slide
+    actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge, slide and tendons
     actuator_gain: np.ndarray  # (nu, 3): g0 + g1·length + g2·velocity
     actuator_bias: np.ndarray  # (nu, 3): b0 + b1·length + b2·velocity
     control_limited: np.ndarray  # (nu,) bool
@@ -98,12 +110,14 @@ class Model:
     fluid_box: np.ndarray  # (nbody, 3) full edge lengths of the box that stands for the body in the fluid [m]
     fluid_quat: np.ndarray  # (nbody, 4) of that box in the body's frame
 
+    tendons: Tendons
+
     # what is fixed to bodies, and what the file asks of a contact model
     geoms: Frames
     sites: Frames
     cameras: Frames
     keyframes: dict[str, Keyframe]
-    constraints: tuple[str, ...]  # contacts, joint limits and friction loss in the file, one line each
+    constraints: tuple[str, ...]  # contacts, limits, friction loss and equality constraints, one line each
 
     mujoco: mujoco.MjModel = field(repr=False)  # the compiled file, for shapes, colours and meshes
     ignored: tuple[str, ...] = ()  # the kinds of elements that were left out of it
@@ -124,6 +138,14 @@ class Model:
     @property
     def njoint(self) -> int:
         return len(self.joint_names)
+
+    @property
+    def acting_tendons(self) -> np.ndarray:
+        """The fixed tendons that exert forces or have inertia, or that an actuator pulls."""
+        tendons = self.tendons
+        acts = (tendons.stiffness != 0) | (tendons.damping != 0) | (tendons.armature != 0)
+        acts[self.actuator_tendon[self.actuator_tendon >= 0]] = True
+        return np.flatnonzero(acts)
 
     @property
     def home(self) -> Keyframe:

@@ -13,7 +13,8 @@ from pullback.model.model import BALL, FREE
 
 # What ``load(..., ignore=...)`` may drop; its docstring says what is left then.
 KINDS = (
-    *("equality", "tendon", "actuator", "plugin", "flex", "fluid"),
+    *("contact", "limit", "frictionloss", "equality"),
+    *("tendon", "actuator", "plugin", "flex", "fluid"),
     *("spring-poly", "spring-yield", "damping-poly", "actuatorgravcomp", "sleep"),
 )
 
@@ -27,6 +28,8 @@ JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
+TENDON_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON)
+NUMBER_EQUALITIES = tuple(int(getattr(mujoco.mjtEq, f"mjEQ_{kind}")) for kind in ("JOINT", "TENDON"))
 FLEX_EQUALITIES = tuple(int(getattr(mujoco.mjtEq, f"mjEQ_{kind}")) for kind in ("FLEX", "FLEXVERT", "FLEXSTRAIN"))
 Disable = mujoco.mjtDisableBit
 Enable = mujoco.mjtEnableBit
@@ -55,6 +58,11 @@ def pair_label(m: mujoco.MjModel, index: int | np.integer) -> str:
     """The same for an explicit contact pair, which seldom has a name: "pair 0 (geom 'foot' and geom 'floor')"."""
     geoms = (label(m, "geom", ids[index]) for ids in (m.pair_geom1, m.pair_geom2))
     return f"{label(m, 'pair', index)} ({' and '.join(geoms)})"
+
+
+def equality_label(m: mujoco.MjModel, index: int | np.integer) -> str:
+    """The same for an equality constraint, with its kind: "equality 'mimic' (joint)"."""
+    return f"{label(m, 'equality', index)} ({spell(mujoco.mjtEq, m.eq_type[index])})"
 
 
 def spell(enumeration, value: int) -> str:
@@ -150,17 +158,31 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     yield "flex", "flex", ~m.flex_rigid.astype(bool), "is deformable"
 
     equalities = not disabled(m, Disable.mjDSBL_EQUALITY) and not disabled(m, Disable.mjDSBL_CONSTRAINT)
+    spatial = spatial_tendons(m)
     active = m.eq_active0.astype(bool) & ~np.isin(m.eq_type, FLEX_EQUALITIES)
     constraint = lambda i: f"is an active constraint ({spell(mujoco.mjtEq, m.eq_type[i])})"  # noqa: E731
-    yield "equality", "equality", equalities & active, constraint
+    yield "equality", "equality", equalities & active & ~np.isin(m.eq_type, NUMBER_EQUALITIES), constraint
+    of_spatial = np.zeros(m.neq, bool)
+    for e in np.flatnonzero(m.eq_type == int(mujoco.mjtEq.mjEQ_TENDON)):
+        of_spatial[e] = spatial[[i for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]].any()
+    yield "equality", "equality", equalities & active & of_spatial, "is an active constraint of a spatial tendon"
 
     has = {
         "stiffness": springs & ((m.tendon_stiffness != 0) | np.any(m.tendon_stiffnesspoly, axis=1)),
         "damping": dampers & ((m.tendon_damping != 0) | np.any(m.tendon_dampingpoly, axis=1)),
         "armature": m.tendon_armature != 0,
     }
-    forces = lambda i: f"has {' and '.join(name for name, there in has.items() if there[i])}"  # noqa: E731
-    yield "tendon", "tendon", np.any(list(has.values()), axis=0), forces
+    forces = lambda i: f"is spatial and has {' and '.join(n for n, there in has.items() if there[i])}"  # noqa: E731
+    yield "tendon", "tendon", spatial & np.any(list(has.values()), axis=0), forces
+    yield "tendon", "tendon", m.tendon_actfrclimited.astype(bool), "limits the force of its actuators"
+    stretched = np.any(m.tendon_stiffnesspoly, axis=1)
+    yield "spring-poly", "tendon", springs & ~spatial & stretched, "has a spring with quadratic or cubic stiffness"
+    slack = (m.tendon_plasticadr >= 0) & ((m.tendon_stiffness != 0) | stretched)
+    yield "spring-yield", "tendon", springs & ~spatial & slack, "has a spring that yields"
+    dragged = np.any(m.tendon_dampingpoly, axis=1)
+    for t in range(m.ntendon):
+        dragged[t] |= np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, t, of_tendon=True)])
+    yield "damping-poly", "tendon", dampers & ~spatial & dragged, "has quadratic or cubic damping"
     yield "plugin", "body", m.body_plugin >= 0, "gets its passive forces from a plugin"
 
     curved = np.any(m.jnt_stiffnesspoly, axis=1)
@@ -182,6 +204,11 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
 
 
+def spatial_tendons(m: mujoco.MjModel) -> np.ndarray:
+    """Which tendons are paths through space (ntendon,), and not sums of joint coordinates."""
+    return m.wrap_type[m.tendon_adr] != int(mujoco.mjtWrap.mjWRAP_JOINT)
+
+
 def in_disabled_group(m: mujoco.MjModel, i: int) -> bool:
     return 0 <= m.actuator_group[i] < 31 and bool(m.opt.disableactuator >> int(m.actuator_group[i]) & 1)
 
@@ -195,15 +222,18 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator cannot be written as (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on one joint, if so."""
+    """Why an actuator is not (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on one joint or fixed tendon, if so."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
     dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
     controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
     reasons = {
-        f"acts through a {transmission} transmission; only joint and jointinparent are supported": (
-            m.actuator_trntype[i] not in JOINT_TRANSMISSIONS
+        f"acts through a {transmission} transmission; only joint, jointinparent and tendon are supported": (
+            m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION)
+        ),
+        "acts through a spatial tendon; only fixed ones are supported": (
+            pulls_tendon(m, i) and spatial_tendons(m)[m.actuator_trnid[i, 0]]
         ),
         f"has activation dynamics ({dynamics}); only stateless actuators are supported": (
             m.actuator_dyntype[i] != STATELESS or m.actuator_actnum[i] > 0
@@ -221,7 +251,13 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     return ("actuator", reason) if reason else _complaint_on_rotations(m, i)
 
 
+def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
+    return m.actuator_trntype[i] == TENDON_TRANSMISSION
+
+
 def _complaint_on_rotations(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
+    if pulls_tendon(m, i):
+        return None
     joint_type = m.jnt_type[m.actuator_trnid[i, 0]]
     if joint_type not in (BALL, FREE):
         return None
@@ -244,10 +280,12 @@ def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
     return gain, bias
 
 
-def reflecting_actuators(m: mujoco.MjModel, joint: int) -> list[int]:
-    """The actuators whose own armature and damping MuJoCo adds to a joint (-1: none, -2: every one that acts on it)."""
-    which = m.jnt_actuatorid[joint]
+def reflecting_actuators(m: mujoco.MjModel, index: int, *, of_tendon: bool = False) -> list[int]:
+    """The actuators whose own armature and damping MuJoCo adds to a joint or tendon (-1: none, -2: every one that acts
+    on it)."""
+    which = (m.tendon_actuatorid if of_tendon else m.jnt_actuatorid)[index]
     if which >= 0:
         return [int(which)]
-    acting = np.isin(m.actuator_trntype, JOINT_TRANSMISSIONS) & (m.actuator_trnid[:, 0] == joint)
+    kinds = (TENDON_TRANSMISSION,) if of_tendon else JOINT_TRANSMISSIONS
+    acting = np.isin(m.actuator_trntype, kinds) & (m.actuator_trnid[:, 0] == index)
     return [] if which == -1 else [int(i) for i in np.flatnonzero(acting)]

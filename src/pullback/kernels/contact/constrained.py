@@ -12,7 +12,7 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
-from .flavour import ROWS
+from .flavour import ROWS, TENDONS
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
@@ -27,6 +27,10 @@ from .rows import (
     push_pair,
     rotation_in_world,
 )
+
+if TENDONS:
+    from .tendon_rows import is_of_tendons, tendon_row_adjoint
+    from .tendons import armature_adjoint
 
 
 @wp.func
@@ -179,7 +183,15 @@ def constraints_adjoint(
     for k in range(contact_count(c, slot)):
         contact_pairing_adjoint(m, g, p, p_bar, s, c, r, k, world, slot, wants_params)
     for k in range(r.joint_rows[0, slot]):
-        joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
+        if TENDONS:
+            if is_of_tendons(g, r, k, slot):
+                tendon_row_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
+            else:
+                joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
+        else:
+            joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
     if wants_params == 1:
+        if TENDONS:
+            armature_adjoint(p, p_bar, r, r.a, world, slot)
         for d in range(m.nv):
             p_bar.armature[world, d] = p_bar.armature[world, d] - r.w[d, slot] * r.a[d, slot]

@@ -15,7 +15,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import SHARES, vecr
+from .flavour import SHARES, TENDONS, vecr
 from .law import (
     cone_force,
     cone_force_adjoint,
@@ -61,6 +61,10 @@ from .rows import (
     has_rows,
     joint_row_motion,
 )
+
+if TENDONS:
+    from .tendon_rows import tendon_constraint_rows
+    from .tendons import add_armature
 
 # The solver goes on until the forces at every joint balance to this share of themselves, which is a little above what
 # rounding leaves; where it comes no nearer, it stops, and the share it has reached is looked at.
@@ -361,13 +365,18 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
     status = int(HEALTHY)
     contact_rows(m, g, p, s, c, r, world, slot)
     joint_constraint_rows(m, g, p, s, r, world, slot)
+    if TENDONS:
+        tendon_constraint_rows(m, g, p, s, r, world, slot)
     if has_rows(c, r, slot):
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
         find_columns(m, g, c, r, slot)
-        for d in range(m.nv):
-            at = d * m.nv + d
-            r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
+        if TENDONS:
+            add_armature(m, p, r, world, slot)
+        else:
+            for d in range(m.nv):
+                at = d * m.nv + d
+                r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
         residual = solve_constraints(m, g, c, r, slot)
         if not residual <= CONVERGED:  # written so that a NaN counts too
             status = NOT_CONVERGED

@@ -18,6 +18,9 @@ ALL_SHAPES = wp.constant(compiled_for.all_shapes)
 REFINED = wp.constant(compiled_for.refined)
 SHARES = wp.constant(compiled_for.refined and compiled_for.model == "convex")
 
+# There are tendons, or equality constraints that are a relation of one or two of these.
+TENDONS = wp.constant(compiled_for.tendons)
+
 # The backward pass adds the influence of shapes from afar.
 FAR = wp.constant(compiled_for.far)
 

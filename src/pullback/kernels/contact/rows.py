@@ -14,7 +14,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, TRIANGLES, matr, vecr
+from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, TENDONS, TRIANGLES, matr, vecr
 
 # Length, and radius and three sizes of a shape that is no mesh.
 vec5 = wp.types.vector(5, real)
@@ -42,9 +42,10 @@ class PerChain:
 
 
 class PerJointRow:
-    """Limits and friction loss."""
+    """Limits and friction loss of joints and tendons, and equality constraints."""
 
-    joint_source: wp.array2d(dtype=int)  # limit k: 2 k + side, friction loss k: -1 - k
+    # Limit k: 2 k + side, friction loss k: -1 - k, with joints before tendons; equalities come after all limits.
+    joint_source: wp.array2d(dtype=int)
     joint_length: wp.array2d(dtype=int)
 
 
@@ -293,6 +294,28 @@ class TrianglesPerBlend:
     blend_slope_by: wp.array2d(dtype=vec5)
 
 
+class PerTendon:
+    tendon_length: wp.array2d(dtype=real)
+    tendon_velocity: wp.array2d(dtype=real)
+    tendon_inertia: wp.array2d(
+        dtype=real
+    )  # c in the c Jᵀ J that it adds to the mass matrix: armature, implicit damping
+    tendon_length_bar: wp.array2d(dtype=real)
+    tendon_velocity_bar: wp.array2d(dtype=real)
+    tendon_inertia_bar: wp.array2d(dtype=real)
+
+
+class PerTendonEntry:
+    """One place per degree of freedom of each tendon."""
+
+    tendon_J: wp.array2d(dtype=real)
+    tendon_J_bar: wp.array2d(dtype=real)
+
+
+class TendonsPerDof:
+    smooth: wp.array2d(dtype=real)  # joint forces less the bias
+
+
 # What the arrays of Rows are along, and who uses them; arrays are [item, slot], or [line, item, slot].
 PARTS = {
     "world": (PerWorld,),
@@ -323,15 +346,53 @@ if POTENTIAL:
 if TRIANGLES:
     PARTS["pair"] += (TrianglesPerPair,)
     PARTS |= {"shape": (TrianglesPerShape,), "visit": (TrianglesPerVisit,), "blend": (TrianglesPerBlend,)}
+if TENDONS:
+    PARTS |= {"tendon": (PerTendon,), "tendon entry": (PerTendonEntry,)}
+    if not FORCES:
+        PARTS["dof"] += (TendonsPerDof,)
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
+
+
+@wp.struct
+class Tendons:
+    """Which tendons there are, and what acts along them: nothing here is differentiated.
+
+    Entries are the degrees of freedom of each tendon, the last one first. A joint that an equality constrains is a
+    tendon of one joint, of coefficient 1.
+    """
+
+    first: wp.array(dtype=int)  # entries of tendon t are first[t] .. first[t + 1]
+    dof: wp.array(dtype=int)  # per entry
+    q: wp.array(dtype=int)
+    # pairs of entries of one tendon of which the second carries the first: MuJoCo couples no others by inertia
+    pair_tendon: wp.array(dtype=int)
+    pair_below: wp.array(dtype=int)
+    pair_above: wp.array(dtype=int)
+    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls, or -1
+    limit: wp.array(dtype=int)  # tendons that are limited
+    limit_margin: wp.array(dtype=real)
+    limit_weight: wp.array(dtype=real)
+    loss: wp.array(dtype=int)  # tendons with friction loss
+    loss_weight: wp.array(dtype=real)
+    loss_solref: wp.array(dtype=vec3)
+    loss_solimp: wp.array(dtype=vec6)
+    equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...
+    equality_two: wp.array(dtype=int)  # ... another, or -1
+    equality_rest: wp.array2d(dtype=real)  # lengths of both in the file's pose
+    equality_weight: wp.array(dtype=real)
+    equality_first: wp.array(dtype=int)  # its degrees of freedom, the last one first
+    equality_dof: wp.array(dtype=int)
+    equality_entry_one: wp.array(dtype=int)  # the entries of both tendons for these, or -1
+    equality_entry_two: wp.array(dtype=int)
+    coupled: int  # 1: a row of a tendon couples different branches
 
 
 @wp.struct
 class Rows:
     """Constraints of one world: the arrays of all parts."""
 
-    __annotations__ = ARRAYS
+    __annotations__ = ARRAYS | ({"tendons": Tendons} if TENDONS else {})
 
 
 @wp.func

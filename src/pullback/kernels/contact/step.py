@@ -13,7 +13,7 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED, SHARES
+from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -24,6 +24,8 @@ if IMPULSES:
 if POTENTIAL:
     from .mass_matrix import composite_bodies
     from .model import descend, finer, substep_count
+if TENDONS:
+    from .tendons import all_joint_forces, find_accelerations
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -60,7 +62,10 @@ def accelerate(
     What the adjoint needs stays in s, c and r. Returns the status.
     """
     outward(m, p, s, world, slot)
-    joint_forces(m, p, s, controls, t, world, slot)
+    if TENDONS:
+        all_joint_forces(m, p, s, r, controls, t, world, slot)
+    else:
+        joint_forces(m, p, s, controls, t, world, slot)
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
@@ -76,8 +81,12 @@ def accelerate(
         status = forces(m, g, p, s, c, r, world, slot)
     if POTENTIAL:
         composite_bodies(m, p, s, r, world, slot)
-    singular = eliminate(m, p, s, world, slot)
-    substitute(m, s, slot)
+    singular = int(-1)
+    if TENDONS:
+        singular = find_accelerations(m, p, s, r, world, slot)
+    else:
+        singular = eliminate(m, p, s, world, slot)
+        substitute(m, s, slot)
     gyroscopic(m, p, s, world, slot)
     if IMPULSES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)

@@ -21,7 +21,7 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FAR, FORCES, IMPULSES, POTENTIAL, REFINED
+from .flavour import FAR, FORCES, IMPULSES, POTENTIAL, REFINED, TENDONS
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -45,6 +45,8 @@ if IMPULSES:
 if POTENTIAL:
     from .model import descend_adjoint, drag_adjoint, finer, substep_count
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
+if TENDONS:
+    from .tendons import all_joint_forces_adjoint, clear_tendon_bars, solve_for_motions
 if FAR:
     from .far import far_adjoint
 
@@ -82,6 +84,10 @@ def accelerate_adjoint(
         accelerations(m, s, slot)
     if POTENTIAL:
         status = descend_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+    elif TENDONS:
+        clear_tendon_bars(r, slot)
+        solve_for_motions(m, s, r, slot)
+        gyroscopic_solve(m, p, s, world, slot)
     else:
         solve(m, s, slot)
         gyroscopic_solve(m, p, s, world, slot)
@@ -134,7 +140,10 @@ def accelerate_adjoint(
             drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
             with_S = 1
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
-    joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+    if TENDONS:
+        all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
+    else:
+        joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
     if f.has_force == 1:
         applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
     if FAR:

@@ -133,8 +133,8 @@ def add_spring_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
 
 
 @wp.func
-def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
-    """tau and the diagonal added to the mass matrix, from s.q, s.v and controls[t, world]."""
+def start_joint_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """tau and the diagonal of dampers alone; no actuation yet."""
     for d in range(m.nv):
         damping = p.damping[world, d]
         s.actuation[d, slot] = real(0.0)
@@ -143,8 +143,11 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
         if m.implicit_damping == 1:
             diagonal += m.timestep * damping
         s.diagonal[d, slot] = diagonal
-    for k in range(m.actuator_on.shape[0]):
-        add_actuator_force(m, p, s, controls, t, k, world, slot)
+
+
+@wp.func
+def finish_joint_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int):
+    """Adds the actuation, held to the ranges of joints, and springs to tau."""
     for d in range(m.nv):
         actuation = s.actuation[d, slot]
         low = m.dof_force_low[d]
@@ -154,6 +157,15 @@ def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=re
             if actuation <= low or actuation >= high:  # held by the joint's range: no slope of any actuator counts
                 s.diagonal[d, slot] = p.armature[world, d] + m.timestep * p.damping[world, d]
     add_spring_forces(m, p, s, world, slot)
+
+
+@wp.func
+def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
+    """tau and the diagonal added to the mass matrix, from s.q, s.v and controls[t, world]."""
+    start_joint_forces(m, p, s, world, slot)
+    for k in range(m.actuator_on.shape[0]):
+        add_actuator_force(m, p, s, controls, t, k, world, slot)
+    finish_joint_forces(m, p, s, world, slot)
 
 
 @wp.func
@@ -252,12 +264,8 @@ def spring_forces_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world
 
 
 @wp.func
-def joint_forces_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace,
-    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
-    t: int, world: int, slot: int, wants_params: int,
-):  # fmt: skip
-    """Adds the cotangents of q, v, controls and parameters from tau_bar and diagonal_bar."""
+def dampers_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, wants_params: int):
+    """The same for dampers and the diagonal."""
     for d in range(m.nv):
         tau_bar = s.tau_bar[d, slot]
         diagonal_bar = s.diagonal_bar[d, slot]
@@ -268,6 +276,16 @@ def joint_forces_adjoint(
                 damping_bar += m.timestep * diagonal_bar
             p_bar.damping[world, d] = p_bar.damping[world, d] + damping_bar
             p_bar.armature[world, d] = p_bar.armature[world, d] + diagonal_bar
+
+
+@wp.func
+def joint_forces_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace,
+    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
+    t: int, world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """Adds the cotangents of q, v, controls and parameters from tau_bar and diagonal_bar."""
+    dampers_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(m.actuator_on.shape[0]):
         actuator_adjoint(m, p, p_bar, s, controls, controls_bar, t, k, world, slot, wants_params)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)

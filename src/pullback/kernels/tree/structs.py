@@ -95,18 +95,25 @@ class Params:
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
-    # contacts, joint limits and friction loss, in any model
+    # tendons, and equality constraints on joints and tendons
+    tendon_coef: wp.array2d(dtype=real)  # per degree of freedom of each tendon
+    tendon: wp.array2d(dtype=vec6)  # per tendon: stiffness, damping, armature, ends of the dead band, 0
+    equality: wp.array2d(dtype=vec6)  # per equality constraint: coefficients of its polynomial, 0
+    equality_solref: wp.array2d(dtype=vec3)  # the last number is not used
+    equality_solimp: wp.array2d(dtype=vec6)  # the last number is not used
+
+    # contacts, limits and friction loss, in any model
     shape_pos: wp.array2d(dtype=vec3)  # per shape, in its body's frame
     shape_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
     shape_size: wp.array2d(dtype=vec3)
     friction: wp.array2d(dtype=vec6)  # per material: two tangents, torsion, two rolling directions, 0
-    limit: wp.array2d(dtype=vec3)  # per limited joint: low, high, 0
-    loss: wp.array2d(dtype=real)  # per degree of freedom with friction loss
+    limit: wp.array2d(dtype=vec3)  # per limited joint, then per limited tendon: low, high, 0
+    loss: wp.array2d(dtype=real)  # per degree of freedom with friction loss, then per such tendon
 
     # those of MuJoCo's contact
     solref: wp.array2d(dtype=vec3)  # per material; the last number is not used
     solimp: wp.array2d(dtype=vec6)  # the last number is not used
-    limit_solref: wp.array2d(dtype=vec3)  # per limited joint; likewise
+    limit_solref: wp.array2d(dtype=vec3)  # per limit; likewise
     limit_solimp: wp.array2d(dtype=vec6)
 
     # those of compliant contact

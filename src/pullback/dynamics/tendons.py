@@ -1,0 +1,155 @@
+"""Tendons as kernels read them: their terms by degree of freedom, and which rows they have."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from pullback.contact import Scene
+from pullback.core.arrays import PRECISIONS
+from pullback.dynamics.tree import dof_tree
+from pullback.kernels import Flavour, specialise
+from pullback.model import Model
+from pullback.model.tendons import EQ_JOINT, equality_dofs, equality_members, tendon_dofs, wraps_of
+
+
+class TendonLayout:
+    """The tendons that matter to a System, and after them the joints that an equality constrains, each as one of its
+    own: of one term, with the coefficient 1.
+
+    ids:      (n,) tendons of the file
+    joints:   (m,)
+    dofs:     of each of both kinds, the last one first
+    """
+
+    def __init__(self, model: Model, scene: Scene | None):
+        m = self.mujoco = model.mujoco
+        self.model, self.scene = model, scene
+        equalities = [] if scene is None else scene.equalities
+        used, joints = set(model.acting_tendons.tolist()), set()
+        if scene is not None:
+            used |= {*scene.limited_tendons.tolist(), *scene.lossy_tendons.tolist()}
+        for e in equalities:
+            (joints if m.eq_type[e] == EQ_JOINT else used).update(equality_members(m, e))
+        self.ids, self.joints = np.array(sorted(used), int), np.array(sorted(joints), int)
+        self.dofs = [tendon_dofs(m, t) for t in self.ids] + [[int(m.jnt_dofadr[j])] for j in self.joints]
+        self.first = np.concatenate([[0], np.cumsum([len(dofs) for dofs in self.dofs])]).astype(int)
+
+    def __bool__(self) -> bool:
+        return bool(self.dofs)
+
+    @property
+    def entries(self) -> int:
+        """How many terms there are of both kinds."""
+        return int(self.first[-1])
+
+    @property
+    def own_entries(self) -> slice:
+        """Those of tendons of the file."""
+        return slice(int(self.first[len(self.ids)]))
+
+    @property
+    def terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """The terms of the file (n,) that enter, and which of them are summed in each entry: (entries, n)."""
+        m = self.mujoco
+        wraps = np.array([w for t in self.ids for w in wraps_of(m, t)], int)
+        table, column = np.zeros((self.own_entries.stop, len(wraps))), 0
+        for number, t in enumerate(self.ids):
+            for w in wraps_of(m, t):
+                dof = int(m.jnt_dofadr[m.wrap_objid[w]])
+                table[self.first[number] + self.dofs[number].index(dof), column] = 1.0
+                column += 1
+        return wraps, table
+
+    def number(self, kind: int, member: int) -> int:
+        """Of a joint or tendon that an equality relates."""
+        if kind == EQ_JOINT:
+            return len(self.ids) + int(np.searchsorted(self.joints, member))
+        return int(np.searchsorted(self.ids, member))
+
+    def struct(self, flavour: Flavour, device: str):
+        """The kernels' Tendons."""
+        m, scene = self.mujoco, self.scene
+        module = specialise(flavour, "rows")
+        tendons, precision = module.Tendons(), flavour.precision
+        ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+        real = PRECISIONS[precision]
+
+        def reals(x, dtype=real, width: int = 0):
+            x = np.asarray(x, dtype=precision)
+            return wp.array(np.pad(x, ((0, 0), (0, width - x.shape[1]))) if width else x, dtype=dtype, device=device)
+
+        dof_q = np.zeros(m.nv, int)
+        for j in range(m.njnt):
+            dof_q[m.jnt_dofadr[j]] = m.jnt_qposadr[j]
+        dofs = [d for of_one in self.dofs for d in of_one]
+        tendons.first, tendons.dof, tendons.q = ints(self.first), ints(dofs), ints(dof_q[dofs])
+        pairs = self._pairs()
+        tendons.pair_tendon, tendons.pair_below, tendons.pair_above = (ints(x) for x in pairs.T)
+        pulled = self.model.actuator_tendon
+        tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), -1))
+        empty = np.zeros(0, int)
+        limited, lossy, equalities = (
+            (empty, empty, empty) if scene is None else (scene.limited_tendons, scene.lossy_tendons, scene.equalities)
+        )
+        tendons.limit, tendons.loss = (ints(np.searchsorted(self.ids, x)) for x in (limited, lossy))
+        tendons.limit_margin, tendons.limit_weight = (
+            reals(m.tendon_margin[limited]),
+            reals(m.tendon_invweight0[limited]),
+        )
+        tendons.loss_weight = reals(m.tendon_invweight0[lossy])
+        tendons.loss_solref = reals(m.tendon_solref_fri[lossy], module.vec3, 3)
+        tendons.loss_solimp = reals(m.tendon_solimp_fri[lossy], module.vec6, 6)
+        self._relate(tendons, equalities, ints, reals)
+        return tendons
+
+    def _pairs(self) -> np.ndarray:
+        """(n, 3): a tendon, and two of its entries of which the second carries the first."""
+        parent = dof_tree(self.model)[1]
+        above = np.zeros((len(parent), len(parent)), bool)
+        for d, up in enumerate(parent):
+            if up >= 0:
+                above[d], above[d, up] = above[up], True
+        found = [
+            (number, self.first[number] + i, self.first[number] + j)
+            for number, dofs in enumerate(self.dofs)
+            for i, d in enumerate(dofs)
+            for j, e in enumerate(dofs)
+            if above[d, e]
+        ]
+        self.above = above
+        return np.array(found, int).reshape(-1, 3)
+
+    def _relate(self, tendons, equalities, ints, reals) -> None:
+        """The equality constraints, and whether a row of any kind couples different branches."""
+        m = self.mujoco
+        one, two, rest, weight, first, chain = [], [], [], [], [0], []
+        entries: tuple[list[int], list[int]] = ([], [])
+        for e in map(int, equalities):
+            kind, members = int(m.eq_type[e]), equality_members(m, e)
+            numbers = [self.number(kind, member) for member in members]
+            is_joint = kind == EQ_JOINT
+            rests = m.qpos0[m.jnt_qposadr[members]] if is_joint else m.tendon_length0[members]
+            weights = m.dof_invweight0[m.jnt_dofadr[members]] if is_joint else m.tendon_invweight0[members]
+            one.append(numbers[0])
+            two.append(numbers[1] if len(numbers) > 1 else -1)
+            rest.append(np.resize(np.append(rests, 0.0), 2))
+            weight.append(weights.sum())
+            dofs = equality_dofs(m, e)
+            chain += dofs
+            first.append(len(chain))
+            for side in range(2):
+                own = self.dofs[numbers[side]] if side < len(numbers) else []
+                at = self.first[numbers[side]] if side < len(numbers) else 0
+                entries[side].extend(at + own.index(d) if d in own else -1 for d in dofs)
+        tendons.equality_one, tendons.equality_two = ints(one), ints(two)
+        tendons.equality_rest, tendons.equality_weight = reals(np.reshape(rest, (-1, 2))), reals(weight)
+        tendons.equality_first, tendons.equality_dof = ints(first), ints(chain)
+        tendons.equality_entry_one, tendons.equality_entry_two = (ints(x) for x in entries)
+        chains = [*self.dofs, *(chain[a:b] for a, b in zip(first, first[1:], strict=False))]
+        tendons.coupled = int(any(not self.above[d, e] for x in chains for d, e in zip(x, x[1:], strict=False)))
+
+
+def tendon_sizes(layout: TendonLayout) -> dict[str, tuple[int, ...]]:
+    """How long the arrays of ``kernels/contact/rows.py`` are that tendons need."""
+    return {"tendon": (len(layout.dofs),), "tendon entry": (layout.entries,)}

@@ -1,0 +1,264 @@
+"""MuJoCo's rows of tendons: limits, friction loss, and equality constraints on joints and tendons; and their adjoint.
+
+They stand among the rows of joints, after these. An equality says  y1 = P(y2), where the y are lengths less those in
+the file's pose, and P is a polynomial of fourth degree; its row has J = J1 - P'(y2) J2, and MuJoCo leaves out that J
+turns with y2. Its force has no bound.
+"""
+
+import warp as wp
+
+from ..collision.shapes import Shapes
+from ..spatial.scalar import real, vec6
+from ..tree.structs import Params, Tree, Workspace
+from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint
+from .rows import Rows, add_joint_row_force, joint_row_motion
+from .tendons import tendon_motion
+
+# The largest force of an equality: rows with a largest force push and pull.
+UNBOUNDED = wp.constant(real(wp.inf))
+
+
+@wp.func
+def limit_count(g: Shapes, r: Rows):
+    """Of joints and tendons."""
+    return g.limit_joint.shape[0] + r.tendons.limit.shape[0]
+
+
+@wp.func
+def is_of_tendons(g: Shapes, r: Rows, k: int, slot: int):
+    """Whether row k of the joints is one of those here."""
+    source = r.joint_source[k, slot]
+    return source >= 2 * g.limit_joint.shape[0] or -1 - source >= g.loss_dof.shape[0]
+
+
+@wp.func
+def add_tendon_row(g: Shapes, r: Rows, source: int, t: int, sign: real, slot: int):
+    """A row whose Jacobian is sign times that of a tendon. Returns its number."""
+    k = r.joint_rows[0, slot]
+    r.joint_rows[0, slot] = k + 1
+    r.joint_source[k, slot] = source
+    first = r.tendons.first[t]
+    length = r.tendons.first[t + 1] - first
+    r.joint_length[k, slot] = length
+    for i in range(length):
+        r.joint_chain[k * g.joint_width + i, slot] = r.tendons.dof[first + i]
+        r.joint_J[k * g.joint_width + i, slot] = sign * r.tendon_J[first + i, slot]
+    if r.tendons.coupled == 1:
+        r.coupled[0, slot] = 1
+    return k
+
+
+@wp.func
+def set_row_law(r: Rows, k: int, z_free: real, stiffness: real, bound: real, slot: int):
+    r.joint_z_free[k, slot] = z_free
+    r.joint_stiffness[k, slot] = stiffness
+    r.joint_loss[k, slot] = bound
+
+
+@wp.func
+def limit_side(p: Params, r: Rows, limit: int, t: int, side: int, world: int, slot: int):
+    """How far a tendon is from one end of its range, and the sign of its Jacobian in that."""
+    distance = r.tendon_length[t, slot] - p.limit[world, limit][0]
+    sign = real(1.0)
+    if side == 1:
+        distance = p.limit[world, limit][1] - r.tendon_length[t, slot]
+        sign = real(-1.0)
+    return distance, sign
+
+
+@wp.func
+def polynomial(c: vec6, y: real):
+    """P(y), P'(y) and P''(y)"""
+    value = c[0] + y * (c[1] + y * (c[2] + y * (c[3] + y * c[4])))
+    slope = c[1] + y * (real(2.0) * c[2] + y * (real(3.0) * c[3] + y * real(4.0) * c[4]))
+    bend = real(2.0) * c[2] + y * (real(6.0) * c[3] + y * real(12.0) * c[4])
+    return value, slope, bend
+
+
+@wp.func
+def equality_sides(p: Params, r: Rows, e: int, world: int, slot: int):
+    """The residual y1 - P(y2) of equality e, y2, and the first two derivatives of P; those are zero without y2."""
+    c = p.equality[world, e]
+    two = r.tendons.equality_two[e]
+    x = r.tendon_length[r.tendons.equality_one[e], slot] - r.tendons.equality_rest[e, 0] - c[0]
+    y = real(0.0)
+    slope = real(0.0)
+    bend = real(0.0)
+    if two >= 0:
+        y = r.tendon_length[two, slot] - r.tendons.equality_rest[e, 1]
+        value, slope, bend = polynomial(c, y)
+        x -= value - c[0]
+    return x, y, slope, bend
+
+
+@wp.func
+def add_equality_row(g: Shapes, r: Rows, source: int, e: int, slope: real, slot: int):
+    """The row J1 - slope · J2. Returns its number."""
+    k = r.joint_rows[0, slot]
+    r.joint_rows[0, slot] = k + 1
+    r.joint_source[k, slot] = source
+    first = r.tendons.equality_first[e]
+    length = r.tendons.equality_first[e + 1] - first
+    r.joint_length[k, slot] = length
+    for i in range(length):
+        J = real(0.0)
+        one = r.tendons.equality_entry_one[first + i]
+        two = r.tendons.equality_entry_two[first + i]
+        if one >= 0:
+            J += r.tendon_J[one, slot]
+        if two >= 0:
+            J -= slope * r.tendon_J[two, slot]
+        r.joint_chain[k * g.joint_width + i, slot] = r.tendons.equality_dof[first + i]
+        r.joint_J[k * g.joint_width + i, slot] = J
+    if r.tendons.coupled == 1:
+        r.coupled[0, slot] = 1
+    return k
+
+
+@wp.func
+def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+    """Adds the rows of tendons to those of joints."""
+    losses = g.loss_dof.shape[0]
+    for k in range(r.tendons.loss.shape[0]):
+        loss = p.loss[world, losses + k]
+        if loss > real(0.0):
+            t = r.tendons.loss[k]
+            solimp = r.tendons.loss_solimp[k]
+            d, _slope = impedance(solimp, real(0.0))
+            _k, damp = spring(r.tendons.loss_solref[k], solimp, g.shortest_time)
+            stiffness, _s = row_stiffness(d, r.tendons.loss_weight[k])
+            row = add_tendon_row(g, r, -1 - losses - k, t, real(1.0), slot)
+            set_row_law(r, row, damp * r.tendon_velocity[t, slot], stiffness, loss, slot)
+    joints = g.limit_joint.shape[0]
+    for k in range(r.tendons.limit.shape[0]):
+        t = r.tendons.limit[k]
+        limit = joints + k
+        for side in range(2):
+            distance, sign = limit_side(p, r, limit, t, side, world, slot)
+            x = distance - r.tendons.limit_margin[k]
+            if x < real(0.0):
+                solimp = p.limit_solimp[world, limit]
+                d, _slope = impedance(solimp, x)
+                stiff, damp = spring(p.limit_solref[world, limit], solimp, g.shortest_time)
+                stiffness, _s = row_stiffness(d, r.tendons.limit_weight[k])
+                z = damp * sign * r.tendon_velocity[t, slot] + stiff * d * x
+                row = add_tendon_row(g, r, 2 * limit + side, t, sign, slot)
+                set_row_law(r, row, z, stiffness, real(0.0), slot)
+    for e in range(r.tendons.equality_one.shape[0]):
+        x, _y, slope, _bend = equality_sides(p, r, e, world, slot)
+        solimp = p.equality_solimp[world, e]
+        d, _slope = impedance(solimp, x)
+        stiff, damp = spring(p.equality_solref[world, e], solimp, g.shortest_time)
+        stiffness, _s = row_stiffness(d, r.tendons.equality_weight[e])
+        row = add_equality_row(g, r, 2 * limit_count(g, r) + e, e, slope, slot)
+        set_row_law(r, row, damp * joint_row_motion(g, r, s.v, row, slot) + stiff * d * x, stiffness, UNBOUNDED, slot)
+
+
+@wp.func
+def add_J_bar(s: Workspace, r: Rows, t: int, sign: real, force: real, z_bar: real, v_bar: real, slot: int):
+    """Adds the cotangent of sign · J of a tendon in (J w) force + (J a) z_bar + (J v) v_bar, w being s.tau_bar."""
+    for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+        d = r.tendons.dof[i]
+        bar = force * s.tau_bar[d, slot] + z_bar * r.a[d, slot] + v_bar * s.v[d, slot]
+        r.tendon_J_bar[i, slot] = r.tendon_J_bar[i, slot] + sign * bar
+
+
+@wp.func
+def tendon_row_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    r: Rows,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Cotangents of (J w) f(J a, J v) of a row of tendons, but for those of w and a."""
+    u = joint_row_motion(g, r, s.tau_bar, k, slot)
+    Jv = joint_row_motion(g, r, s.v, k, slot)
+    z = r.joint_z[k, slot]
+    force, K, bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
+    z_bar = -K * u
+    stiffness_bar = real(0.0)
+    if K > real(0.0):
+        stiffness_bar = -z * u
+    source = r.joint_source[k, slot]
+    limits = limit_count(g, r)
+    v_bar = real(0.0)
+    if source < 0:
+        loss = -1 - source
+        at = loss - g.loss_dof.shape[0]
+        t = r.tendons.loss[at]
+        _k, damp = spring(r.tendons.loss_solref[at], r.tendons.loss_solimp[at], g.shortest_time)
+        v_bar = damp * z_bar
+        add_J_bar(s, r, t, real(1.0), force, z_bar, v_bar, slot)
+        if wants_params == 1:
+            p_bar.loss[world, loss] = p_bar.loss[world, loss] + bound * u
+    elif source < 2 * limits:
+        limit = source / 2
+        at = limit - g.limit_joint.shape[0]
+        t = r.tendons.limit[at]
+        distance, sign = limit_side(p, r, limit, t, source % 2, world, slot)
+        x = distance - r.tendons.limit_margin[at]
+        solref = p.limit_solref[world, limit]
+        solimp = p.limit_solimp[world, limit]
+        stiff, damp = spring(solref, solimp, g.shortest_time)
+        d, d_slope = impedance(solimp, x)
+        _stiffness, stiffness_d = row_stiffness(d, r.tendons.limit_weight[at])
+        d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
+        x_bar = z_bar * stiff * d + d_bar * d_slope
+        v_bar = damp * z_bar
+        r.tendon_length_bar[t, slot] = r.tendon_length_bar[t, slot] + sign * x_bar
+        add_J_bar(s, r, t, sign, force, z_bar, v_bar, slot)
+        if wants_params == 1:
+            solimp_bar = impedance_adjoint(solimp, x, d_bar)
+            solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
+            solimp_bar[1] = solimp_bar[1] + d1_bar
+            p_bar.limit_solref[world, limit] = p_bar.limit_solref[world, limit] + solref_bar
+            p_bar.limit_solimp[world, limit] = p_bar.limit_solimp[world, limit] + solimp_bar
+            limits_bar = p_bar.limit[world, limit]
+            if source % 2 == 1:
+                limits_bar[1] += x_bar
+            else:
+                limits_bar[0] -= x_bar
+            p_bar.limit[world, limit] = limits_bar
+    else:
+        e = source - 2 * limits
+        one = r.tendons.equality_one[e]
+        two = r.tendons.equality_two[e]
+        x, y, slope, bend = equality_sides(p, r, e, world, slot)
+        solref = p.equality_solref[world, e]
+        solimp = p.equality_solimp[world, e]
+        stiff, damp = spring(solref, solimp, g.shortest_time)
+        d, d_slope = impedance(solimp, x)
+        _stiffness, stiffness_d = row_stiffness(d, r.tendons.equality_weight[e])
+        d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
+        x_bar = z_bar * stiff * d + d_bar * d_slope
+        v_bar = damp * z_bar
+        r.tendon_length_bar[one, slot] = r.tendon_length_bar[one, slot] + x_bar
+        add_J_bar(s, r, one, real(1.0), force, z_bar, v_bar, slot)
+        paired = real(0.0)  # the cotangent of the slope
+        if two >= 0:
+            add_J_bar(s, r, two, -slope, force, z_bar, v_bar, slot)
+            paired = -force * tendon_motion(r, s.tau_bar, two, slot)
+            paired -= z_bar * tendon_motion(r, r.a, two, slot) + v_bar * tendon_motion(r, s.v, two, slot)
+            y_bar = bend * paired - slope * x_bar
+            r.tendon_length_bar[two, slot] = r.tendon_length_bar[two, slot] + y_bar
+        if wants_params == 1:
+            solimp_bar = impedance_adjoint(solimp, x, d_bar)
+            solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
+            solimp_bar[1] = solimp_bar[1] + d1_bar
+            p_bar.equality_solref[world, e] = p_bar.equality_solref[world, e] + solref_bar
+            p_bar.equality_solimp[world, e] = p_bar.equality_solimp[world, e] + solimp_bar
+            c_bar = p_bar.equality[world, e]
+            c_bar[0] -= x_bar
+            if two >= 0:
+                power = real(1.0)  # y^(n - 1)
+                for n in range(1, 5):
+                    c_bar[n] += power * (real(n) * paired - y * x_bar)
+                    power *= y
+            p_bar.equality[world, e] = c_bar
+    add_joint_row_force(g, r, s.v_bar, v_bar, k, slot)

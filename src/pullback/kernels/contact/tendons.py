@@ -1,0 +1,373 @@
+"""Tendons: their lengths, what springs, dampers and actuators do along them, and their inertia, each with its adjoint.
+
+The length of a fixed tendon is L = Σ coef · q, and J = ∂L/∂q. Everything that acts along it depends on L and L̇ = J v,
+and pulls with Jᵀ force.
+
+Armature c adds c Jᵀ J to the mass matrix, but as in MuJoCo only where the matrix has entries anyway: between degrees of
+freedom of which one carries the other. Under implicitfast so do dampers and actuators that feed back velocity. Where a
+tendon has such pairs, joint accelerations come from the factors of the whole matrix; elsewhere all of it is diagonal.
+
+Cotangents of L, L̇, J and c are gathered from all that depends on them; ``tendons_adjoint`` passes them on at the end.
+"""
+
+import warp as wp
+
+from ..spatial.scalar import SMALLEST_INERTIA, real, vec3, vec6
+from ..tree.forces import (
+    actuator_adjoint,
+    add_actuator_force,
+    dampers_adjoint,
+    finish_joint_forces,
+    in_range,
+    inside,
+    spring_forces_adjoint,
+    start_joint_forces,
+)
+from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
+from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
+from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
+from .rows import Rows
+
+
+@wp.func
+def tendon_count(r: Rows):
+    return r.tendons.first.shape[0] - 1
+
+
+@wp.func
+def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+    """Length, velocity and Jacobian of each, and what its armature and damper add to the mass matrix."""
+    for t in range(tendon_count(r)):
+        length = real(0.0)
+        velocity = real(0.0)
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            coef = p.tendon_coef[world, i]
+            length += coef * s.q[r.tendons.q[i], slot]
+            velocity += coef * s.v[r.tendons.dof[i], slot]
+            r.tendon_J[i, slot] = coef
+        law = p.tendon[world, t]
+        inertia = law[2]
+        if m.integrator == IMPLICITFAST:
+            inertia += m.timestep * law[1]
+        r.tendon_length[t, slot] = length
+        r.tendon_velocity[t, slot] = velocity
+        r.tendon_inertia[t, slot] = inertia
+
+
+@wp.func
+def tendon_motion(r: Rows, x: wp.array2d(dtype=real), t: int, slot: int):
+    """J x"""
+    total = real(0.0)
+    for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+        total += r.tendon_J[i, slot] * x[r.tendons.dof[i], slot]
+    return total
+
+
+@wp.func
+def add_tendon_force(r: Rows, x: wp.array2d(dtype=real), force: real, t: int, slot: int):
+    """x += Jᵀ force"""
+    for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+        d = r.tendons.dof[i]
+        x[d, slot] = x[d, slot] + r.tendon_J[i, slot] * force
+
+
+@wp.func
+def stretch_of(law: vec6, length: real):
+    """How far beyond the ends of its dead band a spring is stretched; negative if it is compressed."""
+    stretch = real(0.0)
+    if length > law[4]:
+        stretch = length - law[4]
+    elif length < law[3]:
+        stretch = length - law[3]
+    return stretch
+
+
+@wp.func
+def add_pull(
+    m: Tree, p: Params, s: Workspace, r: Rows, controls: wp.array3d(dtype=real), t: int, k: int, world: int, slot: int
+):
+    """Adds to s.actuation the force of actuator k, which pulls at a tendon."""
+    tendon = r.tendons.actuator[k]
+    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
+    gear = p.gear[world, k][0]
+    gain = p.gain[world, k]
+    bias = p.bias[world, k]
+    length = gear * r.tendon_length[tendon, slot]
+    velocity = gear * r.tendon_velocity[tendon, slot]
+    free_force = (
+        (gain[0] + gain[1] * length + gain[2] * velocity) * control
+        + bias[0] + bias[1] * length + bias[2] * velocity
+    )  # fmt: skip
+    force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
+    add_tendon_force(r, s.actuation, gear * force, tendon, slot)
+    if m.integrator == IMPLICITFAST:
+        slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
+        r.tendon_inertia[tendon, slot] = r.tendon_inertia[tendon, slot] - m.timestep * gear * gear * slope
+
+
+@wp.func
+def all_joint_forces(
+    m: Tree, p: Params, s: Workspace, r: Rows, controls: wp.array3d(dtype=real), t: int, world: int, slot: int
+):
+    """``joint_forces``, with those of tendons; the diagonal has what tendons add to that of the mass matrix."""
+    find_tendons(m, p, s, r, world, slot)
+    start_joint_forces(m, p, s, world, slot)
+    for k in range(m.actuator_on.shape[0]):
+        if r.tendons.actuator[k] < 0:
+            add_actuator_force(m, p, s, controls, t, k, world, slot)
+        else:
+            add_pull(m, p, s, r, controls, t, k, world, slot)
+    finish_joint_forces(m, p, s, world, slot)
+    for k in range(tendon_count(r)):
+        law = p.tendon[world, k]
+        stretch = stretch_of(law, r.tendon_length[k, slot])
+        pull = -law[0] * stretch - law[1] * r.tendon_velocity[k, slot]
+        add_tendon_force(r, s.tau, pull, k, slot)
+        for i in range(r.tendons.first[k], r.tendons.first[k + 1]):
+            d = r.tendons.dof[i]
+            J = r.tendon_J[i, slot]
+            s.diagonal[d, slot] = s.diagonal[d, slot] + r.tendon_inertia[k, slot] * J * J
+
+
+@wp.func
+def pull_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows,
+    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
+    t: int, k: int, world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """Of ``add_pull``."""
+    tendon = r.tendons.actuator[k]
+    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
+    gear = p.gear[world, k][0]
+    gain = p.gain[world, k]
+    bias = p.bias[world, k]
+    length = gear * r.tendon_length[tendon, slot]
+    velocity = gear * r.tendon_velocity[tendon, slot]
+    slope_control = gain[0] + gain[1] * length + gain[2] * velocity
+    slope_length = gain[1] * control + bias[1]
+    slope_velocity = gain[2] * control + bias[2]
+    free_force = slope_control * control + bias[0] + bias[1] * length + bias[2] * velocity
+    force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
+    moved = real(0.0)  # J tau_bar, where no joint's range holds the actuation
+    for i in range(r.tendons.first[tendon], r.tendons.first[tendon + 1]):
+        d = r.tendons.dof[i]
+        pull_bar = s.tau_bar[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
+        moved += r.tendon_J[i, slot] * pull_bar
+        r.tendon_J_bar[i, slot] = r.tendon_J_bar[i, slot] + gear * force * pull_bar
+    force_bar = gear * moved * in_range(free_force, m.force_low[k], m.force_high[k])
+    length_bar = force_bar * slope_length
+    velocity_bar = force_bar * slope_velocity
+    r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
+    r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
+    gear_bar = force * moved
+    gear_bar += length_bar * r.tendon_length[tendon, slot] + velocity_bar * r.tendon_velocity[tendon, slot]
+    slope_velocity_bar = real(0.0)
+    if m.integrator == IMPLICITFAST:
+        inertia_bar = r.tendon_inertia_bar[tendon, slot] * inside(free_force, m.force_low[k], m.force_high[k])
+        slope_velocity_bar = -m.timestep * gear * gear * inertia_bar
+        gear_bar -= real(2.0) * m.timestep * gear * slope_velocity * inertia_bar
+    control_bar = force_bar * slope_control + slope_velocity_bar * gain[2]
+    controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar * in_range(
+        controls[t, world, k], m.control_low[k], m.control_high[k]
+    )
+    if wants_params == 1:
+        bias_bar = force_bar * vec3(real(1.0), length, velocity)
+        bias_bar[2] += slope_velocity_bar
+        p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
+        p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
+        whole = p_bar.gear[world, k]
+        whole[0] += gear_bar
+        p_bar.gear[world, k] = whole
+
+
+@wp.func
+def all_joint_forces_adjoint(
+    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows,
+    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
+    t: int, world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """Of ``all_joint_forces``: adds the cotangents of q, v, controls, parameters and of what tendons are."""
+    inertia_adjoint(s, r, s.w, s.a, slot)
+    dampers_adjoint(m, p, p_bar, s, world, slot, wants_params)
+    for k in range(m.actuator_on.shape[0]):
+        if r.tendons.actuator[k] < 0:
+            actuator_adjoint(m, p, p_bar, s, controls, controls_bar, t, k, world, slot, wants_params)
+        else:
+            pull_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, k, world, slot, wants_params)
+    spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+    for k in range(tendon_count(r)):
+        law = p.tendon[world, k]
+        length = r.tendon_length[k, slot]
+        velocity = r.tendon_velocity[k, slot]
+        stretch = stretch_of(law, length)
+        moved = tendon_motion(r, s.tau_bar, k, slot)
+        stretch_bar = real(0.0)
+        if stretch != real(0.0):
+            stretch_bar = -law[0] * moved
+        r.tendon_length_bar[k, slot] = r.tendon_length_bar[k, slot] + stretch_bar
+        r.tendon_velocity_bar[k, slot] = r.tendon_velocity_bar[k, slot] - law[1] * moved
+        pull = -law[0] * stretch - law[1] * velocity
+        for i in range(r.tendons.first[k], r.tendons.first[k + 1]):
+            bar = r.tendon_J_bar[i, slot] + pull * s.tau_bar[r.tendons.dof[i], slot]
+            r.tendon_J_bar[i, slot] = bar
+        if wants_params == 1:
+            inertia_bar = r.tendon_inertia_bar[k, slot]
+            law_bar = p_bar.tendon[world, k]
+            law_bar[0] -= stretch * moved
+            law_bar[1] -= velocity * moved
+            if m.integrator == IMPLICITFAST:
+                law_bar[1] += m.timestep * inertia_bar
+            law_bar[2] += inertia_bar
+            if stretch > real(0.0):
+                law_bar[4] -= stretch_bar
+            else:
+                law_bar[3] -= stretch_bar
+            p_bar.tendon[world, k] = law_bar
+    tendons_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+
+
+@wp.func
+def clear_tendon_bars(r: Rows, slot: int):
+    for t in range(tendon_count(r)):
+        r.tendon_length_bar[t, slot] = real(0.0)
+        r.tendon_velocity_bar[t, slot] = real(0.0)
+        r.tendon_inertia_bar[t, slot] = real(0.0)
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            r.tendon_J_bar[i, slot] = real(0.0)
+
+
+@wp.func
+def tendons_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
+    """Of ``find_tendons``, but for what is added to the mass matrix."""
+    for t in range(tendon_count(r)):
+        length_bar = r.tendon_length_bar[t, slot]
+        velocity_bar = r.tendon_velocity_bar[t, slot]
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            J = r.tendon_J[i, slot]
+            s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * J
+            s.v_bar[d, slot] = s.v_bar[d, slot] + velocity_bar * J
+            if wants_params == 1:
+                coef_bar = length_bar * s.q[r.tendons.q[i], slot] + velocity_bar * s.v[d, slot]
+                p_bar.tendon_coef[world, i] = p_bar.tendon_coef[world, i] + coef_bar + r.tendon_J_bar[i, slot]
+
+
+# --- inertia ---------------------------------------------------------------------------------------
+
+
+@wp.func
+def add_couplings(m: Tree, r: Rows, H: wp.array2d(dtype=real), inertia: wp.array2d(dtype=real), slot: int):
+    """H += c Jᵀ J of all tendons, off the diagonal."""
+    for k in range(r.tendons.pair_tendon.shape[0]):
+        i = r.tendons.pair_below[k]
+        j = r.tendons.pair_above[k]
+        c = inertia[r.tendons.pair_tendon[k], slot]
+        at = r.tendons.dof[i] * m.nv + r.tendons.dof[j]
+        H[at, slot] = H[at, slot] + c * r.tendon_J[i, slot] * r.tendon_J[j, slot]
+
+
+@wp.func
+def add_armature(m: Tree, p: Params, r: Rows, world: int, slot: int):
+    """Adds the armature of joints and tendons to r.M."""
+    for d in range(m.nv):
+        at = d * m.nv + d
+        r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
+    for t in range(tendon_count(r)):
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            J = r.tendon_J[i, slot]
+            at = d * m.nv + d
+            r.M[at, slot] = r.M[at, slot] + p.tendon[world, t][2] * J * J
+    for k in range(r.tendons.pair_tendon.shape[0]):
+        i = r.tendons.pair_below[k]
+        j = r.tendons.pair_above[k]
+        c = p.tendon[world, r.tendons.pair_tendon[k]][2]
+        at = r.tendons.dof[i] * m.nv + r.tendons.dof[j]
+        r.M[at, slot] = r.M[at, slot] + c * r.tendon_J[i, slot] * r.tendon_J[j, slot]
+
+
+@wp.func
+def find_accelerations(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+    """s.a and A of each body from s.tau and pA. Returns the first degree of freedom without inertia, or -1."""
+    singular = int(-1)
+    if r.tendons.pair_tendon.shape[0] == 0:
+        singular = eliminate(m, p, s, world, slot)
+        substitute(m, s, slot)
+    else:
+        smooth_forces(m, p, s, r, world, slot)
+        composite_bodies(m, p, s, r, world, slot)
+        copy_rows(m.columns, m.columns_count, r.M, r.H, m.nv, slot)
+        for d in range(m.nv):
+            at = d * m.nv + d
+            r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
+            s.a[d, slot] = r.smooth[d, slot]
+        add_couplings(m, r, r.H, r.tendon_inertia, slot)
+        add_armature(m, p, r, world, slot)
+        factorise_rows(m.columns, m.columns_count, r.H, m.nv, slot)
+        for d in range(m.nv):
+            if not r.H[d * m.nv + d, slot] < real(1.0) / SMALLEST_INERTIA and singular < 0:
+                singular = d
+        solve_rows(m.columns, m.columns_count, r.H, s.a, m.nv, slot)
+        accelerations(m, s, slot)
+    return singular
+
+
+@wp.func
+def solve_for_motions(m: Tree, s: Workspace, r: Rows, slot: int):
+    """w = M⁻¹ a_bar with the factors that ``find_accelerations`` left, and the virtual motion X of each body."""
+    if r.tendons.pair_tendon.shape[0] == 0:
+        solve(m, s, slot)
+    else:
+        for d in range(m.nv):
+            s.w[d, slot] = s.a_bar[d, slot]
+        solve_rows(m.columns, m.columns_count, r.H, s.w, m.nv, slot)
+        virtual_motions(m, s, slot)
+
+
+@wp.func
+def inertia_adjoint(s: Workspace, r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
+    """Cotangents of each c and J in -Σ c (J w)(J a), as far as it is in the mass matrix, to r.tendon_*_bar."""
+    for t in range(tendon_count(r)):
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            pair_term(r, t, i, i, -w[d, slot] * a[d, slot], r.tendon_inertia[t, slot], slot)
+    for k in range(r.tendons.pair_tendon.shape[0]):
+        i = r.tendons.pair_below[k]
+        j = r.tendons.pair_above[k]
+        d = r.tendons.dof[i]
+        e = r.tendons.dof[j]
+        t = r.tendons.pair_tendon[k]
+        pair_term(r, t, i, j, -w[d, slot] * a[e, slot] - w[e, slot] * a[d, slot], r.tendon_inertia[t, slot], slot)
+
+
+@wp.func
+def pair_term(r: Rows, t: int, i: int, j: int, factor: real, c: real, slot: int):
+    """Cotangents of c and J in factor · c · J[i] J[j]."""
+    Ji = r.tendon_J[i, slot]
+    Jj = r.tendon_J[j, slot]
+    r.tendon_inertia_bar[t, slot] = r.tendon_inertia_bar[t, slot] + factor * Ji * Jj
+    r.tendon_J_bar[i, slot] = r.tendon_J_bar[i, slot] + factor * c * Jj
+    r.tendon_J_bar[j, slot] = r.tendon_J_bar[j, slot] + factor * c * Ji
+
+
+@wp.func
+def armature_adjoint(p: Params, p_bar: Params, r: Rows, a: wp.array2d(dtype=real), world: int, slot: int):
+    """The same of armature alone, with w = r.w; c goes to the parameter itself."""
+    for t in range(tendon_count(r)):
+        c = p.tendon[world, t][2]
+        kept = r.tendon_inertia_bar[t, slot]
+        r.tendon_inertia_bar[t, slot] = real(0.0)
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            pair_term(r, t, i, i, -r.w[d, slot] * a[d, slot], c, slot)
+        for k in range(r.tendons.pair_tendon.shape[0]):
+            if r.tendons.pair_tendon[k] == t:
+                i = r.tendons.pair_below[k]
+                j = r.tendons.pair_above[k]
+                d = r.tendons.dof[i]
+                e = r.tendons.dof[j]
+                pair_term(r, t, i, j, -r.w[d, slot] * a[e, slot] - r.w[e, slot] * a[d, slot], c, slot)
+        law_bar = p_bar.tendon[world, t]
+        law_bar[2] += r.tendon_inertia_bar[t, slot]
+        p_bar.tendon[world, t] = law_bar
+        r.tendon_inertia_bar[t, slot] = kept

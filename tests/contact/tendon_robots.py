@@ -1,0 +1,52 @@
+"""Robots whose joints are coupled: hands with tendons, mimic joints, closed loops; with states of them."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+# A hand that slides up and down, with fingers of three joints and of two. One tendon joins the fingers, one runs along
+# the first, one along the second; the latter two couple joints of which one carries the other.
+HAND = """<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="{integrator}"/>
+<default><geom contype="0" conaffinity="0" type="capsule" size="0.01"/></default>
+<worldbody><body name="palm" pos="0 0 1"><joint name="lift" type="slide" axis="0 0 1" damping="1"/>
+  <geom type="sphere" size="0.05" mass="0.5"/>
+  <body name="a" pos="0.05 0 0"><joint name="a1" axis="0 1 0" armature="0.001"/>
+    <geom fromto="0 0 0 0.1 0 0" mass="0.1"/>
+    <body name="b" pos="0.1 0 0"><joint name="b1" axis="0 1 0" range="-0.5 1.5" limited="true"/>
+      <geom fromto="0 0 0 0.08 0 0.01" mass="0.05"/>
+      <body name="c" pos="0.08 0 0"><joint name="c1" axis="0 1 0.1" ref="0.1"/>
+        <geom fromto="0 0 0 0.06 0 0" mass="0.03"/></body></body></body>
+  <body name="d" pos="-0.05 0 0"><joint name="d1" axis="0 -1 0" frictionloss="0.002"/>
+    <geom fromto="0 0 0 -0.1 0 0" mass="0.1"/>
+    <body name="e" pos="-0.1 0 0"><joint name="e1" axis="0 -1 0" actuatorfrcrange="-1 1"/>
+      <geom fromto="0 0 0 -0.08 0 0.01" mass="0.05"/></body></body></body></worldbody>
+<tendon>
+  <fixed name="split" stiffness="1.5" damping="0.03" springlength="-0.1 0.2">
+    <joint joint="a1" coef="1"/><joint joint="d1" coef="0.7"/></fixed>
+  <fixed name="idle"><joint joint="a1" coef="1"/></fixed>
+  <fixed name="curl" range="-0.4 0.9" margin="0.01" armature="0.0007" frictionloss="0.003"
+    solreflimit="0.01 1.1" solimplimit="0.8 0.95 0.02 0.4 3">
+    <joint joint="b1" coef="1"/><joint joint="c1" coef="-0.6"/><joint joint="a1" coef="0.3"/></fixed>
+  <fixed name="other" damping="0.001"><joint joint="e1" coef="0.8"/><joint joint="d1" coef="0.5"/></fixed></tendon>
+<equality>
+  <joint name="mimic" joint1="c1" joint2="b1" polycoef="0.05 0.8 0.2 -0.1 0.05" solref="0.02 1"
+    solimp="0.85 0.97 0.05 0.5 2"/>
+  <joint name="hold" joint1="lift" polycoef="0.02 0 0 0 0" solref="-900 -40"/>
+  <joint name="off" active="false" joint1="b1"/>
+  <tendon name="pair" tendon1="other" tendon2="curl" polycoef="0.01 0.9 0.1 0 0.03"/></equality>
+<actuator>
+  <general tendon="split" gear="1.3" gainprm="2" biastype="affine" biasprm="0.1 -3 -0.2" ctrlrange="-1 1"
+    forcerange="-1.5 1.5"/>
+  <position tendon="curl" kp="1" kv="0.05"/>
+  <general tendon="other" gaintype="affine" gainprm="0.5 0.2 0.005" biastype="affine" biasprm="0 -0.5 -0.02"/>
+  <motor joint="lift" gear="3"/></actuator></mujoco>"""
+
+
+def scattered(m: mujoco.MjModel, count: int, seed: int = 0, *, size: float = 0.5, speed: float = 1.0):
+    """q (count, nq), v (count, nv) and controls (count, nu) at random about the file's pose."""
+    rng = np.random.default_rng(seed)
+    q = np.tile(m.qpos0, (count, 1))
+    for row in q:
+        mujoco.mj_integratePos(m, row, size * rng.normal(size=m.nv), 1.0)
+    return q, speed * rng.normal(size=(count, m.nv)), rng.normal(size=(count, m.nu))
