@@ -34,6 +34,7 @@ KERNELS = {
     "collision": ("spatial", "tree"),
     "contact": ("spatial", "tree", "collision"),
     "heat": ("spatial",),
+    "soft": ("spatial",),
     "reach": ("spatial", "tree"),
 }
 
