@@ -12,8 +12,6 @@ from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.kernels.soft import kinds
 
-PLACES = 8  # numbers per group in kernels
-
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
@@ -40,8 +38,8 @@ class Material:
 
     @property
     def numbers(self) -> np.ndarray:
-        """(8,) in the places of ``kernels/soft/kinds.py``."""
-        values = np.zeros(PLACES)
+        """(10,) in the places of ``kernels/soft/kinds.py``."""
+        values = np.zeros(kinds.PLACES)
         values[kinds.SHEAR], values[kinds.LAME] = self.lame
         values[kinds.DENSITY], values[kinds.VISCOSITY] = self.density, self.viscosity
         return values
@@ -105,11 +103,83 @@ class Water(Material):
         return values
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hencky(Elastic):
+    """tau = U (2 mu e + lambda tr e) U^T with e the logarithm of stretch: finite where volume vanishes."""
+
+    kind: ClassVar[int] = int(kinds.HENCKY)
+    yields: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class VonMises(Hencky):
+    """Metal, clay or dough: Hencky's elasticity, and flow without change of volume where the deviator of tau reaches
+    ``yield_stress`` [Pa]."""
+
+    kind: ClassVar[int] = int(kinds.VON_MISES)
+
+    yield_stress: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_number(self.yield_stress, "yield_stress")
+
+    @property
+    def numbers(self) -> np.ndarray:
+        values = super().numbers
+        values[kinds.YIELD] = self.yield_stress
+        return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sand(Hencky):
+    """Drucker and Prager's law: shear is resisted in proportion to pressure, up to a friction angle [rad], and tension
+    not at all."""
+
+    kind: ClassVar[int] = int(kinds.SAND)
+
+    friction_angle: float = math.radians(30.0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 < check_number(self.friction_angle, "friction_angle") < math.pi / 2:
+            raise PullbackError(f"friction_angle must be between 0 and pi/2 [rad], not {self.friction_angle!r}")
+
+    @property
+    def numbers(self) -> np.ndarray:
+        values = super().numbers
+        values[kinds.ANGLE] = self.friction_angle
+        return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snow(Elastic):
+    """Corotated elasticity that yields beyond small strains, and hardens where it is compressed.
+
+    compression:  from which on it is crushed [1]
+    stretch:      from which on it tears [1]
+    hardening:    stiffness grows as exp(hardening (1 - Jp)) [1]
+    """
+
+    kind: ClassVar[int] = int(kinds.SNOW)
+    yields: ClassVar[bool] = True
+
+    compression: float = 2.5e-2
+    stretch: float = 7.5e-3
+    hardening: float = 10.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("compression", "stretch", "hardening"):
+            check_number(getattr(self, name), name)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        values = super().numbers
+        values[[kinds.COMPRESSION, kinds.STRETCH, kinds.HARDENING]] = self.compression, self.stretch, self.hardening
+        return values
+
+
 def sound_speed(shear: np.ndarray, lame: np.ndarray, density: np.ndarray) -> np.ndarray:
     """Of pressure waves in material at rest [m/s]."""
     return np.sqrt((lame + 2 * shear) / density)
-
-
-def cone_slope(angle: float) -> float:
-    """Of Drucker and Prager's cone, by the friction angle [rad]."""
-    return math.sqrt(2 / 3) * 2 * math.sin(angle) / (3 - math.sin(angle))

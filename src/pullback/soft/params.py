@@ -12,7 +12,6 @@ from pullback.core.system import Named
 from pullback.kernels import SoftFlavour, specialise
 from pullback.kernels.soft import kinds
 from pullback.soft.bodies import Body, Muscle, Wall
-from pullback.soft.materials import PLACES
 
 # Parameters of groups: place, unit, bounds, and whether it is there only where a material has it.
 GROUP = {
@@ -23,6 +22,8 @@ GROUP = {
     "yield_stress": (kinds.YIELD, "Pa", not_negative, True),
     "friction_angle": (kinds.ANGLE, "rad", not_negative, True),
     "hardening": (kinds.HARDENING, "1", not_negative, True),
+    "compression": (kinds.COMPRESSION, "1", not_negative, True),
+    "stretch": (kinds.STRETCH, "1", not_negative, True),
 }
 
 
@@ -31,8 +32,8 @@ def parameters(
 ) -> dict[str, Parameter]:
     """All differentiable parameters, at the values they start with."""
     numbers = np.array([body.material.numbers for body in bodies])
-    blank = np.zeros((len(bodies), PLACES))
-    exponents = np.where(np.arange(PLACES) == kinds.EXPONENT, numbers, 0.0)
+    blank = np.zeros((len(bodies), kinds.PLACES))
+    exponents = np.where(np.arange(kinds.PLACES) == kinds.EXPONENT, numbers, 0.0)
     table = {}
     for name, (place, unit, check, optional) in GROUP.items():
         if not optional or np.any(numbers[:, place]):

@@ -23,10 +23,12 @@ from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.core.trees import row, tree_map
+from pullback.drawing import Drawing
 from pullback.kernels import SoftFlavour
 from pullback.kernels.soft import kinds
 from pullback.soft.backward import ParticlesBackward
 from pullback.soft.bodies import Body, Wall
+from pullback.soft.drawing import draw_particles
 from pullback.soft.materials import sound_speed
 from pullback.soft.params import KernelLaw, parameters
 from pullback.soft.stepper import Stepper
@@ -138,6 +140,10 @@ class Particles(KernelSystem):
         if vector.shape != (self.dim,) or not np.isfinite(vector).all():
             raise PullbackError(f"{name} must be {self.dim} finite numbers, not {value!r}")
         return vector
+
+    def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
+        """The first world, coloured by what muscles do, or else by strain. Ghost and bars are not drawn."""
+        return draw_particles(run)
 
     # --- states, controls, parameters ---------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from ..spatial.scalar import real
 from .flavour import DIM, mat
 from .kinds import COROTATED, EXPONENT, LAME, NEO_HOOKEAN, SHEAR, WATER
 from .rotations import rotation, rotation_adjoint
-from .structs import vec8
+from .structs import vecm
 
 SHARE = wp.constant(real(1.0 / DIM))  # of an axis in the volume
 TWO = wp.constant(real(2.0))
@@ -19,13 +19,13 @@ def cofactors(F: mat):
 
 
 @wp.func(inline=True)
-def pressure_work(m: vec8, J: real):
+def pressure_work(m: vecm, J: real):
     """J p of water, by Tait's law p = K/g (J^-g - 1)."""
     return m[LAME] / m[EXPONENT] * (wp.pow(J, ONE - m[EXPONENT]) - J)
 
 
 @wp.func(inline=True)
-def elastic_stress(m: vec8, kind: int, F: mat):
+def elastic_stress(m: vecm, kind: int, F: mat):
     identity = wp.identity(n=DIM, dtype=real)
     J = wp.determinant(F)
     tau = mat()
@@ -39,11 +39,11 @@ def elastic_stress(m: vec8, kind: int, F: mat):
 
 
 @wp.func(inline=True)
-def elastic_stress_adjoint(m: vec8, kind: int, F: mat, B: mat):
+def elastic_stress_adjoint(m: vecm, kind: int, F: mat, B: mat):
     """Cotangents of F and of the parameters from B, that of tau."""
     J = wp.determinant(F)
     F_bar = mat()
-    m_bar = vec8()
+    m_bar = vecm()
     if kind == NEO_HOOKEAN:
         F_bar = m[SHEAR] * ((B + wp.transpose(B)) @ F) + m[LAME] * wp.trace(B) * wp.transpose(wp.inverse(F))
         m_bar[SHEAR] = wp.ddot(B, F @ wp.transpose(F)) - wp.trace(B)

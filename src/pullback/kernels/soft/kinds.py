@@ -22,7 +22,10 @@ VISCOSITY = wp.constant(3)  # [Pa·s]
 YIELD = wp.constant(4)  # von Mises: largest |dev tau| [Pa]
 ANGLE = wp.constant(5)  # sand: friction angle [rad]
 HARDENING = wp.constant(6)  # snow: by how much it stiffens with its plastic compression [1]
-EXPONENT = wp.constant(7)  # water: of Tait's law [1]; snow has its limits elsewhere
+EXPONENT = wp.constant(7)  # water: of Tait's law [1]
+COMPRESSION = wp.constant(8)  # snow: by how much it can be compressed before it yields [1]
+STRETCH = wp.constant(9)  # and stretched
+PLACES = wp.constant(10)
 
 # How walls hold what moves into them.
 RUBS = wp.constant(0)  # by friction

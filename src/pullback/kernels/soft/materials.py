@@ -9,19 +9,19 @@ from ..spatial.scalar import real
 from .elastic import ONE, SHARE, cofactors, elastic_stress, elastic_stress_adjoint
 from .flavour import DIM, YIELDS, mat, vec
 from .kinds import HENCKY, VISCOSITY, WATER
-from .structs import vec8
+from .structs import vecm
 
 if YIELDS:
     from .plastic import plastic_adjoint, plastic_response
 else:
 
     @wp.func(inline=True)
-    def plastic_response(m: vec8, kind: int, Ft: mat, Jp: real):
+    def plastic_response(m: vecm, kind: int, Ft: mat, Jp: real):
         return Ft, Jp, mat()
 
     @wp.func(inline=True)
-    def plastic_adjoint(m: vec8, kind: int, Ft: mat, Jp: real, F: mat, F_bar: mat, Jp_bar: real, B: mat):
-        return F_bar, Jp_bar, vec8()
+    def plastic_adjoint(m: vecm, kind: int, Ft: mat, Jp: real, F: mat, F_bar: mat, Jp_bar: real, B: mat):
+        return F_bar, Jp_bar, vecm()
 
 
 @wp.func(inline=True)
@@ -48,7 +48,7 @@ def trial_adjoint(kind: int, F: mat, C: mat, h: real, Ft_bar: mat):
 
 
 @wp.func(inline=True)
-def respond(m: vec8, kind: int, Ft: mat, Jp: real, C: mat, active: real, direction: vec):
+def respond(m: vecm, kind: int, Ft: mat, Jp: real, C: mat, active: real, direction: vec):
     """F', Jp' and tau. ``active`` is the stress of a muscle along ``direction`` [Pa]."""
     F = Ft
     after = Jp
@@ -68,7 +68,7 @@ def respond(m: vec8, kind: int, Ft: mat, Jp: real, C: mat, active: real, directi
 
 @wp.func(inline=True)
 def respond_adjoint(
-    m: vec8, kind: int, Ft: mat, Jp: real, C: mat, active: real, direction: vec, F: mat, F_bar: mat, Jp_bar: real,
+    m: vecm, kind: int, Ft: mat, Jp: real, C: mat, active: real, direction: vec, F: mat, F_bar: mat, Jp_bar: real,
     B: mat, wants_params: int
 ):  # fmt: skip
     """Cotangents of Ft, Jp, C, the muscle's stress and the parameters, from those of F', Jp' and tau."""

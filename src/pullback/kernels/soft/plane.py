@@ -4,6 +4,7 @@ import warp as wp
 
 from ..spatial.scalar import real, vec4
 from .flavour import mat, vec
+from .lanes import add_row4, add_row8, axpy4, axpy8, blend4, blend8, load4, load8, scaled4, scaled8, sum8, times8
 from .splines import moment, slope, weight
 from .structs import Grid, Work, vec8
 
@@ -52,14 +53,9 @@ def scatter(g: Grid, w: Work, offset: int, X: vec, q: vec, A: mat, mass: real):
     ay = vec4(A[0, 1], A[1, 1], o, o)
     for i in range(3):
         n = offset + (row + i) * g.shape[2] + low
-        a = wx[i] * q4 + mx[i] * ax
-        b = wx[i] * ay
-        n0 = w.own[n] + (wy[0] * a + my[0] * b)
-        n1 = w.own[n + 1] + (wy[1] * a + my[1] * b)
-        n2 = w.own[n + 2] + (wy[2] * a + my[2] * b)
-        w.own[n] = n0
-        w.own[n + 1] = n1
-        w.own[n + 2] = n2
+        a = axpy4(mx[i], ax, scaled4(wx[i], q4))
+        b = scaled4(wx[i], ay)
+        add_row4(w.own, n, wy, my, a, b)
 
 
 @wp.func(inline=True)
@@ -76,14 +72,9 @@ def scatter_both(g: Grid, w: Work, offset: int, X: vec, q: vec, A: mat, mass: re
     ay = vec8(A[0, 1], A[1, 1], o, o, A_bar[0, 1], A_bar[1, 1], o, o)
     for i in range(3):
         n = offset + (row + i) * g.shape[2] + low
-        a = wx[i] * q8 + mx[i] * ax
-        b = wx[i] * ay
-        n0 = w.own_bar[n] + (wy[0] * a + my[0] * b)
-        n1 = w.own_bar[n + 1] + (wy[1] * a + my[1] * b)
-        n2 = w.own_bar[n + 2] + (wy[2] * a + my[2] * b)
-        w.own_bar[n] = n0
-        w.own_bar[n + 1] = n1
-        w.own_bar[n + 2] = n2
+        a = axpy8(mx[i], ax, scaled8(wx[i], q8))
+        b = scaled8(wx[i], ay)
+        add_row8(w.own_bar, n, wy, my, a, b)
 
 
 @wp.func(inline=True)
@@ -99,19 +90,14 @@ def gather(g: Grid, w: Work, offset: int, X: vec):
     sy = vec4()
     for i in range(3):
         n = offset + (row + i) * g.shape[2] + low
-        u0 = w.nodes[n]
-        u1 = w.nodes[n + 1]
-        u2 = w.nodes[n + 2]
-        y = wy[0] * u0 + wy[1] * u1 + wy[2] * u2
-        s += wx[i] * y
-        sx += mx[i] * y
-        sy += wx[i] * (my[0] * u0 + my[1] * u1 + my[2] * u2)
+        u0 = load4(w.nodes, n)
+        u1 = load4(w.nodes, n + 1)
+        u2 = load4(w.nodes, n + 2)
+        y = blend4(wy, u0, u1, u2)
+        s = axpy4(wx[i], y, s)
+        sx = axpy4(mx[i], y, sx)
+        sy = axpy4(wx[i], blend4(my, u0, u1, u2), sy)
     return vec(s[0], s[1]), mat(sx[0], sy[0], sx[1], sy[1])
-
-
-@wp.func(inline=True)
-def pair(n: vec8, c: vec8):
-    return n[0] * c[0] + n[1] * c[1] + n[4] * c[4] + n[5] * c[5] + n[7] * c[7]
 
 
 @wp.func(inline=True)
@@ -141,28 +127,29 @@ def gather_both(g: Grid, w: Work, offset: int, X: vec, q: vec, A: mat, mass: rea
     e_s = vec8()
     for i in range(3):
         n = offset + (row + i) * g.shape[2] + low
-        n0 = w.nodes_bar[n]
-        n1 = w.nodes_bar[n + 1]
-        n2 = w.nodes_bar[n + 2]
-        y = wy[0] * n0 + wy[1] * n1 + wy[2] * n2
-        yd = dy[0] * n0 + dy[1] * n1 + dy[2] * n2
-        ym = my[0] * n0 + my[1] * n1 + my[2] * n2
-        ye = ey[0] * n0 + ey[1] * n1 + ey[2] * n2
-        s += wx[i] * y
-        s_d += dx[i] * y
-        s_m += mx[i] * y
-        s_e += ex[i] * y
-        d_s += wx[i] * yd
-        d_m += mx[i] * yd
-        m_s += wx[i] * ym
-        m_d += dx[i] * ym
-        e_s += wx[i] * ye
+        n0 = load8(w.nodes_bar, n)
+        n1 = load8(w.nodes_bar, n + 1)
+        n2 = load8(w.nodes_bar, n + 2)
+        y = blend8(wy, n0, n1, n2)
+        yd = blend8(dy, n0, n1, n2)
+        ym = blend8(my, n0, n1, n2)
+        ye = blend8(ey, n0, n1, n2)
+        s = axpy8(wx[i], y, s)
+        s_d = axpy8(dx[i], y, s_d)
+        s_m = axpy8(mx[i], y, s_m)
+        s_e = axpy8(ex[i], y, s_e)
+        d_s = axpy8(wx[i], yd, d_s)
+        d_m = axpy8(mx[i], yd, d_m)
+        m_s = axpy8(wx[i], ym, m_s)
+        m_d = axpy8(dx[i], ym, m_d)
+        e_s = axpy8(wx[i], ye, e_s)
     o = real(0.0)
     c = vec8(q_bar[0], q_bar[1], o, o, q[0], q[1], o, mass)
     cx = vec8(A_bar[0, 0], A_bar[1, 0], o, o, A[0, 0], A[1, 0], o, o)
     cy = vec8(A_bar[0, 1], A_bar[1, 1], o, o, A[0, 1], A[1, 1], o, o)
+    zero = vec8()
     X_bar = vec(
-        pair(s_d, c) + pair(s_e, cx) + pair(m_d, cy) - pair(s, cx),
-        pair(d_s, c) + pair(d_m, cx) + pair(e_s, cy) - pair(s, cy),
+        sum8(times8(s, -cx, times8(m_d, cy, times8(s_e, cx, times8(s_d, c, zero))))),
+        sum8(times8(s, -cy, times8(e_s, cy, times8(d_m, cx, times8(d_s, c, zero))))),
     )
     return vec(s[4], s[5]), s[7], mat(s_m[4], m_s[4], s_m[5], m_s[5]), X_bar

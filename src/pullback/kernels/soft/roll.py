@@ -23,9 +23,9 @@ import warp as wp
 from ..cores import Share, meet
 from ..spatial.scalar import real, vec3, vec4
 from .flavour import DIM, vec
-from .kinds import DENSITY, INVERTED, LEFT
+from .kinds import DENSITY, INVERTED, LEFT, PLACES
 from .materials import respond, respond_adjoint, trial, trial_adjoint
-from .structs import Bars, Body, Forward, Grid, Law, Numbers, Work, vec8, wide8
+from .structs import Bars, Body, Forward, Grid, Law, Numbers, Work, vec8, vecm, widem
 from .walls import walled, walled_adjoint
 
 if DIM == 2:
@@ -262,11 +262,11 @@ def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, world: int, pla
 
 
 @wp.func(inline=True)
-def widened(m: vec8):
-    return wide8(
-        wp.float64(m[0]), wp.float64(m[1]), wp.float64(m[2]), wp.float64(m[3]),
-        wp.float64(m[4]), wp.float64(m[5]), wp.float64(m[6]), wp.float64(m[7]),
-    )  # fmt: skip
+def widened(m: vecm):
+    wide = widem()
+    for i in range(PLACES):
+        wide[i] = wp.float64(m[i])
+    return wide
 
 
 @wp.func(inline=True)

@@ -65,9 +65,9 @@ def singular_values(F: mat):
     B = F
     V = wp.identity(n=DIM, dtype=real)
     rounds = int(0)
-    turned = bool(True)
-    while turned and rounds < MOST_ROUNDS:
-        turned = False
+    turned = int(1)
+    while turned == 1 and rounds < MOST_ROUNDS:
+        turned = int(0)
         rounds += 1
         for p in range(DIM - 1):
             for q in range(p + 1, DIM):
@@ -79,7 +79,7 @@ def singular_values(F: mat):
                     beta += B[i, q] * B[i, q]
                     gamma += B[i, p] * B[i, q]
                 if wp.abs(gamma) > ROUNDING * wp.sqrt(alpha * beta):
-                    turned = True
+                    turned = int(1)
                     zeta = (beta - alpha) / (real(2.0) * gamma)
                     t = wp.where(zeta < real(0.0), real(-1.0), real(1.0)) / (
                         wp.abs(zeta) + wp.sqrt(real(1.0) + zeta * zeta)

@@ -4,6 +4,7 @@ import warp as wp
 
 from ..spatial.scalar import real, vec4
 from .flavour import mat, vec
+from .lanes import add_row4, add_row8, axpy4, axpy8, blend4, blend8, load4, load8, scaled4, scaled8, sum8, times8
 from .splines import moment, slope, weight
 from .structs import Grid, Work, vec8
 
@@ -58,19 +59,14 @@ def scatter(g: Grid, w: Work, offset: int, X: vec, q: vec, A: mat, mass: real):
     ay = vec4(A[0, 1], A[1, 1], A[2, 1], real(0.0))
     az = vec4(A[0, 2], A[1, 2], A[2, 2], real(0.0))
     for i in range(3):
-        qi = wx[i] * q4 + mx[i] * ax
-        yi = wx[i] * ay
-        zi = wx[i] * az
+        qi = axpy4(mx[i], ax, scaled4(wx[i], q4))
+        yi = scaled4(wx[i], ay)
+        zi = scaled4(wx[i], az)
         for j in range(3):
             n = offset + (row + i * g.shape[1] + j) * g.shape[2] + low
-            a = wy[j] * qi + my[j] * yi
-            b = wy[j] * zi
-            n0 = w.own[n] + (wz[0] * a + mz[0] * b)
-            n1 = w.own[n + 1] + (wz[1] * a + mz[1] * b)
-            n2 = w.own[n + 2] + (wz[2] * a + mz[2] * b)
-            w.own[n] = n0
-            w.own[n + 1] = n1
-            w.own[n + 2] = n2
+            a = axpy4(my[j], yi, scaled4(wy[j], qi))
+            b = scaled4(wy[j], zi)
+            add_row4(w.own, n, wz, mz, a, b)
 
 
 @wp.func(inline=True)
@@ -89,19 +85,14 @@ def scatter_both(g: Grid, w: Work, offset: int, X: vec, q: vec, A: mat, mass: re
     ay = vec8(A[0, 1], A[1, 1], A[2, 1], o, A_bar[0, 1], A_bar[1, 1], A_bar[2, 1], o)
     az = vec8(A[0, 2], A[1, 2], A[2, 2], o, A_bar[0, 2], A_bar[1, 2], A_bar[2, 2], o)
     for i in range(3):
-        qi = wx[i] * q8 + mx[i] * ax
-        yi = wx[i] * ay
-        zi = wx[i] * az
+        qi = axpy8(mx[i], ax, scaled8(wx[i], q8))
+        yi = scaled8(wx[i], ay)
+        zi = scaled8(wx[i], az)
         for j in range(3):
             n = offset + (row + i * g.shape[1] + j) * g.shape[2] + low
-            a = wy[j] * qi + my[j] * yi
-            b = wy[j] * zi
-            n0 = w.own_bar[n] + (wz[0] * a + mz[0] * b)
-            n1 = w.own_bar[n + 1] + (wz[1] * a + mz[1] * b)
-            n2 = w.own_bar[n + 2] + (wz[2] * a + mz[2] * b)
-            w.own_bar[n] = n0
-            w.own_bar[n + 1] = n1
-            w.own_bar[n + 2] = n2
+            a = axpy8(my[j], yi, scaled8(wy[j], qi))
+            b = scaled8(wy[j], zi)
+            add_row8(w.own_bar, n, wz, mz, a, b)
 
 
 @wp.func(inline=True)
@@ -124,24 +115,19 @@ def gather(g: Grid, w: Work, offset: int, X: vec):
         yz = vec4()
         for j in range(3):
             n = offset + (row + i * g.shape[1] + j) * g.shape[2] + low
-            u0 = w.nodes[n]
-            u1 = w.nodes[n + 1]
-            u2 = w.nodes[n + 2]
-            z = wz[0] * u0 + wz[1] * u1 + wz[2] * u2
-            zz = mz[0] * u0 + mz[1] * u1 + mz[2] * u2
-            y += wy[j] * z
-            yy += my[j] * z
-            yz += wy[j] * zz
-        s += wx[i] * y
-        sx += mx[i] * y
-        sy += wx[i] * yy
-        sz += wx[i] * yz
+            u0 = load4(w.nodes, n)
+            u1 = load4(w.nodes, n + 1)
+            u2 = load4(w.nodes, n + 2)
+            z = blend4(wz, u0, u1, u2)
+            zz = blend4(mz, u0, u1, u2)
+            y = axpy4(wy[j], z, y)
+            yy = axpy4(my[j], z, yy)
+            yz = axpy4(wy[j], zz, yz)
+        s = axpy4(wx[i], y, s)
+        sx = axpy4(mx[i], y, sx)
+        sy = axpy4(wx[i], yy, sy)
+        sz = axpy4(wx[i], yz, sz)
     return vec(s[0], s[1], s[2]), mat(sx[0], sy[0], sz[0], sx[1], sy[1], sz[1], sx[2], sy[2], sz[2])
-
-
-@wp.func(inline=True)
-def pair(n: vec8, c: vec8):
-    return n[0] * c[0] + n[1] * c[1] + n[2] * c[2] + n[3] * c[3] + n[4] * c[4] + n[5] * c[5] + n[6] * c[6] + n[7] * c[7]
 
 
 @wp.func(inline=True)
@@ -192,47 +178,48 @@ def gather_both(g: Grid, w: Work, offset: int, X: vec, q: vec, A: mat, mass: rea
         yz_e = vec8()
         for j in range(3):
             n = offset + (row + i * g.shape[1] + j) * g.shape[2] + low
-            n0 = w.nodes_bar[n]
-            n1 = w.nodes_bar[n + 1]
-            n2 = w.nodes_bar[n + 2]
-            z = wz[0] * n0 + wz[1] * n1 + wz[2] * n2
-            zd = dz[0] * n0 + dz[1] * n1 + dz[2] * n2
-            zm = mz[0] * n0 + mz[1] * n1 + mz[2] * n2
-            ze = ez[0] * n0 + ez[1] * n1 + ez[2] * n2
-            y += wy[j] * z
-            y_d += dy[j] * z
-            y_m += my[j] * z
-            y_e += ey[j] * z
-            yz_d += wy[j] * zd
-            yz_md += my[j] * zd
-            yz_m += wy[j] * zm
-            yz_dm += dy[j] * zm
-            yz_e += wy[j] * ze
-        s += wx[i] * y
-        s_d += dx[i] * y
-        s_m += mx[i] * y
-        s_e += ex[i] * y
-        d_s += wx[i] * y_d
-        d_m += mx[i] * y_d
-        m_s += wx[i] * y_m
-        m_d += dx[i] * y_m
-        e_s += wx[i] * y_e
-        z_s += wx[i] * yz_d
-        z_m += mx[i] * yz_d
-        z_ym += wx[i] * yz_md
-        zm_s += wx[i] * yz_m
-        zm_d += dx[i] * yz_m
-        zm_yd += wx[i] * yz_dm
-        ze_s += wx[i] * yz_e
+            n0 = load8(w.nodes_bar, n)
+            n1 = load8(w.nodes_bar, n + 1)
+            n2 = load8(w.nodes_bar, n + 2)
+            z = blend8(wz, n0, n1, n2)
+            zd = blend8(dz, n0, n1, n2)
+            zm = blend8(mz, n0, n1, n2)
+            ze = blend8(ez, n0, n1, n2)
+            y = axpy8(wy[j], z, y)
+            y_d = axpy8(dy[j], z, y_d)
+            y_m = axpy8(my[j], z, y_m)
+            y_e = axpy8(ey[j], z, y_e)
+            yz_d = axpy8(wy[j], zd, yz_d)
+            yz_md = axpy8(my[j], zd, yz_md)
+            yz_m = axpy8(wy[j], zm, yz_m)
+            yz_dm = axpy8(dy[j], zm, yz_dm)
+            yz_e = axpy8(wy[j], ze, yz_e)
+        s = axpy8(wx[i], y, s)
+        s_d = axpy8(dx[i], y, s_d)
+        s_m = axpy8(mx[i], y, s_m)
+        s_e = axpy8(ex[i], y, s_e)
+        d_s = axpy8(wx[i], y_d, d_s)
+        d_m = axpy8(mx[i], y_d, d_m)
+        m_s = axpy8(wx[i], y_m, m_s)
+        m_d = axpy8(dx[i], y_m, m_d)
+        e_s = axpy8(wx[i], y_e, e_s)
+        z_s = axpy8(wx[i], yz_d, z_s)
+        z_m = axpy8(mx[i], yz_d, z_m)
+        z_ym = axpy8(wx[i], yz_md, z_ym)
+        zm_s = axpy8(wx[i], yz_m, zm_s)
+        zm_d = axpy8(dx[i], yz_m, zm_d)
+        zm_yd = axpy8(wx[i], yz_dm, zm_yd)
+        ze_s = axpy8(wx[i], yz_e, ze_s)
     o = real(0.0)
     c = vec8(q_bar[0], q_bar[1], q_bar[2], o, q[0], q[1], q[2], mass)
     cx = vec8(A_bar[0, 0], A_bar[1, 0], A_bar[2, 0], o, A[0, 0], A[1, 0], A[2, 0], o)
     cy = vec8(A_bar[0, 1], A_bar[1, 1], A_bar[2, 1], o, A[0, 1], A[1, 1], A[2, 1], o)
     cz = vec8(A_bar[0, 2], A_bar[1, 2], A_bar[2, 2], o, A[0, 2], A[1, 2], A[2, 2], o)
+    zero = vec8()
     X_bar = vec(
-        pair(s_d, c) + pair(s_e, cx) + pair(m_d, cy) + pair(zm_d, cz) - pair(s, cx),
-        pair(d_s, c) + pair(d_m, cx) + pair(e_s, cy) + pair(zm_yd, cz) - pair(s, cy),
-        pair(z_s, c) + pair(z_m, cx) + pair(z_ym, cy) + pair(ze_s, cz) - pair(s, cz),
+        sum8(times8(s, -cx, times8(zm_d, cz, times8(m_d, cy, times8(s_e, cx, times8(s_d, c, zero)))))),
+        sum8(times8(s, -cy, times8(zm_yd, cz, times8(e_s, cy, times8(d_m, cx, times8(d_s, c, zero)))))),
+        sum8(times8(s, -cz, times8(ze_s, cz, times8(z_ym, cy, times8(z_m, cx, times8(z_s, c, zero)))))),
     )
     p = vec(s[4], s[5], s[6])
     pD = mat(s_m[4], m_s[4], zm_s[4], s_m[5], m_s[5], zm_s[5], s_m[6], m_s[6], zm_s[6])

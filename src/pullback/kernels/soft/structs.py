@@ -10,7 +10,9 @@ from ..spatial.scalar import real, vec3, vec4
 from .flavour import mat, vec
 
 vec8 = wp.types.vector(8, real)
-wide8 = wp.types.vector(8, wp.float64)
+# Parameters of a material, in the places of ``kinds``.
+vecm = wp.types.vector(10, real)
+widem = wp.types.vector(10, wp.float64)
 
 Vectors = wp.array3d(dtype=vec)  # [row, world, particle]
 Matrices = wp.array3d(dtype=mat)
@@ -48,7 +50,7 @@ class Grid:
 class Law:
     """Parameters, per world."""
 
-    groups: wp.array2d(dtype=vec8)  # [world, group], in the places of ``kinds``
+    groups: wp.array2d(dtype=vecm)  # [world, group], in the places of ``kinds``
     gravity: wp.array2d(dtype=vec3)  # [world, 0]
     friction: wp.array2d(dtype=real)  # [world, wall]
     strength: wp.array2d(dtype=real)  # [world, muscle]
@@ -58,7 +60,7 @@ class Law:
 class LawBar:
     """Cotangents, one set per lane and world, in double precision: they are sums over all particles and steps."""
 
-    groups: wp.array2d(dtype=wide8)
+    groups: wp.array2d(dtype=widem)
     gravity: wp.array2d(dtype=wp.vec3d)
     friction: wp.array2d(dtype=wp.float64)
     strength: wp.array2d(dtype=wp.float64)
