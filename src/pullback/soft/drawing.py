@@ -12,6 +12,7 @@ FLOOR = np.array([(0.90, 0.91, 0.93, 1.0), (0.80, 0.82, 0.86, 1.0)])
 FRAMES = 300  # at most
 # Particles that are drawn at most. Of more, every second is left out, or every third, and so on.
 MOST_POINTS = 12_000
+RADIUS = 0.6  # of a ball, against the distance between particles: they overlap [1]
 UPWARD = 0.5  # of a wall's normal: from here on it is drawn, as a floor [1]
 STRAINED = 95  # per cent of all strains are below the end of the colour scale
 
@@ -48,7 +49,7 @@ def draw_particles(run) -> Drawing:
         shape_quat=np.array([upright(in_space(wall.normal)) for wall in floors]).reshape(-1, 4),
         shape_colours=np.tile(FLOOR, (len(floors), 1, 1)),
         points=points,
-        point_radius=0.5 * volume ** (1 / soft.dim),
+        point_radius=RADIUS * volume ** (1 / soft.dim),
         point_paint=np.clip(np.round(255 * (value - low) / (high - low)), 0, 255).astype(np.uint8),
         paint_range=np.array([low, high]),
         paint_unit=unit,
