@@ -7,6 +7,7 @@ compared.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +26,8 @@ GRAVITY = 3.8  # [m/s²]
 BODY = ((0.1, 0.13), (0.4, 0.23), (76, 24))  # corners [m], and particles along each axis
 LEGS = (0.1, 0.15, 0.3, 0.35)  # where each begins [m]; the two of a pair touch
 LEG = (0.05, 0.1, (12, 24))  # width and height [m], and particles
+# Of every particle [m²]: as there, those of trunk and legs have the same, though the trunk's are a little closer.
+VOLUME = LEG[0] * LEG[1] / math.prod(LEG[2])
 # Nodes nearer to the border than three cells hold back what moves outwards.
 MARGIN = 2.5 / CELLS
 WANTED = 0.6  # of the way in a second [m]
@@ -38,6 +41,7 @@ def robot(dtype: str = "float32", **options) -> Particles:
     for number, x in enumerate(LEGS):
         muscle = Muscle((0.0, 1.0), STRENGTH)
         bodies.append(block((x, 0.03), (x + width, 0.03 + height), counts, TISSUE, muscle=muscle, name=f"leg {number}"))
+    bodies = [replace(body, volume=VOLUME) for body in bodies]
     walls = room((MARGIN, MARGIN), (1 - MARGIN, 1 - MARGIN), friction=math.inf)
     settings = {"dx": 1 / CELLS, "cells": (CELLS, CELLS), "dt": STEP, "gravity": (0.0, -GRAVITY), "walls": walls}
     return Particles(bodies, dtype=dtype, **settings | options)
