@@ -4,12 +4,14 @@ Two test workers that need the same kernel at the same time would both compile i
 """
 
 from pullback.cli.compile import Kernels, all_kernels, compile_kernels
-from pullback.kernels import Flavour
+from pullback.kernels import Flavour, SoftFlavour
 
 
 def is_tested(kernels: Kernels) -> bool:
     """With contacts, float32 and tendons are tested on simple shapes, without torsional and rolling friction."""
     flavour, name = kernels
+    if isinstance(flavour, SoftFlavour):
+        return flavour.precision == "float64" or not (flavour.yields or flavour.dim == 3)
     if name in ("heat.implicit", "overlap"):
         return flavour in ("float64", Flavour("float64", "convex", all_shapes=False))
     if isinstance(flavour, str) or flavour.model is None or (flavour.precision == "float64" and not flavour.tendons):

@@ -36,6 +36,7 @@ KERNELS = {
     "collision": ("spatial", "tree"),
     "contact": ("spatial", "tree", "collision"),
     "heat": ("spatial",),
+    "soft": ("spatial",),
     "reach": ("spatial", "tree"),
 }
 

@@ -14,11 +14,11 @@ from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import envs, learn, neural, reach, scale, thermal  # noqa: F401
+    from pullback import envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
 
 # Packages that not everybody needs: imported when they are first used.
 WITH_TORCH = ("envs", "learn")
-LATER = ("neural", "reach", "scale", "thermal", *WITH_TORCH)
+LATER = ("neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
 
 __all__ = [
     "Articulated",
@@ -43,6 +43,7 @@ __all__ = [
     "robots",
     "rollout",
     "scale",
+    "soft",
     "thermal",
 ]
 

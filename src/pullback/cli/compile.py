@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Collection, Iterable
+from itertools import product
 from typing import NamedTuple
 
 import warp as wp
@@ -16,7 +17,7 @@ from pullback.contact import CONTACT_NAMES
 from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
 from pullback.core.launch import BLOCK, cores_to_use, load
-from pullback.kernels import PRECISIONS, Flavour, specialise
+from pullback.kernels import PRECISIONS, Flavour, SoftFlavour, specialise
 from pullback.thermal.stepper import THREADS
 
 # Modules with kernels, the slowest first. One of each for every contact model, and without contacts.
@@ -27,7 +28,7 @@ OTHERS = (
     *("tree.algorithms", "tree.parameters", "reach.map", "reach.chain"),
 )
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
-CPU_ONLY = ("heat.lanes", "raster")
+CPU_ONLY = ("heat.lanes", "raster", "roll")
 
 ABOUT = """\
 Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
@@ -42,11 +43,11 @@ minutes on all cores.
 class Kernels(NamedTuple):
     """A module of kernels: ``specialise(flavour, name)``."""
 
-    flavour: str | Flavour
+    flavour: str | Flavour | SoftFlavour
     name: str
 
     def __str__(self) -> str:
-        return f"{self.flavour.package if isinstance(self.flavour, Flavour) else self.flavour}.{self.name}".lstrip(".")
+        return f"{self.flavour if isinstance(self.flavour, str) else self.flavour.package}.{self.name}".lstrip(".")
 
 
 def add(commands) -> None:
@@ -106,6 +107,7 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
         *(Kernels(Flavour(dtype, tendons=x), name) for name in STEPS[:2] for dtype in dtypes for x in (False, True)),
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
+        *(Kernels(SoftFlavour(dtype, *kind), "roll") for kind in product((3, 2), (True, False)) for dtype in dtypes),
         Kernels("", "raster"),
     ]
 

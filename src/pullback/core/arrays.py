@@ -198,6 +198,14 @@ def as_reals(array: wp.array, steps: int, worlds: int, precision: str) -> wp.arr
     return view
 
 
+def as_items(array: np.ndarray, dtype, axes: int) -> wp.array:
+    """A contiguous NumPy array as a Warp array of vectors or matrices, of so many axes: the same memory."""
+    address = array.__array_interface__["data"][0]
+    view = wp.array(ptr=address, dtype=dtype, shape=array.shape[:axes], device="cpu")
+    view.lent_by = array  # keeps the memory alive
+    return view
+
+
 def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, device: str) -> wp.array:
     """[world, item] of a Warp type from (1 or worlds, items, ...), with zeros after items that are shorter than that.
 

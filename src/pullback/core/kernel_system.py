@@ -13,6 +13,8 @@ from pullback.core.arrays import PRECISIONS, checked, to_device, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
+from pullback.core.system import Bars
+from pullback.core.trees import row
 
 
 class KernelSystem(NamedSystem):
@@ -62,3 +64,16 @@ class KernelSystem(NamedSystem):
         if self._is_here(control):
             return control.reshape((1, *control.shape))
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+
+    def step(self, state, control=None, params: Any = None):
+        """The state one timestep on. control: (worlds, nu), the usual one if None."""
+        return row(self.steps(state, self._one_control(control), params=params), 1)
+
+    def pullback(self, state, control, next_bar, params: Any = None, *, wants_params: bool = True) -> Bars:
+        """Cotangents of state, control and parameters from that of the next state."""
+        controls = self._one_control(control)
+        states = self.steps(state, controls, params=params)
+        backward = self.backward(controls, row(states, 1), next_bar, params=params, wants_params=wants_params)
+        backward.through(states, 0, 1)
+        bars = backward.finish(state)
+        return Bars(bars.state, bars.control[0], bars.params)

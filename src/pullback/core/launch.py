@@ -58,7 +58,7 @@ class Crew:
     def launch(self, commands: list[wp.Launch], gate: wp.array | None = None) -> None:
         """All of them at the same time. The caller holds the lock, and always comes with as many.
 
-        gate: (1,) int32 of kernels that wait for each other. They meet there first, as ``kernels/heat/cores.py`` does;
+        gate: (1,) int32 of kernels that wait for each other. They meet there first, as ``kernels/cores.py`` does;
         if a thread cannot be started, it is closed, and those that came leave without having done anything.
         """
         if gate is not None:

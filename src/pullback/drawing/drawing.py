@@ -106,6 +106,11 @@ class Drawing:
     paint_unit: str = field(default="", metadata={"axes": (), "kinds": "U", "optional": False})
     face_times: np.ndarray = _array("faces", 2, optional=True)  # from when and until when they are seen [s]
 
+    # Particles of the first world, as balls, too many to be shapes on bodies; coloured along PALETTE and paint_range.
+    points: np.ndarray = _array("frames", "points", 3, optional=True)  # float32 [m]
+    point_radius: np.ndarray = _array("points", optional=True)  # [m]
+    point_paint: np.ndarray = _array("frames", "points", kinds="iu", optional=True)  # uint8
+
     # --- whether it is sound ------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -135,8 +140,10 @@ class Drawing:
             return "there must be frames, their times rising, and worlds"
         if not set(self.shape_kind.tolist()) <= set(KINDS):
             return f"a shape is one of {', '.join(KINDS)}"
-        if len(self.paint) and not len(self.paint_range):
+        if (len(self.paint) or len(self.points)) and not len(self.paint_range):
             return "paint needs a paint_range"
+        if len({len(x) for x in (self.points, self.point_paint)}) > 1 or len(self.points) > 0 == len(self.point_radius):
+            return "points need a point_radius and point_paint"
         return "" if self._leads_somewhere() else "an index in it leads nowhere"
 
     def _leads_somewhere(self) -> bool:
@@ -249,14 +256,24 @@ class Drawing:
     # --- how large it is ----------------------------------------------------------------------------------------------
 
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
-        """Corners (frames, n, 3) of the bounding boxes of all shapes that move [m]."""
+        """Corners (frames, n, 3) of the bounding boxes of all shapes that move, and of all points [m]."""
         boxes = [self.half_box(shape) for shape in self.moving]
         local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
         rows = []
         for frame in frames:
             poses = [self.shape_poses(frame, copy, self.moving) for copy in range(copies or self.copies)]
             rows.append([at[:, None] + np.einsum("nij,nkj->nki", turn, local) for at, turn in poses])
-        return np.array(rows).reshape(len(rows), -1, 3)
+        corners = np.array(rows).reshape(len(rows), -1, 3)
+        if not len(self.points):
+            return corners
+        points, radius = self.points[np.asarray(frames)].astype(float), self.point_radius[:, None]
+        low, high = (points - radius).min(axis=1), (points + radius).max(axis=1)
+        boxes = (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * CORNERS
+        return np.concatenate([corners, boxes], axis=1)
+
+    def point_colours(self, frame: int) -> np.ndarray:
+        """Colours (points, 3) from 0 to 1."""
+        return PALETTE[self.point_paint[frame]]
 
     @cached_property
     def robot_size(self) -> float:
@@ -395,6 +412,8 @@ class Drawing:
             contact_force=np.concatenate([force for _, force in contacts]),
             body_gradients=self.body_gradients[kept] if len(self.body_gradients) else self.body_gradients,
             paint=self.paint[kept] if len(self.paint) else self.paint,
+            points=self.points[kept] if len(self.points) else self.points,
+            point_paint=self.point_paint[kept] if len(self.points) else self.point_paint,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 CREASE_ANGLE = math.radians(35.0)
 ROUND = 32  # sides of what is round
 CORNERS = np.array([(x, y, z) for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])  # of a box
+GOLDEN = (1 + math.sqrt(5)) / 2
 # An arrow of length one: the shaft's radius, the head's, and where the head begins. [1]
 SHAFT, HEAD, NECK = 0.45, 1.0, 0.7
 
@@ -110,6 +112,26 @@ def _turned(r: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     corners = vertices.reshape(-1, 3)[faces]
     area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
     return vertices.reshape(-1, 3), faces[area > 1e-12 * area.max()]
+
+
+@cache
+def bead() -> Surface:
+    """A ball of radius one of few triangles, for where there are thousands: an icosahedron that is shaded as round."""
+    corners = np.array([(0, a, b * GOLDEN) for a in (-1, 1) for b in (-1, 1)])
+    corners = np.concatenate([np.roll(corners, shift, axis=1) for shift in range(3)]) / math.hypot(1, GOLDEN)
+    near = np.linalg.norm(corners[:, None] - corners, axis=-1) < 1.1  # edges are 1.05 long
+    faces = [
+        (a, b, c) if np.linalg.det(corners[[a, b, c]]) > 0 else (a, c, b)
+        for a, b, c in combinations(range(12), 3)
+        if near[a, b] and near[b, c] and near[a, c]
+    ]
+    # A little larger than one: the middles of its faces are nearer.
+    return Surface(
+        (1.1 * corners).astype(np.float32),
+        np.round(127 * corners).astype(np.int8),
+        np.array(faces, dtype=np.int32),
+        np.arange(12, dtype=np.int32),
+    )
 
 
 def _box() -> tuple[np.ndarray, np.ndarray]:

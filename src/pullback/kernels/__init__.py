@@ -10,7 +10,10 @@ model and are shared: ``pullback.kernels.float64.convex_round.step`` is the step
 shapes touch in simple ways. ``contact/flavour.py`` turns the Flavour into compile-time constants, and what is not
 needed is not in the kernels. Warp sees several modules, compiles only those that are launched, and caches all.
 
-A folder imports from folders before it in this order: spatial, tree, collision, contact. Heat and reach need only
+The folder ``soft`` likewise exists once per :class:`SoftFlavour`: in the plane or in space, with or without materials
+that yield.
+
+A folder imports from folders before it in this order: spatial, tree, collision, contact. Heat, soft and reach need only
 spatial and tree.
 """
 
@@ -71,10 +74,26 @@ class Flavour(NamedTuple):
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
 
 
+class SoftFlavour(NamedTuple):
+    """What the folder ``soft`` is compiled for."""
+
+    precision: str
+    # Axes of space, 2 or 3.
+    dim: int
+    # Whether there are materials that need singular values: Hencky's, and all that yield.
+    yields: bool = False
+
+    @property
+    def package(self) -> str:
+        """Where its modules are, such as float64.soft3_yields."""
+        return f"{self.precision}.soft{self.dim}" + ("_yields" if self.yields else "")
+
+
 @functools.cache
-def specialise(wanted: str | Flavour, name: str) -> types.ModuleType:
+def specialise(wanted: str | Flavour | SoftFlavour, name: str) -> types.ModuleType:
     """A kernel module: "tree.sweeps" in a precision, or "step", of the folder ``contact``, in a Flavour."""
-    package = _precision(wanted) if isinstance(wanted, str) else _flavour(wanted)
+    makers = {str: _precision, Flavour: _flavour, SoftFlavour: _soft_flavour}
+    package = makers[type(wanted)](wanted)
     module = importlib.import_module(f"{package}.{name}")
     flags = {"cpu_compiler_flags": f"{wp.config.cpu_compiler_flags or ''} {CPU_FLAGS}", "enable_backward": False}
     wp.set_module_options(flags, module)
@@ -106,6 +125,13 @@ def _flavour(flavour: Flavour) -> str:
     return package
 
 
+@functools.cache
+def _soft_flavour(flavour: SoftFlavour) -> str:
+    """The package of the folder ``soft`` in a flavour."""
+    _precision(flavour.precision)
+    return _twin(flavour.package, Path(__file__).parent / "soft", flavour)
+
+
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
     for name, module in list(sys.modules.items()):
@@ -113,7 +139,7 @@ def _share(source: str, package: str) -> None:
             sys.modules[package + name.removeprefix(source)] = module
 
 
-def _twin(name: str, folder: Path, compiled_for: str | Flavour) -> str:
+def _twin(name: str, folder: Path, compiled_for: str | Flavour | SoftFlavour) -> str:
     """A package of its own name, with the sources of a folder, which can ask it what they are compiled for."""
     package = f"{__name__}.{name}"
     twin = types.ModuleType(package, __doc__)

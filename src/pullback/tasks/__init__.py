@@ -19,6 +19,7 @@ from pullback.tasks import (
     placement,
     push,
     racecar,
+    soft_walker,
     sort,
     throw,
 )
@@ -28,7 +29,7 @@ from pullback.tasks.loss import Loss, Term
 from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
-from pullback.tasks.schedules import Network, Schedule, Waves
+from pullback.tasks.schedules import Network, Rhythm, Schedule, Waves
 from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
@@ -40,8 +41,9 @@ DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.an
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
+SOFT = (soft_walker.soft_walker,)
 # What makes each, by name: a task is made when it is asked for.
-TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH)}
+TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *SOFT)}
 
 __all__ = [
     "always_on",
@@ -67,6 +69,7 @@ __all__ = [
     "pareto",
     "JaxLoss",
     "Front",
+    "Rhythm",
     "Schedule",
     "Parameters",
     "Recording",

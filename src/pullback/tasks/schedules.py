@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pullback.core.checks import check_seed, check_whole
+from pullback.core.checks import check_number, check_seed, check_whole
 from pullback.core.errors import PullbackError
 from pullback.tasks.variables import Variables
 
@@ -124,6 +124,62 @@ class Waves(Variables):
         each = np.diag(np.broadcast_to(np.asarray(self.scale, dtype=float), len(self.base)))
         moves = np.einsum("tk,cd->tckd", self._weights(), each).reshape(self.steps, 1, len(self.base), -1)
         return {"controls": np.repeat(moves, len(points), axis=1)}
+
+
+@dataclass(frozen=True)
+class Rhythm(Variables):
+    """Controls between -1 and 1 that repeat: tanh(Σ_k w_k sin(2π (f t + k/waves)) + b), with weights w and a bias b of
+    each control (Hu et al., 2020). The variables are all weights (waves, nu), and then the biases (nu,).
+
+    steps:      of the trajectory
+    timestep:   of the System [s]
+    frequency:  f [Hz]
+    waves:      of equal frequency and different phase
+    spread:     of the weights at first; biases are zero
+    seed:       of the weights
+    """
+
+    steps: int
+    timestep: float
+    frequency: float
+    waves: int = 4
+    spread: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self):
+        check_whole(self.steps, "steps of a Rhythm")
+        check_whole(self.waves, "waves of a Rhythm")
+        check_seed(self.seed)
+        for name in ("timestep", "frequency", "spread"):
+            check_number(getattr(self, name), f"{name} of a Rhythm")
+
+    def _features(self) -> np.ndarray:
+        """(steps, waves + 1): the waves at every step, and one."""
+        turns = self.frequency * self.timestep * np.arange(self.steps)[:, None] + np.arange(self.waves) / self.waves
+        return np.column_stack([np.sin(2 * np.pi * turns), np.ones(self.steps)])
+
+    def _curves(self, system, points: np.ndarray) -> np.ndarray:
+        """(steps, k, nu)"""
+        weights = points.reshape(len(points), self.waves + 1, system.nu)
+        return np.tanh(np.einsum("tf,kfu->tku", self._features(), weights))
+
+    def begin(self, system):
+        weights = self.spread * np.random.default_rng(self.seed).standard_normal((self.waves, system.nu))
+        x = np.concatenate([weights, np.zeros((1, system.nu))]).ravel()
+        return x, np.full(x.shape, -np.inf), np.full(x.shape, np.inf)
+
+    def decode(self, system, points):
+        return self._curves(system, points).astype(system.dtype), {}
+
+    def pull(self, system, points, bars):
+        slope = 1 - self._curves(system, points) ** 2
+        bar = np.asarray(bars.control, dtype=float) * slope
+        return np.einsum("tf,tku->kfu", self._features(), bar).reshape(len(points), -1)
+
+    def push(self, system, points):
+        slope = 1 - self._curves(system, points) ** 2
+        moves = np.einsum("tku,tf,uv->tkufv", slope, self._features(), np.eye(system.nu))
+        return {"controls": moves.reshape(*slope.shape, -1)}
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ class Task(FromFactory):
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
     ghost:        coordinates (nq,) of the wanted end, drawn translucent
+    checkpoint_every: which states a run keeps, as for :func:`pb.rollout`; loss and metric see no others
     curves:       of a run of what was found, pictures to draw
     origin:       set by :func:`task_factory`
     """
@@ -136,6 +137,7 @@ class Task(FromFactory):
     baseline_iterations: int = 500
     camera: Camera | None = None
     ghost: np.ndarray | None = None
+    checkpoint_every: int = 1
     curves: Callable[[Run], list[Curves]] | None = None
     origin: Origin | None = field(default=None, repr=False, compare=False)
 
@@ -199,7 +201,8 @@ class Task(FromFactory):
         each = self._each(points)
         start = self.find.initial_states(system, self.start_in(len(points)), each)
         controls, params = self.find.decode(system, each)
-        return rollout(system, start, controls, params=params or None, **options)
+        every = {"checkpoint_every": self.checkpoint_every}
+        return rollout(system, start, controls, params=params or None, **every, **options)
 
     @cached_property
     def _size(self) -> int:

@@ -72,7 +72,7 @@ class Stepper:
         return [self._share(0, worlds, core, cores, core, 1) for core in range(cores)]
 
     def _share(self, *numbers: int):
-        share = specialise(self.heat.dtype, "heat.cores").Share()
+        share = specialise(self.heat.dtype, "cores").Share()
         names = ("first_world", "end_world", "core", "cores", "lane", "threads")
         for name, number in zip(names, numbers, strict=True):
             setattr(share, name, int(number))

@@ -9,7 +9,7 @@ import warp as wp
 
 from pullback.core.launch import load
 from pullback.drawing.drawing import FORCE_COLOUR, GRADIENT_COLOUR, Arrows, Drawing
-from pullback.drawing.surfaces import Surface, simple_surface
+from pullback.drawing.surfaces import Surface, bead, simple_surface
 from pullback.spatial import unit_quat_matrix
 from pullback.view.camera import HALF_VIEW, View, axes_towards, camera_travel, fitted_view, motion_points
 from pullback.view.raster import NOTHING, Eye, Faces, Floor, Layer, Light, rasterise, shade
@@ -82,6 +82,8 @@ class Renderer:
                 if drawing.painted(shape) and not ghost:
                     part = _painted(part, drawing, frame, shape)
                 (solid if colour[3] > 0.999 else clear).append(part)
+        if len(drawing.points):
+            solid.append(_beads(drawing, frame))
         if "forces" in self.layers:
             solid += self._arrows(drawing.force_arrows(frame, since), FORCE_COLOUR)
             ball = simple_surface("sphere", (drawing.ball_radius,) * 3)
@@ -170,6 +172,15 @@ def _painted(part: _Triangles, drawing: Drawing, frame: int, shape: int) -> _Tri
     colours = part.colour[seen]
     colours[:, :3] = drawing.paint_at(frame, shape)[drawing.surface(shape).faces[seen]].mean(axis=1)
     return _Triangles(part.at[seen], part.normal[seen], colours)
+
+
+def _beads(drawing: Drawing, frame: int) -> _Triangles:
+    """A bead at every point."""
+    mesh, radius = bead(), drawing.point_radius[:, None, None, None]
+    at = drawing.points[frame].astype(float)[:, None, None] + radius * mesh.vertices[mesh.faces]
+    normal = np.broadcast_to(mesh.normals[mesh.faces] / 127.0, at.shape)
+    colours = np.column_stack([drawing.point_colours(frame), np.ones(len(at))])
+    return _Triangles(at.reshape(-1, 3, 3), normal.reshape(-1, 3, 3), np.repeat(colours, len(mesh.faces), axis=0))
 
 
 def _joined(parts: list[_Triangles], travel: np.ndarray) -> _Triangles:

@@ -21,7 +21,7 @@ from pullback.core.checks import check_kind
 from pullback.core.files import write_text
 from pullback.drawing.drawing import PALETTE, Arrows, Drawing
 from pullback.drawing.robot import draw
-from pullback.drawing.surfaces import Surface, simple_surface
+from pullback.drawing.surfaces import Surface, bead, simple_surface
 
 MAX_LOSS_POINTS = 1000  # the loss is drawn about 200 pixels wide
 
@@ -75,6 +75,7 @@ def _scene(drawing: Drawing) -> dict:
         "camera": _short(drawing.camera),
         "loss": _thin(drawing.losses) if len(drawing.losses) else None,
         "paint": _paint(drawing) if len(drawing.paint) else None,
+        "points": _points(drawing) if len(drawing.points) else None,
     }
 
 
@@ -93,6 +94,17 @@ def _paint(drawing: Drawing) -> dict:
             np.cumsum([0, *(len(mesh.vertices) for mesh in drawing.meshes)]).tolist(),
             np.cumsum([0, *drawing.mesh_sizes[:, 1]]).tolist(),
         ],
+    }
+
+
+def _points(drawing: Drawing) -> dict:
+    """Places (frames, n, 3) float32, shades (frames, n) uint8 and radii (n,) float32 of balls, and one of them."""
+    return {
+        "places": _packed(drawing.points, "<f4"),
+        "shades": _packed(drawing.point_paint, "u1"),
+        "radius": _packed(drawing.point_radius, "<f4"),
+        "palette": _packed(np.round(255 * PALETTE), "u1"),
+        "bead": _packed_mesh(bead()),
     }
 
 

@@ -203,6 +203,26 @@ if (layers.forces.there) {
   addArrows(layers.forces, "sphere", row => [...row.slice(0, 7), scene.ball, scene.ball, scene.ball]);
 }
 
+// Particles: beads whose places and shades are blended between two frames.
+if (scene.points) {
+  const radius = new Float32Array(bytes(scene.points.radius));
+  const instances = Array.from(radius, r => ({geom: {scale: [r, r, r]}, colour: [1, 1, 1, 1]}));
+  batches.set("points", {shape: "mesh bead", opaque: true, instances, points: {
+    places: new Float32Array(bytes(scene.points.places)), shades: new Uint8Array(bytes(scene.points.shades)),
+    palette: new Uint8Array(bytes(scene.points.palette)), count: radius.length,
+  }});
+}
+function placePoints(batch, time) {
+  const {places, shades, palette, count} = batch.points, [before, after, share] = frameBefore(time);
+  for (let i = 0; i < count; i++) {
+    const o = i * INSTANCE_FLOATS, a = before * count + i, b = after * count + i;
+    for (let k = 0; k < 3; k++) batch.data[o + k] = places[3 * a + k] * (1 - share) + places[3 * b + k] * share;
+    batch.data[o + 4] = 1;
+    const shade = Math.round(shades[a] * (1 - share) + shades[b] * share);
+    for (let k = 0; k < 3; k++) batch.data[o + 11 + k] = palette[3 * shade + k] / 255;
+  }
+}
+
 const shapeBuffers = new Map();
 function buffersOf(shape) {
   if (!shapeBuffers.has(shape)) {
@@ -246,7 +266,7 @@ const shades = scene.paint && new Uint8Array(bytes(scene.paint.shades));
 const faceTimes = scene.paint && new Float32Array(bytes(scene.paint.times));
 for (const batch of batches.values()) {
   const mesh = Number(batch.shape.slice(5));
-  if (!scene.paint || batch.layer || !batch.shape.startsWith("mesh") || mesh >= scene.meshes.length - 1) continue;
+  if (!scene.paint || batch.layer || batch.points || !batch.shape.startsWith("mesh") || mesh >= scene.meshes.length - 1) continue;
   const [vertices, faces] = scene.paint.starts, count = vertices[mesh + 1] - vertices[mesh];
   batch.paint = {
     first: vertices[mesh], times: faceTimes.subarray(2 * faces[mesh], 2 * faces[mesh + 1]),
@@ -296,6 +316,7 @@ function placeInstances(time) {
   const [before, after, share] = frameBefore(time), nearest = share < 0.5 ? before : after;
   for (const batch of batches.values()) {
     if (batch.starts) placeArrows(batch, nearest);
+    else if (batch.points) placePoints(batch, time);
     else batch.instances.forEach(({geom, copy}, i) => {
       const [at, quat] = geomPose(geom, copy, bodyPoses, 0), o = i * INSTANCE_FLOATS;
       batch.data[o] = at[0]; batch.data[o + 1] = at[1]; batch.data[o + 2] = at[2]; batch.data[o + 3] = geom.stretch;

@@ -96,6 +96,19 @@ function outline(geom, copy, frame) {
   });
 }
 
+// The corners of the box around all points of a frame.
+const places = scene.points ? new Float32Array(bytes(scene.points.places)) : [], pointsPerFrame = places.length / scene.frames;
+function pointCorners(frame) {
+  if (!scene.points) return [];
+  const box = emptyBox();
+  for (let i = frame * pointsPerFrame; i < (frame + 1) * pointsPerFrame; i += 3) {
+    grow(box, {at: [places[i], places[i + 1], places[i + 2]], radius: 0});
+  }
+  return [0, 1, 2, 3, 4, 5, 6, 7].map(corner => {
+    return {at: [0, 1, 2].map(k => corner >> k & 1 ? box.high[k] : box.low[k]), radius: 0};
+  });
+}
+
 // The whole motion, and the motion as seen by somebody who goes with it; each as a box and as the balls in it.
 const whole = {...emptyBox(), balls: []}, around = {...emptyBox(), balls: []}, centres = [];
 function include(bounds, ball) { grow(bounds, ball); bounds.balls.push(ball); }
@@ -105,7 +118,8 @@ let travels = false; // far: seen whole, the robot would be small, so it is foll
   for (let frame = 0; frame < scene.frames; frame++) {
     const robot = emptyBox();
     for (const geom of movers) for (const ball of outline(geom, 0, frame)) grow(robot, ball);
-    centres.push(movers.length ? middle(robot) : [0, 0, 0]);
+    for (const ball of pointCorners(frame)) grow(robot, ball);
+    centres.push(movers.length || scene.points ? middle(robot) : [0, 0, 0]);
   }
   // A centre that shakes with every limb would shake the camera: take the mean over about half a second.
   const reach = Math.round(0.3 / (scene.frame_dt || 1)), raw = centres.slice();
@@ -125,7 +139,11 @@ let travels = false; // far: seen whole, the robot would be small, so it is foll
       }
     }
   }
-  travels = movers.length > 0 && halfDiagonal(whole) > 4 * halfDiagonal(around);
+  for (let frame = 0; frame < scene.frames; frame++) for (const ball of pointCorners(frame)) {
+    include(whole, ball);
+    include(around, {at: along(ball.at, -1, centres[frame]), radius: ball.radius});
+  }
+  travels = (movers.length > 0 || scene.points) && halfDiagonal(whole) > 4 * halfDiagonal(around);
   // Fixed parts belong in the picture unless they are scenery, far larger than what moves: large ones as far as it goes.
   const limit = movers.length ? 3 * halfDiagonal(whole) : Infinity, from = movers.length ? middle(whole) : [0, 0, 0];
   const low = whole.low.map(value => value - limit / 15), high = whole.high.map(value => value + limit / 15);
@@ -216,7 +234,7 @@ function shapeData(name) {
     const {vertices, indices} = shapes[name]();
     return {vertices: new Float32Array(vertices), indices: new Uint32Array(indices)};
   }
-  const mesh = scene.meshes[Number(name.slice(5))];
+  const mesh = name === "mesh bead" ? scene.points.bead : scene.meshes[Number(name.slice(5))];
   const at = new Float32Array(bytes(mesh.positions)), normals = new Int8Array(bytes(mesh.normals));
   const vertices = new Float32Array(at.length / 3 * 7);
   for (let i = 0; i < at.length / 3; i++) for (let k = 0; k < 3; k++) {

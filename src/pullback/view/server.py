@@ -235,6 +235,16 @@ class Viewer:
                 self._add_shape(f"/world/robot {copy}/{drawing.shape_body[shape]}/{shape}", int(shape), copy)
         for shape in drawing.fixed:
             self._add_shape(f"/world/fixed/{shape}", int(shape), 0)
+        self._points = None
+        if len(drawing.points):
+            self._points = scene.add_point_cloud(
+                "/world/points",
+                drawing.points[0],
+                drawing.point_colours(0),
+                point_size=2 * float(np.mean(drawing.point_radius)),
+                point_shape="circle",
+                precision="float32",
+            )
 
     def _add_shape(self, name: str, shape: int, copy: int) -> None:
         drawing = self._drawing
@@ -337,6 +347,9 @@ class Viewer:
         self._world.position = -self._travel[frame] if self._follow.value else np.zeros(3)
         for name, shape in self._painted:
             self._add_painted(name, shape, frame)
+        if self._points is not None:
+            self._points.points = drawing.points[frame]
+            self._points.colors = np.round(255 * drawing.point_colours(frame)).astype(np.uint8)
         self._shown = frame
 
     def _add_painted(self, name: str, shape: int, frame: int) -> None:
@@ -369,7 +382,8 @@ def _same_shapes(a: Drawing, b: Drawing) -> bool:
     if (a.copies, a.worlds, a.title) != (b.copies, b.worlds, b.title):
         return False
     names = ("shape_kind", "shape_size", "shape_mesh", "shape_body", "shape_pos", "shape_quat", "shape_colours")
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in (*names, "mesh_vertices", "face_times"))
+    names += ("mesh_vertices", "face_times", "point_radius")
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
 
 
 def _rgb(colour) -> tuple[int, int, int]:

@@ -13,9 +13,9 @@ its direction is halved. In the backward pass, mu = B^-1 (T'_bar / k) solves the
 
 import warp as wp
 
+from ..cores import Share, Team, meet, team_of, total
 from ..spatial.scalar import real
 from ..status import NOT_CONVERGED
-from .cores import Share, Team, meet, team_of, total
 from .elements import (
     AMBIENT,
     DENSITY,

@@ -6,7 +6,7 @@ thread and back would take longer than a phase of a few thousand elements.
 
 import warp as wp
 
-from .cores import BLOCK, Share, meet
+from ..cores import BLOCK, Share, meet
 from .elements import (
     Bars,
     Counts,

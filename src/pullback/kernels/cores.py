@@ -1,4 +1,4 @@
-"""Several cores, or the threads of a CUDA block, that work on one part and wait for each other."""
+"""Several cores, or the threads of a CUDA block, that work on one thing and wait for each other."""
 
 import warp as wp
 

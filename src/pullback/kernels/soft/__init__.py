@@ -1,0 +1,1 @@
+"""Soft bodies and fluids as particles: MLS-MPM, forwards and backwards."""

@@ -1,0 +1,327 @@
+"""Soft bodies, sand, snow and water as particles, as a System."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import (
+    check_device,
+    check_precision,
+    checked,
+    require_space,
+    to_device,
+    to_numbers,
+)
+from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.kernel_system import KernelSystem
+from pullback.core.launch import cores_to_use
+from pullback.core.params import NamedParams
+from pullback.core.status import Status
+from pullback.core.trees import row, tree_map
+from pullback.drawing import Drawing
+from pullback.kernels import SoftFlavour
+from pullback.kernels.soft import kinds
+from pullback.soft.backward import ParticlesBackward
+from pullback.soft.bodies import Body, Wall
+from pullback.soft.drawing import draw_particles
+from pullback.soft.materials import sound_speed
+from pullback.soft.params import KernelLaw, parameters
+from pullback.soft.stepper import Stepper
+
+# The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
+LONGEST_STEP = 0.75
+# The longest viscous step against dx² density / viscosity. [1]
+LONGEST_VISCOUS_STEP = 0.2
+MOST_WALLS = 30
+
+
+class ParticleState(NamedTuple):
+    """n particles in a space of d axes, 2 or 3.
+
+    x:   (worlds, n, d) places [m]
+    v:   (worlds, n, d) velocities [m/s]
+    C:   (worlds, n, d, d) velocity gradients [1/s]
+    F:   (worlds, n, d, d) deformation gradients, of the elastic part where a material yields [1]
+    Jp:  (worlds, n) of snow, the volume that yielding left against that at first [1]; others leave it as it is
+    """
+
+    x: Any
+    v: Any
+    C: Any
+    F: Any
+    Jp: Any
+
+
+class Particles(KernelSystem):
+    """Moving least squares material point method: particles carry the material, a grid carries their momentum.
+
+    bodies:   what there is, :class:`Body` by :class:`Body`; ``block`` makes one
+    dx:       between nodes of the grid [m]; some 2 particles per cell and axis
+    cells:    (d,) nodes along each axis. Particles must keep half a cell off its first node, and 1.5 off its last
+    dt:       timestep [s]: at most 0.75 dx/c, with c = sqrt((lambda + 2 mu)/density) the speed of pressure waves
+    origin:   (d,) of the first node [m]
+    gravity:  (d,) [m/s²]; 9.81 along minus the last axis if None
+    walls:    of :class:`Wall`, ``room`` makes some. They act on the nodes behind them, one after the other
+    threads:  CPU threads; as many as there are cores if None
+
+    A control has one number per muscle. The last axis is up. Parameters are those of groups, one group per body:
+    ``shear``, ``lame``, ``density``, ``viscosity``; ``gravity``, and ``friction`` of walls, ``strength`` of muscles.
+    """
+
+    state_type = ParticleState
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        *,
+        dx: float,
+        cells: Sequence[int],
+        dt: float,
+        origin=None,
+        gravity=None,
+        walls: Sequence[Wall] = (),
+        worlds: int = 1,
+        dtype: str = "float64",
+        device: str = "cpu",
+        threads: int | None = None,
+    ):
+        self.bodies, self.walls = tuple(bodies), tuple(walls)
+        for body in self.bodies:
+            check_kind(body, Body, "a body", "soft.block(low, high, counts, material)")
+        if not self.bodies:
+            raise PullbackError("Particles needs at least one body")
+        for wall in self.walls:
+            check_kind(wall, Wall, "a wall", "soft.Wall(point, normal)")
+        self.dim = self.bodies[0].points.shape[1]
+        self.cells = tuple(check_whole(count, "cells", 4) for count in cells)
+        own = [*(body.points.shape[1] for body in self.bodies), *(len(w.normal) for w in self.walls), len(self.cells)]
+        if set(own) != {self.dim}:
+            raise PullbackError(f"bodies, walls and cells must all be of {self.dim} axes")
+        if len(self.walls) > MOST_WALLS:
+            raise PullbackError(f"there may be {MOST_WALLS} walls, not {len(self.walls)}")
+        self.dx, self.dt = check_number(dx, "dx"), check_number(dt, "dt")
+        up = np.eye(self.dim)[-1]
+        self.origin = self._vector(np.zeros(self.dim) if origin is None else origin, "origin")
+        self.gravity = self._vector(-9.81 * up if gravity is None else gravity, "gravity")
+        self.worlds, self.dtype, self.device = (
+            check_whole(worlds, "worlds"),
+            check_precision(dtype),
+            check_device(device),
+        )
+        if self.device != "cpu":
+            raise PullbackError("Particles run on the CPU: leave device out")
+        self.group = np.repeat(np.arange(len(self.bodies)), [len(body.points) for body in self.bodies])
+        self.muscles = list(dict.fromkeys(body.muscle for body in self.bodies if body.muscle is not None))
+        self.n, self.nu = len(self.group), len(self.muscles)
+        self.flavour = SoftFlavour(self.dtype, self.dim, any(body.material.yields for body in self.bodies))
+        names = {"group": [body.name for body in self.bodies]} if all(body.name for body in self.bodies) else {}
+        table = parameters(self.bodies, self.muscles, self.walls, self.gravity)
+        self.params = NamedParams(table, self.worlds, names)
+        what = f"a state of {self.worlds} worlds with {self.n} particles"
+        shape = (1, self.worlds, self.n, self.dim, self.dim)
+        require_space(shape, self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
+        self._threads = threads
+        self._stepper = Stepper(self, cores_to_use(threads))
+        self.hold_params()  # refuses an unstable step
+
+    def __repr__(self) -> str:
+        return (
+            f"Particles(n={self.n}, d={self.dim}, bodies={len(self.bodies)}, muscles={self.nu}, cells={self.cells}, "
+            f"dx={self.dx:g}, dt={self.dt:g}, worlds={self.worlds}, dtype={self.dtype!r})"
+        )
+
+    def _vector(self, value, name: str) -> np.ndarray:
+        vector = to_numbers(value, name).astype(float)
+        if vector.shape != (self.dim,) or not np.isfinite(vector).all():
+            raise PullbackError(f"{name} must be {self.dim} finite numbers, not {value!r}")
+        return vector
+
+    def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
+        """The first world, coloured by what muscles do, or else by strain. Ghost and bars are not drawn."""
+        return draw_particles(run)
+
+    # --- states, controls, parameters ---------------------------------------------------------------
+
+    def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState:
+        """A state of all worlds. What is not given is as the bodies were made: at rest, and not deformed.
+
+        x, v: (worlds, n, d), (n, d) or (d,); C, F: (worlds, n, d, d), (n, d, d) or (d, d); Jp: (worlds, n), (n,) or ()
+        """
+        rest = (np.concatenate([body.points for body in self.bodies]), 0.0, 0.0, np.eye(self.dim), 1.0)
+        fields = []
+        for name, value, default in zip(ParticleState._fields, (x, v, C, F, Jp), rest, strict=True):
+            value = to_numbers(default if value is None else value, name)
+            shape = (self.worlds, self.n, *self._tail(name))
+            try:
+                value = np.broadcast_to(value, shape)
+            except ValueError:
+                raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
+            fields.append(checked(value.copy(), shape, self.dtype, name, self._axes(shape)))
+        return ParticleState(*fields)
+
+    def _tail(self, name: str) -> tuple[int, ...]:
+        """The axes of a field of one particle."""
+        return {"Jp": (), "x": (self.dim,), "v": (self.dim,)}.get(name, (self.dim, self.dim))
+
+    def _axes(self, shape: tuple[int, ...]) -> tuple[str, ...]:
+        return ("worlds", "particle", "axis", "column")[: len(shape)]
+
+    def _take_state(self, state, name: str = "") -> ParticleState:
+        """A state, or with ``name`` a cotangent, of which a part may be left out, in arrays (worlds, n, ...)."""
+        if not isinstance(state, tuple) or len(state) != len(ParticleState._fields):
+            raise PullbackError("a state is a soft.ParticleState(x, v, C, F, Jp): make one with soft.state()")
+        fields = []
+        for field, value in zip(ParticleState._fields, state, strict=True):
+            shape = (self.worlds, self.n, *self._tail(field))
+            value = np.zeros(shape) if name and value is None else value
+            fields.append(checked(value, shape, self.dtype, field + name, self._axes(shape)))
+        taken = ParticleState(*fields)
+        if not name:
+            self._refuse_outside(taken.x)
+        return taken
+
+    def _refuse_outside(self, x: np.ndarray) -> None:
+        low, high = self.bounds
+        outside = np.any((x < low) | (x >= high), axis=-1)
+        if np.any(outside):
+            world, particle = (int(i) for i in np.argwhere(outside)[0])
+            raise PullbackError(
+                f"particle {particle} in world {world} at {_shown(x[world, particle])} is not within the grid, which "
+                f"holds particles from {_shown(low)} to {_shown(high)}: use more cells, or another origin",
+                worlds=np.flatnonzero(outside.any(axis=1)),
+            )
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where particles may be, (d,) each [m]: with all nodes around them on the grid."""
+        # Half a thousandth of a cell is left for rounding.
+        return self.origin + 0.501 * self.dx, self.origin + (np.array(self.cells) - 1.501) * self.dx
+
+    def _take_controls(self, controls, hold: int = 1) -> wp.array:
+        """Controls (n · hold, worlds, nu), one per step; kernels get at least one column."""
+        steps = len(controls) if hasattr(controls, "__len__") else 0
+        shape = (steps, self.worlds, self.nu)
+        controls = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
+        if not self.nu:
+            controls = np.zeros((steps, self.worlds, 1), self.dtype)
+        return to_device(np.repeat(controls, hold, axis=0), self.dtype, self.device)
+
+    def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
+        law = KernelLaw(self.params.table, values, self.worlds, self.flavour, self.device)
+        limits = self._limits(law)
+        unstable = ~(self.dt <= limits * (1 + 1e-9))
+        if np.any(unstable):
+            world, group = (int(i) for i in np.argwhere(unstable)[0])
+            name = self.bodies[group].name or f"body {group}"
+            raise PullbackError(
+                f"a step of dt={self.dt:g} s is unstable: the longest for {name} is {limits[world, group]:.4g} s; use "
+                "a smaller dt, a larger dx, or softer or denser material",
+                worlds=np.flatnonzero(unstable.any(axis=1)) if len(limits) == self.worlds else (),
+            )
+        return law
+
+    def _limits(self, law: KernelLaw) -> np.ndarray:
+        """The longest stable step of each group (1 or worlds, groups) [s]."""
+        shear, lame, density, viscosity = np.moveaxis(law.groups[..., :4], -1, 0)
+        with np.errstate(all="ignore"):
+            elastic = LONGEST_STEP * self.dx / sound_speed(shear, lame, density)
+            viscous = LONGEST_VISCOUS_STEP * self.dx**2 * density / viscosity
+        return np.fmin(elastic, viscous)
+
+    @property
+    def longest_dt(self) -> float:
+        """The longest step that is not refused [s]."""
+        return float(self._limits(self.hold_params()).min())
+
+    # --- many steps at once -------------------------------------------------------------------------
+
+    def steps(
+        self,
+        state: ParticleState,
+        controls,
+        *,
+        keep_every: int = 1,
+        hold: int = 1,
+        params: Mapping | None = None,
+        status: Status | None = None,
+    ) -> ParticleState:
+        """Every keep_every-th state and the last: x (rows, worlds, n, d) and so on."""
+        start = self._take_state(state)
+        controls = self._take_controls(controls, hold)
+        law, count = self.hold_params(params), controls.shape[0]
+        kept = np.append(np.arange(0, count, keep_every), count)
+        rows = self._rows(len(kept), start)
+        now = rows if keep_every == 1 else self._rows(2, start)
+        codes = self._stepper.forward(law, controls, now, rows, keep_every)
+        failed = np.flatnonzero(codes[:, 1] >= 0)
+        if len(failed):
+            self._note_failure(codes, now, rows, kept, status)
+        if status is not None and not len(failed):
+            status.set(codes[:, :2], lambda world, code, step: "")
+        return rows
+
+    def _rows(self, count: int, start: ParticleState) -> ParticleState:
+        """Empty states, but for the first."""
+        for x in start:
+            require_space((count, *x.shape), self.dtype, self.device)
+        rows = tree_map(lambda x: np.empty((count, *x.shape), self.dtype), start)
+        for array, x in zip(rows, start, strict=True):
+            array[0] = x
+        return rows
+
+    def _note_failure(self, codes: np.ndarray, now, rows, kept: np.ndarray, status: Status | None) -> None:
+        """Worlds that failed stay where they were, or else the first of them is an error."""
+        ring, reasons = len(now.x), {}
+        for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
+            code, step, particle = map(int, codes[world])
+            reasons[world] = self._reason(world, code, step, particle, now.x[(step + 1) % ring, world, particle])
+            for kept_rows, states in zip(rows, now, strict=True):
+                kept_rows[kept > step, world] = states[step % ring, world]
+        if status is None:
+            world = min(reasons, key=lambda world: codes[world, 1])
+            step = int(codes[world, 1])
+            so_far = row(rows, slice(int(np.sum(kept <= step))))
+            raise SimulationError(reasons[world], world=world, step=step, states=so_far)
+        status.set(codes[:, :2], lambda world, code, step: reasons[world])
+
+    def _reason(self, world: int, code: int, step: int, particle: int, x: np.ndarray) -> str:
+        """What happened in a world that failed."""
+        name = self.bodies[self.group[particle]].name or f"body {self.group[particle]}"
+        which = f"particle {particle} of {name} in world {world}"
+        if code == kinds.INVERTED:
+            return (
+                f"{which} was turned inside out at step {step}: use a smaller dt (now {self.dt:g} s) or smaller forces"
+            )
+        if not np.isfinite(x).all():
+            return f"the place of {which} is not finite at step {step}: use a smaller dt (now {self.dt:g} s)"
+        low, high = self.bounds
+        return (
+            f"{which} left the grid at step {step}, to {_shown(x)}: it holds particles from {_shown(low)} to "
+            f"{_shown(high)}; use walls, or more cells"
+        )
+
+    def backward(
+        self,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Mapping | None = None,
+        status: Status | None = None,
+        wants_params: bool = True,
+    ) -> ParticlesBackward:
+        return ParticlesBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "worlds", "dtype", "device")
+        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
+
+
+def _shown(x: np.ndarray) -> str:
+    return "(" + ", ".join(f"{a:.4g}" for a in x) + ")"
