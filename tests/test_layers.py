@@ -22,6 +22,7 @@ LINES = [
     ("dynamics", "thermal", "soft"),
     ("rollout",),
     ("torch", "jax", "plan", "reach", "neural"),
+    ("dexterous",),
     ("tasks", "envs"),
     ("learn",),
     ("view",),

@@ -171,8 +171,7 @@ class Consistency:
         scene, w, heavy = self.scene, self.weights, self.scene.weight
         given = scene.split(u)
         usual = scene.split(self.usual)
-        before = States(*(part[:-1] for part in x))
-        after = States(*(part[1:] for part in x))
+        before, after = (States(*(part[where] for part in x)) for where in (slice(None, -1), slice(1, None)))
         turn = unit_quat_matrix(before.quat)
         least = heavy * goal.least_grip[:, None] * np.ones(u.shape[1])
         for k in range(scene.contacts):
@@ -210,6 +209,18 @@ class Consistency:
         where = {"u": slice(scene.nx, scene.nx + scene.n)}
         rate = terms.near(given.rates, 0.0, "u") * (w.rate / SPEED)
         self._add(found, "rate", rate, where, found.zz, found.z)
+
+    def contacts(self, x: States, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distances (frames, samples, contacts) between the two points of each contact [m], and inward normals (..., 3)
+        of the surface itself, without round edges, in the object's frame."""
+        scene, given = self.scene, self.scene.split(u)
+        before, after = (States(*(part[where] for part in x)) for where in (slice(None, -1), slice(1, None)))
+        turn, pose = unit_quat_matrix(before.quat), scene.hand.pose(x.q)
+        found = [self._geometry(k, before, after, given, turn, pose, None)[0] for k in range(scene.contacts)]
+        normals = -scene.shape.distance(given.p)[1]
+        if scene.table:
+            normals[..., -1, :] = turn[..., 2, :]
+        return np.linalg.norm(np.stack(found, axis=-2), axis=-1), normals
 
     def _geometry(self, k: int, before: States, after: States, given, turn, pose, slopes):
         """Distance and slip of a contact (frames, samples, 3) in the object's frame, and how its eighteen numbers move

@@ -154,15 +154,18 @@ class Training:
     :class:`~pullback.plan.Sampled` problem.
 
     samples:  per iteration
+    ramp:     iterations until the weights of consistency are those of the task, from a few hundredths of them
+    most:     share of them at which they stay
     """
 
     task: Manipulation
     policy: ContactPolicy
     samples: int = 16
     ramp: int = RAMP
+    most: float = 4.0
 
     def sample(self, random: np.random.Generator, iteration: int) -> ContactProblem:
-        share = FIRST_SHARE ** max(0.0, 1 - iteration / max(self.ramp, 1))
+        share = min(self.most, FIRST_SHARE ** (1 - iteration / self.ramp))
         return ContactProblem(self.task, self.policy, self.task.batch(random, self.samples), share)
 
 

@@ -87,11 +87,13 @@ class Scene:
             self.lightness, self.ease = 1 / self.mass, np.linalg.inv(self.inertia)
         elif m.jnt_type[joint] == HINGE and not np.any(m.jnt_pos[joint]):
             axis, dof = m.jnt_axis[joint], m.jnt_dofadr[joint]
-            self.lightness = 0.0
+            self.axis, self.lightness = axis.copy(), 0.0
             self.ease = np.outer(axis, axis) / (axis @ self.inertia @ axis + m.dof_armature[dof])
         else:
             raise PullbackError(f"the joint of {self.name!r} is neither free nor a hinge through its origin")
         self.gravity = m.opt.gravity.copy() if self.free else np.zeros(3)
+        at = model.home.q[self.n : self.n + 7] if self.free else (*m.body_pos[body], *m.body_quat[body])
+        self.home = np.array(at[:3]), np.array(at[3:])  # where the object is at home [m], and how it is turned
         self.half_space = HalfSpace(0.0)
 
     def split(self, u: np.ndarray) -> Proposed:

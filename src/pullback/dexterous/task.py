@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pullback.core.errors import PullbackError
 from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.policy import ContactPolicy
 from pullback.dexterous.scene import CONTACT, Batch, Scene, States
-from pullback.spatial import cross_matrix, quat_log, quat_conj, quat_mul, unit_quat_matrix
+from pullback.spatial import cross_matrix, quat_conj, quat_log, quat_mul, unit_quat_matrix
 
 TURN_COLUMNS = 2  # of the object's rotation matrix that a policy sees
 SEEN_SPEED, SEEN_SPIN = 0.3, 5.0  # what a policy sees as one [m/s], [rad/s]
@@ -41,6 +41,10 @@ class Manipulation:
     mass_spread:  the mass of samples is that of the file times 1 ± this [1]
     noise:        deviation of what moves joints [m or rad] and the object [m] behind each frame while training
     close, aligned:  how near to its goal the object must come at the end [m], [rad]
+    iterations:   of training
+    mode, squeeze: how the policy does best where contacts are real: see :func:`try_policy`
+    target, unit: it is solved if the object is held at its goal in so many of 100 unseen starts, in MuJoCo
+    camera:       for pictures: what has ``eye`` and ``target`` [m]
     """
 
     name: str
@@ -49,14 +53,21 @@ class Manipulation:
     frames: int
     starts: Callable[[np.random.Generator, int], States]
     wanted: Callable[[States, np.ndarray], Wanted]
-    least_grip: Callable[[np.ndarray], np.ndarray] = lambda phase: 0 * phase
+    least_grip: Callable[[np.ndarray], np.ndarray] = np.zeros_like
     weights: Weights = field(default_factory=Weights)
     friction: float = 0.7
     mass_spread: float = 0.0
-    noise: tuple[float, float] = (1e-3, 5e-4)
+    noise: tuple[float, float] = (3e-4, 1.5e-4)
     close: float = 0.015
     aligned: float = 0.2
-    rate: float = 0.3  # what one unit of the network's output stands for [m/s], ten times as much [rad/s]
+    iterations: int = 80
+    mode: str = "replay"
+    squeeze: float = 0.004
+    target: float = 0.9
+    unit: str = "of the starts"
+    camera: Any = None
+
+    RATE = 0.3  # what one unit of the network's output stands for [m/s]; ten times as much [rad/s]
 
     def __post_init__(self):
         if self.frames < 2:
@@ -96,7 +107,7 @@ class Manipulation:
         phase = frame / self.frames
         clock = np.broadcast_to([2 * phase - 1, np.cos(2 * np.pi * phase)], (*x.q.shape[:-1], 2))
         moves = x.v / SEEN_SPEED, x.omega / SEEN_SPIN
-        return np.concatenate([joints, 10 * (x.at - self._home_at), columns, *moves, clock], axis=-1)
+        return np.concatenate([joints, 10 * (x.at - self.scene.home[0]), columns, *moves, clock], axis=-1)
 
     def see_slopes(self, x: States) -> np.ndarray:
         """By tangents of states (..., features, nx)."""
@@ -116,10 +127,6 @@ class Manipulation:
     def _joint_scale(self) -> np.ndarray:
         return np.where(self.scene.hand.slides, 0.1, 1.0)
 
-    @property
-    def _home_at(self) -> np.ndarray:
-        return self.scene.model.home.q[self.scene.n : self.scene.n + 3] if self.scene.free else np.zeros(3)
-
     def usual(self) -> np.ndarray:
         """What a policy puts out at first: points where the object's surface faces each tip from the side, and the weight
         of the object on the table. From zero instead, the object would fall through it."""
@@ -128,20 +135,20 @@ class Manipulation:
         pose = hand.pose(hand.home)
         for k, body in enumerate(hand.tip_bodies):
             p, s, _ = scene.columns(k)
-            towards = (pose.at[body] - self._home_at) * (1.0, 1.0, 0.0)
+            towards = (pose.at[body] - self.scene.home[0]) * (1.0, 1.0, 0.0)
             towards = towards / max(np.linalg.norm(towards), 1e-9)
             u[p] = 0.99 * scene.shape.surface_towards(towards)
         if scene.table:
             p, s, f = scene.columns(scene.contacts - 1)
             u[p] = scene.shape.surface_towards(np.array([0.0, 0.0, -1.0]))
-            u[s] = self._home_at * (1.0, 1.0, 0.0)
+            u[s] = self.scene.home[0] * (1.0, 1.0, 0.0)
             u[f] = (0.0, 0.0, scene.weight)
         return u
 
     def fresh_policy(self, seed: int, hidden: int = 64) -> ContactPolicy:
         scene = self.scene
         contact = np.repeat([0.02, 0.01, scene.weight], 3)  # points [m] and forces [N] for one unit
-        rates = self.rate * np.where(scene.hand.slides, 1.0, 10.0)
+        rates = self.RATE * np.where(scene.hand.slides, 1.0, 10.0)
         scale = np.concatenate([rates, np.tile(contact, scene.contacts)])
         random = np.random.default_rng(seed)
         return ContactPolicy.fresh(self.name, self.features, hidden, self.usual(), scale, random)

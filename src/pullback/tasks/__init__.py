@@ -14,6 +14,7 @@ from pullback.tasks import (
     identify_material,
     laser_history,
     locomanip,
+    manipulations,
     melt_pool,
     multicontact,
     placement,
@@ -40,8 +41,9 @@ DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.an
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
+HANDS = (manipulations.grasp_cube, manipulations.push_cube)
 # What makes each, by name: a task is made when it is asked for.
-TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH)}
+TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *HANDS)}
 
 __all__ = [
     "always_on",
