@@ -30,6 +30,7 @@ class Weights:
     distance: float = 0.1  # distance times force
     table_distance: float = 0.3  # the same, of the table
     slip: float = 0.01  # slip times force
+    dissipation: float = 0.03  # power that the table would put in
     cone: float = 1.0  # force outside the cone of friction
     shape: float = 0.2  # contact points outside of their shapes
     collision: float = 0.2  # penetration
@@ -45,7 +46,7 @@ class Weights:
     rate: float = 0.002  # of joints
     weights: float = 1e-3  # of the network
 
-    CONSISTENCY = ("distance", "table_distance", "slip", "cone", "shape", "collision", "slip_near", "grip")
+    CONSISTENCY = ("distance", "table_distance", "slip", "dissipation", "cone", "shape", "collision", "slip_near", "grip")
 
     def ramped(self, share: float) -> Weights:
         """With a share of consistency."""
@@ -188,14 +189,16 @@ class Consistency:
             rows = {
                 "distance": terms.times_force(d, f, "d")
                 * ((w.table_distance if of_table else w.distance) / (LENGTH * heavy)),
-                "slip": terms.times_force(slip, f, "w") * (w.slip / (SPEED * heavy)),
                 "shape of object": terms.within(scene.shape, p, "p") * (w.shape / LENGTH),
                 "shape of hand": terms.within(shape, s, "s") * (w.shape / LENGTH),
                 "cone": terms.cone(f, inward, bend, self.friction) * (w.cone / heavy),
                 "point": terms.near(p, usual.p[k], "p") * (w.point / LENGTH),
                 "force": terms.near(f, usual.f[k], "f") * (w.force / heavy),
             }
-            if not of_table:
+            if of_table:
+                rows["dissipation"] = terms.dissipation(slip, f) * (w.dissipation / (SPEED * heavy))
+            else:
+                rows["slip"] = terms.times_force(slip, f, "w") * (w.slip / (SPEED * heavy))
                 rows["point of hand"] = terms.near(s, usual.s[k], "s") * (w.point / LENGTH)
                 rows["slip near"] = terms.slip_near(slip, d, self.margin) * (w.slip_near / SPEED)
                 if np.any(goal.least_grip > 0):

@@ -59,6 +59,13 @@ def times_force(distance: np.ndarray, f: np.ndarray, name: str) -> Rows:
     return Rows((distance[..., :, None] * f[..., None, :]).reshape(*f.shape[:-1], 9), {name: by_first, "f": by_force})
 
 
+def dissipation(w: np.ndarray, f: np.ndarray) -> Rows:
+    """The power that a contact would put in (...) [W], which friction cannot: it may slide, but against its force."""
+    power = -np.sum(w * f, axis=-1)
+    on = (power > 0)[..., None]
+    return Rows(on * power[..., None], {"w": (on * -f)[..., None, :], "f": (on * -w)[..., None, :]})
+
+
 def within(shape: Shape, x: np.ndarray, name: str) -> Rows:
     """By how much a point (..., 3) leaves its shape, as a vector [m]."""
     value, slope = shape.outside(x)
