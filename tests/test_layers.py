@@ -22,7 +22,7 @@ LINES = [
     ("dynamics", "thermal", "soft"),
     ("rollout",),
     ("torch", "jax", "plan", "reach"),
-    ("neural",),
+    ("neural", "dexterous"),
     ("tasks", "envs"),
     ("learn",),
     ("view",),

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 from rich.progress import MofNCompleteColumn, TextColumn
 
-from pullback.cli import common, planning
+from pullback.cli import common, dexterous, planning
 from pullback.cli.common import ROBOT_FILES
 from pullback.cli.view import add_server, announce
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
+from pullback.dexterous import Manipulation
 from pullback.model.robots import ROBOTS
 from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
@@ -34,8 +35,9 @@ DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Pyt
 gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
 intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
 becomes a picture. Of states with 500 numbers or more, result.npz has 300 at most. A task that plans on reachability
-maps, such as 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. --seed
-chooses one of many problems.
+maps, such as 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. A task for a
+hand, such as 'grasp-cube', trains a policy that proposes its contacts, and tries it in MuJoCo. --seed chooses one of
+many problems, or the first weights of a policy.
 
 Run the same command again to resume an interrupted optimisation. One command at a time writes to DIR. Exit code 0:
 solved. 1: not solved within the iterations. 2: bad input. With --view it stays until Ctrl-C.
@@ -61,6 +63,8 @@ def run(args) -> int:
     task = read_task(args.task, {"device": args.device, "seed": args.seed})
     if isinstance(task, Planning):
         return planning.run(task, args)
+    if isinstance(task, Manipulation):
+        return dexterous.run(task, args)
     method, usual = choose(task, args.method)
     iterations = args.iterations or usual
     default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
@@ -129,7 +133,7 @@ def write_solution(
     return summary, drawing, known
 
 
-def read_task(name: str, options: dict) -> Task | Planning:
+def read_task(name: str, options: dict) -> Task | Planning | Manipulation:
     """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
     if name in TASKS:
         return common.call(TASKS[name], options)
@@ -138,7 +142,7 @@ def read_task(name: str, options: dict) -> Task | Planning:
         raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
         raise PullbackError(f"{common.unknown('task', name, TASKS)} (or give a Python file)")
-    return common.from_file(name, "task", options, (Task, Planning), "a pullback.tasks.Task")
+    return common.from_file(name, "task", options, (Task, Planning, Manipulation), "a pullback.tasks.Task")
 
 
 def start_viewer(task: Task, args) -> Viewer:

@@ -1,4 +1,4 @@
-"""Threads of torch."""
+"""Threads of the libraries that networks run in."""
 
 from __future__ import annotations
 
@@ -18,3 +18,16 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """NumPy's products on one core meanwhile, where threadpoolctl is installed: thousands of small ones are ten times
+    slower on several."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -14,6 +14,7 @@ from pullback.tasks import (
     identify_material,
     laser_history,
     locomanip,
+    manipulations,
     melt_pool,
     multicontact,
     placement,
@@ -42,8 +43,10 @@ HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_mat
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 SOFT = (soft_walker.soft_walker,)
+HANDS = (manipulations.grasp_cube, manipulations.push_cube)
 # What makes each, by name: a task is made when it is asked for.
-TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *SOFT)}
+MAKERS = (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *SOFT, *HANDS)
+TASKS = {make.__name__.replace("_", "-"): make for make in MAKERS}
 
 __all__ = [
     "always_on",

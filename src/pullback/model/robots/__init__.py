@@ -8,6 +8,8 @@ N·m, or in N for the cart.
 ``pendulum``, ``cartpole``, ``acrobot`` and ``chain`` have no contacts, joint limits or friction. ``arm``, ``quadruped``
 and ``humanoid`` have joint limits, touch the floor (but not themselves) and start from a keyframe "home".
 
+``fingertips`` has position servos, so that its controls are places in m; it has no arm, and needs an object to hold.
+
 ``ant``, ``hopper`` and ``half_cheetah`` move as Gymnasium's do, so their controls are in ±1, as there.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .arms import arm
+from .hands import fingertips
 from .humanoids import humanoid
 from .planar import acrobot, cartpole, chain, pendulum
 from .quadrupeds import quadruped
@@ -40,6 +43,7 @@ __all__ = [
     "arm",
     "cartpole",
     "chain",
+    "fingertips",
     "half_cheetah",
     "hopper",
     "humanoid",

@@ -1,0 +1,120 @@
+"""``pullback optimize`` of a task for a hand whose policy proposes its contacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rich.progress import MofNCompleteColumn, TextColumn
+
+from pullback.cli import common
+from pullback.cli.view import announce
+from pullback.core.errors import PullbackError
+from pullback.dexterous import (
+    MODES,
+    ContactPolicy,
+    Manipulation,
+    Quality,
+    draw_proposals,
+    draw_trial,
+    judge,
+    train,
+    try_policy,
+)
+from pullback.plan import Progress
+from pullback.view import Viewer, export, plot_curve, save_motion
+
+STATE = "state.npz"
+
+
+def run(task: Manipulation, args) -> int:
+    if args.method not in (None, "matrix-free"):
+        raise PullbackError(f"{task.name} is trained by matrix-free Gauss-Newton: leave out --method")
+    if args.device != "cpu":
+        raise PullbackError(f"{task.name} is trained on the CPU: leave out --device")
+    name = f"{task.name}-{args.seed}" if args.seed else task.name
+    with common.held_folder(args.out or Path("out") / name) as folder:
+        if args.fresh:
+            (folder / STATE).unlink(missing_ok=True)
+        if (folder / STATE).exists():
+            common.console().print(f"resuming from {folder / STATE} (--fresh starts over)", style="dim")
+        policy, found = trained(task, args, folder / STATE)
+        summary, drawing = write(task, policy, found, args.seed, folder)
+    common.report(args, summary, _text(summary))
+    if args.view:
+        with Viewer(drawing, host=args.host, port=args.port) as viewer:
+            announce(viewer, browser=True)
+            viewer.wait()
+    return 0 if summary["solved"] else 1
+
+
+def trained(task: Manipulation, args, state: Path) -> tuple[ContactPolicy, Progress]:
+    """Trains with a progress bar."""
+    iterations = args.iterations or task.iterations
+    with common.progress(task.name, MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.3g}")) as progress:
+        bar = progress.add_task("", total=iterations, loss=float("nan"))
+        watch = lambda found: progress.update(bar, completed=found.iterations, loss=found.losses[-1])  # noqa: E731
+        return train(task, seed=args.seed, iterations=iterations, checkpoint=state, watch=watch)
+
+
+def write(task: Manipulation, policy: ContactPolicy, found: Progress, seed: int, folder: Path):
+    """Judges and tries the policy, writes all there is, and returns a summary and a drawing."""
+    quality = judge(task, policy)
+    trials = {
+        mode: {squeeze: try_policy(task, policy, mode=mode, squeeze=squeeze) for squeeze in (0.0, task.squeeze)}
+        for mode in MODES
+    }
+    trial = trials[task.mode][task.squeeze]
+    batch = task.batch(np.random.default_rng(0), 1, noisy=False)
+    x, u, _ = task.rollout(policy, batch)
+    camera = None if task.camera is None else (task.camera.eye, task.camera.target)
+    proposals = draw_proposals(task, x, u).labelled(camera=camera)
+    shown = int(np.argmax(trial.held))
+    drawing = draw_trial(task, trial, start=shown).labelled(camera=camera)
+    save_motion(folder / "proposals.npz", proposals, q=x.q[:, 0], u=u[:, 0], dt=np.array(task.scene.dt))
+    save_motion(folder / "result.npz", drawing, q=trial.q[:, shown], u=trial.u[:, shown], dt=np.array(trial.dt))
+    summary = {
+        "task": task.name,
+        "about": task.about,
+        "seed": seed,
+        "solved": bool(trial.rate >= task.target),
+        "metric": trial.rate,
+        "target": task.target,
+        "unit": task.unit,
+        "mode": task.mode,
+        "squeeze": task.squeeze,
+        "starts": len(trial.held),
+        "iterations": found.iterations,
+        "seconds": found.seconds,
+        "loss": float(found.losses[-1]),
+        "model": quality.summary(),
+        "shares": quality.shares,
+        "mujoco": {mode: {f"{1000 * s:g} mm": one.rate for s, one in rows.items()} for mode, rows in trials.items()},
+        "policy": str(policy.save(folder / "policy.npz")),
+        "result": str(folder / "result.npz"),
+        "proposals": str(folder / "proposals.npz"),
+        "curve": str(plot_curve(folder / "loss.png", found.losses, title=task.name, xlabel="iteration", ylabel="loss")),
+        "replay": str(export(drawing, folder / "replay.html")),
+    }
+    common.write_json(folder / "result.json", summary)
+    return summary, drawing
+
+
+def _text(s: dict) -> str:
+    q = Quality(**s["model"], shares=s["shares"])
+    verdict = "solved" if s["solved"] else "not solved"
+    lines = [
+        f"{s['task']}: {s['about']}",
+        f"{verdict}: held in {s['metric']:.0%} of {s['starts']} starts in MuJoCo ({s['mode']}, squeeze "
+        f"{1000 * s['squeeze']:g} mm), target {s['target']:.0%}",
+        f"spent:  {s['iterations']} iterations, {s['seconds']:.2g} s",
+        f"model:  goal reached from {q.reached:.0%}; contacts {1000 * q.gap:.2g} mm apart, {q.outside:.2g} of the force "
+        f"outside its cone, penetration {1000 * q.penetration:.2g} mm",
+        *(
+            f"MuJoCo, {mode + ':':<10} " + ", ".join(f"{rate:.0%} with a squeeze of {by}" for by, rate in rows.items())
+            for mode, rows in s["mujoco"].items()
+        ),
+        *(f"{name + ':':<11}{s[name]}" for name in ("policy", "result", "proposals", "curve", "replay")),
+        f"look:      pullback view {s['result']}",
+    ]
+    return "\n".join(lines)

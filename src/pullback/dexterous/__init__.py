@@ -1,0 +1,39 @@
+"""Policies that propose their contacts, trained for a task and for physical consistency at once."""
+
+from pullback.dexterous.consistency import Consistency, Goal, Weights
+from pullback.dexterous.drawing import draw_proposals, draw_trial
+from pullback.dexterous.goals import Along, GripFrom, Scattered
+from pullback.dexterous.hand import Hand
+from pullback.dexterous.policy import ContactPolicy
+from pullback.dexterous.problem import ContactProblem, Training
+from pullback.dexterous.scene import Batch, Scene, States
+from pullback.dexterous.task import Manipulation, Wanted
+from pullback.dexterous.training import Quality, judge, train
+from pullback.dexterous.trial import MODES, PLANTS, Trial, try_policy
+
+__all__ = [
+    "MODES",
+    "PLANTS",
+    "Along",
+    "Batch",
+    "Consistency",
+    "ContactPolicy",
+    "ContactProblem",
+    "Goal",
+    "GripFrom",
+    "Hand",
+    "Manipulation",
+    "Quality",
+    "Scattered",
+    "Scene",
+    "States",
+    "Training",
+    "Trial",
+    "Wanted",
+    "Weights",
+    "draw_proposals",
+    "draw_trial",
+    "judge",
+    "train",
+    "try_policy",
+]

@@ -1,0 +1,44 @@
+"""What a policy proposes, as a drawing: contacts and forces beside the motion that they explain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pullback.dexterous.scene import Scene, States
+from pullback.dexterous.task import Manipulation
+from pullback.dexterous.trial import Trial, coordinates, measured
+from pullback.drawing import Drawing, draw
+from pullback.spatial import unit_quat_matrix
+
+
+def draw_proposals(task: Manipulation, x: States, u: np.ndarray, *, sample: int = 0) -> Drawing:
+    """The motion of the policy's own model, as ``task.rollout`` gives it, with proposed contacts and forces.
+
+    x, u:    states (frames + 1, samples, ...) and outputs (frames, samples, nu)
+    sample:  which one
+    """
+    one = States(*(part[:, sample] for part in x))
+    drawing = draw(task.scene.model, coordinates(task.scene, one), dt=task.scene.dt, title=task.name)
+    return _with_contacts(drawing, task.scene, one, u[:, sample])
+
+
+def draw_trial(task: Manipulation, trial: Trial, *, start: int = 0) -> Drawing:
+    """What happened in a simulator, with what the policy proposed meanwhile.
+
+    start:  which one
+    """
+    q, scene = trial.q[:, start], task.scene
+    drawing = draw(scene.model, q, dt=trial.dt, title=task.name)
+    x = measured(scene, q, np.zeros((len(q), scene.model.nv)))
+    return _with_contacts(drawing, scene, x, trial.u[:, start])
+
+
+def _with_contacts(drawing: Drawing, scene: Scene, x: States, u: np.ndarray) -> Drawing:
+    given, frames = scene.split(u), len(u)
+    turn = unit_quat_matrix(x.quat[:frames])[:, None]
+    at = x.at[:frames, None] + (turn @ given.p[..., None])[..., 0]
+    force = (turn @ given.f[..., None])[..., 0]
+    rows = np.repeat(np.arange(frames), scene.contacts)
+    return replace(drawing, contact_frame=rows, contact_pos=at.reshape(-1, 3), contact_force=force.reshape(-1, 3))

@@ -1,0 +1,70 @@
+"""Starts and goals that many tasks share. They are data, so that a task can be sent to another process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.dexterous.scene import Scene, States
+from pullback.dexterous.task import Wanted
+from pullback.spatial import quat_exp, quat_mul
+
+UP = np.array([0.0, 0.0, 1.0])
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """Starts: the hand at home, the object at rest near home, turned about the vertical.
+
+    spread:  of the place, either way [m]
+    yaw:     of the turn, either way [rad]: π/4 is any turn of a cube, which looks the same every quarter turn. A policy
+             cannot learn to jump from one face to the next, so a cube's frame is taken as the nearest of four
+    """
+
+    scene: Scene
+    spread: float = 0.01
+    yaw: float = 0.0
+
+    def __call__(self, random: np.random.Generator, samples: int) -> States:
+        hand, free = self.scene.hand, np.zeros((samples, 3))
+        place = random.uniform(-self.spread, self.spread, (samples, 2))
+        turn = quat_exp(random.uniform(-self.yaw, self.yaw, (samples, 1)) * UP)
+        home, quat = self.scene.home
+        at = home + np.concatenate([place, np.zeros((samples, 1))], axis=-1)
+        return States(np.tile(hand.home, (samples, 1)), at, quat_mul(turn, quat), free, free)
+
+
+@dataclass(frozen=True)
+class Along:
+    """A goal that moves the object from where it starts, after a wait, as a smooth step.
+
+    shift:  in the world [m]
+    turn:   a rotation vector in the world [rad]
+    wait:   the phase at which it sets out: until then the hand has time to come
+    arrive: the phase at which it is there
+    lift:   highest on the way, half a wave [m]
+    """
+
+    shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    turn: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    wait: float = 0.4
+    arrive: float = 0.9
+    lift: float = 0.0
+
+    def __call__(self, start: States, phase: np.ndarray) -> Wanted:
+        s = np.clip((phase - self.wait) / (self.arrive - self.wait), 0.0, 1.0)[:, None, None]
+        s = s * s * (3 - 2 * s)
+        at = start.at + s * np.array(self.shift) + np.sin(np.pi * s) * self.lift * UP
+        return Wanted(at, quat_mul(quat_exp(s * np.array(self.turn)), start.quat))
+
+
+@dataclass(frozen=True)
+class GripFrom:
+    """A least normal force of every tip, in weights of the object, from a phase on."""
+
+    phase: float
+    force: float
+
+    def __call__(self, phase: np.ndarray) -> np.ndarray:
+        return self.force * (phase >= self.phase)

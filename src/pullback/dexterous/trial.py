@@ -1,0 +1,247 @@
+"""Trying a policy where contacts are real: position servos follow it, and nothing knows what it proposed.
+
+Three ways to execute a policy:
+
+    measured    it sees the measured states, of hand and object
+    replay      it sees its own model's states, which know of the simulator what was measured at the start
+    corrected   the same, and in each frame the model's object is moved by a share of the way to the measured one
+
+The servos' targets are the joint positions of the model, or the measured ones plus the proposed rates. A **squeeze**
+moves the targets of tips that propose a force inwards along the normal: a proposed force of 0.1 N moves a servo of
+200 N/m by half a millimetre, less than the distance that is left between the proposed points, so that without it
+nothing need touch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import mujoco
+import numpy as np
+
+from pullback.core.checks import check_number
+from pullback.core.errors import PullbackError
+from pullback.dexterous.policy import ContactPolicy
+from pullback.dexterous.scene import Batch, Scene, States
+from pullback.dexterous.task import Manipulation
+from pullback.dynamics import Articulated
+from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul, unit_quat_matrix
+
+MODES = ("measured", "replay", "corrected")
+CORRECTION = 0.2  # share of the way to the measured object, per frame
+WHOLE_SQUEEZE = 0.3  # of the object's weight: a proposed force from which on the whole squeeze acts
+FIRM = 1e-4  # damping of the way from tips to joints, against singular postures [m²]
+PUSH_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What happened in so many starts.
+
+    held:      whether the object was near enough to its goal after the hold (starts,)
+    distance, angle:  from the goal then (starts,) [m], [rad]
+    q:         the simulator's coordinates, frame by frame (frames, starts, nq)
+    u:         what the policy put out (frames, starts, nu)
+    dt:        between two rows [s]
+    """
+
+    held: np.ndarray
+    distance: np.ndarray
+    angle: np.ndarray
+    q: np.ndarray
+    u: np.ndarray
+    dt: float
+
+    @property
+    def rate(self) -> float:
+        return float(np.mean(self.held))
+
+
+class Plant(Protocol):
+    """What simulates: many starts side by side."""
+
+    def begin(self, q: np.ndarray) -> None:
+        """At rest at coordinates (starts, nq)."""
+
+    def advance(self, targets: np.ndarray, push: np.ndarray) -> None:
+        """By one timestep each for targets (timesteps, starts, nu), with a force on the object (starts, 3) [N]."""
+
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates (starts, nq) and velocities (starts, nv)."""
+
+
+class MuJoCo:
+    """MuJoCo's own mj_step."""
+
+    def __init__(self, scene: Scene, *, mass: float = 1.0, friction: float = 1.0):
+        self.model, self.body = scene.model.mujoco.__copy__(), scene.model.mujoco.nbody - 1
+        self.model.body_mass[self.body] *= mass
+        self.model.body_inertia[self.body] *= mass
+        self.model.geom_friction *= friction
+        mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+        self.data: list[mujoco.MjData] = []
+
+    def begin(self, q):
+        self.data = [mujoco.MjData(self.model) for _ in q]
+        for data, row in zip(self.data, q, strict=True):
+            data.qpos[:] = row
+
+    def advance(self, targets, push):
+        for k, data in enumerate(self.data):
+            data.xfrc_applied[self.body, :3] = push[k]
+            for row in targets[:, k]:
+                data.ctrl[:] = row
+                mujoco.mj_step(self.model, data)
+
+    def read(self):
+        return np.array([d.qpos for d in self.data]), np.array([d.qvel for d in self.data])
+
+
+class Simulated:
+    """Pullback with the contacts of the file, MuJoCo's convex ones."""
+
+    def __init__(self, scene: Scene, *, mass: float = 1.0, friction: float = 1.0, contact="model"):
+        self.scene, self.contact, self.mass, self.friction = scene, contact, mass, friction
+
+    def begin(self, q):
+        self.system = Articulated(self.scene.model, self.contact, worlds=len(q))
+        body = self.scene.model.mujoco.nbody - 1
+        for name, factor, rows in (
+            ("mass", self.mass, body),
+            ("inertia", self.mass, body),
+            ("friction", self.friction, ...),
+        ):
+            if factor != 1.0:
+                values = np.array(self.system.params[name])
+                values[rows] *= factor
+                self.system.params[name] = values
+        self.state = self.system.state(q)
+
+    def advance(self, targets, push):
+        wrench = None
+        if np.any(push):
+            wrench = np.zeros((*targets.shape[:2], self.scene.model.mujoco.nbody, 6))
+            wrench[:, :, -1, 3:] = push
+        inputs = {} if wrench is None else {"wrench": wrench}
+        states = self.system.steps(self.state, targets, **inputs)
+        self.state = type(self.state)(*(np.asarray(part)[-1] for part in states))
+
+    def read(self):
+        return np.asarray(self.state.q), np.asarray(self.state.v)
+
+
+PLANTS = {"mujoco": MuJoCo, "pullback": Simulated}
+
+
+def try_policy(
+    task: Manipulation,
+    policy: ContactPolicy,
+    *,
+    mode: str = "replay",
+    squeeze: float = 0.008,
+    starts: int = 100,
+    seed: int = 1000,
+    plant: str | Plant = "mujoco",
+    mass: float = 1.0,
+    friction: float = 1.0,
+    push: float = 0.0,
+    hold: float = 0.6,
+    close: float = 0.03,
+    aligned: float = 0.3,
+) -> Trial:
+    """Lets position servos follow a policy from random starts, and holds the last targets.
+
+    mode:            one of MODES
+    squeeze:         how far targets of tips that propose a force are moved inwards [m]
+    plant:           "mujoco", "pullback", or your own
+    mass, friction:  factors of those of the file
+    push:            speed that a push in a random horizontal direction would give the object, half-way [m/s]
+    hold:            how long the last targets are held [s]
+    close, aligned:  how near to its goal the object must be after that [m], [rad]
+    """
+    if mode not in MODES:
+        raise PullbackError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    check_number(squeeze, "squeeze", least=0.0)
+    scene, m = task.scene, task.scene.model.mujoco
+    if m.nu != scene.n or np.any(m.actuator_trnid[:, 0] != np.arange(scene.n)):
+        raise PullbackError(
+            "a policy is tried with one position servo per joint of the hand, in the order of the joints"
+        )
+    if isinstance(plant, str):
+        if plant not in PLANTS:
+            raise PullbackError(f"plant is one of {', '.join(PLANTS)}, not {plant!r}")
+        plant = PLANTS[plant](scene, mass=mass, friction=friction)
+    random = np.random.default_rng(seed)
+    batch = task.batch(random, starts, noisy=False)
+    batch = batch._replace(mass=np.ones(starts))  # what the policy believes
+    angle = random.uniform(0, 2 * np.pi, starts)
+    force = push * scene.mass * mass / PUSH_SECONDS * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=-1)
+    pushed = range(task.frames // 2, task.frames // 2 + max(1, round(PUSH_SECONDS / scene.dt)))
+    plant.begin(coordinates(scene, batch.start))
+    substeps = max(1, round(scene.dt / m.opt.timestep))
+    ramp = np.arange(1, substeps + 1)[:, None, None] / substeps
+    x, target, inward = batch.start, batch.start.q, np.zeros_like(batch.start.q)
+    rows, outputs = [plant.read()[0]], []
+    for frame in range(task.frames):
+        seen = measured(scene, *plant.read()) if mode == "measured" else x
+        u = policy(task.see(seen, frame))
+        moved = scene.step(seen, u, batch, frame)
+        goal = target - inward + scene.dt * scene.split(u).rates if mode == "measured" else moved.q
+        inward = squeezed(task, seen, u, squeeze)
+        goal = goal + inward
+        plant.advance(target + ramp * (goal - target), force if frame in pushed else 0 * force)
+        target, x = goal, moved
+        if mode == "corrected":
+            x = _corrected(x, measured(scene, *plant.read()))
+        rows.append(plant.read()[0])
+        outputs.append(u)
+    for _ in range(round(hold / scene.dt)):
+        plant.advance(np.broadcast_to(target, (substeps, *target.shape)), 0 * force)
+        rows.append(plant.read()[0])
+    end = measured(scene, *plant.read())
+    distance, turned = task.errors(end, batch.start)
+    held = (distance <= close) & (turned <= aligned)
+    return Trial(held=held, distance=distance, angle=turned, q=np.stack(rows), u=np.stack(outputs), dt=scene.dt)
+
+
+def coordinates(scene: Scene, x: States) -> np.ndarray:
+    """Of the whole file (..., nq)."""
+    if scene.free:
+        return np.concatenate([x.q, x.at, x.quat], axis=-1)
+    return np.concatenate([x.q, quat_log(x.quat) @ scene.axis[:, None]], axis=-1)
+
+
+def measured(scene: Scene, q: np.ndarray, v: np.ndarray) -> States:
+    """States of a scene from coordinates (..., nq) and velocities (..., nv) of the whole file."""
+    n = scene.n
+    if scene.free:
+        return States(q[..., :n], q[..., n : n + 3], q[..., n + 3 : n + 7], v[..., n : n + 3], v[..., n + 3 : n + 6])
+    turn, spin = q[..., n:] * scene.axis, v[..., n:] * scene.axis
+    place = np.broadcast_to(scene.home[0], spin.shape)
+    return States(q[..., :n], place, quat_exp(turn), np.zeros_like(spin), spin)
+
+
+def squeezed(task: Manipulation, x: States, u: np.ndarray, squeeze: float) -> np.ndarray:
+    """How far the joints' targets move inwards (..., n)."""
+    scene, hand = task.scene, task.scene.hand
+    if not squeeze:
+        return np.zeros_like(x.q)
+    given, tips = scene.split(u), len(hand.tips)
+    normal, _ = scene.shape.normal(given.p[..., :tips, :])
+    strength = np.linalg.norm(given.f[..., :tips, :], axis=-1, keepdims=True)
+    share = np.minimum(1.0, strength / (WHOLE_SQUEEZE * scene.weight))
+    way = -squeeze * share * normal @ np.swapaxes(unit_quat_matrix(x.quat), -1, -2)
+    pose = hand.pose(x.q)
+    points = hand.points(pose, hand.tip_bodies, given.s[..., :tips, :])
+    J, _ = hand.jacobians(pose, hand.tip_bodies, points)
+    J = J.reshape(*J.shape[:-3], 3 * tips, hand.n)
+    way = way.reshape(*way.shape[:-2], 3 * tips, 1)
+    Jt = np.swapaxes(J, -1, -2)
+    return (Jt @ np.linalg.solve(J @ Jt + FIRM * np.eye(3 * tips), way))[..., 0]
+
+
+def _corrected(x: States, seen: States) -> States:
+    turn = quat_log(quat_mul(quat_conj(x.quat), seen.quat))
+    at = x.at + CORRECTION * (seen.at - x.at)
+    return x._replace(at=at, quat=quat_mul(x.quat, quat_exp(CORRECTION * turn)))

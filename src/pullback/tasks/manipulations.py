@@ -1,0 +1,67 @@
+"""Objects that are moved by hands whose policies propose their contacts: see :mod:`pullback.dexterous`."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+
+from pullback.dexterous import Along, GripFrom, Manipulation, Scattered, Scene
+from pullback.model import Model, load
+from pullback.model.robots import fingertips
+from pullback.tasks.task import Camera
+
+CUBE, CUBE_MASS = 0.03, 0.01  # half edge [m], [kg]: a cube of 60 mm and 10 g, as in Ruppel, Hendrich and Zhang
+COLOUR = (0.20, 0.47, 0.95, 0.55)  # so that one sees the contacts
+FRICTION = 1.0  # in the simulator: policies propose with less
+EYE = Camera((0.30, -0.36, 0.24), (0.0, 0.0, 0.06))
+
+
+def with_object(robot: str, kind, size: tuple, mass: float, pos: tuple, name: str) -> Model:
+    """A robot, and an object that is free, as one file."""
+    spec = mujoco.MjSpec.from_string(robot)
+    home = [float(x) for x in spec.keys[0].qpos]
+    spec.delete(spec.keys[0])
+    body = spec.worldbody.add_body(name=name, pos=pos)
+    body.add_freejoint(name=name)
+    body.add_geom(
+        name=name, type=kind, size=size, mass=mass, rgba=COLOUR, friction=(FRICTION, 0.005, 0.0001), contype=1,
+        conaffinity=1,
+    )  # fmt: skip
+    spec.add_key(name="home", qpos=[*home, *pos, 1.0, 0.0, 0.0, 0.0])
+    return load(spec)
+
+
+def _cube(tips: int, dt: float) -> Scene:
+    half = (CUBE, CUBE, CUBE)
+    model = with_object(fingertips(tips), mujoco.mjtGeom.mjGEOM_BOX, half, CUBE_MASS, (0.0, 0.0, CUBE), "cube")
+    return Scene(model, [f"tip{i + 1}" for i in range(tips)], dt=dt)
+
+
+def grasp_cube() -> Manipulation:
+    """Three fingertips lift a cube by 10 cm, wherever it lies and however it is turned."""
+    scene = _cube(3, 0.03)
+    return Manipulation(
+        name="grasp-cube",
+        about="lift a cube with three fingertips that propose their contacts",
+        scene=scene,
+        frames=24,
+        starts=Scattered(scene, spread=0.01, yaw=math.pi / 4),
+        wanted=Along(shift=(0.0, 0.0, 0.1), wait=0.42, arrive=0.95),
+        least_grip=GripFrom(0.38, 0.7),
+        camera=EYE,
+    )
+
+
+def push_cube() -> Manipulation:
+    """Three fingertips move a cube along the table by 10 cm."""
+    scene = _cube(3, 0.03)
+    return Manipulation(
+        name="push-cube",
+        about="push a cube along the table with three fingertips that propose their contacts",
+        scene=scene,
+        frames=24,
+        starts=Scattered(scene, spread=0.01, yaw=math.pi / 4),
+        wanted=Along(shift=(0.0, 0.1, 0.0), wait=0.42, arrive=0.95),
+        camera=EYE,
+    )
