@@ -39,7 +39,7 @@ FLAT = [
 
 MARGIN = 0.1  # contacts are found this far apart [m]
 SIZES = (0.03, 0.5)  # [m]
-MOST = 16  # contacts of a pair that the workspace holds
+MOST = 50  # contacts of a pair that the workspace holds
 DISTANCE, NORMAL, MESH_DISTANCE = 1e-8, 1e-6, 1e-5  # [m], [1], [m]
 # Gaps of shapes of this size are sums of a few numbers below one: rounding. [m]
 ROUNDING = 1e-15

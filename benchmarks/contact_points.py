@@ -10,6 +10,8 @@ the path of its search decide there between points that are as good:
     lying    turned so that flat lies nearly on flat, or axes are nearly parallel: within a few degrees
     resting  exactly so, as scenes are built
 
+Shapes on a height field, with a margin and without, are compared as they lie in random poses in and above it.
+
 MuJoCo's iterative solver goes on until rounding stops it: with its own tolerance places of curved shapes are uncertain.
 """
 
@@ -36,6 +38,8 @@ from contact_detection import (
     pair_model,
     rotations,
 )
+
+import pullback as pb
 
 MUJOCO = f"MuJoCo {mujoco.__version__}"
 KINDS = ("random", "touching", "lying", "resting")
@@ -117,7 +121,7 @@ def theirs_of(model, poses: Poses):
     n = len(poses.R[0])
     number, dist = np.zeros(n, int), np.zeros((MOST, n))
     pos, normal = np.zeros((MOST, n, 3)), np.zeros((MOST, n, 3))
-    solid = [g for g in range(2) if poses.kinds[g] not in (PLANE, MESH)]
+    solid = [g for g in range(2) if poses.kinds[g] not in (PLANE, FIELD, MESH)]
     for i in range(n):
         m.geom_size[solid] = poses.size[solid, i]
         data.geom_xpos[:], data.geom_xmat[:] = poses.x[:, i], poses.R[:, i].reshape(2, 9)
@@ -193,6 +197,58 @@ def figures(quick: bool):
         must = ">= 0.97" if CYLINDER in kinds else ">= 0.99"
         yield share_of(f"contact points, {name}", sum(found.values()), must, found)
         yield share_of(f"contact points, {name} at rest", resting, "", {})
+    yield from height_fields(300 if quick else 10_000, collide)
+
+
+FIELD = 1
+ON_FIELDS = (SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
+
+
+def field_model(kind: int, margin: float) -> pb.Model:
+    """A bumpy height field and a shape, both free."""
+    rng = np.random.default_rng(0)
+    heights, points = rng.uniform(0, 1, (13, 17)), mesh_points(rng, 0)
+    shape = 'mesh="hull"' if kind == MESH else 'size="1 1 1"'
+    return pb.load(
+        f"""<mujoco><option ccd_tolerance="1e-13" ccd_iterations="400"/><asset>
+        <mesh name="hull" vertex="{" ".join(f"{x:.17g}" for x in points.ravel())}"/>
+        <hfield name="hills" nrow="13" ncol="17" size="1 0.8 0.2 0.3"
+          elevation="{" ".join(f"{x:.9g}" for x in heights.ravel())}"/></asset><worldbody>
+        <body><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+        <geom name="g0" type="hfield" hfield="hills"/></body>
+        <body><freejoint/><geom name="g1" type="{NAMES[kind]}" {shape}/></body></worldbody>
+        <contact><pair geom1="g0" geom2="g1" margin="{margin}"/></contact></mujoco>"""
+    )
+
+
+def field_poses(kind: int, count: int) -> Poses:
+    """A small shape somewhere between the bottom of the valleys and a little above the hills."""
+    poses = Poses((PLANE, kind if kind != MESH else BOX), count, 3, None)
+    rng = np.random.default_rng(kind)
+    poses.kinds = (FIELD, kind)
+    poses.size = rng.uniform(0.03, 0.12, (2, count, 3))
+    poses.R[1] = rotations(rng, count)
+    local = rng.uniform([-1, -0.8, 0], [1, 0.8, 0.35], (count, 3))
+    poses.x[1] = poses.x[0] + np.einsum("nij,nj->ni", poses.R[0], local)
+    return poses
+
+
+def height_fields(count: int, collide):
+    for kind in ON_FIELDS:
+        bound = ROUGH if kind in CURVED else EXACT
+        for margin in (0.0, 0.02):
+            model, poses = field_model(kind, margin), field_poses(kind, count)
+            ours, theirs = collide(model, poses, whole=True), theirs_of(model, poses)
+            some = (ours[0] > 0) | (theirs[0] > 0)
+            found = differences(ours, theirs, bound)[some]
+            equal, same = np.mean(found != 2), np.mean(found < 2)
+            name = f"contact points, height field and {NAMES[kind]}" + (", with a margin" if margin else "")
+            note = f"{some.sum()} poses, {ours[0][some].mean():.1f} contacts each"
+            must = ">= 0.99" if kind in (SPHERE, CAPSULE, BOX, MESH) else ""
+            yield Result(f"{name}: share with as many", equal, "", must, MUJOCO, note)
+            if kind in (BOX, MESH) and not margin:
+                note += "; MuJoCo's search ends before the depth is known"
+            yield Result(f"{name}: share with MuJoCo's set", same, "", "", MUJOCO, note)
 
 
 def share_of(name: str, tally: np.ndarray, must: str, parts: dict[str, np.ndarray]) -> Result:

@@ -29,8 +29,8 @@ SPRING = """
 """
 # The same with a limit that the start is beyond.
 STOPPED = SPRING.replace('type="slide"', 'type="slide" limited="true" range="-1 0.05"')
-HILLS = """<mujoco><asset><hfield name="hills" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
-  <geom name="hills" type="hfield" hfield="hills"/><body pos="0 0 2"><freejoint/><geom size="0.1"/></body>
+STICKY = """<mujoco><worldbody>
+  <geom name="glue" type="plane" size="1 1 1" adhesion="1"/><body pos="0 0 2"><freejoint/><geom size="0.1"/></body>
   </worldbody></mujoco>"""
 
 
@@ -253,11 +253,11 @@ def test_check_with_and_without_contacts(spring, capsys):
 
 
 def test_contacts_that_are_not_supported_are_named(spring, capsys):
-    (spring / "hills.xml").write_text(HILLS, encoding="utf-8")
+    (spring / "sticky.xml").write_text(STICKY, encoding="utf-8")
     for verb in ("simulate", "check"):
-        error = refused(capsys, verb, "hills.xml")
-        assert "'hills'" in error and "--contact none" in error and "contact=None" not in error
-    assert main(["simulate", "hills.xml", "--contact", "none", "--seconds", "0.01"]) == 0
+        error = refused(capsys, verb, "sticky.xml")
+        assert "'glue'" in error and "--contact none" in error and "contact=None" not in error
+    assert main(["simulate", "sticky.xml", "--contact", "none", "--seconds", "0.01"]) == 0
 
 
 def test_check_finds_a_wrong_gradient(spring, capsys, monkeypatch):

@@ -158,10 +158,11 @@ HFIELD = """<mujoco><asset><hfield name="hills" nrow="2" ncol="2" size="1 1 1 1"
   </worldbody></mujoco>"""
 
 
-@each_model
-def test_height_fields_are_named(model):
-    with pytest.raises(pb.PullbackError, match="geom 'hills' is a hfield.*contact=None"):
-        pb.Articulated(pb.load(HFIELD), MODELS[model])
+def test_height_fields_from_afar_are_named():
+    with pytest.raises(pb.PullbackError, match="geom 'hills' is of type hfield, which ContactLongRange has not"):
+        pb.Articulated(pb.load(HFIELD), pb.ContactLongRange())
+    with pytest.raises(pb.PullbackError, match="geom 'hills' is a height field, which far=Far\\(\\) has not"):
+        pb.Articulated(pb.load(HFIELD), pb.ContactConvex(far=pb.Far()))
 
 
 # what a file asks for that is not simulated

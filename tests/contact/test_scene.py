@@ -146,11 +146,11 @@ def test_what_is_switched_off_is_not_there():
 
 # what is refused
 
-HFIELD = """<mujoco><asset><hfield name="hills" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
+HFIELD = """<mujoco><asset><hfield name="hills" nrow="400" ncol="300" size="1 1 1 1"/></asset><worldbody>
   <geom name="hills" type="hfield" hfield="hills"/><body pos="0 0 2"><freejoint/><geom size="0.1"/></body>
   </worldbody></mujoco>"""
 REFUSED = {
-    "height field": (HFIELD, "geom 'hills' is a hfield.*contact=None"),
+    "height field": (HFIELD, "geom 'hills' is a height field of more than 100,000 cells.*contact=None"),
     "adhesion": (scene(TOUCHING.format('adhesion="1"')), "geom 'ball' has adhesion"),
     "surface velocity": (scene(TOUCHING.format('surfacevel="1 0 0"')), "geom 'ball' has a surface velocity"),
     "noslip": (scene(TOUCHING.format(""), option='noslip_iterations="3"'), "noslip_iterations"),

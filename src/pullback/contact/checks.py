@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.contact.params import SOLREF, mixed_sign
-from pullback.contact.scene import Scene, contact_complaints
+from pullback.contact.scene import HEIGHT_FIELD, Scene, contact_complaints
 from pullback.core.errors import PullbackError
 from pullback.model.constraints import left_over
 from pullback.model.unsupported import Complaint, describe, equality_label, ignoring, label, pair_label
@@ -21,6 +21,7 @@ def refuse_unsupported(contact: Contact, scene: Scene) -> None:
     """One error that names everything about the file's contacts and other constraints that is not simulated."""
     complaints = [one for one in left_over(scene.model.mujoco) if one[0] not in scene.model.ignored]
     complaints += contact_complaints(scene)
+    complaints += fields_from_afar(contact, scene)
     complaints += contact.complaints(scene)
     if complaints:
         without = f", load it with {ignoring(complaints)} to leave out what that names" if ignoring(complaints) else ""
@@ -28,6 +29,12 @@ def refuse_unsupported(contact: Contact, scene: Scene) -> None:
             f"not supported: {describe(complaints)}. Change the model{without}, or pass contact=None to switch off all "
             "contacts, limits, friction loss and equality constraints"
         )
+
+
+def fields_from_afar(contact: Contact, scene: Scene) -> Iterator[Complaint]:
+    if contact.far is not None:
+        for g in scene.geoms[scene.kind == HEIGHT_FIELD]:
+            yield "", label(scene.model.mujoco, "geom", g), "is a height field, which far=Far() has not"
 
 
 def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Convex hulls of meshes: corners, edges and faces, as MuJoCo's compiler found them."""
+"""Convex hulls of meshes: corners, edges and faces, as MuJoCo's compiler found them; and height fields as prisms."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from pullback.core.errors import PullbackError
 from pullback.model.unsupported import name_of
 
 MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
+HEIGHT_FIELD = int(mujoco.mjtGeom.mjGEOM_HFIELD)
+
+# Of a height field; each takes about half a kilobyte.
+MOST_PRISMS = 200_000
+# The other corners of a prism's end, and the one above or below: three at the bottom, then three at the top.
+PRISM = np.array([[1, 2, 3], [0, 2, 4], [0, 1, 5], [4, 5, 0], [3, 5, 1], [3, 4, 2]])
 
 
 @dataclass(frozen=True)
 class Hulls:
-    """Of all shapes one after the other; those that are no mesh have none. Each ``first`` ends with its total."""
+    """Of all shapes one after the other; those that are no mesh have none, but that a height field has those of its
+    prisms, without faces. Each ``first`` ends with its total."""
 
     first_vertex: np.ndarray  # (nshape + 1,)
-    radius: np.ndarray  # (nshape,) how far the hull reaches from the shape's origin [m]
-    vertex: np.ndarray  # (n, 3) corners in the shape's frame [m]
+    radius: np.ndarray  # (nshape,) how far hull or height field reach from the shape's origin [m]
+    vertex: np.ndarray  # (n, 3) corners in the shape's frame, or from the prism's centre [m]
     first_neighbour: np.ndarray  # (n + 1,)
     neighbour: np.ndarray  # corners that share an edge
     first_face: np.ndarray  # (n + 1,)
@@ -44,9 +51,17 @@ class Hulls:
                 faces += [np.add(met, face_count) for met in hull["faces"]]
                 vertices.append(hull["vertex"])
                 normals.append(hull["normal"])
+                reach = float(np.linalg.norm(hull["vertex"], axis=1).max())
+            elif m.geom_type[geom] == HEIGHT_FIELD:
+                corners_of, reach = prisms(m, int(m.geom_dataid[geom]))
+                start = len(faces) + 6 * np.arange(len(corners_of) // 6)
+                neighbours += list((start[:, None, None] + PRISM).reshape(-1, 3))
+                faces += [np.zeros(0, int)] * len(corners_of)
+                vertices.append(corners_of)
+            else:
+                reach = 0.0
             first_vertex.append(len(faces))
-            own = vertices[-1] if first_vertex[-1] > first_vertex[-2] else np.zeros((1, 3))
-            radius.append(float(np.linalg.norm(own, axis=1).max()))
+            radius.append(reach)
         first_neighbour, neighbour = _packed(neighbours)
         first_face, face = _packed(faces)
         first_corner, corner = _packed(corners)
@@ -54,6 +69,35 @@ class Hulls:
             np.array(first_vertex), np.array(radius), np.concatenate(vertices), first_neighbour, neighbour,
             first_face, face, np.concatenate(normals), first_corner, corner,
         )  # fmt: skip
+
+
+def prism_count(m: mujoco.MjModel, field: int) -> int:
+    return 2 * int(m.hfield_nrow[field] - 1) * int(m.hfield_ncol[field] - 1)
+
+
+def prisms(m: mujoco.MjModel, field: int) -> tuple[np.ndarray, float]:
+    """Corners of the prisms below the triangles of a height field, six each, from their own centre (n, 3) [m]: three at
+    the bottom and those above them; and how far the field reaches from its origin. Of too many prisms, none.
+
+    They are in the order of ``kernels/collision/height_field.py``, which knows their centres.
+    """
+    if prism_count(m, field) > MOST_PRISMS:
+        return np.zeros((0, 3)), 0.0
+    rows, columns = int(m.hfield_nrow[field]), int(m.hfield_ncol[field])
+    half_x, half_y, top, depth = m.hfield_size[field]
+    start = m.hfield_adr[field]
+    x, y = np.linspace(-half_x, half_x, columns), np.linspace(-half_y, half_y, rows)
+    z = top * m.hfield_data[start : start + rows * columns].reshape(rows, columns).astype(float)
+    surface = np.stack([*np.meshgrid(x, y), z], axis=-1)  # (rows, columns, 3)
+    below, above = surface[:-1], surface[1:]
+    corners = np.stack([above[:, :-1], below[:, :-1], above[:, 1:], below[:, 1:]], axis=2)
+    triangles = np.stack([corners[:, :, :3], corners[:, :, 1:]], axis=2).reshape(-1, 1, 3, 3)
+    ends = np.repeat(triangles, 2, axis=1)
+    ends[:, 0, :, 2] = -depth
+    reach = np.linalg.norm(ends, axis=-1).max(initial=0.0)
+    centre = triangles.mean(axis=2, keepdims=True)
+    centre[..., 2] = -depth / 2
+    return (ends - centre).reshape(-1, 3), float(reach)
 
 
 def _packed(lists: list) -> tuple[np.ndarray, np.ndarray]:

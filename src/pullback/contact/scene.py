@@ -9,7 +9,7 @@ from functools import cached_property
 import mujoco
 import numpy as np
 
-from pullback.contact.hulls import Hulls
+from pullback.contact.hulls import MOST_PRISMS, Hulls, prism_count
 from pullback.contact.points import Points
 from pullback.contact.triangles import Balls
 from pullback.core.errors import PullbackError
@@ -19,12 +19,12 @@ from pullback.model.load import inertial_frames
 from pullback.model.tendons import acting_equalities, equality_dofs, tendon_dofs
 from pullback.model.unsupported import Complaint, Disable, Enable, disabled, label, pair_label, spatial_tendons
 
-PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = 0, 2, 3, 4, 5, 6, 7
-KINDS = (PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
+PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
+KINDS = (PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
 NAMES = {int(kind): name.rpartition("_")[2].lower() for name, kind in mujoco.mjtGeom.__members__.items()}
 
 # How many numbers of geom_size a shape has; a plane's are for looks, a mesh's are its bounding box.
-SIZES = {PLANE: 0, SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
+SIZES = {PLANE: 0, HEIGHT_FIELD: 0, SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
 
 # The most contacts that a pair of shapes can have; one for all others.
 MOST_CONTACTS = {
@@ -32,6 +32,7 @@ MOST_CONTACTS = {
     **{(CAPSULE, CAPSULE): 2, (CAPSULE, BOX): 2, (BOX, BOX): 8},
     **{(CAPSULE, CYLINDER): 2, (CAPSULE, MESH): 2, (CYLINDER, CYLINDER): 4, (CYLINDER, BOX): 4},
     **{(CYLINDER, MESH): 4, (BOX, MESH): 4, (MESH, MESH): 4},
+    **{(HEIGHT_FIELD, kind): 50 for kind in (SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)},
 }
 # Room for contacts where all pairs at once would be far too many: for each shape this many, and some more. [1]
 CONTACTS_A_SHAPE, CONTACTS_MORE = 4, 16
@@ -142,7 +143,8 @@ class Scene:
         """How many contacts the workspace should hold."""
         kinds = self.kind[self.pair_shapes]
         every = sum(MOST_CONTACTS.get((int(a), int(b)), 1) for a, b in kinds)
-        return min(every, CONTACTS_A_SHAPE * len(self.geoms) + CONTACTS_MORE)
+        fields = int(np.sum(self.kind == HEIGHT_FIELD)) * MOST_CONTACTS[HEIGHT_FIELD, SPHERE]
+        return min(every, CONTACTS_A_SHAPE * len(self.geoms) + CONTACTS_MORE + fields)
 
     @property
     def is_round(self) -> bool:
@@ -150,6 +152,17 @@ class Scene:
         simple = {(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, CYLINDER), (SPHERE, BOX), (CAPSULE, CAPSULE)}
         kinds = self.kind[self.pair_shapes].tolist()
         return all(a == PLANE or (a, b) in simple for a, b in kinds)
+
+    @property
+    def grids(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of height fields: points along y and x (nshape, 2), and half of their width along x and y, and depth
+        (nshape, 3) [m]; of other shapes zeros."""
+        m, found = self.model.mujoco, self.kind == HEIGHT_FIELD
+        points, size = np.zeros((len(self.geoms), 2), int), np.zeros((len(self.geoms), 3))
+        fields = m.geom_dataid[self.geoms[found]]
+        points[found] = np.stack([m.hfield_nrow[fields], m.hfield_ncol[fields]], axis=1)
+        size[found] = m.hfield_size[fields][:, [0, 1, 3]]
+        return points, size
 
     @property
     def has_side_lines(self) -> bool:
@@ -263,6 +276,8 @@ def contact_complaints(scene: Scene) -> Iterator[Complaint]:
         if int(m.geom_type[g]) not in KINDS:
             kind = NAMES[int(m.geom_type[g])]
             yield "", label(m, "geom", g), f"is a {kind}, which cannot touch: set its contype and conaffinity to 0"
+        if m.geom_type[g] == HEIGHT_FIELD and prism_count(m, int(m.geom_dataid[g])) > MOST_PRISMS:
+            yield "", label(m, "geom", g), f"is a height field of more than {MOST_PRISMS // 2:,} cells"
         if np.any(m.geom_adhesion[g]):
             yield "", label(m, "geom", g), "has adhesion"
         if np.any(m.geom_surfacevel[g]):

@@ -45,6 +45,9 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     for name in module.Mesh.vars:
         array = getattr(hulls, name)
         setattr(shapes.mesh, name, vectors(array, vec3, 3) if array.ndim == 2 else ints(array))
+    grid, grid_size = scene.grids
+    shapes.grid = wp.array(grid.astype(np.int32), dtype=wp.vec2i, device=device)
+    shapes.grid_size = vectors(grid_size, vec3, 3)
     shapes.fence, shapes.plane_pairs = reals(scene.fences), scene.plane_pairs
     shapes.pair_of = wp.array(scene.pair_of, dtype=wp.int32, device=device)
     shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])

@@ -55,6 +55,7 @@ HALF_SQRT3 = wp.constant(real(math.sqrt(0.75)))
 
 # Types of shapes, as MuJoCo numbers them; a contact's shape 1 has the lower number.
 PLANE_SHAPE = wp.constant(0)
+HEIGHT_FIELD = wp.constant(1)
 SPHERE = wp.constant(2)
 CAPSULE = wp.constant(3)
 ELLIPSOID_SHAPE = wp.constant(4)
@@ -135,7 +136,12 @@ class Shapes:
     first_vertex: wp.array(dtype=int)  # of a mesh's hull; the next entry is its end
     mesh: Mesh
 
-    radius: wp.array(dtype=real)  # of a mesh: how far its hull reaches from the shape's origin
+    radius: wp.array(dtype=real)  # of a mesh or height field: how far it reaches from the shape's origin
+
+    # Per shape, of a height field: points along y and x, and half its width along x and y, its depth [m]. Its corners
+    # are those of prisms, six each, from the prism's centre; see ``height_field``.
+    grid: wp.array(dtype=wp.vec2i)
+    grid_size: wp.array(dtype=vec3)
 
     fence: wp.array(dtype=real)  # half of the largest margin among a shape's pairs
     pair_of: wp.array2d(dtype=int)  # the pair of two shapes that are no planes, or -1

@@ -7,12 +7,14 @@ from ..collision.box_box import box_box, edge_end_adjoint
 from ..collision.capsule_box import capsule_box, place_adjoint
 from ..collision.convex_pairs import convex_pair
 from ..collision.features import contact_adjoint
+from ..collision.height_field import height_field_pair
 from ..collision.shapes import (
     BOX,
     CAPSULE,
     CYLINDER,
     EDGE_END,
     ELLIPSOID_SHAPE,
+    HEIGHT_FIELD,
     LINE,
     MESH,
     NEXT_PLACE,
@@ -68,7 +70,7 @@ def bounding_radius(g: Shapes, i: int, size: vec3):
         radius = wp.sqrt(size[0] * size[0] + size[1] * size[1])
     elif kind == BOX:
         radius = wp.sqrt(wp.dot(size, size))
-    elif kind == MESH:
+    elif kind == MESH or kind == HEIGHT_FIELD:
         radius = g.radius[i]
     return radius
 
@@ -135,7 +137,9 @@ def collide_pair(g: Shapes, p: Params, c: Contacts, number: int, more: real, wor
 @wp.func
 def collide_flat_or_curved(g: Shapes, c: Contacts, pair: Pair, s1: Shape, s2: Shape):
     """The pairs that take more than a few lines."""
-    if s1.kind == CAPSULE and s2.kind == BOX:
+    if s1.kind == HEIGHT_FIELD:
+        height_field_pair(c, pair, g, g.pair_first[pair.number], s1, s2)
+    elif s1.kind == CAPSULE and s2.kind == BOX:
         capsule_box(c, pair, s1, s2)
     elif s1.kind == BOX and s2.kind == BOX:
         box_box(c, pair, s1, s2)
