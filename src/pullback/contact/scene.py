@@ -211,9 +211,8 @@ class Scene:
         m = self.model.mujoco
         chains = [tendon_dofs(m, t) for t in (*self.limited_tendons, *self.lossy_tendons)]
         chains += [equality_dofs(m, e) for e in self.equalities]
-        chains += self.loops.chains
         joints = 3 if np.any(self.model.joint_type[self.limited] == BALL) else 1
-        return max(joints, *map(len, chains), 1)
+        return max([joints, *map(len, chains), *map(len, self.loops.chains)])
 
     @property
     def longest_chain(self) -> int:

@@ -35,16 +35,9 @@ class Loops:
                 point.append(points)
                 quat.append(turn)
                 chains.append(chain)
-        at, body = np.array(index, int), np.array(body, int).reshape(-1, 2)
+        at, pairs = np.array(index, int), np.array(body, int).reshape(-1, 2)
         rows = np.where(m.eq_type[at] == EQ_WELD, 6, 3)
-        return Loops(
-            at,
-            rows,
-            np.array(body, int).reshape(-1, 2),
-            np.reshape(point, (-1, 2, 3)),
-            np.reshape(quat, (-1, 4)),
-            chains,
-        )
+        return Loops(at, rows, pairs, np.reshape(point, (-1, 2, 3)), np.reshape(quat, (-1, 4)), chains)
 
 
 def _frames(m: mujoco.MjModel, e: int) -> tuple[list[int], np.ndarray, np.ndarray]:
