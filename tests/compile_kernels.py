@@ -8,13 +8,13 @@ from pullback.kernels import Flavour, SoftFlavour
 
 
 def is_tested(kernels: Kernels) -> bool:
-    """With contacts, float32 and tendons are tested on simple shapes, without torsional and rolling friction."""
+    """With contacts, float32 is tested on simple shapes alone, and without torsional and rolling friction."""
     flavour, name = kernels
     if isinstance(flavour, SoftFlavour):
         return flavour.precision == "float64" or not (flavour.yields or flavour.dim == 3)
     if name in ("heat.implicit", "overlap"):
         return flavour in ("float64", Flavour("float64", "convex", all_shapes=False))
-    if isinstance(flavour, str) or flavour.model is None or (flavour.precision == "float64" and not flavour.tendons):
+    if isinstance(flavour, str) or flavour.model is None or flavour.precision == "float64":
         return True
     return flavour.rows == 3 and not flavour.all_shapes
 
@@ -22,7 +22,7 @@ def is_tested(kernels: Kernels) -> bool:
 def is_tested_from_afar(kernels: Kernels) -> bool:
     """With long range in the backward pass alone, simple shapes are tested, and all of them with MuJoCo's contact."""
     flavour, name = kernels
-    if name != "step_adjoint" or flavour.rows != 3 or flavour.tendons:
+    if name != "step_adjoint" or flavour.rows != 3:
         return False
     others = flavour.precision == "float64" and not flavour.all_shapes
     return flavour.model == "convex" or (others and flavour.model in ("compliant", "impulse_model"))
@@ -44,9 +44,17 @@ def other(kernels: Kernels, **fields: bool) -> Kernels:
     return kernels._replace(flavour=kernels.flavour._replace(**fields))
 
 
+def coupled() -> list[Kernels]:
+    """Of robots with tendons and closed loops."""
+    plain, convex = Flavour("float64", tendons=True), Flavour("float64", "convex", all_shapes=False)
+    flavours = [plain, convex._replace(tendons=True), convex._replace(loops=True)]
+    flavours += [convex._replace(tendons=True, loops=True), convex._replace(precision="float32", tendons=True)]
+    return [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
+
+
 if __name__ == "__main__":
     tested = list(filter(is_tested, all_kernels()))
     far = [other(each, far=True) for each in filter(is_tested_from_afar, tested)]
     refined = [other(each, refined=True) for each in filter(is_refined, tested)]
     both = [other(each, far=True, refined=True) for each in filter(refined_from_afar, tested)]
-    compile_kernels([*far, *refined, *both, *tested])
+    compile_kernels([*far, *refined, *both, *coupled(), *tested])

@@ -50,3 +50,65 @@ def scattered(m: mujoco.MjModel, count: int, seed: int = 0, *, size: float = 0.5
     for row in q:
         mujoco.mj_integratePos(m, row, size * rng.normal(size=m.nv), 1.0)
     return q, speed * rng.normal(size=(count, m.nv)), rng.normal(size=(count, m.nu))
+
+
+LOOPED = """<mujoco><compiler angle="radian"/><option timestep="{dt}" integrator="{integrator}"/>
+<default><geom contype="0" conaffinity="0" type="capsule" size="0.02"/>
+  <equality solref="0.02 1" solimp="0.9 0.95 0.2 0.5 2"/></default>
+<worldbody>{world}</worldbody><equality>{equality}</equality><actuator>{actuator}</actuator></mujoco>"""
+
+# Crank, coupler and rocker; the coupler's end is held to the rocker's.
+FOUR_BAR = {
+    "world": """
+  <body name="crank" pos="0 0 1"><joint name="drive" axis="0 1 0"/><geom fromto="0 0 0 0 0 0.2" mass="0.3"/>
+    <body name="coupler" pos="0 0 0.2"><joint name="pin" axis="0 1 0"/><geom fromto="0 0 0 0.5 0 0.1" mass="0.5"/>
+    </body></body>
+  <body name="rocker" pos="0.5 0 1"><joint name="rock" axis="0 1 0"/><geom fromto="0 0 0 0 0 0.3" mass="0.4"/></body>
+  """,
+    "equality": '<connect name="pin" body1="coupler" body2="rocker" anchor="0.5 0 0.1"/>',
+    "actuator": '<motor joint="drive" gear="2"/>',
+}
+
+# Two fingers, each on two parallel links: pads stay parallel. A mimic joint couples the sides; the hand is free.
+GRIPPER = {
+    "world": """<body name="hand" pos="0 0 1"><freejoint/><geom type="box" size="0.05 0.05 0.05" mass="1"/>
+  <body name="inner" pos="0.03 0 0.05"><joint name="left" axis="0 1 0"/><geom fromto="0 0 0 0.03 0 0.08" mass="0.1"/>
+    <body name="pad" pos="0.03 0 0.08"><joint name="left pad" axis="0 1 0"/>
+      <geom fromto="-0.01 0 0 -0.01 0 0.05" mass="0.05"/><site name="heel" pos="0.02 0 0" euler="0 0.4 0.2"/></body>
+  </body>
+  <body name="outer" pos="0.05 0 0.05"><joint name="left link" axis="0 1 0"/>
+    <geom fromto="0 0 0 0.03 0 0.08" mass="0.1"/><site name="tip" pos="0.03 0 0.08" euler="0.1 0 0"/></body>
+  <body name="mirror" pos="-0.03 0 0.05"><joint name="right" axis="0 -1 0"/>
+    <geom fromto="0 0 0 -0.03 0 0.08" mass="0.1"/></body></body>""",
+    "equality": """<connect name="heel" site1="heel" site2="tip"/><joint joint1="right" joint2="left"/>""",
+    "actuator": '<position joint="left" kp="2"/>',
+}
+
+# Two legs below a free trunk, shins driven by rods from the hips; and welds of every kind: to the world, between
+# branches that share ancestors, between trees, between sites.
+BIPED = {
+    "world": """<body name="trunk" pos="0 0 1"><freejoint/><geom type="box" size="0.1 0.15 0.1" mass="3"/>
+  <body name="thigh" pos="0 0.1 -0.1"><joint name="hip x" axis="1 0 0"/><joint name="hip" axis="0 1 0"/>
+    <geom fromto="0 0 0 0 0 -0.3" mass="1"/>
+    <body name="shin" pos="0 0 -0.3"><joint name="knee" axis="0 1 0"/><geom fromto="0 0 0 0 0 -0.3" mass="0.7"/>
+      <site name="heel" pos="-0.05 0 0" euler="0.3 0.2 0.1"/></body>
+    <body name="lever" pos="0.02 0 -0.02"><joint name="motor" axis="0 1 0" armature="0.01"/>
+      <geom fromto="0 0 0 -0.07 0 0" mass="0.1"/>
+      <body name="rod" pos="-0.07 0 0"><joint name="end" type="ball" armature="0.001"/>
+        <geom fromto="0 0 0 0 0 -0.28" mass="0.1"/></body></body></body>
+  <body name="other" pos="0 -0.1 -0.1"><joint name="other hip" type="ball"/><geom fromto="0 0 0 0 0 -0.5" mass="1.5"/>
+    <site name="sole" pos="0 0 -0.5" euler="0.2 0 0.3"/></body></body>
+  <body name="cart" pos="0.3 0 0.5"><joint type="slide" axis="1 0 0"/><geom type="box" size="0.1 0.1 0.1" mass="1"/>
+  </body><site name="mark" pos="0.1 -0.2 0.4" euler="0 0.3 0"/>""",
+    "equality": """<connect name="rod" body1="rod" body2="shin" anchor="0 0 -0.28"/>
+  <weld name="tow" body1="other" body2="cart" anchor="0.1 0 0.05" torquescale="0.3" solref="-300 -20"/>
+  <weld name="stand" site1="sole" site2="mark" torquescale="0.7"/>
+  <weld name="hang" body1="trunk" relpose="0.1 0 -1 0.9 0.1 0.2 0.1" torquescale="1.7" solimp="0.8 0.95 3 0.4 3"/>
+  <connect name="idle" body1="shin" body2="cart" anchor="0 0 0" active="false"/>""",
+    "actuator": '<motor joint="motor" gear="2"/><motor joint="hip"/>',
+}
+LOOPS = {"four-bar": FOUR_BAR, "gripper": GRIPPER, "biped": BIPED}
+
+
+def looped(name: str, integrator: str = "Euler", dt: float = 0.002) -> str:
+    return LOOPED.format(integrator=integrator, dt=dt, **LOOPS[name])

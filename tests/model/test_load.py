@@ -363,11 +363,13 @@ def test_body_plugin():
 
 def test_equality():
     weld = '<equality><weld name="glue" body1="shin" {}/></equality>'
-    model = refused("equality 'glue'.*weld", "equality", rest=weld.format(""))
-    assert model.nv == 11
-    load(xml(rest=weld.format('active="false"')))
-    load(xml(rest=weld.format(""), flag='equality="disable"'))
-    load(xml(rest=weld.format(""), flag='constraint="disable"'))
+    assert "equality: equality 'glue' (weld)" in load(xml(rest=weld.format(""))).constraints
+    off = {"rest": weld.format('active="false"')}, *({"rest": weld.format(""), "flag": f'{flag}="disable"'} for flag in
+           ("equality", "constraint"))  # fmt: skip
+    for parts in off:
+        assert not any("glue" in line for line in load(xml(**parts)).constraints)
+    relation = '<equality><tendon name="follow" tendon1="rope"/></equality>'
+    refused("equality 'follow'.*spatial tendon", "equality", tendon=ROPE.format(""), rest=relation)
 
 
 @pytest.mark.parametrize("attribute", ["stiffness", "damping", "armature"])

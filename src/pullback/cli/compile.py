@@ -36,7 +36,7 @@ each. Warp keeps them in a cache in the home folder, until Pullback or Warp is u
 
 With robots: what their simulation, its gradients and algorithms need, with the contact model of --contact. Without:
 everything, for robots of any shape with any contact model, for heat, reachability and pictures, which takes some
-minutes on all cores.
+minutes on all cores; but for robots with tendons that act or closed loops, which have kernels of their own.
 """
 
 
@@ -100,12 +100,12 @@ def kernels_of(system) -> list[Kernels]:
 
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
-    """Everything that Pullback launches in these precisions, the slowest first."""
+    """What Pullback launches in these precisions, the slowest first; tendons and loops have more of them."""
     flavours = [flavour for dtype in dtypes for c in CONTACT_NAMES.values() for flavour in c.flavours(dtype)]
     return [
         *(Kernels(flavour, name) for name in STEPS for flavour in flavours),
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
-        *(Kernels(Flavour(dtype, tendons=x), name) for name in STEPS[:2] for dtype in dtypes for x in (False, True)),
+        *(Kernels(Flavour(dtype), name) for name in ("step_adjoint", "step") for dtype in dtypes),
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
         *(Kernels(SoftFlavour(dtype, *kind), "roll") for kind in product((3, 2), (True, False)) for dtype in dtypes),
         Kernels("", "raster"),

@@ -54,7 +54,7 @@ def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:
         yield label(m, "tendon", t), "solreflimit", m.tendon_solref_lim[t]
     for t in scene.lossy_tendons:
         yield label(m, "tendon", t), "solreffriction", m.tendon_solref_fri[t]
-    for e in scene.equalities:
+    for e in scene.all_equalities:
         yield equality_label(m, e), "solref", m.eq_solref[e]
 
 
@@ -70,7 +70,7 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
     only = f"which {type(contact).__name__} does not have: use ContactConvex"
     for t in np.union1d(np.union1d(scene.limited_tendons, scene.lossy_tendons), tendons).astype(int):
         yield "tendon", label(m, "tendon", t), f"acts on joints, {only}"
-    for e in scene.equalities:
+    for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 
 

@@ -11,7 +11,15 @@ import numpy as np
 
 from pullback.contact.checks import mixed_solrefs, tendons_and_equalities, torsion_and_rolling, two_frictions
 from pullback.contact.far import STANDARD_GRAVITY, Far
-from pullback.contact.params import column, constant, limits, materials, of_one_sign, shared_parameters
+from pullback.contact.params import (
+    column,
+    constant,
+    equality_parameters,
+    limits,
+    materials,
+    of_one_sign,
+    shared_parameters,
+)
 from pullback.contact.points import HULL_KINDS, LEAF_POINTS
 from pullback.contact.scene import MESH, NAMES, Scene
 from pullback.core.checks import check_whole
@@ -70,7 +78,7 @@ class Contact:
 
     @classmethod
     def flavours(cls, precision: str) -> list[Flavour]:
-        """All kernels that some scene needs."""
+        """All kernels that some scene without tendons and loops needs."""
         rows = sorted({cls.most_rows, 3})
         return [Flavour(precision, cls.kernels, cls.impulses, n, shapes) for n in rows for shapes in (True, False)]
 
@@ -107,11 +115,6 @@ class ContactConvex(Contact):
     kernels: ClassVar[str] = "convex"
     most_rows: ClassVar[int] = 6
 
-    @classmethod
-    def flavours(cls, precision: str) -> list[Flavour]:
-        found = super().flavours(precision)
-        return [*found, *(flavour._replace(tendons=True) for flavour in found)]
-
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         return mixed_solrefs(scene)
 
@@ -137,14 +140,7 @@ class ContactConvex(Contact):
             ref_at, imp_at = limits(scene, "limit_solref", 2)[1], limits(scene, "limit_solimp", 5)[1]
             table["tendon_limit_solref"] = Parameter(ref, axes, m.tendon_solref_lim, signs, **ref_at)
             table["tendon_limit_solimp"] = Parameter(row_imp, axes, m.tendon_solimp_lim, **imp_at)
-        if len(scene.equalities):
-            axes, signs, of = ("equality", "entry"), partial(of_one_sign, scene.equalities), scene.equalities
-            table["equality_polycoef"] = Parameter(
-                "rad or m, per power of rad or m", axes, m.eq_data[:, :5], field="equality", of=of
-            )
-            table["equality_solref"] = Parameter(ref, axes, m.eq_solref, signs, of=of)
-            table["equality_solimp"] = Parameter(row_imp, axes, m.eq_solimp, of=of)
-        return table
+        return table | equality_parameters(scene)
 
 
 @dataclass(frozen=True, kw_only=True)

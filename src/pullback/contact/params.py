@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.contact.scene import SIZES, Scene, geom_frames
 from pullback.core.params import Parameter, has_direction, not_negative
+from pullback.model.unsupported import EQ_WELD
 from pullback.spatial import quat_bar_of_tangent, unit
 
 SOLREF = "must be two positive numbers (time constant, damping ratio) or two negative ones (-k, -b)"
@@ -47,6 +48,36 @@ def shared_parameters(scene: Scene) -> dict[str, Parameter]:
     if len(scene.lossy_tendons):
         value = m.tendon_frictionloss
         table["tendon_frictionloss"] = Parameter("N·m or N", ("tendon",), value, not_negative, **tendons)
+    return table
+
+
+def equality_parameters(scene: Scene) -> dict[str, Parameter]:
+    """Of MuJoCo's equality constraints."""
+    m, loops, of = scene.model.mujoco, scene.loops, scene.all_equalities
+    axes, table = ("equality", "entry"), {}
+    if len(scene.equalities):
+        unit_, value = "rad or m, per power of rad or m", m.eq_data[:, :5]
+        table["equality_polycoef"] = Parameter(unit_, axes, value, field="equality", of=scene.equalities)
+    if len(loops.index):
+        points, quats = np.zeros((m.neq, 2, 3)), np.tile((1.0, 0.0, 0.0, 0.0), (m.neq, 1))
+        points[loops.index], quats[loops.index] = loops.point, loops.quat
+        apart, turn = (_one_after_the_other, _by_pair), (unit, quat_bar_of_tangent)
+        table["equality_anchor"] = Parameter(
+            "m", ("equality", "side", "axis"), points, field="loop_point", of=loops.index, form=apart
+        )
+        welds = loops.rows == 6
+        if np.any(welds):
+            at = {"of": loops.index[welds], "at": (np.flatnonzero(welds),)}
+            blank, ones = np.tile((1.0, 0.0, 0.0, 0.0), (len(welds), 1)), np.ones(len(welds))
+            table["equality_quat"] = Parameter(
+                "1", axes, quats, has_direction, field="loop_quat", form=turn, blank=blank, **at
+            )
+            scale = np.where(m.eq_type == EQ_WELD, m.eq_data[:, 10], 0.0)
+            table["equality_torquescale"] = Parameter("m", ("equality",), scale, field="loop_scale", blank=ones, **at)
+    if len(of):
+        signs = partial(of_one_sign, of)
+        table["equality_solref"] = Parameter("s, 1 or 1/s², 1/s", axes, m.eq_solref, signs, of=of)
+        table["equality_solimp"] = Parameter("1, 1, rad or m, 1, 1", axes, m.eq_solimp, of=of)
     return table
 
 
@@ -95,6 +126,15 @@ def _all_directions(friction: np.ndarray) -> np.ndarray:
 
 def _all_directions_adjoint(friction: np.ndarray, bar: np.ndarray) -> np.ndarray:
     return np.stack([bar[..., 0] + bar[..., 1], bar[..., 2], bar[..., 3] + bar[..., 4]], axis=-1)
+
+
+def _one_after_the_other(points: np.ndarray) -> np.ndarray:
+    """Pairs (worlds, n, 2, 3) as (worlds, 2n, 3)."""
+    return points.reshape(len(points), -1, 3)
+
+
+def _by_pair(points: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    return bar.reshape(len(bar), -1, 2, 3)
 
 
 def mixed_sign(solref: np.ndarray) -> np.ndarray:

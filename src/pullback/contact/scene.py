@@ -16,8 +16,20 @@ from pullback.core.errors import PullbackError
 from pullback.model import BALL, Model
 from pullback.model.constraints import touching_pairs
 from pullback.model.load import inertial_frames
-from pullback.model.tendons import acting_equalities, equality_dofs, tendon_dofs
-from pullback.model.unsupported import Complaint, Disable, Enable, disabled, label, pair_label, spatial_tendons
+from pullback.model.loops import Loops
+from pullback.model.tendons import equality_dofs, tendon_dofs
+from pullback.model.unsupported import (
+    EQ_JOINT,
+    EQ_TENDON,
+    Complaint,
+    Disable,
+    Enable,
+    acting_equalities,
+    disabled,
+    label,
+    pair_label,
+    spatial_tendons,
+)
 
 PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
 KINDS = (PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
@@ -63,7 +75,8 @@ class Scene:
     lossy: np.ndarray  # (n,) degrees of freedom
     limited_tendons: np.ndarray  # (n,)
     lossy_tendons: np.ndarray  # (n,)
-    equalities: np.ndarray  # (n,) on joints and tendons
+    equalities: np.ndarray  # (n,) equality constraints on joints and tendons
+    loops: Loops  # those that close loops
     hulls: Hulls = field(repr=False)
 
     @staticmethod
@@ -118,7 +131,8 @@ class Scene:
             lossy=np.flatnonzero(m.dof_frictionloss > 0) if losses else np.zeros(0, int),
             limited_tendons=np.flatnonzero(fixed & (m.tendon_limited > 0)) if limits else np.zeros(0, int),
             lossy_tendons=np.flatnonzero(fixed & (m.tendon_frictionloss > 0)) if losses else np.zeros(0, int),
-            equalities=acting_equalities(m),
+            equalities=acting_equalities(m, EQ_JOINT, EQ_TENDON),
+            loops=Loops.of(m),
             hulls=Hulls.of(m, geoms),
         )
 
@@ -200,10 +214,16 @@ class Scene:
     @property
     def max_joint_rows(self) -> int:
         """Rows of joints and tendons at most: one per friction loss, one per end of a range, of which a ball joint's
-        has one, and one per equality."""
+        has one, one per equality of numbers, and those of loops."""
         ball = self.model.joint_type[self.limited] == BALL
         tendons = len(self.lossy_tendons) + 2 * len(self.limited_tendons)
-        return len(self.lossy) + int(np.sum(2 - ball)) + tendons + len(self.equalities)
+        joints = len(self.lossy) + int(np.sum(2 - ball))
+        return joints + tendons + len(self.equalities) + int(self.loops.rows.sum())
+
+    @property
+    def all_equalities(self) -> np.ndarray:
+        """Those on joints and tendons, then those that close loops."""
+        return np.concatenate([self.equalities, self.loops.index])
 
     @property
     def joint_width(self) -> int:
@@ -212,7 +232,7 @@ class Scene:
         chains = [tendon_dofs(m, t) for t in (*self.limited_tendons, *self.lossy_tendons)]
         chains += [equality_dofs(m, e) for e in self.equalities]
         joints = 3 if np.any(self.model.joint_type[self.limited] == BALL) else 1
-        return max(joints, *map(len, chains), 1)
+        return max([joints, *map(len, chains), *map(len, self.loops.chains)])
 
     @property
     def longest_chain(self) -> int:

@@ -133,7 +133,10 @@ class Articulated(KernelSystem):
         ]
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
-        self._flavour = self._flavour._replace(refined=self.refine is not None, tendons=bool(self._tendons))
+        loops = self._scene is not None and len(self._scene.loops.index) > 0
+        self._flavour = self._flavour._replace(
+            refined=self.refine is not None, tendons=bool(self._tendons), loops=loops
+        )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
         factorised = contact is not None or bool(self._tendons)

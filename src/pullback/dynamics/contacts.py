@@ -13,6 +13,7 @@ from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.system import State
 from pullback.dynamics.health import check_health
+from pullback.dynamics.loops import loops_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import Flavour, specialise
@@ -118,11 +119,14 @@ def contact_workspace(
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
     approaches = most if scene is not None and scene.has_side_lines else 0
     sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
-    along = tendon_sizes(tendons) | (free_sizes(nv) if contact is None else contact.workspace(scene, most, nv))
+    along = free_sizes(nv) if contact is None else contact.workspace(scene, most, nv)
+    along |= tendon_sizes(tendons) | {"loop": (0 if scene is None else len(scene.loops.index),)}
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
-    if tendons:
+    if flavour.tendons:
         result[1].tendons = tendons.struct(flavour, device)
+    if flavour.loops:
+        result[1].loops = loops_struct(scene, flavour, device)
     return result
 
 

@@ -76,29 +76,25 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
-    if tendons:
+    if tendons is not None and len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
 
 
 def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
     """What acts along tendons, and the coefficients that they are made of."""
-    of, numbers = layout.ids, slice(len(layout.ids))
-    law = {"field": "tendon", "of": of, "blank": np.zeros((len(layout.dofs), 5))}
-    terms, sums = layout.terms
-    ones = {"blank": np.ones(layout.entries), "at": (layout.own_entries,)}
-    axes = ("tendon",)
-    if not len(of):  # joints alone, which equalities constrain: the fields are never read, but for the ones
-        return {"tendon_coef": Parameter("1", ("term",), np.zeros(0), form=linear(sums), **ones)}
-    value, at = model.tendons, lambda number: (numbers, number)
+    value, of, (terms, sums), axes = model.tendons, layout.ids, layout.terms, ("tendon",)
+
+    def law(unit: str, value: np.ndarray, number: int | slice, **options) -> Parameter:
+        of_all = {"field": "tendon", "of": of, "blank": np.zeros((len(of), 5)), "at": (slice(None), number)}
+        return Parameter(unit, (*axes, "end")[: value.ndim], value, **of_all, **options)
+
     return {
-        "tendon_coef": Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums), **ones),
-        "tendon_stiffness": Parameter("N·m/rad or N/m", axes, value.stiffness, at=at(0), **law),
-        "tendon_damping": Parameter("N·m·s/rad or N·s/m", axes, value.damping, at=at(1), **law),
-        "tendon_armature": Parameter("kg·m² or kg", axes, value.armature, not_negative, at=at(2), **law),
-        "tendon_spring": Parameter(
-            "rad or m", ("tendon", "end"), value.spring, partial(_ends_in_order, of), at=(numbers, slice(3, 5)), **law
-        ),
+        "tendon_coef": Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums)),
+        "tendon_stiffness": law("N·m/rad or N/m", value.stiffness, 0),
+        "tendon_damping": law("N·m·s/rad or N·s/m", value.damping, 1),
+        "tendon_armature": law("kg·m² or kg", value.armature, 2, check=not_negative),
+        "tendon_spring": law("rad or m", value.spring, slice(3, 5), check=partial(_ends_in_order, of)),
     }
 
 

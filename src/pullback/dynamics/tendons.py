@@ -10,12 +10,13 @@ from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import dof_tree
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
-from pullback.model.tendons import EQ_JOINT, equality_dofs, equality_members, tendon_dofs, wraps_of
+from pullback.model.tendons import equality_dofs, equality_members, tendon_dofs, wraps_of
+from pullback.model.unsupported import EQ_JOINT
 
 
 class TendonLayout:
-    """The tendons that matter to a System, and after them the joints that an equality constrains, each as one of its
-    own: of one term, with the coefficient 1.
+    """The tendons that matter to a System, and after them the joints that an equality constrains, each as a tendon of
+    one term, with the coefficient 1.
 
     ids:      (n,) tendons of the file
     joints:   (m,)
@@ -44,16 +45,16 @@ class TendonLayout:
         return int(self.first[-1])
 
     @property
-    def own_entries(self) -> slice:
+    def own_entries(self) -> int:
         """Those of tendons of the file."""
-        return slice(int(self.first[len(self.ids)]))
+        return int(self.first[len(self.ids)])
 
     @property
     def terms(self) -> tuple[np.ndarray, np.ndarray]:
         """The terms of the file (n,) that enter, and which of them are summed in each entry: (entries, n)."""
         m = self.mujoco
         wraps = np.array([w for t in self.ids for w in wraps_of(m, t)], int)
-        table, column = np.zeros((self.own_entries.stop, len(wraps))), 0
+        table, column = np.zeros((self.own_entries, len(wraps))), 0
         for number, t in enumerate(self.ids):
             for w in wraps_of(m, t):
                 dof = int(m.jnt_dofadr[m.wrap_objid[w]])
@@ -84,7 +85,7 @@ class TendonLayout:
             dof_q[m.jnt_dofadr[j]] = m.jnt_qposadr[j]
         dofs = [d for of_one in self.dofs for d in of_one]
         tendons.first, tendons.dof, tendons.q = ints(self.first), ints(dofs), ints(dof_q[dofs])
-        pairs = self._pairs()
+        tendons.own, pairs = len(self.ids), self._pairs()
         tendons.pair_tendon, tendons.pair_below, tendons.pair_above = (ints(x) for x in pairs.T)
         pulled = self.model.actuator_tendon
         tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), -1))

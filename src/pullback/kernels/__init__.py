@@ -54,6 +54,8 @@ class Flavour(NamedTuple):
     triangles: bool = False
     # Whether there are tendons that act, or equality constraints that couple joints or tendons by numbers.
     tendons: bool = False
+    # Whether there are equality constraints that close loops.
+    loops: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -69,6 +71,7 @@ class Flavour(NamedTuple):
             "_refined": self.refined,
             "_triangles": self.triangles,
             "_tendons": self.tendons,
+            "_loops": self.loops,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

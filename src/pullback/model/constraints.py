@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import mujoco
 import numpy as np
 
-from pullback.model.tendons import acting_equalities
 from pullback.model.unsupported import (
+    EQUALITIES,
     Complaint,
     Disable,
+    acting_equalities,
     disabled,
     equality_label,
     label,
@@ -24,7 +25,7 @@ def describe_constraints(m: mujoco.MjModel, *, with_flexes: bool) -> tuple[str, 
     switches off."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT):
         return ()
-    lines = [f"equality: {equality_label(m, e)}" for e in acting_equalities(m)]
+    lines = [f"equality: {equality_label(m, e)}" for e in acting_equalities(m, *EQUALITIES)]
     if not disabled(m, Disable.mjDSBL_LIMIT):
         for j in np.flatnonzero(m.jnt_limited):
             lines.append(f"limit: {label(m, 'joint', j)} {_range(m.jnt_range[j])}")

@@ -6,9 +6,7 @@ import mujoco
 import numpy as np
 
 from pullback.model.model import Tendons
-from pullback.model.unsupported import Disable, disabled, name_of, reflecting_actuators
-
-EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
+from pullback.model.unsupported import EQ_TENDON, Disable, disabled, name_of, reflecting_actuators
 
 
 def wraps_of(m: mujoco.MjModel, t: int) -> range:
@@ -31,13 +29,6 @@ def equality_dofs(m: mujoco.MjModel, e: int) -> list[int]:
     """Their degrees of freedom, each once, the last one first."""
     of = tendon_dofs if m.eq_type[e] == EQ_TENDON else lambda m, j: [int(m.jnt_dofadr[j])]
     return sorted({d for member in equality_members(m, e) for d in of(m, member)}, reverse=True)
-
-
-def acting_equalities(m: mujoco.MjModel) -> np.ndarray:
-    """The equality constraints on joints and tendons that a file switches on."""
-    if disabled(m, Disable.mjDSBL_CONSTRAINT) or disabled(m, Disable.mjDSBL_EQUALITY):
-        return np.zeros(0, int)
-    return np.flatnonzero(m.eq_active0.astype(bool) & np.isin(m.eq_type, (EQ_JOINT, EQ_TENDON)))
 
 
 def read_tendons(m: mujoco.MjModel) -> Tendons:

@@ -29,8 +29,9 @@ STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
 TENDON_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON)
-NUMBER_EQUALITIES = tuple(int(getattr(mujoco.mjtEq, f"mjEQ_{kind}")) for kind in ("JOINT", "TENDON"))
-FLEX_EQUALITIES = tuple(int(getattr(mujoco.mjtEq, f"mjEQ_{kind}")) for kind in ("FLEX", "FLEXVERT", "FLEXSTRAIN"))
+EQ_CONNECT, EQ_WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
+EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
+EQUALITIES = (EQ_CONNECT, EQ_WELD, EQ_JOINT, EQ_TENDON)  # all but those of flexes
 Disable = mujoco.mjtDisableBit
 Enable = mujoco.mjtEnableBit
 KNOWN_DISABLE_BITS = (1 << 20) - 1  # those of MuJoCo 4.0, each of which has been considered
@@ -157,15 +158,10 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
     yield "flex", "flex", ~m.flex_rigid.astype(bool), "is deformable"
 
-    equalities = not disabled(m, Disable.mjDSBL_EQUALITY) and not disabled(m, Disable.mjDSBL_CONSTRAINT)
-    spatial = spatial_tendons(m)
-    active = m.eq_active0.astype(bool) & ~np.isin(m.eq_type, FLEX_EQUALITIES)
-    constraint = lambda i: f"is an active constraint ({spell(mujoco.mjtEq, m.eq_type[i])})"  # noqa: E731
-    yield "equality", "equality", equalities & active & ~np.isin(m.eq_type, NUMBER_EQUALITIES), constraint
-    of_spatial = np.zeros(m.neq, bool)
-    for e in np.flatnonzero(m.eq_type == int(mujoco.mjtEq.mjEQ_TENDON)):
+    spatial, of_spatial = spatial_tendons(m), np.zeros(m.neq, bool)
+    for e in acting_equalities(m, EQ_TENDON):
         of_spatial[e] = spatial[[i for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]].any()
-    yield "equality", "equality", equalities & active & of_spatial, "is an active constraint of a spatial tendon"
+    yield "equality", "equality", of_spatial, "is an active constraint of a spatial tendon"
 
     has = {
         "stiffness": springs & ((m.tendon_stiffness != 0) | np.any(m.tendon_stiffnesspoly, axis=1)),
@@ -207,6 +203,13 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
 def spatial_tendons(m: mujoco.MjModel) -> np.ndarray:
     """Which tendons are paths through space (ntendon,), and not sums of joint coordinates."""
     return m.wrap_type[m.tendon_adr] != int(mujoco.mjtWrap.mjWRAP_JOINT)
+
+
+def acting_equalities(m: mujoco.MjModel, *types: int) -> np.ndarray:
+    """The equality constraints of these types that a file switches on."""
+    if disabled(m, Disable.mjDSBL_CONSTRAINT) or disabled(m, Disable.mjDSBL_EQUALITY):
+        return np.zeros(0, int)
+    return np.flatnonzero(m.eq_active0.astype(bool) & np.isin(m.eq_type, types))
 
 
 def in_disabled_group(m: mujoco.MjModel, i: int) -> bool:

@@ -12,11 +12,12 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
-from .flavour import ROWS, TENDONS
+from .flavour import LOOPS, ROWS, TENDONS
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
 from .rows import (
+    LOOP_ROW,
     Rows,
     add_contact_force,
     add_joint_row_force,
@@ -28,6 +29,8 @@ from .rows import (
     rotation_in_world,
 )
 
+if LOOPS:
+    from .loops import loops_adjoint
 if TENDONS:
     from .tendon_rows import is_of_tendons, tendon_row_adjoint
     from .tendons import armature_adjoint
@@ -183,13 +186,17 @@ def constraints_adjoint(
     for k in range(contact_count(c, slot)):
         contact_pairing_adjoint(m, g, p, p_bar, s, c, r, k, world, slot, wants_params)
     for k in range(r.joint_rows[0, slot]):
+        of_joint = bool(True)
+        if LOOPS:
+            of_joint = r.joint_source[k, slot] != LOOP_ROW
         if TENDONS:
-            if is_of_tendons(g, r, k, slot):
+            if of_joint and is_of_tendons(g, r, k, slot):
+                of_joint = False
                 tendon_row_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
-            else:
-                joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
-        else:
+        if of_joint:
             joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
+    if LOOPS:
+        loops_adjoint(g, p, p_bar, s, r, world, slot, wants_params)
     if wants_params == 1:
         if TENDONS:
             armature_adjoint(p, p_bar, r, r.a, world, slot)

@@ -15,7 +15,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import SHARES, TENDONS, vecr
+from .flavour import LOOPS, SHARES, TENDONS, vecr
 from .law import (
     cone_force,
     cone_force_adjoint,
@@ -62,6 +62,8 @@ from .rows import (
     joint_row_motion,
 )
 
+if LOOPS:
+    from .loops import loop_rows
 if TENDONS:
     from .tendon_rows import tendon_constraint_rows
     from .tendons import add_armature
@@ -367,6 +369,8 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
     joint_constraint_rows(m, g, p, s, r, world, slot)
     if TENDONS:
         tendon_constraint_rows(m, g, p, s, r, world, slot)
+    if LOOPS:
+        loop_rows(m, g, p, s, r, world, slot)
     if has_rows(c, r, slot):
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)

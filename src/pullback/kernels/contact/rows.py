@@ -14,7 +14,12 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, POTENTIAL, ROWS, TENDONS, TRIANGLES, matr, vecr
+from .flavour import FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, TENDONS, TRIANGLES, matr, vecr
+
+# The largest force of an equality: rows with a largest force push and pull.
+UNBOUNDED = wp.constant(real(wp.inf))
+# The source of all rows of loops.
+LOOP_ROW = wp.constant(1 << 30)
 
 # Length, and radius and three sizes of a shape that is no mesh.
 vec5 = wp.types.vector(5, real)
@@ -312,6 +317,10 @@ class PerTendonEntry:
     tendon_J_bar: wp.array2d(dtype=real)
 
 
+class PerLoop:
+    loop_row: wp.array2d(dtype=int)  # the first of its rows
+
+
 class TendonsPerDof:
     smooth: wp.array2d(dtype=real)  # joint forces less the bias
 
@@ -350,6 +359,8 @@ if TENDONS:
     PARTS |= {"tendon": (PerTendon,), "tendon entry": (PerTendonEntry,)}
     if not FORCES:
         PARTS["dof"] += (TendonsPerDof,)
+if LOOPS:
+    PARTS |= {"loop": (PerLoop,)}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -362,6 +373,7 @@ class Tendons:
     tendon of one joint, of coefficient 1.
     """
 
+    own: int  # tendons of the file; what follows are joints
     first: wp.array(dtype=int)  # entries of tendon t are first[t] .. first[t + 1]
     dof: wp.array(dtype=int)  # per entry
     q: wp.array(dtype=int)
@@ -389,10 +401,24 @@ class Tendons:
 
 
 @wp.struct
+class Loops:
+    """Equality constraints that hold points or frames of two bodies together: nothing here is differentiated."""
+
+    rows: wp.array(dtype=int)  # per loop: 3 for points, 6 for frames
+    body: wp.array2d(dtype=int)  # per loop and side
+    weight: wp.array2d(dtype=real)  # inverse weight of translation [1/kg] and rotation [1/(kg·m²)]
+    first: wp.array(dtype=int)  # the degrees of freedom of loop e, the last one first, are first[e] .. first[e + 1]
+    dof: wp.array(dtype=int)
+    moves: wp.array2d(dtype=real)  # 1 where it carries body 1, body 2
+    first_law: int  # where its solref and solimp stand among those of all equalities
+    coupled: int  # 1: a loop couples different branches
+
+
+@wp.struct
 class Rows:
     """Constraints of one world: the arrays of all parts."""
 
-    __annotations__ = ARRAYS | ({"tendons": Tendons} if TENDONS else {})
+    __annotations__ = ARRAYS | ({"tendons": Tendons} if TENDONS else {}) | ({"loops": Loops} if LOOPS else {})
 
 
 @wp.func

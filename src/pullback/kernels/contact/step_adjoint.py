@@ -21,7 +21,7 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FAR, FORCES, IMPULSES, POTENTIAL, REFINED, TENDONS
+from .flavour import FAR, FORCES, IMPULSES, LOOPS, POTENTIAL, REFINED, TENDONS
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -45,6 +45,8 @@ if IMPULSES:
 if POTENTIAL:
     from .model import descend_adjoint, drag_adjoint, finer, substep_count
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
+if LOOPS:
+    from .loops import push_loop_forces
 if TENDONS:
     from .tendons import all_joint_forces_adjoint, clear_tendon_bars, solve_for_motions
 if FAR:
@@ -126,6 +128,8 @@ def accelerate_adjoint(
         if FORCES:
             if passes == 2:
                 push_contact_forces(g, s, c, r, slot)
+                if LOOPS:
+                    push_loop_forces(p, s, r, world, slot)
                 if sweep == 0:
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)

@@ -11,11 +11,8 @@ from ..collision.shapes import Shapes
 from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
 from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint
-from .rows import Rows, add_joint_row_force, joint_row_motion
+from .rows import UNBOUNDED, Rows, add_joint_row_force, joint_row_motion
 from .tendons import tendon_motion
-
-# The largest force of an equality: rows with a largest force push and pull.
-UNBOUNDED = wp.constant(real(wp.inf))
 
 
 @wp.func

@@ -41,14 +41,18 @@ def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
         length = real(0.0)
         velocity = real(0.0)
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
-            coef = p.tendon_coef[world, i]
+            coef = real(1.0)
+            if t < r.tendons.own:
+                coef = p.tendon_coef[world, i]
             length += coef * s.q[r.tendons.q[i], slot]
             velocity += coef * s.v[r.tendons.dof[i], slot]
             r.tendon_J[i, slot] = coef
-        law = p.tendon[world, t]
-        inertia = law[2]
-        if m.integrator == IMPLICITFAST:
-            inertia += m.timestep * law[1]
+        inertia = real(0.0)
+        if t < r.tendons.own:
+            law = p.tendon[world, t]
+            inertia = law[2]
+            if m.integrator == IMPLICITFAST:
+                inertia += m.timestep * law[1]
         r.tendon_length[t, slot] = length
         r.tendon_velocity[t, slot] = velocity
         r.tendon_inertia[t, slot] = inertia
@@ -118,7 +122,7 @@ def all_joint_forces(
         else:
             add_pull(m, p, s, r, controls, t, k, world, slot)
     finish_joint_forces(m, p, s, world, slot)
-    for k in range(tendon_count(r)):
+    for k in range(r.tendons.own):
         law = p.tendon[world, k]
         stretch = stretch_of(law, r.tendon_length[k, slot])
         pull = -law[0] * stretch - law[1] * r.tendon_velocity[k, slot]
@@ -195,7 +199,7 @@ def all_joint_forces_adjoint(
         else:
             pull_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, k, world, slot, wants_params)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
-    for k in range(tendon_count(r)):
+    for k in range(r.tendons.own):
         law = p.tendon[world, k]
         length = r.tendon_length[k, slot]
         velocity = r.tendon_velocity[k, slot]
@@ -247,7 +251,7 @@ def tendons_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, wo
             J = r.tendon_J[i, slot]
             s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * J
             s.v_bar[d, slot] = s.v_bar[d, slot] + velocity_bar * J
-            if wants_params == 1:
+            if wants_params == 1 and t < r.tendons.own:
                 coef_bar = length_bar * s.q[r.tendons.q[i], slot] + velocity_bar * s.v[d, slot]
                 p_bar.tendon_coef[world, i] = p_bar.tendon_coef[world, i] + coef_bar + r.tendon_J_bar[i, slot]
 
@@ -272,7 +276,7 @@ def add_armature(m: Tree, p: Params, r: Rows, world: int, slot: int):
     for d in range(m.nv):
         at = d * m.nv + d
         r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
-    for t in range(tendon_count(r)):
+    for t in range(r.tendons.own):
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
             d = r.tendons.dof[i]
             J = r.tendon_J[i, slot]
@@ -327,7 +331,7 @@ def solve_for_motions(m: Tree, s: Workspace, r: Rows, slot: int):
 @wp.func
 def inertia_adjoint(s: Workspace, r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
     """Cotangents of each c and J in -Σ c (J w)(J a), as far as it is in the mass matrix, to r.tendon_*_bar."""
-    for t in range(tendon_count(r)):
+    for t in range(r.tendons.own):
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
             d = r.tendons.dof[i]
             pair_term(r, t, i, i, -w[d, slot] * a[d, slot], r.tendon_inertia[t, slot], slot)
@@ -353,7 +357,7 @@ def pair_term(r: Rows, t: int, i: int, j: int, factor: real, c: real, slot: int)
 @wp.func
 def armature_adjoint(p: Params, p_bar: Params, r: Rows, a: wp.array2d(dtype=real), world: int, slot: int):
     """The same of armature alone, with w = r.w; c goes to the parameter itself."""
-    for t in range(tendon_count(r)):
+    for t in range(r.tendons.own):
         c = p.tendon[world, t][2]
         kept = r.tendon_inertia_bar[t, slot]
         r.tendon_inertia_bar[t, slot] = real(0.0)

@@ -95,10 +95,14 @@ class Params:
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
-    # tendons, and equality constraints on joints and tendons
+    # tendons and equality constraints
     tendon_coef: wp.array2d(dtype=real)  # per degree of freedom of each tendon
     tendon: wp.array2d(dtype=vec6)  # per tendon: stiffness, damping, armature, ends of the dead band, 0
-    equality: wp.array2d(dtype=vec6)  # per equality constraint: coefficients of its polynomial, 0
+    equality: wp.array2d(dtype=vec6)  # per constraint on joints or tendons: coefficients of its polynomial, 0
+    loop_point: wp.array2d(dtype=vec3)  # two per connect or weld, in the frames of its bodies
+    loop_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
+    loop_scale: wp.array2d(dtype=real)
+    # per equality constraint, those on joints and tendons before connects and welds
     equality_solref: wp.array2d(dtype=vec3)  # the last number is not used
     equality_solimp: wp.array2d(dtype=vec6)  # the last number is not used
 

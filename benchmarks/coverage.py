@@ -1,0 +1,199 @@
+"""What becomes of every MJCF file that people have: loads, moves as in MuJoCo, or is refused and why.
+
+    python benchmarks/coverage.py [--json FILE] [--quick] [--table FILE] [FOLDER ...]
+
+Files are those of the packages of ``robots.py`` that are installed, and of any folder given. Each that MuJoCo compiles
+and Pullback loads takes 40 steps (8 with --quick) of a random motion: MuJoCo moves it under random controls from the
+file's pose, and from states along that motion both make the same step. What is compared is
+
+- the change of velocity: the largest difference of any degree of freedom, over the largest change of any. A file agrees
+  if the median of its states is below 1e-9, and nine of ten are below 1e-6;
+- Jacobians, in float64: ``linearize`` against ``mjd_transitionFD`` (central differences of 1e-6) at a few of these
+  states: the median of the largest difference over the largest entry, which the differences know to about 1e-6.
+
+MuJoCo's solver goes on until rounding stops it, and its search for contacts to 1e-12. ``--table`` writes the page
+``docs/coverage.md``.
+"""
+
+import argparse
+import collections
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from common import Result, main, version
+from contact_scenes import MUJOCO
+from oracles import precise
+from robots import PACKAGES, random_controls, reason
+
+import pullback as pb
+
+VELOCITY, MOST_STATES, JACOBIANS = 1e-9, 1e-6, 1e-6
+SHARE = 0.9  # of the states of a file that must be below MOST_STATES
+EVERY = 10  # steps of the random motion between two states
+LARGEST = 120  # degrees of freedom up to which Jacobians are compared
+
+
+@dataclass
+class File:
+    """What became of one file."""
+
+    name: str
+    outcome: str = ""  # "matches", "differs", "refused", "failed"
+    why: str = ""
+    errors: list[float] = field(default_factory=list)  # of the change of velocity, per state
+    jacobians: list[float] = field(default_factory=list)
+
+
+def found(root: Path) -> Iterator[tuple[str, mujoco.MjModel, Path]]:
+    """Files that MuJoCo compiles by themselves: others are parts of these."""
+    for path in sorted(root.rglob("*.xml")):
+        try:
+            yield str(path.relative_to(root)), mujoco.MjModel.from_xml_path(str(path)), path
+        except ValueError:
+            continue
+
+
+def states(m: mujoco.MjModel, count: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """q, v and controls along a random motion; it starts again where MuJoCo does not go on."""
+    data, kept = mujoco.MjData(m), []
+    start = m.key_qpos[0] if m.nkey else m.qpos0
+    data.qpos[:] = start
+    for step in range(EVERY * count):
+        if step % EVERY == 0:
+            data.ctrl[:] = random_controls(m, rng)
+        mujoco.mj_step(m, data)
+        if any(w.number for w in data.warning) or not np.isfinite(data.qpos).all() or np.abs(data.qvel).max() > 1e3:
+            mujoco.mj_resetData(m, data)
+            data.qpos[:] = start
+        elif step % EVERY == EVERY - 1:
+            kept.append((data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()))
+    return kept
+
+
+def compare(model: pb.Model, file: File, count: int, rng: np.random.Generator) -> None:
+    """Fills in the errors of a file."""
+    m = precise(model.mujoco)
+    kept = states(m, count, rng)
+    if not kept:
+        raise pb.PullbackError("MuJoCo has no motion of it")
+    q, v, u = (np.array(column) for column in zip(*kept, strict=True))
+    system = pb.Articulated(model, worlds=len(kept))
+    ours = system.step(system.state(q, v), u).v
+    data = mujoco.MjData(m)
+    for state, our_v in zip(kept, ours, strict=True):
+        mujoco.mj_resetData(m, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = state
+        mujoco.mj_step(m, data)
+        size = max(np.abs(data.qvel - state[1]).max(initial=0.0), 1e-12)
+        file.errors.append(float(np.abs(our_v - data.qvel).max(initial=0.0) / size))
+    if m.nv > LARGEST:
+        return
+    few = range(0, len(kept), max(1, len(kept) // 4))
+    system = pb.Articulated(model, worlds=len(few))
+    A, _B = system.linearize(system.state(q[few], v[few]), u[few])
+    for ours_A, k in zip(A, few, strict=True):
+        mujoco.mj_resetData(m, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = kept[k]
+        theirs = np.zeros((2 * m.nv + m.na, 2 * m.nv + m.na))
+        mujoco.mjd_transitionFD(m, data, 1e-6, True, theirs, None, None, None)
+        theirs = theirs[: 2 * m.nv, : 2 * m.nv]
+        file.jacobians.append(float(np.abs(ours_A - theirs).max() / np.abs(theirs).max()))
+
+
+def agrees(file: File) -> bool:
+    return np.median(file.errors) <= VELOCITY and np.mean(np.array(file.errors) <= MOST_STATES) >= SHARE
+
+
+def examine(name: str, path: Path, count: int) -> File:
+    file = File(name)
+    try:
+        model = pb.load(path, anywhere=True)  # files of installed packages are trusted
+        pb.Articulated(model)
+    except pb.PullbackError as error:
+        file.outcome, file.why = "refused", reason(error)
+        return file
+    if model.nv == 0:
+        file.outcome = "matches"  # nothing moves
+        return file
+    try:
+        compare(model, file, count, np.random.default_rng(0))
+        file.outcome = "matches" if agrees(file) else "differs"
+    except pb.PullbackError as error:
+        file.outcome, file.why = "failed", str(error)
+    return file
+
+
+def page(of: dict[str, list[File]]) -> str:
+    """docs/coverage.md"""
+    lines = ["# Coverage", "", (__doc__ or "").split("\n\n")[0].strip(), ""]
+    lines += [
+        "Made by `benchmarks/coverage.py`, which says what is compared. Velocity: median relative difference of the"
+    ]
+    lines += ["the change of velocity in a step. Jacobian: the same of `linearize` against differences of MuJoCo.", ""]
+    lines += ["| package | files that MuJoCo compiles | load | match | refused |", "|---|---|---|---|---|"]
+    for package, files in of.items():
+        counts = collections.Counter(file.outcome for file in files)
+        loaded = len(files) - counts["refused"]
+        lines.append(f"| {package} | {len(files)} | {loaded} | {counts['matches']} | {counts['refused']} |")
+    for package, files in of.items():
+        lines += ["", f"## {package}", "", "| file | outcome | velocity | Jacobian |", "|---|---|---|---|"]
+        for file in files:
+            errors, jacobians = (f"{np.median(x):.1e}" if x else "" for x in (file.errors, file.jacobians))
+            why = f": {file.why}".replace("|", "/") if file.why else ""
+            lines.append(f"| `{file.name}` | {file.outcome}{why} | {errors} | {jacobians} |")
+    return "\n".join(lines) + "\n"
+
+
+def figures(quick: bool, folders: list[Path], table: Path | None):
+    warnings.filterwarnings("ignore")
+    roots = {}
+    for package, distribution in PACKAGES.items():
+        if (spec := importlib.util.find_spec(package)) is None:
+            yield Result(f"coverage, {version(distribution, package)}", None, "files", "", "", "absent: not installed")
+        else:
+            roots[version(distribution, package)] = Path(spec.submodule_search_locations[0])
+    roots |= {folder.name: folder for folder in folders}
+    of: dict[str, list[File]] = {}
+    for package, root in roots.items():
+        of[package] = []
+        for name, _m, path in found(root):
+            file = examine(name, path, 8 if quick else 40)
+            of[package].append(file)
+            errors = [f"{np.median(x):.1e}" for x in (file.errors, file.jacobians) if x]
+            print(f"{package}: {name}: {file.outcome} {' '.join(errors)} {file.why}", file=sys.stderr, flush=True)
+    if table:
+        table.write_text(page(of), encoding="utf-8")
+    files = [file for each in of.values() for file in each]
+    loaded = [file for file in files if file.outcome != "refused"]
+    moved = [file for file in loaded if file.errors]
+    known = [file for file in loaded if file.jacobians]
+    share = lambda some, all_: len(some) / len(all_) if all_ else None  # noqa: E731
+    reasons = collections.Counter(file.why for file in files if file.outcome == "refused").most_common()
+    note = f"{len(files)} files; refused: " + "; ".join(f"{count} × {why}" for why, count in reasons)
+    title = "coverage: files that load, share of those that MuJoCo compiles"
+    yield Result(title, share(loaded, files), "", ">= 0.95", "", note)
+    matching = [file for file in loaded if file.outcome == "matches"]
+    others = "; ".join(file.name for file in loaded if file.outcome != "matches")
+    title = "coverage: files whose steps agree, share of those that load"
+    yield Result(title, share(matching, loaded), "", ">= 0.97", MUJOCO, others)
+    good = [file for file in known if np.median(file.jacobians) <= JACOBIANS]
+    others = "; ".join(file.name for file in known if np.median(file.jacobians) > JACOBIANS)
+    yield Result("coverage: files whose Jacobians agree", share(good, known), "", ">= 0.95", MUJOCO, others)
+    print(f"{len(moved)} files moved", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--json")
+    own, rest = parser.parse_known_args()
+    options = [x for x in rest if x.startswith("-")] + (["--json", own.json] if own.json else [])
+    folders = [Path(x) for x in rest if not x.startswith("-")]
+    main(partial(figures, folders=folders, table=own.table), options)

@@ -1,0 +1,28 @@
+"""Equality constraints that close loops, as kernels read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from pullback.contact import Scene
+from pullback.core.arrays import PRECISIONS
+from pullback.kernels import Flavour, specialise
+
+
+def loops_struct(scene: Scene, flavour: Flavour, device: str):
+    """The kernels' Loops."""
+    m, loops = scene.model.mujoco, scene.loops
+    result, real = specialise(flavour, "rows").Loops(), PRECISIONS[flavour.precision]
+    ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+    reals = lambda x: wp.array(np.asarray(x, dtype=flavour.precision), dtype=real, device=device)  # noqa: E731
+    result.rows, result.body = ints(loops.rows), ints(loops.body)
+    result.weight = reals(m.body_invweight0[loops.body].sum(axis=1))
+    result.first = ints(np.concatenate([[0], np.cumsum([len(chain) for chain in loops.chains])]))
+    result.dof = ints([d for chain in loops.chains for d, _, _ in chain])
+    result.moves = reals([carries for chain in loops.chains for _, *carries in chain])
+    result.first_law = len(scene.equalities)
+    # of two neighbours in a chain that is all one branch, the second carries the first
+    branches = (m.dof_parentid[d] != e for x in loops.chains for (d, *_), (e, *_) in zip(x, x[1:], strict=False))
+    result.coupled = int(any(branches))
+    return result
