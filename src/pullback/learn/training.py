@@ -68,6 +68,7 @@ def train(
     evaluations: int = 10,
     starts: int = 64,
     watch: Callable[[Training, float], None] | None = None,
+    begin: Callable[[Method, Environment, int], Learner] | None = None,
     **options,
 ) -> Training:
     """Trains a policy for an environment.
@@ -78,6 +79,7 @@ def train(
     out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, where the same call resumes
     evaluations:  how often the policy is tried on ``starts`` fixed starts in the course of it
     watch:        called after every round with the training and how much of it is over, from 0 to 1
+    begin:        makes the learner from method, environment and seed; the method does if None
     options:      hyperparameters that replace some of the method's
     """
     if (minutes is None) == (updates is None):
@@ -87,10 +89,10 @@ def train(
     check_whole(starts, "starts")
     env = named(env)
     method = make_method(method, env, options)
-    learner = method.begin(env, seed)
+    learner = method.begin(env, seed) if begin is None else begin(method, env, seed)
     training = Training(copy.deepcopy(learner.policy))
     folder = None if out is None else Path(out)
-    whose = {"env": env.name, "method": repr(method), "seed": seed}
+    whose = {"env": env.name, "method": repr(method), "seed": seed, **learner.whose}
     update = 0
     if folder is not None:
         try:
