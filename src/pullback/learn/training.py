@@ -34,6 +34,7 @@ METHODS: dict[str, type[Method]] = {"sapo": SAPO, "shac": SHAC, "bptt": BPTT, "p
 SAVE_AFTER = 10.0  # at most this much work is lost by an interruption [s]
 LONGEST = 500  # control steps of an evaluation during training
 CHOOSING = 20_000  # seed of the starts by which the best policy is chosen: not those that it is evaluated on later
+FORMAT = 1  # of checkpoints; those without a number are of the first too
 LARGEST = 2**34  # of a checkpoint [bytes]
 
 
@@ -179,7 +180,8 @@ def _evaluate(learner: Learner, judge: Environment, training: Training) -> dict[
 
 def _save(folder: Path, learner: Learner, training: Training, update: int, whose: dict) -> None:
     training.policy.save(folder / "policy.npz")
-    header = {"update": update, "seconds": training.seconds, "best": training.best, "whose": whose, "log": training.log}
+    header = {"format": FORMAT, "update": update}
+    header |= {"seconds": training.seconds, "best": training.best, "whose": whose, "log": training.log}
     arrays = {f"learner.{name}": x.detach().cpu().numpy() for name, x in learner.arrays().items()}
     arrays |= {f"best.{name}": x.detach().cpu().numpy() for name, x in training.policy.state_dict().items()}
     with whole_file(folder / "checkpoint.npz") as partial, open(partial, "wb") as file:
@@ -196,6 +198,8 @@ def _resume(path: Path, learner: Learner, training: Training, whose: dict) -> in
     try:
         arrays = read_arrays(path, largest=LARGEST)
         header = json.loads(str(arrays.pop("header")))
+        if header.get("format", FORMAT) != FORMAT:
+            raise PullbackError("it was written by another version")
         if header["whose"] == whose:
             return _restore(header, arrays, learner, training)
     except Exception as error:  # there is no end to what can be wrong with an archive
