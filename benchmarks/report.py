@@ -31,6 +31,7 @@ TITLES = {
     "reach": "Reachability maps and plans",
     "impacts": "Gradients through impacts",
     "longrange": "Contact with long range",
+    "scale": "More machines",
     "learn": "Policies learned through the simulator",
 }
 

@@ -17,6 +17,7 @@ SAYS = {
     "06_identify.py": r"undetermined: mass of link1\n(.*\n)+success: errors of \d\.\d% at most, 1[23] of 13",
     "08_reach.py": r"success: inverse kinematics reaches (19[7-9]|200) of 200",
     "07_mpc.py": r"success: planned anew every 50 ms, the pole stays within 0\.\d+ rad",
+    "11_data_parallel.py": r"1 process, gradient 0\.36946\d+\n(.*\n)+success: the loss fell from 0\.109",
     "10_billiards.py": r"at rest \[0\. 0\.\] m·s\n(.*\n)+success: \d\.\d cm from the goal after \d+ iterations"
     r"(.*\n)+ContactConvex, surrogate(.*\n)+success: \d\.\d cm",
     "09_pareto.py": r"success: [23] of 3 solutions are on the front",
@@ -40,6 +41,18 @@ def test_example(name, tmp_path):
     assert re.search(SAYS[name], text), text
     for path in WRITES.get(name, ()):
         assert path in text and (tmp_path / path).stat().st_size > 1000
+
+
+def test_two_processes_have_the_gradient_of_one(tmp_path):
+    """DistributedDataParallel around pullback.torch, as torchrun starts it."""
+    script, found = str(EXAMPLES / "11_data_parallel.py"), []
+    for launcher in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]):
+        command = [sys.executable, *launcher, script, "--quick"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found.append(re.search(r"(\d) process(?:es)?, gradient (\S+)\n(.*\n)+success", done.stdout))
+    assert [one[1] for one in found] == ["1", "2"] and float(found[0][2]) > 0.1
+    assert abs(float(found[0][2]) - float(found[1][2])) < 1e-9
 
 
 def test_every_example_is_tested_and_short():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.progress import TextColumn
 
+from pullback import scale
 from pullback.cli import common, policies
 from pullback.cli.envs import read_env
 from pullback.cli.evaluate import PLANTS
+from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.view import export, plot_lines, save_motion
 
@@ -47,6 +50,9 @@ def add(verbs) -> None:
     common.option(parser, "--worlds N", "simulated at once (default: the method's)", common.whole(1))
     about = "an option of the method, such as window=16; may be repeated"
     common.option(parser, "--set NAME=VALUE", about, setting, [], action="append")
+    common.add_workers(parser, default="none: this process learns alone")
+    about = "parts of the worlds on workers, which the result depends on (default 4)"
+    common.option(parser, "--shards N", about, common.whole(1))
     common.option(parser, "--fresh", "start over, whatever DIR holds")
     parser.set_defaults(run=run)
 
@@ -69,6 +75,13 @@ def run(args) -> int:
     options = dict(args.set) | ({} if args.worlds is None else {"worlds": args.worlds})
     length = {"updates": args.updates} if args.updates else {"minutes": args.minutes or MINUTES}
     default = "-".join([env.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
+    train = learn.train
+    if args.workers or args.address:
+        make = functools.partial(read_env, args.env, args.device)
+        given = common.workers_of(args) | ({} if args.shards is None else {"shards": args.shards})
+        train = functools.partial(scale.train, make=make, **given)
+    elif args.shards:
+        raise PullbackError("--shards is of a training on workers: give --workers too")
     learn.training.make_method(method, env, options)  # says what is wrong with the options before a folder is made
     with common.held_folder(args.out or Path("out") / default) as folder:
         if args.fresh:
@@ -78,7 +91,7 @@ def run(args) -> int:
         with common.progress(env.name, TextColumn("{task.fields[about]}")) as progress:
             bar = progress.add_task("", total=1.0, about="compiling")
             watch = lambda training, share: progress.update(bar, completed=share, about=_about(training))  # noqa: E731
-            training = learn.train(env, method, seed=args.seed, out=folder, watch=watch, **length, **options)
+            training = train(env, method, seed=args.seed, out=folder, watch=watch, **length, **options)
         summary = write_result(folder, env, method, args.seed, training)
     common.report(args, summary, _text(summary, own=f" --env {args.env}" if args.env.endswith(".py") else ""))
     return 0

@@ -146,8 +146,7 @@ class FirstOrderLearner(Learner):
         method = self.method
         first, last = method.entropy_target
         self.entropy_target = first + (last - first) * min(progress, 1.0)
-        window = self.simulate()
-        window.loss.backward()
+        window = self.gather()
         norm = self.improve_actor(window, decayed(method.rate, progress))
         log = window.log | {"gradient": norm, "capped": torch.stack(window.capped).sum()}
         if self.critic is not None:
@@ -162,6 +161,12 @@ class FirstOrderLearner(Learner):
         return log
 
     # --- the window --------------------------------------------------------------------------------
+
+    def gather(self) -> Window:
+        """A window, and the gradients of its loss by the actions."""
+        window = self.simulate()
+        window.loss.backward()
+        return window
 
     def simulate(self) -> Window:
         """Acts for a window from where episodes are, and keeps where they then are."""

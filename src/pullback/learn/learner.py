@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -79,7 +80,12 @@ def _checked(name: str, value: Any, like: Any) -> Any:
 
 
 class Learner(torch.nn.Module):
-    """A policy on its way. Everything that it knows is in its modules, its random numbers and ``episodes``."""
+    """A policy on its way. Everything that it knows is in its modules, its random numbers and ``episodes``.
+
+    whose:  what a checkpoint belongs to, besides environment, method and seed
+    """
+
+    whose: Mapping[str, Any] = {}
 
     def __init__(self, method: Any, env: Environment, seed: int):
         super().__init__()

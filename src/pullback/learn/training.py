@@ -34,6 +34,7 @@ METHODS: dict[str, type[Method]] = {"sapo": SAPO, "shac": SHAC, "bptt": BPTT, "p
 SAVE_AFTER = 10.0  # at most this much work is lost by an interruption [s]
 LONGEST = 500  # control steps of an evaluation during training
 CHOOSING = 20_000  # seed of the starts by which the best policy is chosen: not those that it is evaluated on later
+FORMAT = 1  # of checkpoints; those without a number are of the first too
 LARGEST = 2**34  # of a checkpoint [bytes]
 
 
@@ -68,6 +69,7 @@ def train(
     evaluations: int = 10,
     starts: int = 64,
     watch: Callable[[Training, float], None] | None = None,
+    begin: Callable[[Method, Environment, int], Learner] | None = None,
     **options,
 ) -> Training:
     """Trains a policy for an environment.
@@ -78,6 +80,7 @@ def train(
     out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, where the same call resumes
     evaluations:  how often the policy is tried on ``starts`` fixed starts in the course of it
     watch:        called after every round with the training and how much of it is over, from 0 to 1
+    begin:        makes the learner from method, environment and seed; the method does if None
     options:      hyperparameters that replace some of the method's
     """
     if (minutes is None) == (updates is None):
@@ -87,10 +90,10 @@ def train(
     check_whole(starts, "starts")
     env = named(env)
     method = make_method(method, env, options)
-    learner = method.begin(env, seed)
+    learner = method.begin(env, seed) if begin is None else begin(method, env, seed)
     training = Training(copy.deepcopy(learner.policy))
     folder = None if out is None else Path(out)
-    whose = {"env": env.name, "method": repr(method), "seed": seed}
+    whose = {"env": env.name, "method": repr(method), "seed": seed, **learner.whose}
     update = 0
     if folder is not None:
         try:
@@ -177,7 +180,8 @@ def _evaluate(learner: Learner, judge: Environment, training: Training) -> dict[
 
 def _save(folder: Path, learner: Learner, training: Training, update: int, whose: dict) -> None:
     training.policy.save(folder / "policy.npz")
-    header = {"update": update, "seconds": training.seconds, "best": training.best, "whose": whose, "log": training.log}
+    header = {"format": FORMAT, "update": update}
+    header |= {"seconds": training.seconds, "best": training.best, "whose": whose, "log": training.log}
     arrays = {f"learner.{name}": x.detach().cpu().numpy() for name, x in learner.arrays().items()}
     arrays |= {f"best.{name}": x.detach().cpu().numpy() for name, x in training.policy.state_dict().items()}
     with whole_file(folder / "checkpoint.npz") as partial, open(partial, "wb") as file:
@@ -194,6 +198,8 @@ def _resume(path: Path, learner: Learner, training: Training, whose: dict) -> in
     try:
         arrays = read_arrays(path, largest=LARGEST)
         header = json.loads(str(arrays.pop("header")))
+        if header.get("format", FORMAT) != FORMAT:
+            raise PullbackError("it was written by another version")
         if header["whose"] == whose:
             return _restore(header, arrays, learner, training)
     except Exception as error:  # there is no end to what can be wrong with an archive

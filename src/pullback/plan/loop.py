@@ -22,6 +22,8 @@ from pullback.plan.problem import Found, Problem, Simulation
 # At most this much work is lost by an interruption. [s]
 SAVE_AFTER = 1.0
 
+FORMAT = 1  # of checkpoints; those without a number are of the first too
+
 REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
 
 
@@ -161,6 +163,7 @@ def _whose(problem: Problem, x: np.ndarray, method: Method, seed: int) -> dict[s
 
 def save_checkpoint(path: Path, progress: Progress, memory: Memory, whose: dict[str, np.ndarray]) -> None:
     arrays: dict[str, Any] = {f"progress_{name}": np.asarray(value) for name, value in vars(progress).items()}
+    arrays["format"] = np.array(FORMAT)
     arrays |= whose | {f"memory_{name}": np.asarray(value) for name, value in memory.items()}
     with whole_file(path) as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)
@@ -169,6 +172,8 @@ def save_checkpoint(path: Path, progress: Progress, memory: Memory, whose: dict[
 def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress, Memory]:
     try:
         data = read_arrays(path, largest=memory_left("cpu"))
+        if int(data.get("format", FORMAT)) != FORMAT:
+            raise PullbackError("it was written by another version")
         same = all(
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )

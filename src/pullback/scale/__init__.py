@@ -4,4 +4,13 @@ from pullback.scale.shards import Shard, Shards
 from pullback.scale.spread import Spread, sample
 from pullback.scale.sweep import Range, Sweep, sweep
 
-__all__ = ["Range", "Shard", "Shards", "Spread", "Sweep", "sample", "sweep"]
+__all__ = ["Range", "Shard", "Shards", "Spread", "Sweep", "sample", "sweep", "train"]
+
+
+def __getattr__(name: str):
+    """Training needs PyTorch, which the rest does without."""
+    if name == "train":
+        from pullback.scale.training import train
+
+        return train
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
