@@ -9,8 +9,25 @@ The result is a System like any other. PyTorch is imported when the first networ
 """
 
 from pullback.neural.features import Ranges, Reads, Violations
+from pullback.neural.files import load, save
+from pullback.neural.fit import Fit, fit
 from pullback.neural.hybrid import Front, Hybrid
 from pullback.neural.network import perceptron
+from pullback.neural.recording import Recording, read_recordings
 from pullback.neural.residual import Residual
 
-__all__ = ["Front", "Hybrid", "Ranges", "Reads", "Residual", "Violations", "perceptron"]
+__all__ = [
+    "Fit",
+    "Front",
+    "Hybrid",
+    "Ranges",
+    "Reads",
+    "Recording",
+    "Residual",
+    "Violations",
+    "fit",
+    "load",
+    "perceptron",
+    "read_recordings",
+    "save",
+]

@@ -227,3 +227,13 @@ def _filled(bars, like):
 def _added(state, bars, more):
     """Cotangents of a state, and more of its real leaves, one after the other."""
     return tree_map(lambda x, bar: to_numpy(bar) + next(more) if is_real(to_numpy(x)) else bar, state, bars)
+
+
+def weights_of(system: System) -> tuple[str, ...]:
+    """Names of the weights of all networks inside a System, outermost first."""
+    found: tuple[str, ...] = ()
+    while isinstance(system, Wrapper):
+        if isinstance(system, Hybrid):
+            found += tuple(name for network in system.networks for name in network.weights)
+        system = system.system
+    return found
