@@ -13,7 +13,7 @@ from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_number, check_seed, check_whole, shown
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.system import System
-from pullback.core.trees import row, tree_map
+from pullback.core.trees import leaves, row, tree_map
 from pullback.core.wrapper import Wrapper
 from pullback.neural.hybrid import weights_of
 from pullback.neural.recording import Recording, Windows, cut
@@ -112,7 +112,7 @@ def fit(
     hold = given[0][2]
     if odd := [r.name for r, (_, _, other) in zip(recordings, given, strict=True) if other != hold]:
         raise PullbackError(f"{odd[0]} has another rate than {recordings[0].name}: fit recordings of one rate")
-    motions = [(with_memory(system, *each), each[1]) for each in given]
+    motions = [with_memory(system, *each) for each in given]
     known, unseen = _split(motions, held_out, seed)
     if hasattr(system, "calibrated") and system.ranges is None:
         before = [tree_map(lambda x: x[:-1], states) for states, _ in known]
@@ -304,8 +304,12 @@ def plain_of(system: System) -> System:
 
 
 def with_memory(system: System, states, controls: np.ndarray, hold: int):
-    """Recorded states (rows, ...) with what the System would remember in each."""
-    return system.recorded(states, controls, hold) if hasattr(system, "recorded") else states
+    """Recorded states (rows, ...) with what the System would remember in each, from where that is known, and the
+    controls after them."""
+    if not hasattr(system, "recorded"):
+        return states, controls
+    states = system.recorded(states, controls, hold)
+    return states, controls[len(controls) + 1 - len(leaves(states)[0]) :]
 
 
 def _split(motions: list, share: float, seed: int) -> tuple[list, list]:

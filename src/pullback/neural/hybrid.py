@@ -204,7 +204,8 @@ class Hybrid(Wrapper):
         for t in range(run.steps):
             inputs = {name: x[t] for name, x in run.inputs.items()}
             fronts.append(self.front(row(states, t), run.controls[t], run.params, inputs))
-        controls = np.array([front.control for front in fronts]).reshape(run.steps, self.worlds, -1)
+        controls = np.array([front.control for front in fronts])
+        controls = controls.reshape(run.steps, self.worlds, self.system.nu)
         names = fronts[0].inputs if fronts else {}
         inputs = {name: np.array([front.inputs[name] for front in fronts]) for name in names}
         held = run.params.parts[""]

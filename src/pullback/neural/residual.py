@@ -91,7 +91,7 @@ class Residual(Hybrid):
         if made_here:
             if count is None:
                 raise PullbackError("sizes of layers need named reads: with a function, give a torch.nn.Module")
-            module = perceptron(count, module, outputs, seed=seed, zero=form != "dissipative")
+            module = perceptron(count, module, outputs, seed=seed)
             if form == "dissipative":
                 _damp(module, len(self.places))
         self.module = module
