@@ -8,9 +8,42 @@
 The result is a System like any other. PyTorch is imported when the first network is made.
 """
 
+from pullback.neural.actuator import Actuator, ActuatorState, read_actuator
 from pullback.neural.features import Ranges, Reads, Violations
+from pullback.neural.files import load, save
+from pullback.neural.fit import Fit, fit
 from pullback.neural.hybrid import Front, Hybrid
+from pullback.neural.law import Law
 from pullback.neural.network import perceptron
+from pullback.neural.recording import Recording, read_recordings
 from pullback.neural.residual import Residual
 
-__all__ = ["Front", "Hybrid", "Ranges", "Reads", "Residual", "Violations", "perceptron"]
+__all__ = [
+    "LSTM",
+    "Actuator",
+    "ActuatorState",
+    "Fit",
+    "Front",
+    "Hybrid",
+    "Law",
+    "Ranges",
+    "Reads",
+    "Recording",
+    "Residual",
+    "Violations",
+    "fit",
+    "load",
+    "perceptron",
+    "read_actuator",
+    "read_recordings",
+    "save",
+]
+
+
+def __getattr__(name: str):
+    """A module of torch is a class of torch: it is imported when it is used."""
+    if name == "LSTM":
+        from pullback.neural.recurrent import LSTM
+
+        return LSTM
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

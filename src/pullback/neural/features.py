@@ -139,16 +139,17 @@ class Reads:
                 found.append(f"q of {joint}")
         return found
 
-    def __call__(self, state: Any, control: Any):
+    def __call__(self, state: Any, control: Any, rows: int = 2):
+        """(worlds, n), or (worlds, entries, n) of a function that may return up to ``rows`` axes."""
         import torch
 
         if callable(self.reads):
             found = self.reads(state, control)
-            if not isinstance(found, torch.Tensor) or found.ndim != 2 or len(found) != len(control):
+            if not isinstance(found, torch.Tensor) or not 2 <= found.ndim <= rows or len(found) != len(control):
                 shape = tuple(getattr(found, "shape", ())) or type(found).__name__
                 raise PullbackError(f"reads must return a tensor (worlds={len(control)}, features), not {shape}")
             if self.labels is None:
-                self.labels = tuple(f"feature {i}" for i in range(found.shape[1]))
+                self.labels = tuple(f"feature {i}" for i in range(found.shape[-1]))
             return found
         names = dict(zip(leaf_names(state), leaves(state), strict=True))
         parts = []

@@ -204,7 +204,8 @@ class Hybrid(Wrapper):
         for t in range(run.steps):
             inputs = {name: x[t] for name, x in run.inputs.items()}
             fronts.append(self.front(row(states, t), run.controls[t], run.params, inputs))
-        controls = np.array([front.control for front in fronts]).reshape(run.steps, self.worlds, -1)
+        controls = np.array([front.control for front in fronts])
+        controls = controls.reshape(run.steps, self.worlds, self.system.nu)
         names = fronts[0].inputs if fronts else {}
         inputs = {name: np.array([front.inputs[name] for front in fronts]) for name in names}
         held = run.params.parts[""]
@@ -227,3 +228,13 @@ def _filled(bars, like):
 def _added(state, bars, more):
     """Cotangents of a state, and more of its real leaves, one after the other."""
     return tree_map(lambda x, bar: to_numpy(bar) + next(more) if is_real(to_numpy(x)) else bar, state, bars)
+
+
+def weights_of(system: System) -> tuple[str, ...]:
+    """Names of the weights of all networks inside a System, outermost first."""
+    found: tuple[str, ...] = ()
+    while isinstance(system, Wrapper):
+        if isinstance(system, Hybrid):
+            found += tuple(name for network in system.networks for name in network.weights)
+        system = system.system
+    return found

@@ -39,8 +39,10 @@ class Residual(Hybrid):
     form:     of a force: "free"; "dissipative": -L Lᵀ v, where the network gives the n (n + 1) / 2 entries of L row by
               row, so that it takes energy out of the n degrees of freedom it acts on; "conservative": -dV/dq, where the
               network gives V from coordinates alone
-    name:     prefix of the names of the weights
+    name:     prefix of the weights' names
     ranges:   of the features where the network learned: :meth:`calibrated` finds them
+    normalise: whether the network is given features in units of their deviation over the ranges; if None, where the
+              perceptron is made here
     seed:     of the first weights, where sizes of layers are given
     """
 
@@ -56,6 +58,7 @@ class Residual(Hybrid):
         form: str = "free",
         name: str = "net",
         ranges: Ranges | None = None,
+        normalise: bool | None = None,
         seed: int = 0,
     ):
         check_kind(system, System, "system", "pb.Articulated(model)")
@@ -83,10 +86,12 @@ class Residual(Hybrid):
                 raise PullbackError("a conservative force is along all degrees of freedom: leave on out")
             if not callable(reads) and (other := set(self._reads.reads) - {"q", "angles", "position"}):
                 raise PullbackError(f"a conservative force depends on coordinates alone: do not read {other.pop()!r}")
-        if isinstance(module, Sequence) and not isinstance(module, str):
+        made_here = isinstance(module, Sequence) and not isinstance(module, str)
+        self.normalise = made_here if normalise is None else bool(normalise)
+        if made_here:
             if count is None:
                 raise PullbackError("sizes of layers need named reads: with a function, give a torch.nn.Module")
-            module = perceptron(count, module, outputs, seed=seed, zero=form != "dissipative")
+            module = perceptron(count, module, outputs, seed=seed)
             if form == "dissipative":
                 _damp(module, len(self.places))
         self.module = module
@@ -110,7 +115,7 @@ class Residual(Hybrid):
         return f"Residual({self.system!r}, adds={self.adds!r}, {self.networks[0].size} weights)"
 
     def _settings(self) -> dict[str, Any]:
-        names = ("system", "module", "reads", "adds", "on", "scale", "form", "ranges", "seed")
+        names = ("system", "module", "reads", "adds", "on", "scale", "form", "ranges", "normalise", "seed")
         return {name: getattr(self, name) for name in names} | {"name": self.networks[0].name}
 
     @property
@@ -145,7 +150,7 @@ class Residual(Hybrid):
     def _network(self, features, weights):
         import torch
 
-        if self.ranges is not None:
+        if self.ranges is not None and self.normalise:
             centre, spread = (
                 torch.as_tensor(x, dtype=features.dtype) for x in (self.ranges.centre, self.ranges.spread)
             )
@@ -188,15 +193,16 @@ class Residual(Hybrid):
         import torch
 
         with torch.no_grad():
-            tensor = lambda x: torch.from_numpy(np.array(to_numpy(x), dtype=self.dtype).reshape(-1, *np.shape(x)[2:]))  # noqa: E731
             lead = np.shape(leaves(states)[0])[:2]
+            flat = lambda x: np.array(to_numpy(x), dtype=self.dtype).reshape(lead[0] * lead[1], *np.shape(x)[2:])  # noqa: E731
+            tensor = lambda x: torch.from_numpy(flat(x))  # noqa: E731
             found = self._reads(tree_map(tensor, self._split(states)[0]), tensor(controls))
             return found.numpy().reshape(*lead, -1)
 
     def calibrated(self, states, controls) -> Residual:
         """The same with ``ranges`` of these states (rows, worlds, ...) and controls (rows, worlds, nu).
 
-        From then on features are given to the network in units of their standard deviation.
+        From then on a network that was made here is given features in units of their standard deviation.
         """
         features = self.features(states, controls)
         return self._copied(ranges=Ranges.of(features.reshape(-1, features.shape[-1])))

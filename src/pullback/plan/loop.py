@@ -39,6 +39,7 @@ class Progress:
     seconds:      spent, without what an interruption lost
     stopped:      why, or "" while it goes on
     newest:       whether iterations saw different parts of the problem: then x is the newest point
+    by_metric:    whether the best point is that with the least metric
     """
 
     x: np.ndarray
@@ -48,6 +49,7 @@ class Progress:
     seconds: float
     stopped: str = ""
     newest: bool = False
+    by_metric: bool = False
 
     @property
     def iterations(self) -> int:
@@ -55,10 +57,15 @@ class Progress:
 
     @property
     def best(self) -> int:
-        """The iteration with the smallest loss; the last one, where the newest point counts."""
+        """The iteration with the smallest loss, or metric; the last one, where the newest point counts."""
         if self.newest:
             return max(len(self.losses) - 1, 0)
-        return int(np.argmin(ranked(self.losses)))
+        return int(np.argmin(ranked(self.judged)))
+
+    @property
+    def judged(self) -> np.ndarray:
+        """What the best point is the least of."""
+        return self.metrics if self.by_metric else self.losses
 
 
 def minimise(
@@ -72,6 +79,7 @@ def minimise(
     high: np.ndarray | float = np.inf,
     patience: int | None = None,
     seed: int = 0,
+    by_metric: bool = False,
     checkpoint: Path | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> Progress:
@@ -80,6 +88,8 @@ def minimise(
     target:      stops when the metric is at most this
     low, high:   bounds of the variables
     patience:    stops after so many iterations without a smaller loss
+    by_metric:   the best point is the one with the least metric, and patience counts by it: for a metric that tells
+                 what the loss cannot, such as the error of data that are held out
     checkpoint:  a file to resume from if it exists, written about once a second
     watch:       called after every iteration
     """
@@ -93,6 +103,7 @@ def minimise(
     if np.any(low > high):
         raise PullbackError(f"the bounds of variable {int(np.argmax(low > high))} exclude each other")
     progress = Progress(np.clip(x, low, high), np.zeros(0), np.zeros(0), 0, 0.0, newest=method.newest)
+    progress = replace(progress, by_metric=by_metric)
     memory = method.begin(progress.x, low, high, seed)
     checkpoint = None if checkpoint is None else Path(checkpoint)
     whose = {} if checkpoint is None else _whose(method.sample(problem, memory), progress.x, method, seed)
@@ -127,8 +138,9 @@ def minimise(
 
 
 def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
-    best = int(np.argmin(ranked(found.losses)))
-    better = progress.newest or not len(progress.losses) or ranked(found.losses)[best] < ranked(progress.losses).min()
+    judged = found.metrics if progress.by_metric else found.losses
+    best = int(np.argmin(ranked(judged)))
+    better = progress.newest or not len(progress.losses) or ranked(judged)[best] < ranked(progress.judged).min()
     return Progress(
         points[best].copy() if better else progress.x,
         np.append(progress.losses, found.losses[best]),
@@ -136,6 +148,7 @@ def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
         progress.evaluations + len(points),
         progress.seconds,
         newest=progress.newest,
+        by_metric=progress.by_metric,
     )
 
 
@@ -178,7 +191,7 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
             np.array_equal(data[name], value, equal_nan=value.dtype.kind == "f") for name, value in whose.items()
         )
         kinds: dict[str, Callable] = {"x": np.asarray, "losses": np.atleast_1d, "metrics": np.atleast_1d}
-        kinds |= {"evaluations": int, "seconds": float, "stopped": str, "newest": bool}
+        kinds |= {"evaluations": int, "seconds": float, "stopped": str, "newest": bool, "by_metric": bool}
         progress = Progress(**{name: kind(data[f"progress_{name}"]) for name, kind in kinds.items()})
     except Exception as error:  # there is no end to what can be wrong with an archive
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error

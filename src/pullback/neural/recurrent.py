@@ -1,0 +1,52 @@
+"""An LSTM whose state is given and returned, so that it can be part of a System's state. Imported when one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+GATES = 4  # input, forget, cell and output, in torch's order
+
+
+class LSTM(torch.nn.Module):
+    """An LSTM for :class:`~pullback.neural.Actuator`, with a linear layer from its last hidden state to one torque.
+
+    From (rows, inputs) and the state (rows, 2, layers, hidden), hidden and cell, to (rows, 1) and the state after it.
+
+    values:  weights by the names that torch.nn.LSTM gives them, and "head.weight", "head.bias"; random if None
+    """
+
+    def __init__(
+        self, inputs: int = 2, hidden: int = 8, layers: int = 2, *, seed: int = 0, values: Mapping | None = None
+    ):
+        super().__init__()
+        generator, shapes = torch.Generator().manual_seed(seed), {}
+        for layer in range(layers):
+            shapes[f"weight_ih_l{layer}"] = GATES * hidden, inputs if layer == 0 else hidden
+            shapes[f"weight_hh_l{layer}"] = GATES * hidden, hidden
+            shapes[f"bias_ih_l{layer}"] = shapes[f"bias_hh_l{layer}"] = (GATES * hidden,)
+        for name, shape in shapes.items():
+            size = shape[-1] if len(shape) > 1 else hidden
+            value = torch.randn(shape, generator=generator, dtype=torch.float64) / size**0.5
+            self.register_parameter(name, torch.nn.Parameter(value))
+        self.head = torch.nn.Linear(hidden, 1, dtype=torch.float64)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.randn((1, hidden), generator=generator, dtype=torch.float64) / hidden**0.5)
+            self.head.bias.zero_()
+        self.lstm_shape = layers, hidden
+        if values is not None:
+            self.load_state_dict({name: torch.as_tensor(value) for name, value in values.items()})
+
+    def forward(self, x, state):
+        hidden, cells = [], []
+        for layer in range(self.lstm_shape[0]):
+            h, c = state[..., 0, layer, :], state[..., 1, layer, :]
+            gates = x @ getattr(self, f"weight_ih_l{layer}").mT + getattr(self, f"bias_ih_l{layer}")
+            gates = gates + h @ getattr(self, f"weight_hh_l{layer}").mT + getattr(self, f"bias_hh_l{layer}")
+            enter, forget, cell, leave = gates.chunk(GATES, dim=-1)
+            c = torch.sigmoid(forget) * c + torch.sigmoid(enter) * torch.tanh(cell)
+            x = torch.sigmoid(leave) * torch.tanh(c)
+            hidden.append(x)
+            cells.append(c)
+        return self.head(x), torch.stack([torch.stack(hidden, dim=-2), torch.stack(cells, dim=-2)], dim=-3)
