@@ -110,7 +110,7 @@ def conserved(quick: bool):
 
 def checkpoints(quick: bool):
     system = robot(threads=1)
-    controls = np.random.default_rng(0).normal(size=(60, 1, 4))
+    controls = 0.5 * np.sin(0.05 * np.arange(60)[:, None, None] + np.arange(4))
     x_bar = np.random.default_rng(1).normal(size=(1, system.n, 2))
 
     def gradient(system, every):
@@ -270,7 +270,8 @@ def growth(quick: bool):
         side = count / 2 / 100
         body = block([0.1] * 3, [0.1 + side] * 3, [count] * 3, TISSUE)
         cells = int(100 * (0.2 + side)) + 4
-        system = Particles([body], dx=0.01, cells=(cells,) * 3, dt=5e-4, dtype="float32", threads=1)
+        system = Particles([body], dx=0.01, cells=(cells,) * 3, dt=5e-4, gravity=np.zeros(3), dtype="float32",
+                           threads=1)  # fmt: skip
         steps = max(1, 2_000_000 // count**3)
         work = Ours(system, steps).forward
         seconds.append(interleave({"step": work}, repeats=3)["step"] / steps)
