@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 
 from common import Result, interleave, main, one_core, peak_added_memory, version
 
@@ -26,9 +25,9 @@ from crowds import KINDS, WALLS, crowd, motion, rest  # noqa: E402
 
 import pullback as pb  # noqa: E402
 from pullback import soft  # noqa: E402
-from pullback.soft import Muscle, NeoHookean, Particles, block, room  # noqa: E402
+from pullback.soft import NeoHookean, Particles, block, room  # noqa: E402
 from pullback.tasks import TASKS  # noqa: E402
-from pullback.tasks.soft_walker import STEP, STEPS, STRENGTH, robot  # noqa: E402
+from pullback.tasks.soft_walker import STEP, STEPS, STRENGTH, robot, robot_in_space  # noqa: E402
 
 HAS_TAICHI = importlib.util.find_spec("taichi") is not None
 TAICHI = version("taichi", "Taichi") if HAS_TAICHI else "Taichi"
@@ -47,25 +46,6 @@ def space_block(**options) -> Particles:
     bodies = [block((0.3, 0.3, 0.1), (0.6, 0.6, 0.25), (30, 23, 15), TISSUE)]
     walls = room([2.5 / 64] * 3, [61.5 / 64] * 3, friction=math.inf)
     settings = {"dx": 1 / 64, "cells": (64,) * 3, "dt": 1e-3, "gravity": (0, 0, -3.8), "walls": walls}
-    return Particles(bodies, **settings | {"dtype": "float32"} | options)
-
-
-def space_robot(size: float = 0.1, **options) -> Particles:
-    """DiffTaichi's robot in space: three trunks on four legs, each of four muscles; 30,495 particles."""
-
-    def part(at, extent, muscle=None):
-        low = np.array([0.1, 0.3, 0.05]) + at
-        counts = [int(length * 64 * 3 + 1e-9) for length in extent]
-        return replace(block(low, low + extent, counts, TISSUE, muscle=muscle), volume=1.0)
-
-    bodies = []
-    for leg in range(4):
-        for i in range(4):
-            at = (leg // 2 * size * 2 + size / 2 * (i // 2), leg % 2 * size * 2, 0.7 * size / 2 * (i % 2))
-            bodies.append(part(at, (size / 2, size, 0.7 * size / 2), Muscle((0, 1, 0), 5.0)))
-    bodies += [part((size * i, size, 0), (size, size, 0.7 * size)) for i in range(3)]
-    walls = room([2.5 / 64] * 3, [61.5 / 64] * 3, friction=math.inf)
-    settings = {"dx": 1 / 64, "cells": (64,) * 3, "dt": 2e-3, "gravity": (0, 0, -10.0), "walls": walls}
     return Particles(bodies, **settings | {"dtype": "float32"} | options)
 
 
@@ -110,7 +90,7 @@ def conserved(quick: bool):
 
 def checkpoints(quick: bool):
     system = robot(threads=1)
-    controls = np.random.default_rng(0).normal(size=(60, 1, 4))
+    controls = 0.5 * np.sin(0.05 * np.arange(60)[:, None, None] + np.arange(4))
     x_bar = np.random.default_rng(1).normal(size=(1, system.n, 2))
 
     def gradient(system, every):
@@ -245,7 +225,7 @@ def cores(quick: bool):
 
 
 def memory(quick: bool):
-    system = space_robot(threads=1)
+    system = robot_in_space(threads=1)
     steps = 64 if quick else 512
     controls = np.zeros((steps, 1, system.nu), "float32")
     x_bar = np.ones((1, system.n, 3), "float32")
@@ -270,7 +250,8 @@ def growth(quick: bool):
         side = count / 2 / 100
         body = block([0.1] * 3, [0.1 + side] * 3, [count] * 3, TISSUE)
         cells = int(100 * (0.2 + side)) + 4
-        system = Particles([body], dx=0.01, cells=(cells,) * 3, dt=5e-4, dtype="float32", threads=1)
+        system = Particles([body], dx=0.01, cells=(cells,) * 3, dt=5e-4, gravity=np.zeros(3), dtype="float32",
+                           threads=1)  # fmt: skip
         steps = max(1, 2_000_000 // count**3)
         work = Ours(system, steps).forward
         seconds.append(interleave({"step": work}, repeats=3)["step"] / steps)

@@ -6,8 +6,8 @@ import pytest
 import pullback as pb
 from pullback.plan import LBFGS
 from pullback.soft import Corotated, Muscle, Particles, Wall, block
-from pullback.tasks import TASKS, Loss, Rhythm, Task
-from pullback.tasks.soft_walker import robot
+from pullback.tasks import TASKS, Launch, Loss, Rhythm, Task
+from pullback.tasks.soft_walker import robot, robot_in_space
 from pullback.view import draw_run
 
 
@@ -96,3 +96,36 @@ def test_what_is_drawn():
     paint = drawing.point_paint.astype(int)
     assert np.ptp(paint[:, :48]) == 0 and np.ptp(paint[:, 48:64]) > 50
     assert list(drawing.shape_kind) == ["plane"]
+
+
+def test_a_launch_is_the_velocity_of_all_particles():
+    """Its gradient against differences; and a square that is thrown to where it should be."""
+    task = TASKS["soft-throw"]()
+    assert task.system.n == 6400
+    walker = small_walker(20).but(find=Launch(20, (0.3, 0.1)))
+    x, _, _ = walker.begin()
+    gradient = walker(x[None], True).gradients[0]
+    losses = walker(x + 1e-5 * np.array([(1, 0), (-1, 0), (0, 1), (0, -1)]), False).losses
+    np.testing.assert_allclose(gradient, (losses[::2] - losses[1::2]) / 2e-5, atol=1e-7)
+    assert np.abs(gradient).max() > 1e-3
+    with pytest.raises(pb.PullbackError, match="needs 2 numbers, not 3"):
+        walker.but(find=Launch(20, (0.3, 0.1, 0.0))).run(np.zeros(3))
+
+
+def test_the_throw_is_found():
+    task = TASKS["soft-throw"]()
+    task = task.but(find=Launch(200, (0.0, 0.0)))
+    x, low, high = task.begin()
+    found = pb.plan.minimise(task, x, task.method, iterations=10, target=task.target, low=low, high=high)
+    assert found.metrics[found.best] <= task.target
+
+
+def test_the_robot_in_space_is_difftaichis():
+    """30,495 particles and sixteen muscles, which stand side by side without a gap."""
+    system = robot_in_space()
+    assert (system.n, system.nu, system.cells) == (30495, 16, (64, 64, 64))
+    low, high = (f([f(body.points, axis=0) for body in system.bodies], axis=0) for f in (np.min, np.max))
+    np.testing.assert_allclose(low, (0.1, 0.3, 0.05), atol=0.01)
+    np.testing.assert_allclose(high, (0.4, 0.6, 0.12), atol=0.01)
+    few = robot_in_space(0.05)
+    assert few.n == 3186 and few.longest_dt > few.dt

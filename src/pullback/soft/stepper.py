@@ -86,7 +86,7 @@ class Stepper:
         return grid
 
     def _covered(self) -> np.ndarray:
-        """Of every node, the sum of 2^wall over the walls that it lies behind."""
+        """Of every node, the sum of 2^wall over the walls that it lies behind, or on, but for rounding."""
         soft = self.soft
         axes = [o + soft.dx * np.arange(count) for o, count in zip(soft.origin, soft.cells, strict=True)]
         covered = np.zeros(soft.cells, dtype=np.int32)
@@ -95,7 +95,7 @@ class Stepper:
                 n * (axis - p).reshape([-1 if i == j else 1 for j in range(soft.dim)])
                 for i, (axis, n, p) in enumerate(zip(axes, wall.normal, wall.point, strict=True))
             )
-            covered += (outside < 0) * np.int32(1 << k)
+            covered += (outside < 1e-6 * soft.dx) * np.int32(1 << k)
         return covered.ravel()
 
     @property

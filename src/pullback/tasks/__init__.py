@@ -20,6 +20,7 @@ from pullback.tasks import (
     placement,
     push,
     racecar,
+    soft_throw,
     soft_walker,
     sort,
     throw,
@@ -35,14 +36,14 @@ from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
-from pullback.tasks.variables import Controls, Factors, InitialState, Parameters
+from pullback.tasks.variables import Controls, Factors, InitialState, Launch, Parameters
 
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
 DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
-SOFT = (soft_walker.soft_walker,)
+SOFT = (soft_walker.soft_walker, soft_walker.soft_walker_3d, soft_throw.soft_throw)
 HANDS = (manipulations.grasp_cube, manipulations.push_cube)
 # What makes each, by name: a task is made when it is asked for.
 MAKERS = (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *SOFT, *HANDS)
@@ -63,6 +64,7 @@ __all__ = [
     "Effort",
     "Camera",
     "Factors",
+    "Launch",
     "InitialState",
     "Smoothness",
     "Residuals",

@@ -401,6 +401,47 @@ class InitialState(Variables):
         return x * self._vector(self.scale, 1.0)
 
 
+@dataclass(frozen=True)
+class Launch(Variables):
+    """The velocity with which all particles of a System begin, that of the body they make.
+
+    steps:     of the trajectory
+    guess:     the first guess (d,) [m/s]
+    controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
+    """
+
+    steps: int
+    guess: Sequence[float]
+    controls: np.ndarray | None = None
+
+    def __post_init__(self):
+        check_whole(self.steps, "steps of a Launch")
+        guess = to_numbers(self.guess, "guess of a Launch")
+        if guess.ndim != 1 or not np.all(np.isfinite(guess)):
+            raise PullbackError(f"guess of a Launch must be a velocity (d,), not {self.guess!r}")
+
+    def begin(self, system):
+        first = to_numbers(self.guess, "guess of a Launch").astype(float)
+        return first, np.full(first.shape, -np.inf), np.full(first.shape, np.inf)
+
+    def initial_states(self, system, state, points):
+        if points.shape[1] != np.shape(state.v)[-1]:
+            raise PullbackError(f"guess of a Launch needs {np.shape(state.v)[-1]} numbers, not {points.shape[1]}")
+        return state._replace(v=np.broadcast_to(points[:, None], np.shape(state.v)))
+
+    def decode(self, system, points):
+        return _repeated(self.controls, self.steps, system, len(points)), {}
+
+    def pull(self, system, points, bars):
+        return np.asarray(bars.state.v, dtype=float).sum(axis=1)
+
+    def push(self, system, points):
+        raise PullbackError("a Launch has no tangents: use a method that needs gradients alone, such as Adam")
+
+    def labels(self, system):
+        return tuple(f"velocity[{i}]" for i in range(len(self.guess)))
+
+
 def _mask_of(system: System, name: str, index) -> np.ndarray:
     """Which entries of a parameter an index means."""
     if name not in system.params:
