@@ -14,7 +14,7 @@ from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import envs, learn, reach, thermal  # noqa: F401
+    from pullback import envs, learn, reach, soft, thermal  # noqa: F401
 
 __all__ = [
     "Articulated",
@@ -37,13 +37,14 @@ __all__ = [
     "reach",
     "robots",
     "rollout",
+    "soft",
     "thermal",
 ]
 
 
 def __getattr__(name: str):
     """Packages that not everybody needs are imported when they are first used."""
-    if name in ("envs", "learn", "reach", "thermal"):
+    if name in ("envs", "learn", "reach", "soft", "thermal"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -13,7 +13,8 @@ from pullback.core.arrays import PRECISIONS, check_precision, checked, to_device
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.params import FieldValues, NamedParams
-from pullback.core.system import System
+from pullback.core.system import Bars, System
+from pullback.core.trees import row
 
 
 class KernelSystem(System):
@@ -69,6 +70,19 @@ class KernelSystem(System):
         if self._is_here(control):
             return control.reshape((1, *control.shape))
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
+
+    def step(self, state, control=None, params: Any = None):
+        """The state one timestep on. control: (worlds, nu), the usual one if None."""
+        return row(self.steps(state, self._one_control(control), params=params), 1)
+
+    def pullback(self, state, control, next_bar, params: Any = None, *, wants_params: bool = True) -> Bars:
+        """Cotangents of state, control and parameters from that of the next state."""
+        controls = self._one_control(control)
+        states = self.steps(state, controls, params=params)
+        backward = self.backward(controls, row(states, 1), next_bar, params=params, wants_params=wants_params)
+        backward.through(states, 0, 1)
+        bars = backward.finish(state)
+        return Bars(bars.state, bars.control[0], bars.params)
 
     def hold_params(self, given: Any = None):
         """Parameters as kernels read them: the System's own with those given in place of some, or what was held.

@@ -18,6 +18,7 @@ from pullback.core.arrays import (
     to_device,
     to_numbers,
     to_numpy,
+    upload,
     zeros,
 )
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
@@ -31,7 +32,7 @@ from pullback.drawing import Drawing
 from pullback.kernels import specialise
 from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY, NOT_CONVERGED
 from pullback.thermal.drawing import draw_heating
-from pullback.thermal.geometry import Geometry, birth_times, upload
+from pullback.thermal.geometry import Geometry, birth_times
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh
@@ -271,29 +272,6 @@ class Heat(KernelSystem):
         return law
 
     # --- the contract -------------------------------------------------------------------------------
-
-    def step(self, state: HeatState, control=None, params: Mapping | None = None) -> HeatState:
-        """The state one timestep on. control: (worlds, 3), the laser as it was set up if None."""
-        states = self.steps(state, self._one_control(control), params=params)
-        return HeatState(*(x[1] for x in states))
-
-    def pullback(
-        self,
-        state: HeatState,
-        control,
-        next_bar: HeatState,
-        params: Mapping | None = None,
-        *,
-        wants_params: bool = True,
-    ) -> Bars:
-        """Cotangents of state, control and parameters from that of the next state."""
-        controls = self._one_control(control)
-        states = self.steps(state, controls, params=params)
-        final = HeatState(*(x[1] for x in states))
-        backward = self.backward(controls, final, next_bar, params=params, wants_params=wants_params)
-        backward.through(states, 0, 1)
-        bars = backward.finish(state)
-        return Bars(bars.state, bars.control[0], bars.params)
 
     def _settings(self) -> dict[str, Any]:
         names = ("mesh", "material", "toolpath", "born", "dt", "method", "spot_radius", "power")
