@@ -25,9 +25,11 @@ from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
+from pullback.drawing import Drawing
 from pullback.kernels.status import OVERLAP
 from pullback.soft.elastic_backward import ElasticBackward
 from pullback.soft.elastic_bodies import Cloth, Shape, Solid
+from pullback.soft.elastic_drawing import draw_elastic
 from pullback.soft.elastic_mesh import ElasticMesh
 from pullback.soft.elastic_params import KernelLaw, parameters
 from pullback.soft.elastic_stepper import ElasticStepper
@@ -278,3 +280,7 @@ class Elastic(KernelSystem):
         wants_params: bool = True,
     ) -> ElasticBackward:
         return ElasticBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
+
+    def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
+        """Surfaces coloured by the largest strain, and the shapes, in the first world."""
+        return draw_elastic(run)

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_kind, check_number, check_whole
 from pullback.core.errors import PullbackError
+from pullback.drawing.drawing import turns_from_z
 from pullback.kernels.elastic import kinds
 from pullback.soft.elastic_materials import Membrane, SolidMaterial
 from pullback.spatial import unit_quat_matrix
@@ -109,7 +110,7 @@ class Shape:
     kind: str
     size: np.ndarray  # radius; radius and half length; half sizes [m]
     position: np.ndarray
-    rotation: np.ndarray  # matrix; the third axis is the normal of a plane, or along a capsule
+    quat: np.ndarray  # wxyz; the third axis is the normal of a plane, or along a capsule
     friction: float = 0.0
 
     def __post_init__(self):
@@ -118,12 +119,12 @@ class Shape:
     @classmethod
     def plane(cls, point, normal, *, friction: float = 0.0) -> Shape:
         """A half space; the normal (3,) points out of it."""
-        return cls("plane", np.zeros(3), _vector(point, "point"), _axes(_vector(normal, "normal")), friction)
+        return cls("plane", np.zeros(3), _vector(point, "point"), _turned(_vector(normal, "normal")), friction)
 
     @classmethod
     def sphere(cls, centre, radius: float, *, friction: float = 0.0) -> Shape:
         size = np.array([check_number(radius, "radius"), 0.0, 0.0])
-        return cls("sphere", size, _vector(centre, "centre"), np.eye(3), friction)
+        return cls("sphere", size, _vector(centre, "centre"), np.array([1.0, 0.0, 0.0, 0.0]), friction)
 
     @classmethod
     def capsule(cls, start, end, radius: float, *, friction: float = 0.0) -> Shape:
@@ -131,7 +132,7 @@ class Shape:
         start, end = _vector(start, "start"), _vector(end, "end")
         length = float(np.linalg.norm(end - start))
         size = np.array([check_number(radius, "radius"), length / 2, 0.0])
-        return cls("capsule", size, (start + end) / 2, _axes(end - start), friction)
+        return cls("capsule", size, (start + end) / 2, _turned(end - start), friction)
 
     @classmethod
     def box(cls, centre, half, *, quat=(1.0, 0.0, 0.0, 0.0), friction: float = 0.0) -> Shape:
@@ -139,8 +140,12 @@ class Shape:
         half, quat = _vector(half, "half"), to_numbers(quat, "quat").astype(float)
         if not np.all(half > 0) or quat.shape != (4,) or not np.linalg.norm(quat) > 0:
             raise PullbackError("a box needs three half sizes above zero, and a quaternion of four numbers")
-        rotation = unit_quat_matrix(quat / np.linalg.norm(quat))
-        return cls("box", half, _vector(centre, "centre"), rotation, friction)
+        return cls("box", half, _vector(centre, "centre"), quat / np.linalg.norm(quat), friction)
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """Its axes as columns."""
+        return unit_quat_matrix(self.quat)
 
     @property
     def number(self) -> int:
@@ -164,15 +169,12 @@ def _vector(x, name: str) -> np.ndarray:
     return x
 
 
-def _axes(z: np.ndarray) -> np.ndarray:
-    """A rotation whose third axis is along z."""
+def _turned(z: np.ndarray) -> np.ndarray:
+    """The quaternion that turns the z axis along z."""
     length = np.linalg.norm(z)
     if not length > 0:
         raise PullbackError("the direction of a shape must not be zero")
-    z = z / length
-    x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+    return turns_from_z(z[None] / length)[0]
 
 
 def _mesh(points, elements, corners: int, name: str) -> tuple[np.ndarray, np.ndarray]:
