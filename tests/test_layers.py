@@ -32,6 +32,7 @@ LINES = [
 LINE = {package: number for number, packages in enumerate(LINES) for package in packages}
 KERNELS = {
     "spatial": (),
+    "elastic": ("spatial",),
     "tree": ("spatial",),
     "collision": ("spatial", "tree"),
     "contact": ("spatial", "tree", "collision"),

@@ -14,11 +14,11 @@ from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
+    from pullback import dexterous, envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
 
 # Packages that not everybody needs: imported when they are first used.
 WITH_TORCH = ("envs", "learn")
-LATER = ("neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
+LATER = ("dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
 
 __all__ = [
     "Articulated",
@@ -37,6 +37,7 @@ __all__ = [
     "System",
     "__version__",
     "check_system",
+    "dexterous",
     "load",
     "neural",
     "reach",

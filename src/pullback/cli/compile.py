@@ -24,7 +24,7 @@ from pullback.thermal.stepper import THREADS
 STEPS = ("step_adjoint", "step", "report")
 # One of each for either precision.
 OTHERS = (
-    *("heat.implicit", "heat.lanes", "heat.path", "heat.phases"),
+    *("heat.implicit", "heat.lanes", "heat.path", "heat.phases", "elastic.implicit"),
     *("tree.algorithms", "tree.parameters", "reach.map", "reach.chain"),
 )
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -222,3 +223,14 @@ def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, devi
     )
     shared.owner = base  # keeps the memory alive
     return shared
+
+
+def upload(kind, arrays: Mapping[str, np.ndarray], device: str):
+    """A struct of kernels, filled with arrays of the same names."""
+    struct = kind()
+    for name, array in arrays.items():
+        field = kind.vars[name].type
+        number = wp.dtype_to_numpy(getattr(field.dtype, "_wp_scalar_type_", field.dtype))
+        array = np.ascontiguousarray(array, dtype=number)
+        setattr(struct, name, wp.array(array, dtype=field.dtype, ndim=field.ndim, device=device))
+    return struct

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.drawing.surfaces import CORNERS, Surface, simple_surface, surface
+from pullback.drawing.surfaces import CORNERS, Surface, moved_surface, simple_surface, surface
 from pullback.spatial import quat_mul, unit_quat_matrix
 
 KINDS = ("plane", "sphere", "capsule", "cylinder", "box", "mesh")
@@ -92,6 +92,8 @@ class Drawing:
     mesh_vertices: np.ndarray = _array("vertices", 3, optional=True)  # float32, of all meshes, one after the other [m]
     mesh_faces: np.ndarray = _array("faces", 3, kinds="iu", optional=True)  # counted from each mesh's first vertex
     mesh_sizes: np.ndarray = _array("meshes", 2, kinds="iu", optional=True)  # how many vertices and faces each has
+    # Where the vertices of all meshes are at each frame, if they are deformed: float32, and those meshes have paint.
+    mesh_motion: np.ndarray = _array("frames", "vertices", 3, optional=True)
 
     contact_frame: np.ndarray = _array("contacts", kinds="iu", optional=True)  # ascending; those of the first world
     contact_pos: np.ndarray = _array("contacts", 3, optional=True)  # [m]
@@ -206,6 +208,14 @@ class Drawing:
             return self.meshes[self.shape_mesh[shape]]
         return simple_surface(str(self.shape_kind[shape]), tuple(map(float, self.shape_size[shape])))
 
+    def surface_at(self, frame: int, shape: int) -> Surface:
+        """The same at a frame, as it is deformed then."""
+        mesh = self.surface(shape)
+        if not len(self.mesh_motion) or self.shape_kind[shape] != "mesh":
+            return mesh
+        first = int(self.mesh_sizes[: self.shape_mesh[shape], 0].sum())
+        return moved_surface(mesh, self.mesh_motion[frame, first + mesh.source])
+
     def painted(self, shape: int) -> bool:
         """Whether the colours of a shape are those of ``paint``."""
         return len(self.paint) > 0 and bool(self.shape_kind[shape] == "mesh")
@@ -226,7 +236,11 @@ class Drawing:
     def half_box(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
         """Centre and half extents of the bounding box of a shape, in the shape's frame [m]."""
         if self.shape_kind[shape] == "mesh":
-            low, high = (f(self.surface(shape).vertices, axis=0) for f in (np.min, np.max))
+            at = self.surface(shape).vertices
+            if len(self.mesh_motion):  # wherever it goes
+                sizes = self.mesh_sizes[: self.shape_mesh[shape] + 1, 0]
+                at = self.mesh_motion[:, sizes[:-1].sum() : sizes.sum()].reshape(-1, 3)
+            low, high = (f(at, axis=0) for f in (np.min, np.max))
             return (low + high) / 2, (high - low) / 2
         extra = (0, 0, self.shape_size[shape, 0]) if self.shape_kind[shape] == "capsule" else (0, 0, 0)
         return np.zeros(3), self.shape_size[shape] + extra
@@ -406,6 +420,7 @@ class Drawing:
         return replace(
             self,
             times=self.times[kept],
+            mesh_motion=self.mesh_motion[kept] if len(self.mesh_motion) else self.mesh_motion,
             poses=self.poses[kept],
             contact_frame=np.repeat(np.arange(len(kept)), [len(pos) for pos, _ in contacts]),
             contact_pos=np.concatenate([pos for pos, _ in contacts]),

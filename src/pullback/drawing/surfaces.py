@@ -36,6 +36,17 @@ def surface(vertices: np.ndarray, faces: np.ndarray) -> Surface:
     return Surface(at, unique[:, 1:].astype(np.int8), indices.reshape(-1, 3).astype(np.int32), source)
 
 
+def moved_surface(mesh: Surface, vertices: np.ndarray) -> Surface:
+    """A mesh whose vertices (n, 3) have moved: its creases stay where they were."""
+    corners = vertices[mesh.faces].astype(np.float64)
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals = np.zeros((len(vertices), 3))
+    for corner in mesh.faces.T:
+        np.add.at(normals, corner, across)
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+    return mesh._replace(vertices=vertices, normals=np.round(127 * normals).astype(np.int8))
+
+
 def crease_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """A unit normal for each corner of each face, (3m, 3): the mean over the faces around that meet without a crease.
 

@@ -11,6 +11,7 @@ from pullback.tasks import (
     heat_treatment,
     hop,
     identify,
+    identify_beam,
     identify_material,
     laser_history,
     locomanip,
@@ -38,7 +39,7 @@ from pullback.tasks.timing import Timing, always_on, pauses
 from pullback.tasks.tracking import Tracking
 from pullback.tasks.variables import Controls, Factors, InitialState, Launch, Parameters
 
-ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
+ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify, identify_beam.identify_beam)
 DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)

@@ -114,10 +114,11 @@ def record(system: Articulated, find: Factors, start: State, truth: np.ndarray, 
     return Recording(model, integrate(model, run.q, noise[..., : model.nv]), run.v + noise[..., model.nv :])
 
 
-def worst_error(run: Run, groups: Mapping[str, tuple[str, object]], truth: np.ndarray) -> np.ndarray:
+def worst_error(run: Run, groups: Mapping[str, tuple[str | tuple[str, ...], object]], truth: np.ndarray) -> np.ndarray:
     """The largest error of the factors (n,) of groups of parameters, against the truth, (worlds,) [%]."""
     factors = []
-    for name, index in groups.values():
+    for names, index in groups.values():
+        name = names if isinstance(names, str) else names[0]
         sheet, values = run.system.params[name], run.params.values[name]
         first = np.arange(sheet.size).reshape(sheet.shape)[index].flat[0]  # of the entries that share the factor
         factors.append(values.reshape(run.system.worlds, -1)[:, first] / sheet.flat[first])

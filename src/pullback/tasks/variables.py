@@ -263,13 +263,14 @@ class Factors(Variables):
 
     steps:     of the trajectory
     groups:    by what to call them, the name of a parameter and a mask or an index of the entries that share the
-               factor: {"mass of the trunk": ("mass", 1), "inertia of the trunk": ("inertia", 1)}
+               factor: {"mass of the trunk": ("mass", 1), "inertia of the trunk": ("inertia", 1)}. In place of the
+               name there may be several: {"stiffness": (("shear", "lame"), ...)}
     controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
     most:      the largest factor, and one over the least [1]
     """
 
     steps: int
-    groups: Mapping[str, tuple[str, object]]
+    groups: Mapping[str, tuple[str | tuple[str, ...], object]]
     controls: np.ndarray | None = None
     most: float = np.inf
 
@@ -287,12 +288,13 @@ class Factors(Variables):
         for j, (label, group) in enumerate(self.groups.items()):
             if not isinstance(group, tuple) or len(group) != 2:
                 raise PullbackError(f"{label!r} must be a pair such as ('mass', 1), not {group!r}")
-            name, index = group
-            mask = _mask_of(system, name, index)
-            of = weights.setdefault(name, np.zeros((*mask.shape, len(self.groups))))
-            if not np.any(system.params[name][mask]):
-                raise PullbackError(f"{label!r}: a factor of {name!r} changes nothing, since it is zero there")
-            of[mask, j] = 1.0
+            names, index = group
+            for name in (names,) if isinstance(names, str) else names:
+                mask = _mask_of(system, name, index)
+                of = weights.setdefault(name, np.zeros((*mask.shape, len(self.groups))))
+                if not np.any(system.params[name][mask]):
+                    raise PullbackError(f"{label!r}: a factor of {name!r} changes nothing, since it is zero there")
+                of[mask, j] = 1.0
         return weights
 
     def begin(self, system):

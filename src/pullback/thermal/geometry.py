@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import warp as wp
 
 from pullback.core.arrays import to_numbers
 from pullback.core.errors import PullbackError
@@ -102,17 +100,6 @@ class Geometry:
             float(np.max(np.linalg.eigvalsh(scaled))),
             float(np.max(exposed / volumes[shape].sum(axis=1))),
         )
-
-
-def upload(kind, arrays: Mapping[str, np.ndarray], device: str):
-    """A struct of kernels, filled with arrays of the same names."""
-    struct = kind()
-    for name, array in arrays.items():
-        field = kind.vars[name].type
-        number = wp.dtype_to_numpy(getattr(field.dtype, "_wp_scalar_type_", field.dtype))
-        array = np.ascontiguousarray(array, dtype=number)
-        setattr(struct, name, wp.array(array, dtype=field.dtype, ndim=field.ndim, device=device))
-    return struct
 
 
 def _group_shapes(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from pullback.core.arrays import (
     to_device,
     to_numbers,
     to_numpy,
+    upload,
     zeros,
 )
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
@@ -31,7 +32,7 @@ from pullback.drawing import Drawing
 from pullback.kernels import specialise
 from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY, NOT_CONVERGED
 from pullback.thermal.drawing import draw_heating
-from pullback.thermal.geometry import Geometry, birth_times, upload
+from pullback.thermal.geometry import Geometry, birth_times
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
 from pullback.thermal.mesh import Mesh

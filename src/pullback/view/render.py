@@ -78,7 +78,7 @@ class Renderer:
             shapes = drawing.solids if copy == 0 else drawing.moving
             for shape, at, turn in zip(shapes, *drawing.shape_poses(frame, copy, shapes), strict=True):
                 colour = drawing.colour(shape, copy)
-                part = _placed(drawing.surface(shape), at, turn, np.ones(3), colour)
+                part = _placed(drawing.surface_at(frame, shape), at, turn, np.ones(3), colour)
                 if drawing.painted(shape) and not ghost:
                     part = _painted(part, drawing, frame, shape)
                 (solid if colour[3] > 0.999 else clear).append(part)

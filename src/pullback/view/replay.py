@@ -90,6 +90,8 @@ def _paint(drawing: Drawing) -> dict:
         "unit": drawing.paint_unit,
         "shades": _packed(drawing.paint[:, source], "u1"),
         "times": _packed(drawing.face_times if len(drawing.face_times) else always, "<f4"),
+        # (frames, n, 3) of those that are deformed [m]
+        "motion": _packed(drawing.mesh_motion[:, source], "<f4") if len(drawing.mesh_motion) else None,
         "starts": [  # of the vertices and faces of each mesh
             np.cumsum([0, *(len(mesh.vertices) for mesh in drawing.meshes)]).tolist(),
             np.cumsum([0, *drawing.mesh_sizes[:, 1]]).tolist(),

@@ -264,6 +264,7 @@ gl.vertexAttrib4f(7, 0, 0, 0, 0); // all else has no paint
 const palette = scene.paint && new Uint8Array(bytes(scene.paint.palette));
 const shades = scene.paint && new Uint8Array(bytes(scene.paint.shades));
 const faceTimes = scene.paint && new Float32Array(bytes(scene.paint.times));
+const deformed = scene.paint && scene.paint.motion && new Float32Array(bytes(scene.paint.motion));
 for (const batch of batches.values()) {
   const mesh = Number(batch.shape.slice(5));
   if (!scene.paint || batch.layer || batch.points || !batch.shape.startsWith("mesh") || mesh >= scene.meshes.length - 1) continue;
@@ -272,6 +273,7 @@ for (const batch of batches.values()) {
     first: vertices[mesh], times: faceTimes.subarray(2 * faces[mesh], 2 * faces[mesh + 1]),
     all: new Uint32Array(bytes(scene.meshes[mesh].indices)), colours: new Uint8Array(4 * count),
     colourBuffer: gl.createBuffer(), indexBuffer: gl.createBuffer(),
+    vertices: deformed && shapeData(batch.shape).vertices, vertexBuffer: buffersOf(batch.shape).vertices,
   };
   gl.bindVertexArray(batch.array);
   gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, batch.paint.indexBuffer);
@@ -281,7 +283,28 @@ for (const batch of batches.values()) {
   gl.enableVertexAttribArray(7);
   gl.vertexAttribPointer(7, 4, gl.UNSIGNED_BYTE, true, 0, 0);
 }
+// Vertices [x y z, normal, 0] of a mesh that is deformed, between two frames; normals are those of the faces around.
+function deformBatch({first, all, vertices, vertexBuffer}, time) {
+  const [before, after, share] = frameBefore(time), perFrame = deformed.length / scene.frames;
+  for (let i = 0; i < vertices.length / 7; i++) {
+    const a = before * perFrame + 3 * (first + i), b = after * perFrame + 3 * (first + i);
+    for (let k = 0; k < 3; k++) vertices[7 * i + k] = deformed[a + k] + share * (deformed[b + k] - deformed[a + k]);
+    vertices.fill(0, 7 * i + 3, 7 * i + 6);
+  }
+  const at = i => [vertices[7 * i], vertices[7 * i + 1], vertices[7 * i + 2]];
+  for (let face = 0; face < all.length; face += 3) {
+    const [p, q, r] = [0, 1, 2].map(k => at(all[face + k])), normal = cross(along(q, -1, p), along(r, -1, p));
+    for (let k = 0; k < 3; k++) for (let j = 0; j < 3; j++) vertices[7 * all[face + k] + 3 + j] += normal[j];
+  }
+  for (let o = 3; o < vertices.length; o += 7) {
+    const size = Math.hypot(vertices[o], vertices[o + 1], vertices[o + 2]) || 1;
+    for (let j = 0; j < 3; j++) vertices[o + j] /= size;
+  }
+  gl.bindBuffer(gl.ARRAY_BUFFER, vertexBuffer);
+  gl.bufferSubData(gl.ARRAY_BUFFER, 0, vertices);
+}
 function paintBatch(batch, time) {
+  if (deformed) deformBatch(batch.paint, time);
   const {first, times, all, colours, colourBuffer, indexBuffer} = batch.paint;
   const [before, after, share] = frameBefore(time), perFrame = shades.length / scene.frames;
   for (let i = 0; i < colours.length / 4; i++) {

@@ -355,7 +355,7 @@ class Viewer:
     def _add_painted(self, name: str, shape: int, frame: int) -> None:
         import trimesh  # comes with viser
 
-        drawing, mesh = self._drawing, self._drawing.surface(shape)
+        drawing, mesh = self._drawing, self._drawing.surface_at(frame, shape)
         colours = np.round(255 * drawing.paint_at(frame, shape)).astype(np.uint8)
         part = trimesh.Trimesh(
             mesh.vertices, mesh.faces[drawing.faces_seen(frame, shape)], vertex_colors=colours,

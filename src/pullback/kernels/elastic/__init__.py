@@ -1,0 +1,1 @@
+"""Elastic solids and cloth on meshes: implicit steps, forwards and backwards."""

@@ -1,0 +1,286 @@
+"""Elastic solids and cloth on meshes, as a System: implicit steps with contact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import (
+    check_device,
+    check_precision,
+    checked,
+    empty,
+    from_device,
+    require_space,
+    to_device,
+    to_numbers,
+    to_numpy,
+)
+from pullback.core.checks import check_number, check_whole
+from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.kernel_system import KernelSystem
+from pullback.core.launch import cores_to_use
+from pullback.core.params import NamedParams
+from pullback.core.status import Status
+from pullback.drawing import Drawing
+from pullback.kernels.status import OVERLAP
+from pullback.soft.elastic_backward import ElasticBackward
+from pullback.soft.elastic_bodies import Cloth, Shape, Solid
+from pullback.soft.elastic_drawing import draw_elastic
+from pullback.soft.elastic_mesh import ElasticMesh
+from pullback.soft.elastic_params import KernelLaw, parameters
+from pullback.soft.elastic_stepper import ElasticStepper
+
+FREE, FIXED = -1, -2
+
+
+class ElasticState(NamedTuple):
+    """Where the vertices are, and how they move.
+
+    x:  (worlds, n, 3) position [m]
+    v:  (worlds, n, 3) velocity [m/s]
+    """
+
+    x: Any
+    v: Any
+
+
+class Elastic(KernelSystem):
+    """Solids of tetrahedra and cloth of triangles, in ``worlds`` copies; implicit steps of backward Euler.
+
+    bodies:             :class:`Solid` and :class:`Cloth`; vertices are numbered through all of them
+    dt:                 timestep [s]
+    fixed:              vertices that never move
+    handles:            lists of vertices that a control moves: a control is the velocity (3,) [m/s] of each handle
+    gravity:            (3,) [m/s²]
+    wind:               velocity of the air (3,) [m/s], which acts on cloth with ``drag``
+    damping:            rate at which all motion dies down [1/s]
+    shapes:             that vertices cannot enter, see :class:`Shape`
+    contact_stiffness:  of the barrier around shapes [N/m]
+    gap:                distance from which on a shape pushes [m]
+    slip:               friction is weaker below this velocity [m/s]
+    tolerance:          a step is solved when no vertex lacks a force above this, against its stiffness times the size
+                        of all bodies [1]; None for what rounding allows. Gradients are those of exact steps
+    threads:            CPU threads; as many as there are cores if None
+
+    A step minimises the potential m |x' - x - h v - h² g|²/(2 h²) + elastic energies + barriers + dissipations, by
+    Newton's method with the exact Hessian and a line search. It is stable for any ``dt``, and damps fast motion.
+    """
+
+    state_type = ElasticState
+
+    def __init__(
+        self,
+        bodies: Sequence[Solid | Cloth] | Solid | Cloth,
+        *,
+        dt: float,
+        fixed=(),
+        handles: Sequence = (),
+        gravity=(0.0, 0.0, -9.81),
+        wind=(0.0, 0.0, 0.0),
+        damping: float = 0.0,
+        shapes: Sequence[Shape] = (),
+        contact_stiffness: float = 1e3,
+        gap: float = 2e-3,
+        slip: float = 1e-3,
+        tolerance: float | None = None,
+        worlds: int = 1,
+        dtype: str = "float64",
+        device: str = "cpu",
+        threads: int | None = None,
+    ):
+        self.bodies = (bodies,) if isinstance(bodies, Solid | Cloth) else tuple(bodies)
+        if not self.bodies or not all(isinstance(body, Solid | Cloth) for body in self.bodies):
+            raise PullbackError("bodies must be some soft.Solid or soft.Cloth")
+        self.shapes = tuple(shapes)
+        if not all(isinstance(shape, Shape) for shape in self.shapes):
+            raise PullbackError("shapes must be soft.Shape, such as soft.Shape.plane((0, 0, 0), (0, 0, 1))")
+        self.mesh = ElasticMesh.of(self.bodies)
+        self.n = len(self.mesh.points)
+        self.dt, self.gap, self.slip = check_number(dt, "dt"), check_number(gap, "gap"), check_number(slip, "slip")
+        self.tolerance = None if tolerance is None else check_number(tolerance, "tolerance")
+        self.fixed = self._vertices(fixed, "fixed")
+        self.handles = tuple(self._vertices(handle, f"handle {i}") for i, handle in enumerate(handles))
+        self.nu = 3 * len(self.handles)
+        self.handle = self._held_by()
+        self.gravity, self.wind = (self._three(x, name) for x, name in ((gravity, "gravity"), (wind, "wind")))
+        self.damping = check_number(damping, "damping", least=0.0)
+        self.contact_stiffness = check_number(contact_stiffness, "contact_stiffness")
+        self.worlds = check_whole(worlds, "worlds")
+        self.dtype, self.device = check_precision(dtype), check_device(device)
+        self._threads = threads
+        table = parameters(
+            self.bodies,
+            self.shapes,
+            gravity=self.gravity,
+            wind=self.wind,
+            damping=self.damping,
+            contact_stiffness=self.contact_stiffness,
+        )
+        self.params = NamedParams(table, self.worlds)
+        what = f"a state of {self.worlds} worlds with {self.n} vertices"
+        require_space((1, self.worlds, self.n, 3), self.dtype, self.device, what)
+        self._stepper = ElasticStepper(self, cores_to_use(threads))
+
+    def __repr__(self) -> str:
+        elements = len(self.mesh.arrays["tets"]) + len(self.mesh.arrays["triangles"])
+        return (
+            f"Elastic(vertices={self.n}, elements={elements}, dt={self.dt:g}, worlds={self.worlds}, "
+            f"dtype={self.dtype!r}, device={self.device!r})"
+        )
+
+    @staticmethod
+    def _three(x, name: str) -> np.ndarray:
+        x = to_numbers(x, name).astype(float)
+        if x.shape != (3,) or not np.isfinite(x).all():
+            raise PullbackError(f"{name} must be three finite numbers")
+        return x
+
+    def _vertices(self, given, name: str) -> np.ndarray:
+        numbers = to_numbers(given, name)
+        if numbers.size and (numbers.ndim != 1 or numbers.dtype.kind not in "iu"):
+            raise PullbackError(f"{name} must be a list of numbers of vertices")
+        if numbers.size and not (0 <= numbers.min() and numbers.max() < self.n):
+            raise PullbackError(f"{name} names a vertex that is not there: there are {self.n}")
+        return np.unique(numbers.astype(np.int32))
+
+    def _held_by(self) -> np.ndarray:
+        held = np.full(self.n, FREE)
+        for i, handle in enumerate(self.handles):
+            if np.any(held[handle] != FREE):
+                vertex = handle[np.argmax(held[handle] != FREE)]
+                raise PullbackError(f"vertex {vertex} is part of two handles: {held[vertex]} and {i}")
+            held[handle] = i
+        if np.any(held[self.fixed] != FREE):
+            vertex = self.fixed[np.argmax(held[self.fixed] != FREE)]
+            raise PullbackError(f"vertex {vertex} is fixed, and part of handle {held[vertex]}")
+        held[self.fixed] = FIXED
+        return held
+
+    # --- states and controls --------------------------------------------------------------------------
+
+    def state(self, x=None, v=None) -> ElasticState:
+        """A state: as the bodies are at rest, where nothing else is given. Arrays (n, 3) or (worlds, n, 3)."""
+        shape = (self.worlds, self.n, 3)
+        fields = []
+        for name, value, usual in (("x", x, self.mesh.points), ("v", v, np.zeros(3))):
+            value = to_numbers(usual if value is None else value, name)
+            try:
+                value = np.broadcast_to(value, shape)
+            except ValueError:
+                raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
+            fields.append(checked(value.copy(), shape, self.dtype, name, ("worlds", "vertex", "axis")))
+        return ElasticState(*fields)
+
+    def vertices_of(self, body: int) -> slice:
+        """Which vertices are those of a body, by its number."""
+        return slice(int(self.mesh.offsets[body]), int(self.mesh.offsets[body + 1]))
+
+    def _take_state(self, state, name: str = "") -> ElasticState:
+        """A state, or with ``name`` a cotangent, of which a part may be left out."""
+        if not isinstance(state, tuple) or len(state) != 2:
+            raise PullbackError("a state is a soft.ElasticState(x, v): make one with elastic.state()")
+        shape = (self.worlds, self.n, 3)
+        fields = [np.zeros(shape) if name and value is None else value for value in state]
+        axes = ("worlds", "vertex", "axis")
+        return ElasticState(*(self._take(x, shape, n + name, axes) for x, n in zip(fields, "xv", strict=True)))
+
+    def _take_controls(self, controls, hold: int = 1) -> wp.array:
+        """Controls (n · hold, worlds, nu), one per step; kernels get at least one column."""
+        if hold > 1:
+            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
+        steps = len(controls) if hasattr(controls, "__len__") else 0
+        if not self.nu:
+            return empty((steps, self.worlds, 1), self.dtype, self.device)
+        return self._take(controls, (steps, self.worlds, self.nu), "controls", ("step", "worlds", "nu"))
+
+    def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
+        return KernelLaw(self.params.table, values, self.worlds, self.dtype, self.device)
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness", "gap")
+        names += ("slip", "tolerance", "worlds", "dtype", "device")
+        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
+
+    # --- many steps at once ---------------------------------------------------------------------------
+
+    def steps(
+        self,
+        state: ElasticState,
+        controls,
+        *,
+        keep_every: int = 1,
+        hold: int = 1,
+        params: Mapping | None = None,
+        status: Status | None = None,
+    ) -> ElasticState:
+        """Every keep_every-th state and the last: x and v (rows, worlds, n, 3)."""
+        start = self._take_state(state)
+        controls = self._take_controls(controls, hold)
+        law, count = self.hold_params(params), controls.shape[0]
+        kept = np.append(np.arange(0, count, keep_every), count)
+        rows = ElasticState(*(empty((len(kept), self.worlds, self.n, 3), self.dtype, self.device) for _ in "xv"))
+        codes, culprits, now = self._stepper.forward(law, controls, start, rows, keep_every)
+        failed = np.flatnonzero(codes[:, 1] >= 0)
+        reasons = {int(w): self._reason(int(w), *map(int, codes[w]), int(culprits[w]), now[0]) for w in failed}
+        if len(failed):
+            if status is None:
+                self._refuse_failure(codes, reasons, rows, kept)
+            rows = ElasticState(*(self._stayed(x, at, codes, kept) for x, at in zip(rows, now, strict=True)))
+        if status is not None:
+            status.set(codes, lambda world, code, step: reasons[world])
+        return ElasticState(*(from_device(x) for x in rows))
+
+    def _stayed(self, rows: wp.array, now: np.ndarray, codes: np.ndarray, kept: np.ndarray) -> wp.array:
+        """Rows in which worlds that failed stay where they were."""
+        x = rows.numpy()
+        for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
+            step = int(codes[world, 1])
+            x[kept > step, world] = now[step % 2, world]
+        return to_device(x, self.dtype, self.device)
+
+    def _reason(self, world: int, code: int, step: int, vertex: int, now: np.ndarray) -> str:
+        """What happened in a world that failed."""
+        body = int(np.searchsorted(self.mesh.offsets, vertex, side="right")) - 1
+        which = f"vertex {vertex} ({self.bodies[body].name or f'body {body}'}) in world {world}"
+        x = now[step % 2, world, vertex].astype(float)
+        where = "(" + ", ".join(f"{a:.4g}" for a in x) + ")"
+        if code == OVERLAP:
+            distances = [float(shape.distance(x)) for shape in self.shapes]
+            shape = int(np.argmin(distances))
+            return (
+                f"{which} at {where} is inside of shape {shape}, a {self.shapes[shape].kind}, by "
+                f"{-distances[shape]:.3g} m at step {step}: start outside of all shapes"
+            )
+        return (
+            f"the implicit solver did not converge in world {world} at step {step}: the forces on {which} at {where} "
+            f"are not in balance; use a smaller dt (now {self.dt:g} s), or look at what is moved or pressed there"
+        )
+
+    def _refuse_failure(self, codes: np.ndarray, reasons: dict[int, str], rows: ElasticState, kept: np.ndarray) -> None:
+        """A SimulationError for the world that failed first."""
+        world = min(reasons, key=lambda world: codes[world, 1])
+        step = int(codes[world, 1])
+        good = int(np.sum(kept <= step))
+        so_far = ElasticState(*(from_device(x[:good]) for x in rows))
+        raise SimulationError(reasons[world], world=world, step=step, states=so_far)
+
+    def backward(
+        self,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Mapping | None = None,
+        status: Status | None = None,
+        wants_params: bool = True,
+    ) -> ElasticBackward:
+        return ElasticBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
+
+    def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
+        """Surfaces coloured by the largest strain, and the shapes, in the first world."""
+        return draw_elastic(run)

@@ -1,0 +1,110 @@
+"""What a run of an Elastic System looks like: the surfaces of its bodies, coloured by strain, and the shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.drawing import Drawing
+from pullback.drawing.drawing import frame_rows
+from pullback.soft.elastic_bodies import Solid
+
+FRAMES = 300  # at most: vertices at every frame are many numbers
+STRAINED = 99  # per cent of all strains are below the end of the colour scale
+LEAST_STRAIN = 0.01  # that ends it
+FLOOR = np.array([(0.90, 0.91, 0.93, 1.0), (0.80, 0.82, 0.86, 1.0)])
+SHAPE = np.tile((0.72, 0.75, 0.80, 1.0), (2, 1))
+THICKNESS = 1e-3  # half of that of drawn cloth, against its diagonal [1]
+SKIN = 0.5  # a drawn shape is this much of the gap larger, so that what rests on it does [1]
+
+
+def draw_elastic(run) -> Drawing:
+    """The first world of a run of Elastic, from the states that it has kept."""
+    system = run.system
+    rows = np.arange(len(run.kept))
+    if len(rows) > FRAMES:
+        rows = frame_rows(len(rows), 1.0, fps=FRAMES / len(rows))
+    x = to_numpy(run.x)[rows, 0]
+    strain = vertex_strains(system, x)
+    high = max(float(np.percentile(strain, STRAINED)), LEAST_STRAIN)
+    parts = [surface_of(system, number, x, strain) for number in range(len(system.bodies))]
+    starts = np.cumsum([0, *(at.shape[1] for at, _, _ in parts)])
+    at, shade = (np.concatenate(field, axis=1) for field in list(zip(*parts, strict=True))[:2])
+    faces = np.concatenate([start + part[2] for start, part in zip(starts, parts, strict=False)])
+    shapes = system.shapes
+    kinds = ["mesh", *(shape.kind for shape in shapes)]
+    colours = [np.tile((0.5, 0.5, 0.5, 1.0), (2, 1)), *(FLOOR if shape.kind == "plane" else SHAPE for shape in shapes)]
+    poses = np.zeros((len(rows), 1, 2, 7), dtype=np.float32)
+    poses[..., 3] = 1.0
+    return Drawing(
+        title="Elastic",
+        times=system.dt * run.hold * run.kept[rows],
+        worlds=1,
+        body_moves=np.array([False, True]),
+        body_com=np.zeros((2, 3)),
+        poses=poses,
+        shape_kind=np.array(kinds),
+        shape_size=np.array([np.ones(3), *(drawn_size(shape, SKIN * system.gap) for shape in shapes)]),
+        shape_mesh=np.array([0, *(-1 for _ in shapes)]),
+        shape_body=np.array([1, *(0 for _ in shapes)]),
+        shape_pos=np.array([np.zeros(3), *(shape.position for shape in shapes)]),
+        shape_quat=np.array([(1.0, 0, 0, 0), *(shape.quat for shape in shapes)]),
+        shape_colours=np.array(colours),
+        mesh_vertices=at[0].astype(np.float32),
+        mesh_faces=faces.astype(np.int32),
+        mesh_sizes=np.array([[at.shape[1], len(faces)]]),
+        mesh_motion=at.astype(np.float32),
+        paint=np.clip(np.round(255 * shade / high), 0, 255).astype(np.uint8),
+        paint_range=np.array([0.0, high]),
+        paint_unit="strain",
+    )
+
+
+def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vertices (rows, n, 3) and strains (rows, n) of the surface of a body, and faces (m, 3) seen from outside.
+
+    Cloth has two sides, a little apart: each is lit from its own.
+    """
+    body, there = system.bodies[number], system.vertices_of(number)
+    x, strain = x[:, there].astype(float), strain[:, there]
+    if isinstance(body, Solid):
+        faces = np.concatenate([body.tets[:, corners] for corners in ([0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2])])
+        _, first, count = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
+        used, faces = np.unique(faces[first[count == 1]], return_inverse=True)
+        return x[:, used], strain[:, used], faces.reshape(-1, 3)
+    corners = x[:, body.triangles]
+    across = np.cross(corners[:, :, 1] - corners[:, :, 0], corners[:, :, 2] - corners[:, :, 0])
+    normals = np.zeros(x.shape)
+    for corner in body.triangles.T:
+        np.add.at(normals, (slice(None), corner), across)
+    normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-30)
+    apart = THICKNESS * np.linalg.norm(np.ptp(body.points, axis=0)) * normals
+    faces = np.concatenate([body.triangles, body.triangles[:, ::-1] + len(body.points)])
+    return np.concatenate([x + apart, x - apart], axis=1), np.concatenate([strain, strain], axis=1), faces
+
+
+def drawn_size(shape, skin: float) -> np.ndarray:
+    """As a Drawing has it: half sizes of a box, half axes of a sphere, radius twice and half length of a capsule."""
+    if shape.kind == "plane":
+        return np.zeros(3)
+    if shape.kind == "box":
+        return shape.size + skin
+    radius = shape.size[0] + skin
+    return np.array([radius, radius, radius if shape.kind == "sphere" else shape.size[1]])
+
+
+def vertex_strains(system, x: np.ndarray) -> np.ndarray:
+    """The largest principal strain, stretched or pressed, around each vertex (rows, n), of positions (rows, n, 3)."""
+    total, count = np.zeros(x.shape[:2]), np.zeros(x.shape[1])
+    for elements, rest in (("tets", "tet_rest"), ("triangles", "triangle_rest")):
+        corners, gradients = (system.mesh.arrays[name] for name in (elements, rest))
+        if not len(corners):
+            continue
+        edges = x[:, corners[:, 1:]] - x[:, corners[:, :1]]
+        F = np.einsum("rekx,ekj->rexj", edges, gradients[:, -edges.shape[2] :])
+        stretch = np.linalg.svd(F, compute_uv=False)
+        strain = np.abs(stretch - 1).max(axis=-1)
+        for corner in corners.T:
+            np.add.at(total, (slice(None), corner), strain)
+            np.add.at(count, corner, 1)
+    return total / count

@@ -1,0 +1,103 @@
+"""The differentiable parameters of an Elastic System, and the kernels' form of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import upload_per_world
+from pullback.core.params import FieldValues, Parameter, anything, not_negative, positive
+from pullback.core.system import Named
+from pullback.kernels import specialise
+from pullback.kernels.elastic import kinds
+from pullback.soft.elastic_bodies import Bodies, Cloth, Shape, Solid
+from pullback.soft.elastic_materials import PLACES
+
+# Parameters of solids and of cloths: place, unit and bounds.
+Record = tuple[int, str, Callable]
+SOLID: dict[str, Record] = {
+    "shear": (kinds.SHEAR, "Pa", not_negative),
+    "lame": (kinds.LAME, "Pa", anything),
+    "density": (kinds.DENSITY, "kg/m³", positive),
+    "viscosity": (kinds.VISCOSITY, "Pa·s", not_negative),
+}
+CLOTH: dict[str, Record] = {
+    "cloth_shear": (kinds.SHEAR, "N/m", not_negative),
+    "cloth_lame": (kinds.LAME, "N/m", anything),
+    "cloth_density": (kinds.DENSITY, "kg/m²", positive),
+    "cloth_viscosity": (kinds.VISCOSITY, "N·s/m", not_negative),
+    "bending": (kinds.BENDING, "N·m", not_negative),
+    "drag": (kinds.DRAG, "N·s/m³", not_negative),
+}
+
+
+def parameters(
+    bodies: Bodies,
+    shapes: Sequence[Shape],
+    *,
+    gravity: np.ndarray,
+    wind: np.ndarray,
+    damping: float,
+    contact_stiffness: float,
+) -> dict[str, Parameter]:
+    """All differentiable parameters, at the values they start with."""
+    table = {}
+    for kind, field, axis, records in ((Solid, "solids", "solid", SOLID), (Cloth, "cloths", "cloth", CLOTH)):
+        numbers = np.array([body.material.numbers for body in bodies if isinstance(body, kind)])
+        for name, (place, unit, check) in records.items() if len(numbers) else ():
+            at = {"field": field, "blank": np.zeros((len(numbers), PLACES)), "at": (slice(None), int(place))}
+            table[name] = Parameter(unit, (axis,), numbers[:, place], check, **at)
+
+    def around(unit: str, value, check: Callable, place: int) -> Parameter:
+        size, axes = (slice(place, place + 3), ("axis",)) if np.ndim(value) else (place, ())
+        at = {"field": "around", "blank": np.zeros((1, PLACES)), "at": (0, size)}
+        return Parameter(unit, axes, np.asarray(value, dtype=float), check, **at)
+
+    table["gravity"] = around("m/s²", gravity, anything, int(kinds.GRAVITY))
+    if "drag" in table:
+        table["wind"] = around("m/s", wind, anything, int(kinds.WIND))
+    table["damping"] = around("1/s", damping, not_negative, int(kinds.DAMPING))
+    if shapes:
+        stiffness = around("N/m", contact_stiffness, positive, int(kinds.STIFFNESS))
+        friction = np.array([shape.friction for shape in shapes], dtype=float)
+        table |= {"contact_stiffness": stiffness, "friction": Parameter("1", ("shape",), friction, not_negative)}
+    return table
+
+
+class KernelLaw(FieldValues):
+    """Values of all parameters as the kernels read them, and the backward pass of cotangents."""
+
+    FIELDS = ("solids", "cloths", "around", "friction")
+
+    def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int, precision: str, device: str):
+        super().__init__(table, values, worlds)
+        self.precision, self.device = precision, device
+        module = specialise(precision, "elastic.structs")
+        self.struct = module.Law()
+        for name in self.FIELDS:
+            kind = module.Law.vars[name].type.dtype
+            setattr(self.struct, name, upload_per_world(self.field(name), kind, worlds, precision, device))
+
+    def __reduce__(self):
+        """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
+        return KernelLaw, (self.table, self.values, self.worlds, self.precision, self.device)
+
+    def zero_bars(self):
+        module = specialise(self.precision, "elastic.structs")
+        bars = module.LawBar()
+        for name in self.FIELDS:
+            kind = module.LawBar.vars[name].type.dtype
+            shape = (self.worlds, getattr(self.struct, name).shape[1])
+            setattr(bars, name, wp.zeros(shape, dtype=kind, device=self.device))
+        return bars
+
+    def user_bars(self, bars) -> Named:
+        """Cotangents in the shapes of the user's arrays."""
+        found = {name: getattr(bars, name).numpy() for name in self.FIELDS}
+
+        def field_bar(name: str, per_world: bool) -> np.ndarray:
+            return found[name] if per_world else found[name].sum(axis=0, keepdims=True)
+
+        return Named(self.bars(field_bar, self.precision))

@@ -1,0 +1,116 @@
+"""How the steps of an Elastic System are launched: each core has worlds of its own; on CUDA a thread has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import empty, upload
+from pullback.core.launch import Crew, launch, shares
+from pullback.kernels import specialise
+from pullback.kernels.status import HEALTHY
+
+if TYPE_CHECKING:
+    from pullback.soft.elastic import Elastic
+
+# What may be rounding in a residual, and what certainly is, relative to stiffness times size. [1]
+ROUNDING = {"float64": (1e-12, 1e-16), "float32": (1e-5, 1e-7)}
+MOST_NEWTON = 200  # steps of Newton's method; a few suffice
+MOST_ITERATIONS = 10000  # of conjugate gradients, for each of them
+# How much a launch does, some tenths of a second: an interrupt is handled between launches.
+VERTEX_STEPS = 20_000
+
+
+class ElasticStepper:
+    """Many steps per launch. ``counts`` (worlds, 2): Newton steps and iterations of conjugate gradients, of the last
+    trajectory or piece of one."""
+
+    def __init__(self, elastic: Elastic, cores: int):
+        self.elastic, self.crew = elastic, Crew()
+        self.module = specialise(elastic.dtype, "elastic.implicit")
+        self.structs = specialise(elastic.dtype, "elastic.structs")
+        arrays = elastic.mesh.arrays
+        self.mesh = upload(self.structs.Mesh, arrays | {"handle": elastic.handle}, elastic.device)
+        self.scene = self._scene()
+        self.work = self._workspace(len(arrays["column"]))
+        self.step = self._step()
+        on_cpu = elastic.device == "cpu"
+        self.shares = shares(elastic.worlds, min(cores, elastic.worlds)) if on_cpu else [(0, elastic.worlds)]
+        self.counts = np.zeros((elastic.worlds, 2), np.int32)
+
+    def _scene(self):
+        shapes = self.elastic.shapes
+        scene = upload(
+            self.structs.Scene,
+            {
+                "kind": np.array([shape.number for shape in shapes], np.int32),
+                "size": np.array([shape.size for shape in shapes]).reshape(-1, 3),
+                "position": np.array([shape.position for shape in shapes]).reshape(-1, 3),
+                "rotation": np.array([shape.rotation for shape in shapes]).reshape(-1, 3, 3),
+            },
+            self.elastic.device,
+        )
+        scene.gap, scene.slip = self.elastic.gap, self.elastic.slip
+        return scene
+
+    def _workspace(self, blocks: int):
+        elastic, work = self.elastic, self.structs.Work()
+        for name, field in self.structs.Work.vars.items():
+            shape = (elastic.worlds, blocks if name == "blocks" else elastic.n)
+            setattr(work, name, wp.zeros(shape, dtype=field.type.dtype, device=elastic.device))
+        self.now = [empty((2, elastic.worlds, elastic.n, 3), elastic.dtype, elastic.device) for _ in "xv"]
+        return work
+
+    def _step(self):
+        elastic, step = self.elastic, self.structs.Step()
+        points = elastic.mesh.points
+        step.dt = elastic.dt
+        tolerance = elastic.tolerance
+        step.solved, step.finest = ROUNDING[elastic.dtype] if tolerance is None else (tolerance, tolerance)
+        step.size = float(np.linalg.norm(np.ptp(points, axis=0)))
+        step.most_newton, step.most_iterations = MOST_NEWTON, MOST_ITERATIONS
+        return step
+
+    def _launches(self, steps: int) -> list[tuple[int, int]]:
+        """First and end of the steps of each launch."""
+        at_once = max(1, VERTEX_STEPS // (self.elastic.worlds * self.elastic.n))
+        return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]
+
+    def forward(self, law, controls: wp.array, start, rows, keep_every: int):
+        """Fills ``rows``. Returns what became of each world, (worlds, 2) numbers of ``kernels.status`` and steps, which
+        vertex stopped it, and the states (x, v) before and after the last step."""
+        elastic, states = self.elastic, self.structs.States()
+        steps, device = controls.shape[0], elastic.device
+        states.now_x, states.now_v = self.now
+        states.rows_x, states.rows_v = rows
+        states.controls, states.keep_every, states.steps = controls, keep_every, steps
+        states.status = wp.full((elastic.worlds, 2), HEALTHY, dtype=wp.int32, device=device)
+        states.culprit = wp.zeros(elastic.worlds, dtype=wp.int32, device=device)
+        states.counts = wp.zeros((elastic.worlds, 2), dtype=wp.int32, device=device)
+        with self.crew.lock:
+            for x, now, row in zip(start, self.now, rows, strict=True):
+                wp.copy(now, x, count=x.size)
+                wp.copy(row, x, count=x.size)
+            for first, end in self._launches(steps):
+                self._launch(self.module.roll, law, states, first, end)
+            codes = states.status.numpy()
+            self.counts = states.counts.numpy()
+            now = [x.numpy().copy() for x in self.now] if np.any(codes[:, 1] >= 0) else []
+        return codes, states.culprit.numpy(), now
+
+    def backward(self, law, bars, steps: int) -> None:
+        """``bars``, the kernels' Bars: from the cotangent of the last of their rows to that of the first."""
+        bars.counts = wp.zeros((self.elastic.worlds, 2), dtype=wp.int32, device=self.elastic.device)
+        with self.crew.lock:
+            for first, end in reversed(self._launches(steps)):
+                self._launch(self.module.roll_back, law, bars, first, end)
+            self.counts = bars.counts.numpy()
+
+    def _launch(self, kernel, law, *rest) -> None:
+        commands = []
+        for first, end in self.shares:
+            inputs = [self.mesh, self.scene, law.struct, self.work, self.step, *rest[:1], first, *rest[1:]]
+            commands.append(launch(kernel, end - first, inputs, self.elastic.device, record_cmd=True))
+        self.crew.launch(commands)
