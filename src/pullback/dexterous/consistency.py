@@ -1,7 +1,7 @@
 """All residuals of a batch of trajectories, as blocks: the curvature and gradient of every frame.
 
-The rows of a contact depend on eighteen numbers, the vectors of :mod:`pullback.dexterous.terms`. Their squares are summed
-up there, and the 18 × 18 block is taken to states and outputs by one linear map, so that neither time nor memory
+The rows of a contact depend on eighteen numbers, the vectors of :mod:`pullback.dexterous.terms`. Their squares are
+summed up there, and the 18 × 18 block is taken to states and outputs by one linear map, so that neither time nor memory
 depends on the number of rows. Lengths count in centimetres and forces in weights of the object: terms of like size are
 then worth as much.
 """
@@ -46,7 +46,17 @@ class Weights:
     rate: float = 0.002  # of joints
     weights: float = 1e-3  # of the network
 
-    CONSISTENCY = ("distance", "table_distance", "slip", "dissipation", "cone", "shape", "collision", "slip_near", "grip")
+    CONSISTENCY = (
+        "distance",
+        "table_distance",
+        "slip",
+        "dissipation",
+        "cone",
+        "shape",
+        "collision",
+        "slip_near",
+        "grip",
+    )
 
     def ramped(self, share: float) -> Weights:
         """With a share of consistency."""
@@ -99,13 +109,16 @@ class Consistency:
     margin: float = 0.01
 
     def __call__(self, x: States, u: np.ndarray, batch: Batch, goal: Goal, slopes=None) -> Blocks:
-        """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and B
-        of the steps."""
+        """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and
+        B of the steps."""
         found, scene = Blocks(), self.scene
         samples = u.shape[1]
         if slopes is not None:
             lead, nz = u.shape[:2], scene.nx + scene.nu
-            found.xx, found.x = np.zeros((len(x.q), samples, scene.nx, scene.nx)), np.zeros((len(x.q), samples, scene.nx))
+            found.xx, found.x = (
+                np.zeros((len(x.q), samples, scene.nx, scene.nx)),
+                np.zeros((len(x.q), samples, scene.nx)),
+            )
             found.zz, found.z = np.zeros((*lead, nz, nz)), np.zeros((*lead, nz))
         pose = scene.hand.pose(x.q)
         self._states(found, x, pose, goal)
@@ -162,7 +175,7 @@ class Consistency:
             slopes["hand and table"] = {"q": J[..., 2, :]}
             if scene.table:
                 up = np.broadcast_to([0.0, 0.0, 1.0], shift.shape)
-                down = (up @ turn)  # the world's vertical in the object's frame
+                down = up @ turn  # the world's vertical in the object's frame
                 slopes["table and object"] = {"x": up, "turn": np.cross(np.broadcast_to(at, down.shape), down)}
         return distances, slopes
 
@@ -203,7 +216,9 @@ class Consistency:
                 rows["slip near"] = terms.slip_near(slip, d, self.margin) * (w.slip_near / SPEED)
                 if np.any(goal.least_grip > 0):
                     rows["grip"] = terms.grip(f, inward, bend, least) * (w.grip / heavy)
-            H, g = (None, None) if slopes is None else (np.zeros((*p.shape[:-1], 18, 18)), np.zeros((*p.shape[:-1], 18)))
+            H, g = (
+                (None, None) if slopes is None else (np.zeros((*p.shape[:-1], 18, 18)), np.zeros((*p.shape[:-1], 18)))
+            )
             for name, one in rows.items():
                 self._add(found, name, one, LOCAL, H, g)
             if slopes is not None:
@@ -281,4 +296,3 @@ class Consistency:
             g[..., where[a]] += (rows.value[..., None, :] @ one)[..., 0, :]
             for b, other in rows.slopes.items():
                 H[..., where[a], where[b]] += np.swapaxes(one, -1, -2) @ other
-

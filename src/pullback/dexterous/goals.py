@@ -68,4 +68,3 @@ class GripFrom:
 
     def __call__(self, phase: np.ndarray) -> np.ndarray:
         return self.force * (phase >= self.phase)
-

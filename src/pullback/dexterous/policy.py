@@ -98,6 +98,10 @@ class ContactPolicy:
             raise PullbackError(f"{str(path)!r} cannot be read as a policy of contacts: {error}") from error
         hidden, outputs = policy.first.shape[0], policy.second.shape[0]
         fits = policy.second.shape[1:] == (hidden + 1,) and policy.usual.shape == policy.scale.shape == (outputs,)
-        if not known or not fits or not all(np.all(np.isfinite(x)) for x in vars(policy).values() if not isinstance(x, str)):
+        if (
+            not known
+            or not fits
+            or not all(np.all(np.isfinite(x)) for x in vars(policy).values() if not isinstance(x, str))
+        ):
             raise PullbackError(f"{str(path)!r} cannot be read as a policy of contacts: its arrays do not fit together")
         return policy

@@ -12,7 +12,7 @@ later frames, by a Riccati-like recursion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -137,9 +137,7 @@ def _kronecker(found, policy, h1, seen1, bend, K, AK, B, decay):
 
     def precondition(v: np.ndarray, damping: float) -> np.ndarray:
         parts = []
-        for block, (outer, left, inner, right) in zip(
-            np.split(v, [policy.first.size]), layers, strict=True
-        ):
+        for block, (outer, left, inner, right) in zip(np.split(v, [policy.first.size]), layers, strict=True):
             turned = left.T @ block.reshape(len(outer), len(inner)) @ right
             turned /= np.maximum(outer[:, None] * inner, 0.0) + damping + decay**2
             parts.append((left @ turned @ right.T).ravel())

@@ -118,7 +118,9 @@ class Capsule(Shape):
     radius: np.ndarray | float
     half: np.ndarray | float
 
-    SPACING = 0.5  # of balls along the axis, in radii: between two of them the hull is 3 % of the radius too thin at most
+    SPACING = (
+        0.5  # of balls along the axis, in radii: between two of them the hull is 3 % of the radius too thin at most
+    )
 
     def _off_axis(self, x):
         """From the nearest point of the axis (..., 3), and its derivative, a diagonal (..., 3)."""
@@ -258,7 +260,9 @@ class Union(Shape):
 
     def balls(self):
         parts = [shape.balls() for shape in self.shapes]
-        return tuple(np.concatenate(part, axis=-1 - k) for part, k in zip(zip(*parts, strict=True), (1, 0), strict=True))
+        return tuple(
+            np.concatenate(part, axis=-1 - k) for part, k in zip(zip(*parts, strict=True), (1, 0), strict=True)
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.core.errors import PullbackError
 from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.policy import ContactPolicy
-from pullback.dexterous.scene import CONTACT, Batch, Scene, States
+from pullback.dexterous.scene import Batch, Scene, States
 from pullback.spatial import cross_matrix, quat_conj, quat_log, quat_mul, unit_quat_matrix
 
 TURN_COLUMNS = 2  # of the object's rotation matrix that a policy sees
@@ -79,7 +79,9 @@ class Manipulation:
 
     def goal(self, start: States) -> Goal:
         wanted = self.wanted(start, self.phases)
-        return Goal(at=wanted.at, quat=wanted.quat, least_grip=np.asarray(self.least_grip(self.phases[:-1]), dtype=float))
+        return Goal(
+            at=wanted.at, quat=wanted.quat, least_grip=np.asarray(self.least_grip(self.phases[:-1]), dtype=float)
+        )
 
     def batch(self, random: np.random.Generator, samples: int, *, noisy: bool = True) -> Batch:
         """Random samples."""
@@ -120,7 +122,9 @@ class Manipulation:
             rows = slice(n + 3 + 3 * k, n + 6 + 3 * k)
             F[..., rows, n + 3 : n + 6] = -turn @ cross_matrix(np.eye(3)[k])
         for scale, columns in ((SEEN_SPEED, slice(n + 6, n + 9)), (SEEN_SPIN, slice(n + 9, n + 12))):
-            F[..., columns.start + 3 * TURN_COLUMNS - 3 : columns.stop + 3 * TURN_COLUMNS - 3, columns] = np.eye(3) / scale
+            F[..., columns.start + 3 * TURN_COLUMNS - 3 : columns.stop + 3 * TURN_COLUMNS - 3, columns] = (
+                np.eye(3) / scale
+            )
         return F
 
     @property
@@ -128,8 +132,8 @@ class Manipulation:
         return np.where(self.scene.hand.slides, 0.1, 1.0)
 
     def usual(self) -> np.ndarray:
-        """What a policy puts out at first: points where the object's surface faces each tip from the side, and the weight
-        of the object on the table. From zero instead, the object would fall through it."""
+        """What a policy puts out at first: points where the object's surface faces each tip from the side, and the
+        weight of the object on the table. From zero instead, the object would fall through it."""
         scene, hand = self.scene, self.scene.hand
         u = np.zeros(scene.nu)
         pose = hand.pose(hand.home)

@@ -41,7 +41,7 @@ DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.an
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
-HANDS = (manipulations.grasp_cube, manipulations.push_cube)
+HANDS = (manipulations.grasp_cube, manipulations.push_cube, manipulations.reorient, manipulations.turn_wheel)
 # What makes each, by name: a task is made when it is asked for.
 TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *HANDS)}
 
