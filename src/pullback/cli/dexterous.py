@@ -108,8 +108,8 @@ def _text(s: dict) -> str:
         f"{verdict}: held in {s['metric']:.0%} of {s['starts']} starts in MuJoCo ({s['mode']}, squeeze "
         f"{1000 * s['squeeze']:g} mm), target {s['target']:.0%}",
         f"spent:  {s['iterations']} iterations, {s['seconds']:.2g} s",
-        f"model:  goal reached from {q.reached:.0%}; contacts {1000 * q.gap:.2g} mm apart, {q.outside:.2g} of the force "
-        f"outside its cone, penetration {1000 * q.penetration:.2g} mm",
+        f"model:  goal reached from {q.reached:.0%}; contacts {1000 * q.gap:.2g} mm apart, {q.outside:.2g} of the "
+        f"force outside its cone, penetration {1000 * q.penetration:.2g} mm",
         *(
             f"MuJoCo, {mode + ':':<10} " + ", ".join(f"{rate:.0%} with a squeeze of {by}" for by, rate in rows.items())
             for mode, rows in s["mujoco"].items()

@@ -1,7 +1,7 @@
 """All residuals of a batch of trajectories, as blocks: the curvature and gradient of every frame.
 
-The rows of a contact depend on eighteen numbers, the vectors of :mod:`pullback.dexterous.terms`. Their squares are summed
-up there, and the 18 × 18 block is taken to states and outputs by one linear map, so that neither time nor memory
+The rows of a contact depend on eighteen numbers, the vectors of :mod:`pullback.dexterous.terms`. Their squares are
+summed up there, and the 18 × 18 block is taken to states and outputs by one linear map, so that neither time nor memory
 depends on the number of rows. Lengths count in centimetres and forces in weights of the object: terms of like size are
 then worth as much.
 """
@@ -109,8 +109,8 @@ class Consistency:
     margin: float = 0.01
 
     def __call__(self, x: States, u: np.ndarray, batch: Batch, goal: Goal, slopes=None) -> Blocks:
-        """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and B
-        of the steps."""
+        """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and
+        B of the steps."""
         found, scene = Blocks(), self.scene
         samples = u.shape[1]
         if slopes is not None:

@@ -31,7 +31,7 @@ def draw_trial(task: Manipulation, trial: Trial, *, start: int = 0) -> Drawing:
     """
     q, scene = trial.q[:, start], task.scene
     drawing = draw(scene.model, q, dt=trial.dt, title=task.name)
-    x = measured(scene, q, np.zeros((len(q), scene.model.nv)))
+    x = measured(scene, q, np.zeros((len(q), scene.model.nv)), trial.at[start])
     return _with_contacts(drawing, scene, x, trial.u[:, start])
 
 
@@ -41,4 +41,7 @@ def _with_contacts(drawing: Drawing, scene: Scene, x: States, u: np.ndarray) -> 
     at = x.at[:frames, None] + (turn @ given.p[..., None])[..., 0]
     force = (turn @ given.f[..., None])[..., 0]
     rows = np.repeat(np.arange(frames), scene.contacts)
-    return replace(drawing, contact_frame=rows, contact_pos=at.reshape(-1, 3), contact_force=force.reshape(-1, 3))
+    poses = drawing.poses.copy()
+    poses[:, 0, -1, :3] = x.at  # where the hinge of an object is, the file does not know
+    arrows = {"contact_frame": rows, "contact_pos": at.reshape(-1, 3), "contact_force": force.reshape(-1, 3)}
+    return replace(drawing, poses=poses, **arrows)

@@ -12,7 +12,7 @@ later frames, by a Riccati-like recursion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np

@@ -60,9 +60,10 @@ class Scene:
     tips:      names of the bodies of the hand that may touch, one contact each
     dt:        length of a frame [s]
     table:     whether the object may be held by the table: one more contact, the last
+    force:     what forces are measured against [N]; the weight of the object if None
     """
 
-    def __init__(self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True):
+    def __init__(self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None):
         m = model.mujoco
         body = m.nbody - 1
         self.model, self.dt, self.table, self.name = model, dt, table, m.body(body).name
@@ -82,7 +83,7 @@ class Scene:
         mujoco.mju_quat2Mat(turn, m.body_iquat[body])
         turn = turn.reshape(3, 3)
         self.mass, self.inertia = float(m.body_mass[body]), turn @ np.diag(m.body_inertia[body]) @ turn.T
-        self.weight = self.mass * float(np.linalg.norm(m.opt.gravity))
+        self.weight = self.mass * float(np.linalg.norm(m.opt.gravity)) if force is None else force
         joint = m.body_jntadr[body]
         self.free = m.jnt_type[joint] == FREE
         if self.free:
@@ -130,7 +131,7 @@ class Scene:
         return States(x.q + q, x.at + at, quat_mul(x.quat, quat_exp(turn)), x.v + v, x.omega + omega)
 
     def slopes(self, x: States, after: States, u: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """How each step moves with its state, A (frames, samples, nx, nx), and its control, B (frames, samples, nx, nu).
+        """How each step moves with its state, A (frames, samples, nx, nx), and outputs, B (frames, samples, nx, nu).
 
         x, after: states (frames, samples, ...) before and behind each; noise moves nothing but places
         """

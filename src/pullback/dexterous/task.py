@@ -11,7 +11,7 @@ import numpy as np
 from pullback.core.errors import PullbackError
 from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.policy import ContactPolicy
-from pullback.dexterous.scene import CONTACT, Batch, Scene, States
+from pullback.dexterous.scene import Batch, Scene, States
 from pullback.spatial import cross_matrix, quat_conj, quat_log, quat_mul, unit_quat_matrix
 
 TURN_COLUMNS = 2  # of the object's rotation matrix that a policy sees
@@ -132,8 +132,8 @@ class Manipulation:
         return np.where(self.scene.hand.slides, 0.1, 1.0)
 
     def usual(self) -> np.ndarray:
-        """What a policy puts out at first: points where the object's surface faces each tip from the side, and the weight
-        of the object on the table. From zero instead, the object would fall through it."""
+        """What a policy puts out at first: points where the object's surface faces each tip from the side, and the
+        weight of the object on the table. From zero instead, the object would fall through it."""
         scene, hand = self.scene, self.scene.hand
         u = np.zeros(scene.nu)
         pose = hand.pose(hand.home)

@@ -104,7 +104,7 @@ def grip(f: np.ndarray, inward: np.ndarray, bend: Mapping[str, np.ndarray], leas
 
 
 def closer(distance: np.ndarray, slopes: Mapping[str, np.ndarray], margin: float) -> Rows:
-    """By how much distances (..., m) are less than a margin: penetration with a margin of 0, avoidance with more [m]."""
+    """By how much distances (..., m) are less than a margin [m]: penetration with 0, avoidance with more."""
     on = distance < margin
     return Rows(np.where(on, margin - distance, 0.0), {name: on[..., None] * -x for name, x in slopes.items()})
 

@@ -14,6 +14,7 @@ nothing need touch.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,7 +24,7 @@ import numpy as np
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.dexterous.policy import ContactPolicy
-from pullback.dexterous.scene import Batch, Scene, States
+from pullback.dexterous.scene import Scene, States
 from pullback.dexterous.task import Manipulation
 from pullback.dynamics import Articulated
 from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul, unit_quat_matrix
@@ -43,6 +44,7 @@ class Trial:
     distance, angle:  from the goal then (starts,) [m], [rad]
     q:         the simulator's coordinates, frame by frame (frames, starts, nq)
     u:         what the policy put out (frames, starts, nu)
+    at:        where the object was at the start (starts, 3) [m]
     dt:        between two rows [s]
     """
 
@@ -51,6 +53,7 @@ class Trial:
     angle: np.ndarray
     q: np.ndarray
     u: np.ndarray
+    at: np.ndarray
     dt: float
 
     @property
@@ -61,8 +64,8 @@ class Trial:
 class Plant(Protocol):
     """What simulates: many starts side by side."""
 
-    def begin(self, q: np.ndarray) -> None:
-        """At rest at coordinates (starts, nq)."""
+    def begin(self, q: np.ndarray, at: np.ndarray) -> None:
+        """At rest at coordinates (starts, nq), the object's place (starts, 3) being that of its hinge if it has one."""
 
     def advance(self, targets: np.ndarray, push: np.ndarray) -> None:
         """By one timestep each for targets (timesteps, starts, nu), with a force on the object (starts, 3) [N]."""
@@ -75,24 +78,28 @@ class MuJoCo:
     """MuJoCo's own mj_step."""
 
     def __init__(self, scene: Scene, *, mass: float = 1.0, friction: float = 1.0):
-        self.model, self.body = scene.model.mujoco.__copy__(), scene.model.mujoco.nbody - 1
+        self.model, self.body, self.free = copy(scene.model.mujoco), scene.model.mujoco.nbody - 1, scene.free
         self.model.body_mass[self.body] *= mass
         self.model.body_inertia[self.body] *= mass
         self.model.geom_friction *= friction
         mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+        self.models: list[mujoco.MjModel] = []
         self.data: list[mujoco.MjData] = []
 
-    def begin(self, q):
+    def begin(self, q, at):
+        self.models = [self.model if self.free else copy(self.model) for _ in q]
         self.data = [mujoco.MjData(self.model) for _ in q]
-        for data, row in zip(self.data, q, strict=True):
+        for model, data, row, place in zip(self.models, self.data, q, at, strict=True):
             data.qpos[:] = row
+            if not self.free:
+                model.body_pos[self.body] = place
 
     def advance(self, targets, push):
-        for k, data in enumerate(self.data):
+        for k, (model, data) in enumerate(zip(self.models, self.data, strict=True)):
             data.xfrc_applied[self.body, :3] = push[k]
             for row in targets[:, k]:
                 data.ctrl[:] = row
-                mujoco.mj_step(self.model, data)
+                mujoco.mj_step(model, data)
 
     def read(self):
         return np.array([d.qpos for d in self.data]), np.array([d.qvel for d in self.data])
@@ -104,7 +111,7 @@ class Simulated:
     def __init__(self, scene: Scene, *, mass: float = 1.0, friction: float = 1.0, contact="model"):
         self.scene, self.contact, self.mass, self.friction = scene, contact, mass, friction
 
-    def begin(self, q):
+    def begin(self, q, at):
         self.system = Articulated(self.scene.model, self.contact, worlds=len(q))
         body = self.scene.model.mujoco.nbody - 1
         for name, factor, rows in (
@@ -116,6 +123,10 @@ class Simulated:
                 values = np.array(self.system.params[name])
                 values[rows] *= factor
                 self.system.params[name] = values
+        if not self.scene.free:
+            places = np.tile(np.asarray(self.system.params["body_pos"]), (len(q), 1, 1))
+            places[:, body] = at
+            self.system.params["body_pos"] = places
         self.state = self.system.state(q)
 
     def advance(self, targets, push):
@@ -178,13 +189,13 @@ def try_policy(
     angle = random.uniform(0, 2 * np.pi, starts)
     force = push * scene.mass * mass / PUSH_SECONDS * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=-1)
     pushed = range(task.frames // 2, task.frames // 2 + max(1, round(PUSH_SECONDS / scene.dt)))
-    plant.begin(coordinates(scene, batch.start))
+    plant.begin(coordinates(scene, batch.start), batch.start.at)
     substeps = max(1, round(scene.dt / m.opt.timestep))
     ramp = np.arange(1, substeps + 1)[:, None, None] / substeps
     x, target, inward = batch.start, batch.start.q, np.zeros_like(batch.start.q)
     rows, outputs = [plant.read()[0]], []
     for frame in range(task.frames):
-        seen = measured(scene, *plant.read()) if mode == "measured" else x
+        seen = measured(scene, *plant.read(), batch.start.at) if mode == "measured" else x
         u = policy(task.see(seen, frame))
         moved = scene.step(seen, u, batch, frame)
         goal = target - inward + scene.dt * scene.split(u).rates if mode == "measured" else moved.q
@@ -193,33 +204,37 @@ def try_policy(
         plant.advance(target + ramp * (goal - target), force if frame in pushed else 0 * force)
         target, x = goal, moved
         if mode == "corrected":
-            x = _corrected(x, measured(scene, *plant.read()))
+            x = _corrected(x, measured(scene, *plant.read(), batch.start.at))
         rows.append(plant.read()[0])
         outputs.append(u)
     for _ in range(round(hold / scene.dt)):
         plant.advance(np.broadcast_to(target, (substeps, *target.shape)), 0 * force)
         rows.append(plant.read()[0])
-    end = measured(scene, *plant.read())
+    end = measured(scene, *plant.read(), batch.start.at)
     distance, turned = task.errors(end, batch.start)
     held = (distance <= close) & (turned <= aligned)
-    return Trial(held=held, distance=distance, angle=turned, q=np.stack(rows), u=np.stack(outputs), dt=scene.dt)
+    return Trial(held=held, distance=distance, angle=turned, q=np.stack(rows), u=np.stack(outputs),
+                 at=batch.start.at, dt=scene.dt)  # fmt: skip
 
 
 def coordinates(scene: Scene, x: States) -> np.ndarray:
     """Of the whole file (..., nq)."""
     if scene.free:
         return np.concatenate([x.q, x.at, x.quat], axis=-1)
-    return np.concatenate([x.q, quat_log(x.quat) @ scene.axis[:, None]], axis=-1)
+    angle = quat_log(x.quat) @ scene.axis
+    return np.concatenate([x.q, angle[..., None]], axis=-1)
 
 
-def measured(scene: Scene, q: np.ndarray, v: np.ndarray) -> States:
-    """States of a scene from coordinates (..., nq) and velocities (..., nv) of the whole file."""
+def measured(scene: Scene, q: np.ndarray, v: np.ndarray, at: np.ndarray) -> States:
+    """States of a scene from coordinates (..., nq) and velocities (..., nv) of the whole file.
+
+    at:  (..., 3) where the hinge of an object is that has one [m]
+    """
     n = scene.n
     if scene.free:
         return States(q[..., :n], q[..., n : n + 3], q[..., n + 3 : n + 7], v[..., n : n + 3], v[..., n + 3 : n + 6])
     turn, spin = q[..., n:] * scene.axis, v[..., n:] * scene.axis
-    place = np.broadcast_to(scene.home[0], spin.shape)
-    return States(q[..., :n], place, quat_exp(turn), np.zeros_like(spin), spin)
+    return States(q[..., :n], np.broadcast_to(at, spin.shape), quat_exp(turn), np.zeros_like(spin), spin)
 
 
 def squeezed(task: Manipulation, x: States, u: np.ndarray, squeeze: float) -> np.ndarray:

@@ -45,7 +45,7 @@ HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_mat
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 SOFT = (soft_walker.soft_walker, soft_walker.soft_walker_3d, soft_throw.soft_throw)
-HANDS = (manipulations.grasp_cube, manipulations.push_cube)
+HANDS = (manipulations.grasp_cube, manipulations.push_cube, manipulations.reorient, manipulations.turn_wheel)
 # What makes each, by name: a task is made when it is asked for.
 MAKERS = (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *SOFT, *HANDS)
 TASKS = {make.__name__.replace("_", "-"): make for make in MAKERS}

@@ -6,29 +6,38 @@ import math
 
 import mujoco
 
-from pullback.dexterous import Along, GripFrom, Manipulation, Scattered, Scene
+from pullback.dexterous import Along, GripFrom, Manipulation, Scattered, Scene, Weights
 from pullback.model import Model, load
 from pullback.model.robots import fingertips
 from pullback.tasks.task import Camera
 
 CUBE, CUBE_MASS = 0.03, 0.01  # half edge [m], [kg]: a cube of 60 mm and 10 g, as in Ruppel, Hendrich and Zhang
+WHEEL, WHEEL_HALF, WHEEL_MASS = 0.04, 0.03, 0.1  # radius, half height [m], [kg]
+HINGE_DAMPING = 1e-4  # [N·m·s/rad]
 COLOUR = (0.20, 0.47, 0.95, 0.55)  # so that one sees the contacts
 FRICTION = 1.0  # in the simulator: policies propose with less
 EYE = Camera((0.30, -0.36, 0.24), (0.0, 0.0, 0.06))
 
 
-def with_object(robot: str, kind, size: tuple, mass: float, pos: tuple, name: str) -> Model:
-    """A robot, and an object that is free, as one file."""
+def with_object(robot: str, kind, size: tuple, mass: float, pos: tuple, name: str, hinge: tuple | None = None) -> Model:
+    """A robot and an object, as one file.
+
+    hinge:  the axis about which the object turns; it is free if None
+    """
     spec = mujoco.MjSpec.from_string(robot)
     home = [float(x) for x in spec.keys[0].qpos]
     spec.delete(spec.keys[0])
     body = spec.worldbody.add_body(name=name, pos=pos)
-    body.add_freejoint(name=name)
+    if hinge is None:
+        body.add_freejoint(name=name)
+    else:
+        body.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=hinge, damping=HINGE_DAMPING)
     body.add_geom(
         name=name, type=kind, size=size, mass=mass, rgba=COLOUR, friction=(FRICTION, 0.005, 0.0001), contype=1,
         conaffinity=1,
     )  # fmt: skip
-    spec.add_key(name="home", qpos=[*home, *pos, 1.0, 0.0, 0.0, 0.0])
+    placed = [*pos, 1.0, 0.0, 0.0, 0.0] if hinge is None else [0.0]
+    spec.add_key(name="home", qpos=[*home, *placed])
     return load(spec)
 
 
@@ -60,8 +69,44 @@ def push_cube() -> Manipulation:
         name="push-cube",
         about="push a cube along the table with three fingertips that propose their contacts",
         scene=scene,
-        frames=24,
+        frames=30,
         starts=Scattered(scene, spread=0.01, yaw=math.pi / 4),
-        wanted=Along(shift=(0.0, 0.1, 0.0), wait=0.42, arrive=0.95),
+        wanted=Along(shift=(0.0, 0.1, 0.0), wait=0.35, arrive=0.85),
+        weights=Weights(place=0.1),
+        camera=EYE,
+    )
+
+
+def turn_wheel() -> Manipulation:
+    """Three fingertips turn a wheel by half a turn, wherever its axis stands."""
+    model = with_object(
+        fingertips(3), mujoco.mjtGeom.mjGEOM_CYLINDER, (WHEEL, WHEEL_HALF, 0.0), WHEEL_MASS, (0.0, 0.0, 0.05), "wheel",
+        hinge=(0.0, 0.0, 1.0),
+    )  # fmt: skip
+    scene = Scene(model, ["tip1", "tip2", "tip3"], dt=0.03, table=False, force=0.1)
+    return Manipulation(
+        name="turn-wheel",
+        about="turn a wheel by half a turn, wherever it stands, with three fingertips that propose their contacts",
+        scene=scene,
+        frames=36,
+        starts=Scattered(scene, spread=0.02),
+        wanted=Along(turn=(0.0, 0.0, math.pi), wait=0.35, arrive=0.9),
+        least_grip=GripFrom(0.33, 0.3),
+        camera=EYE,
+    )
+
+
+def reorient() -> Manipulation:
+    """Two fingertips turn a cube on the table by 60 degrees."""
+    scene = _cube(2, 0.03)
+    return Manipulation(
+        name="reorient",
+        about="turn a cube by 60 degrees with two fingertips that propose their contacts",
+        scene=scene,
+        frames=30,
+        starts=Scattered(scene, spread=0.01, yaw=0.3),
+        wanted=Along(turn=(0.0, 0.0, math.pi / 3), wait=0.35, arrive=0.85),
+        least_grip=GripFrom(0.32, 0.5),
+        target=0.6,
         camera=EYE,
     )

@@ -15,9 +15,9 @@ TIP_CIRCLE, TIP_HEIGHT = 0.075, 0.08  # where tips are at home [m]
 def fingertips(count: int = 3) -> str:
     """Fingertips without a hand: balls on three slides each, which position servos hold, free of gravity.
 
-    3 DoF per tip: slides "tip1_x", "tip1_y", "tip1_z", ..., measured from the middle of the floor. Servos of 200 N/m and
-    4 N·s/m, of the same names. Balls of 10 mm and 20 g, bodies "tip1", ..., which touch the floor. Keyframe "home": on
-    a circle of 75 mm radius, 80 mm above the floor. The simplest hand there is: a dextrous task without kinematics.
+    3 DoF per tip: slides "tip1_x", "tip1_y", "tip1_z", ..., measured from the middle of the floor. Servos of 200 N/m
+    and 4 N·s/m, of the same names. Balls of 10 mm and 20 g, bodies "tip1", ..., which touch the floor. Keyframe
+    "home": on a circle of 75 mm radius, 80 mm above the floor.
     """
     root, world, actuators = stage(Stage("fingertips", 0.002, (0.32, -0.42, 0.28), (0, 0, 0.06)))
     home = []
