@@ -62,7 +62,7 @@ def test_every_public_name_is_in_the_reference(site):
     for module in modules:
         names = [name for name in pkgutil.resolve_name(module).__all__ if not name.startswith("_")]
         assert names and all(f"{module}.{name}" in text for name in names), module
-    assert "names of" not in text and re.search(r"checkpoint_every: .+ = 1\b", text)
+    assert "names of pullback" not in text and re.search(r"checkpoint_every: .+ = 1\b", text)
 
 
 def test_the_index_of_public_names_is_up_to_date():
