@@ -112,3 +112,16 @@ LOOPS = {"four-bar": FOUR_BAR, "gripper": GRIPPER, "biped": BIPED}
 
 def looped(name: str, integrator: str = "Euler", dt: float = 0.002) -> str:
     return LOOPED.format(integrator=integrator, dt=dt, **LOOPS[name])
+
+
+# A drone whose rotors push and turn at sites, two of which lean; one is on an arm that it carries.
+DRONE = """<mujoco><compiler angle="radian"/><option timestep="0.004" integrator="{integrator}"/>
+<default><geom contype="0" conaffinity="0"/></default><worldbody>
+<body name="frame" pos="0 0 1"><freejoint/><geom type="box" size="0.1 0.1 0.02" mass="1"/>
+  <site name="left" pos="0.1 0.1 0.02" euler="0.1 0 0"/><site name="right" pos="0.1 -0.1 0.02" euler="0 0.2 0.3"/>
+  <body name="arm" pos="-0.1 0 0"><joint name="tilt" axis="0 1 0" {joint}/>
+    <geom type="capsule" fromto="0 0 0 -0.2 0 0" size="0.02" mass="0.2"/><site name="tail" pos="-0.2 0 0.02"/></body>
+</body></worldbody><actuator>
+<motor site="left" gear="0 0 1 0 0 0.02" ctrlrange="0 9"/><motor site="right" gear="0 0.1 1 0 0 -0.02"/>
+<general site="tail" gear="0.3 0.1 1 0.02 0.05 0.01" gaintype="affine" gainprm="2 0 0.1" biastype="affine"
+  biasprm="0.3 0 {feedback}" forcerange="-2 2"/><motor joint="tilt"/></actuator></mujoco>"""

@@ -117,7 +117,16 @@ def test_fields_are_those_of_mujoco():
 
 def test_arrays_are_read_only_and_of_exact_type():
     model = load(xml())
-    integers = {"body_parent", "joint_type", "joint_body", "joint_q", "joint_v", "actuator_joint", "actuator_tendon"}
+    integers = {
+        "body_parent",
+        "joint_type",
+        "joint_body",
+        "joint_q",
+        "joint_v",
+        "actuator_joint",
+        "actuator_tendon",
+        "actuator_site",
+    }
     booleans = {"joint_force_limited", "actuator_in_parent", "control_limited", "force_limited"}
     arrays = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
     arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
@@ -298,7 +307,7 @@ ACTUATORS = {
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
     "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
-    "site": '<motor name="bad" site="imu"/>',
+    "refsite": '<motor name="bad" site="imu" refsite="heel"/>',
     "body": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
     "slidercrank": '<motor name="bad" cranksite="imu" slidersite="imu" cranklength="1"/>',
     "ball joint": '<position name="bad" joint="hip" kp="1"/>',

@@ -36,7 +36,8 @@ each. Warp keeps them in a cache in the home folder, until Pullback or Warp is u
 
 With robots: what their simulation, its gradients and algorithms need, with the contact model of --contact. Without:
 everything, for robots of any shape with any contact model, for heat, reachability and pictures, which takes some
-minutes on all cores; but for robots with tendons that act or closed loops, which have kernels of their own.
+minutes on all cores; but for robots with tendons that act, closed loops or actuators at sites, which have
+kernels of their own.
 """
 
 
@@ -100,7 +101,7 @@ def kernels_of(system) -> list[Kernels]:
 
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
-    """What Pullback launches in these precisions, the slowest first; tendons and loops have more of them."""
+    """What Pullback launches in these precisions, the slowest first; tendons, sites and loops have more."""
     flavours = [flavour for dtype in dtypes for c in CONTACT_NAMES.values() for flavour in c.flavours(dtype)]
     return [
         *(Kernels(flavour, name) for name in STEPS for flavour in flavours),

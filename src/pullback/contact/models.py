@@ -78,7 +78,7 @@ class Contact:
 
     @classmethod
     def flavours(cls, precision: str) -> list[Flavour]:
-        """All kernels that some scene without tendons and loops needs."""
+        """All kernels that some scene without tendons, sites and loops needs."""
         rows = sorted({cls.most_rows, 3})
         return [Flavour(precision, cls.kernels, cls.impulses, n, shapes) for n in rows for shapes in (True, False)]
 

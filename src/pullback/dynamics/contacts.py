@@ -14,6 +14,7 @@ from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.system import State
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
+from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import Flavour, specialise
@@ -113,7 +114,7 @@ def contact_workspace(
     There will be one per lane.
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
-    if contact is None and not tendons:
+    if contact is None and not flavour.tendons:
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
@@ -125,6 +126,8 @@ def contact_workspace(
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
     if flavour.tendons:
         result[1].tendons = tendons.struct(flavour, device)
+    if flavour.sites:
+        result[1].sites = sites_struct(tendons.model, flavour, device)
     if flavour.loops:
         result[1].loops = loops_struct(scene, flavour, device)
     return result

@@ -88,7 +88,8 @@ class TendonLayout:
         tendons.own, pairs = len(self.ids), self._pairs()
         tendons.pair_tendon, tendons.pair_below, tendons.pair_above = (ints(x) for x in pairs.T)
         pulled = self.model.actuator_tendon
-        tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), -1))
+        on_joint = np.where(self.model.actuator_site >= 0, -2, -1)
+        tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), on_joint))
         empty = np.zeros(0, int)
         limited, lossy, equalities = (
             (empty, empty, empty) if scene is None else (scene.limited_tendons, scene.lossy_tendons, scene.equalities)

@@ -54,6 +54,8 @@ class Flavour(NamedTuple):
     triangles: bool = False
     # Whether there are tendons that act, or equality constraints that couple joints or tendons by numbers.
     tendons: bool = False
+    # Whether actuators push at sites; those have tendons too.
+    sites: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
@@ -70,7 +72,8 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons,
+            "_tendons": self.tendons and not self.sites,
+            "_sites": self.sites,
             "_loops": self.loops,
             "_far": self.far,
         }

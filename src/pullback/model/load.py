@@ -30,6 +30,7 @@ from pullback.model.unsupported import (
     label,
     name_of,
     pulls_tendon,
+    pushes_site,
     reflecting_actuators,
     refuse_unsupported,
     require_known_kinds,
@@ -90,9 +91,9 @@ def load(
       friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·control + bias on one joint or fixed tendon (muscles, motors with
-      activation or delay, PID and DC motors, actuators on spatial tendons, sites and bodies, position servos on ball
-      joints). They keep
+    - ``"actuator"``: actuators that are not gain·control + bias on one joint or fixed tendon, or at a site (muscles,
+      motors with activation or delay, PID and DC motors, actuators on spatial tendons, bodies, slider-cranks and sites
+      with a refsite, position servos on ball joints). They keep
       their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
@@ -422,14 +423,15 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
 
 def _actuators(m: mujoco.MjModel) -> dict:
     """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
-    joint, tendon, in_parent = np.zeros(m.nu, np.int32), np.full(m.nu, -1, np.int32), np.zeros(m.nu, bool)
+    joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
+    tendon, site = np.full((2, m.nu), -1, np.int32)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
     for i in range(m.nactuator):
         if gives_no_force(m, i) or actuator_complaint(m, i):
             continue  # a complaint that is still here was ignored by the user
         u = m.actuator_ctrladr[i]
-        (tendon if pulls_tendon(m, i) else joint)[u] = m.actuator_trnid[i, 0]
+        (tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else joint)[u] = m.actuator_trnid[i, 0]
         in_parent[u] = m.actuator_trntype[i] == JOINT_IN_PARENT
         gear[u] = m.actuator_gear[m.actuator_outadr[i]]
         force_limited[u], force_range[u] = m.actuator_forcelimited[i], m.actuator_forcerange[i]
@@ -439,6 +441,7 @@ def _actuators(m: mujoco.MjModel) -> dict:
     return {
         "actuator_joint": _frozen(joint, np.int32),
         "actuator_tendon": _frozen(tendon, np.int32),
+        "actuator_site": _frozen(site, np.int32),
         "actuator_in_parent": _frozen(in_parent, bool),
         "actuator_gear": _frozen(gear),
         "actuator_gain": _frozen(gain),

@@ -27,7 +27,7 @@ class Loops:
         body, point, quat, index, chains = [], [], [], [], []
         for e in map(int, acting_equalities(m, EQ_CONNECT, EQ_WELD)):
             bodies, points, turn = _frames(m, e)
-            dofs = [_dofs_above(m, b) for b in bodies]
+            dofs = [dofs_above(m, b) for b in bodies]
             chain = [(d, d in dofs[0], d in dofs[1]) for d in sorted({*dofs[0], *dofs[1]}, reverse=True)]
             if chain:
                 index.append(e)
@@ -52,7 +52,7 @@ def _frames(m: mujoco.MjModel, e: int) -> tuple[list[int], np.ndarray, np.ndarra
     return ids, np.array([data[3:6], data[:3]]), unit(data[6:10])
 
 
-def _dofs_above(m: mujoco.MjModel, body: int) -> list[int]:
+def dofs_above(m: mujoco.MjModel, body: int) -> list[int]:
     """All degrees of freedom that carry a body."""
     found, dof = [], -1
     while body > 0 and m.body_dofnum[body] == 0:

@@ -87,9 +87,10 @@ class Model:
     q0: np.ndarray  # (nq,) the pose the file was written in; hinge and slide coordinates are measured from here
     q_spring: np.ndarray  # (nq,) where springs rest
 
-    # actuators: force = gain·clamp(control) + bias, on one joint or tendon through the gear
+    # actuators: force = gain·clamp(control) + bias, on a joint or tendon or at a site
     actuator_joint: np.ndarray  # (nu,) int32
-    actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint
+    actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint, or at a site
+    actuator_site: np.ndarray  # (nu,) int32; -1: it acts on a joint or tendon
     actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
     actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge, slide and tendons
     actuator_gain: np.ndarray  # (nu, 3): g0 + g1·length + g2·velocity
@@ -146,6 +147,11 @@ class Model:
         acts = (tendons.stiffness != 0) | (tendons.damping != 0) | (tendons.armature != 0)
         acts[self.actuator_tendon[self.actuator_tendon >= 0]] = True
         return np.flatnonzero(acts)
+
+    @property
+    def pushed_sites(self) -> np.ndarray:
+        """The sites at which an actuator pushes."""
+        return np.unique(self.actuator_site[self.actuator_site >= 0])
 
     @property
     def home(self) -> Keyframe:

@@ -28,7 +28,7 @@ JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
-TENDON_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON)
+TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
 EQ_CONNECT, EQ_WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
 EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
 EQUALITIES = (EQ_CONNECT, EQ_WELD, EQ_JOINT, EQ_TENDON)  # all but those of flexes
@@ -225,16 +225,17 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator is not (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on one joint or fixed tendon, if so."""
+    """Why an actuator is not (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on a joint, fixed tendon or site."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
     dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
     controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
     reasons = {
-        f"acts through a {transmission} transmission; only joint, jointinparent and tendon are supported": (
-            m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION)
+        f"acts through a {transmission} transmission; only joint, jointinparent, tendon and site are supported": (
+            m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION)
         ),
+        "acts on a site relative to another (refsite)": pushes_site(m, i) and m.actuator_trnid[i, 1] >= 0,
         "acts through a spatial tendon; only fixed ones are supported": (
             pulls_tendon(m, i) and spatial_tendons(m)[m.actuator_trnid[i, 0]]
         ),
@@ -258,17 +259,25 @@ def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
     return m.actuator_trntype[i] == TENDON_TRANSMISSION
 
 
+def pushes_site(m: mujoco.MjModel, i: int) -> bool:
+    return m.actuator_trntype[i] == SITE_TRANSMISSION
+
+
 def _complaint_on_rotations(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     if pulls_tendon(m, i):
         return None
+    gain, bias = gain_and_bias(m, i)
+    implicit = m.opt.integrator == IMPLICITFAST and (gain[2] != 0 or bias[2] != 0)
+    if pushes_site(m, i):
+        feedback = "feeds back the velocity of a site, which implicitfast would treat implicitly"
+        return ("actuator", feedback) if implicit else None
     joint_type = m.jnt_type[m.actuator_trnid[i, 0]]
     if joint_type not in (BALL, FREE):
         return None
-    gain, bias = gain_and_bias(m, i)
     fixed_gain = m.actuator_gaintype[i] == GAIN_FIXED
     if joint_type == BALL and fixed_gain and gain[0] != 0 and bias[1] == -gain[0]:
         return "actuator", "is a position servo on a ball joint, whose error MuJoCo wraps around the circle"
-    if m.opt.integrator == IMPLICITFAST and (gain[2] != 0 or bias[2] != 0):
+    if implicit:
         return "actuator", "feeds back the velocity of a ball or free joint, which implicitfast would treat implicitly"
     return None
 

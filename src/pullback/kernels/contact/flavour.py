@@ -21,6 +21,9 @@ SHARES = wp.constant(compiled_for.refined and compiled_for.model == "convex")
 # There are tendons, or equality constraints that are a relation of one or two of these.
 TENDONS = wp.constant(compiled_for.tendons)
 
+# Actuators push at sites.
+SITES = wp.constant(compiled_for.sites)
+
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
 

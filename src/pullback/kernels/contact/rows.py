@@ -14,7 +14,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, TENDONS, TRIANGLES, matr, vecr
+from .flavour import FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -381,7 +381,7 @@ class Tendons:
     pair_tendon: wp.array(dtype=int)
     pair_below: wp.array(dtype=int)
     pair_above: wp.array(dtype=int)
-    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls, or -1
+    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site
     limit: wp.array(dtype=int)  # tendons that are limited
     limit_margin: wp.array(dtype=real)
     limit_weight: wp.array(dtype=real)
@@ -415,10 +415,25 @@ class Loops:
 
 
 @wp.struct
+class Sites:
+    """The actuators that push at sites: nothing here is differentiated."""
+
+    actuator: wp.array(dtype=int)
+    site: wp.array(dtype=int)  # its number among the sites that are pushed at
+    body: wp.array(dtype=int)
+    first: wp.array(dtype=int)  # the degrees of freedom that carry it are first[n] .. first[n + 1]
+    dof: wp.array(dtype=int)
+
+
+@wp.struct
 class Rows:
     """Constraints of one world: the arrays of all parts."""
 
-    __annotations__ = ARRAYS | ({"tendons": Tendons} if TENDONS else {}) | ({"loops": Loops} if LOOPS else {})
+    __annotations__ = ARRAYS | {
+        name: struct
+        for name, struct, there in (("tendons", Tendons, TENDONS), ("sites", Sites, SITES), ("loops", Loops, LOOPS))
+        if there
+    }
 
 
 @wp.func

@@ -25,8 +25,12 @@ from ..tree.forces import (
 )
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
+from .flavour import SITES
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
+
+if SITES:
+    from .site_forces import add_site_forces
 
 
 @wp.func
@@ -117,10 +121,12 @@ def all_joint_forces(
     find_tendons(m, p, s, r, world, slot)
     start_joint_forces(m, p, s, world, slot)
     for k in range(m.actuator_on.shape[0]):
-        if r.tendons.actuator[k] < 0:
+        if r.tendons.actuator[k] == -1:
             add_actuator_force(m, p, s, controls, t, k, world, slot)
-        else:
+        elif r.tendons.actuator[k] >= 0:
             add_pull(m, p, s, r, controls, t, k, world, slot)
+    if SITES:
+        add_site_forces(m, p, s, r, controls, t, world, slot)
     finish_joint_forces(m, p, s, world, slot)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]
@@ -190,13 +196,13 @@ def all_joint_forces_adjoint(
     controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
     t: int, world: int, slot: int, wants_params: int,
 ):  # fmt: skip
-    """Of ``all_joint_forces``: adds the cotangents of q, v, controls, parameters and of what tendons are."""
+    """Of ``all_joint_forces`` but for sites: adds the cotangents of q, v, controls, parameters and of tendons."""
     inertia_adjoint(s, r, s.w, s.a, slot)
     dampers_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(m.actuator_on.shape[0]):
-        if r.tendons.actuator[k] < 0:
+        if r.tendons.actuator[k] == -1:
             actuator_adjoint(m, p, p_bar, s, controls, controls_bar, t, k, world, slot, wants_params)
-        else:
+        elif r.tendons.actuator[k] >= 0:
             pull_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, k, world, slot, wants_params)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(r.tendons.own):

@@ -95,6 +95,9 @@ class Params:
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
+    site_pos: wp.array2d(dtype=vec3)  # per site that is pushed at, in its body's frame
+    site_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
+
     # tendons and equality constraints
     tendon_coef: wp.array2d(dtype=real)  # per degree of freedom of each tendon
     tendon: wp.array2d(dtype=vec6)  # per tendon: stiffness, damping, armature, ends of the dead band, 0
