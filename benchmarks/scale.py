@@ -24,6 +24,8 @@ from sweep_targets import warm_up
 
 import pullback as pb
 from pullback.scale import Shards, sweep
+from pullback.scale.sweep import Plan, _run
+from pullback.scale.workers import Pool
 
 X = np.linspace(-1, 1, 1000)
 SPACE = {"k": [0.3, 0.6], "method.rate": [0.05, 0.1]}
@@ -78,30 +80,29 @@ def overhead(quick: bool):
 
 
 def sweeps(quick: bool):
-    """16 runs of throw; workers are started before the clock is, by a sweep of other runs."""
-    space, iterations = {"method.first": list(np.geomspace(0.05, 0.2, 4 if quick else 16))}, 5 if quick else 30
+    """16 runs of throw, on workers that have started and have loaded their kernels."""
+    rates, length = np.geomspace(0.05, 0.2, 4 if quick else 16), {"iterations": 5 if quick else 30}
+    points = [{"method.first": float(rate), "seed": 0} for rate in rates]
     with nodes(2) as cluster, tempfile.TemporaryDirectory() as folder:
-        options = {"1": {"workers": 1}, "2 workers": {"workers": 2}}
+        places = {"1": {"workers": 1}, "2 workers": {"workers": 2}}
         if cluster is not None:
-            options["2 Ray nodes"] = {"workers": 2, "address": cluster.address}
-        seconds, tables = {}, {}
-        for name, where in options.items():
-            out, few = Path(folder) / name, {"method.first": [0.01, 0.02]}
-            began = time.perf_counter()
-            sweep("throw", few, iterations=1, out=Path(folder) / f"warm {name}", progress=False, **where)
-            start = time.perf_counter() - began  # of workers, and of two runs of one iteration
-            began = time.perf_counter()
-            sweep("throw", space, iterations=iterations, out=out, progress=False, **where)
-            seconds[name] = time.perf_counter() - began - start
-            tables[name] = (out / "table.csv").read_bytes()
+            places["2 Ray nodes"] = {"workers": 2, "address": cluster.address}
+        seconds, rows = {}, {}
+        for name, options in places.items():
+            with Pool(**options) as pool:
+                plan = (pool.share(Plan("throw", length, 0.0, "cpu")),)
+                for part in (points[:2], points):  # the first to warm up
+                    jobs = [(point, f"{folder}/{name}/{len(part)}/{k}") for k, point in enumerate(part)]
+                    began = time.perf_counter()
+                    rows[name] = sorted(pool.run(_run, jobs, plan), key=lambda row: row[0])
+                    seconds[name] = time.perf_counter() - began
         for name, must in (("2 workers", "<= 0.6"), ("2 Ray nodes", "<= 0.65")):
             ratio = seconds[name] / seconds["1"] if name in seconds else None
-            figure = f"sweep of {len(space['method.first'])} runs of throw: {name} / one after the other"
-            yield Result(
-                figure, ratio, "ratio", must, "", f"{seconds['1']:.0f} s one after the other; without start-up"
-            )
-        same = len(set(tables.values())) == 1
-        yield Result("sweep of throw: the same table everywhere", same, "", "== 1")
+            note = f"{seconds['1']:.0f} s one after the other; without start-up"
+            yield Result(f"sweep of {len(points)} runs of throw: {name} / one after the other", ratio, "ratio", must,
+                         "", note)  # fmt: skip
+        same = all(found == rows["1"] and all("metric" in row for _, row in found) for found in rows.values())
+        yield Result("sweep of throw: the same rows everywhere", same, "", "== 1")
 
 
 DRIVER = """

@@ -92,6 +92,16 @@ def test_a_compilation_is_one_line(tmp_path):
     assert launched() == ""
 
 
+def test_of_two_processes_one_compiles(tmp_path):
+    script = tmp_path / "kernel.py"
+    script.write_text(KERNEL)
+    options = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+    environment = os.environ | {"WARP_CACHE_PATH": str(tmp_path / "cache")}
+    both = [subprocess.Popen([sys.executable, script], env=environment, **options) for _ in range(2)]
+    said = "".join(process.communicate()[1] for process in both)
+    assert said.count("Compiling kernels") == 1 and all(process.returncode == 0 for process in both)
+
+
 @pytest.mark.parametrize("level, lines", [(wp.LOG_INFO, 1), (wp.LOG_WARNING, 0)])
 def test_the_line_can_be_switched_off(monkeypatch, capsys, level, lines):
     monkeypatch.setattr(launch, "_is_cached", lambda *_: False)

@@ -112,14 +112,14 @@ def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
     if key in _loaded:
         return False
     start_warp()
-    with _loading:
+    with _loading, _compiling_alone(module, device, block_dim):
         compiled = not _is_cached(module, device, block_dim)
         if compiled and wp.config.log_level == wp.LOG_INFO:
             name = module.name.removeprefix("pullback.kernels.")
-            time = "up to a minute" if device == "cpu" else "some minutes"
-            note = f"Compiling kernels {name} for {device} (first use: {time}; cached afterwards)"
+            long = "up to a minute" if device == "cpu" else "some minutes"
+            note = f"Compiling kernels {name} for {device} (first use: {long}; cached afterwards)"
             print(note, file=sys.stderr, flush=True)
-        with _quiet(), _cache_at_fault(), _compiling_alone(module, device) if compiled else contextlib.nullcontext():
+        with _quiet(), _cache_at_fault():
             wp.load_module(module, device=device, block_dim=block_dim)
         _loaded.add(key)
     return compiled
@@ -199,14 +199,15 @@ def _cache_at_fault():
 
 
 @contextlib.contextmanager
-def _compiling_alone(module: wp.Module, device: str):
+def _compiling_alone(module: wp.Module, device: str, block_dim: int):
     """Of several processes that need a module, one compiles it, and the others wait and find it in the cache."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            name = f"{module.name}-{device.replace(':', '-')}.lock"
-            file = stack.enter_context(open(os.path.join(wp.config.kernel_cache_dir, name), "a+b", buffering=0))
-            while not locks(file.fileno()):
-                time.sleep(LOOK_EVERY)
+        if not _is_cached(module, device, block_dim):
+            with contextlib.suppress(OSError):
+                name = f"{module.name}-{device.replace(':', '-')}.lock"
+                file = stack.enter_context(open(os.path.join(wp.config.kernel_cache_dir, name), "a+b", buffering=0))
+                while not locks(file.fileno()):
+                    time.sleep(LOOK_EVERY)
         yield
 
 

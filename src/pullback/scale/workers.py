@@ -146,8 +146,8 @@ def _serve(pipe, cpus: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for whoever started it
     threading.Thread(target=_end_with_parent, daemon=True).start()
     server = Server(cpus)
-    pipe.send_bytes(server.hello())
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, OSError):  # whoever started it is gone
+        pipe.send_bytes(server.hello())
         while True:
             job, numbers = pipe.recv()
             pipe.send_bytes(server.answer(job, numbers, *[pipe.recv_bytes() for _ in numbers]))
