@@ -48,7 +48,8 @@ def test_a_quiet_and_light_import():
 
 
 def test_what_is_imported_when_it_is_used():
-    assert {"envs", "learn", "neural", "reach", "thermal"} <= set(dir(pb)) and {"neural", "reach", "thermal"} <= set(pb.__all__)
+    assert {"envs", "learn", "neural", "reach", "thermal"} <= set(dir(pb))
+    assert {"neural", "reach", "thermal"} <= set(pb.__all__)
     run("""
 import sys
 import pullback as pb

@@ -20,6 +20,7 @@ from pullback.tasks import (
     push,
     racecar,
     sort,
+    swimmer,
     throw,
 )
 from pullback.tasks.autodiff import JaxLoss, TorchLoss
@@ -38,10 +39,11 @@ from pullback.tasks.variables import Controls, Factors, InitialState, Parameters
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify)
 DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
+LEARNED = (swimmer.swimmer,)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 # What makes each, by name: a task is made when it is asked for.
-TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH)}
+TASKS = {make.__name__.replace("_", "-"): make for make in (*ROBOTS, *DISTANT, *LEARNED, *HEAT, *LASER, *REACH)}
 
 __all__ = [
     "always_on",
