@@ -24,6 +24,7 @@ from pullback.tasks import (
     soft_throw,
     soft_walker,
     sort,
+    swimmer,
     throw,
 )
 from pullback.tasks.autodiff import JaxLoss, TorchLoss
@@ -42,12 +43,13 @@ from pullback.tasks.variables import Controls, Factors, InitialState, Launch, Pa
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify, identify_beam.identify_beam)
 DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
+LEARNED = (swimmer.swimmer,)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 SOFT = (soft_walker.soft_walker, soft_walker.soft_walker_3d, soft_throw.soft_throw)
 HANDS = (manipulations.grasp_cube, manipulations.push_cube, manipulations.reorient, manipulations.turn_wheel)
 # What makes each, by name: a task is made when it is asked for.
-MAKERS = (*ROBOTS, *DISTANT, *HEAT, *LASER, *REACH, *SOFT, *HANDS)
+MAKERS = (*ROBOTS, *DISTANT, *LEARNED, *HEAT, *LASER, *REACH, *SOFT, *HANDS)
 TASKS = {make.__name__.replace("_", "-"): make for make in MAKERS}
 
 __all__ = [

@@ -1,0 +1,261 @@
+"""What do networks inside a System cost, are their gradients right, and what do they learn?
+
+Without data: bits and gradients of every hybrid, a swimmer whose water is unknown (MuJoCo's fluid is the reality), a
+fit that is killed and resumed, and what torch between steps costs. With ``--tosses FILE``, a cube from tosses of a real
+one: ``rows`` (n, 13) and ``lengths`` as ``pullback.tasks.cube_toss.read_tosses`` has them; the last sixth is held out.
+Peers are MuJoCo with its own defaults, and a torch perceptron as the dynamics.
+
+Run: python benchmarks/hybrid.py [--json FILE] [--quick] [--tosses FILE] [--only NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import torch
+from common import Result, interleave, main
+
+import pullback as pb
+from pullback import neural
+from pullback.tasks import cube_toss, swimmer
+
+TOSSES = Path("shared/data/cube_tosses.npz")
+MEASURED_LATER = "needs a kernel for small networks, which does not exist"
+
+
+# --- bits and gradients ----------------------------------------------------------------------------------------------
+
+
+def robots() -> dict[str, neural.Hybrid]:
+    """A hybrid of every kind, on the sample quadruped in the air: a free joint and twelve hinges."""
+    plain = pb.Articulated(pb.load(pb.robots.quadruped()), contact=None)
+    hips = plain.model.joint_names[1:4]
+    return {
+        "control": neural.Residual(plain, (4,), adds="control", reads=("v", "u")),
+        "force": neural.Residual(plain, (4,), adds="force", reads=("q", "v")),
+        "wrench": neural.Residual(plain, (4,), adds="wrench", on=("trunk",), reads=("q", "position", "v")),
+        "dissipative force": neural.Residual(plain, (4,), adds="force", form="dissipative", on=hips, reads=("v",)),
+        "conservative force": neural.Residual(plain, (4,), adds="force", form="conservative", reads=("q", "position")),
+        "actuator": neural.Actuator(plain, (6,), torque_scale=5.0),
+        "actuator, LSTM": neural.Actuator(plain, neural.LSTM(hidden=3), torque_scale=5.0),
+        "law": neural.Law(plain, (4,), parameter="damping", entries=slice(6, 9), reads=("v",)),
+    }
+
+
+def bits(quick: bool) -> Iterator[Result]:
+    """A last layer of zeros, and gradients by all weights."""
+    plain = pb.Articulated(pb.load(pb.robots.quadruped()))
+    hybrid = neural.Residual(plain, (32, 32), reads=("q", "v", "u"), adds="force")
+    controls = np.random.default_rng(0).normal(size=(20 if quick else 200, 1, plain.nu))
+    runs = [pb.rollout(system, system.state(), controls) for system in (plain, hybrid)]
+    apart = max(np.abs(a - b).max() for a, b in zip(runs[0].states, runs[1].states, strict=True))
+    yield Result("hybrid with a last layer of zeros against the plain System", apart, "", "== 0", note="with contact")
+    worst = {}
+    for name, system in robots().items():
+        weights, rng = system.networks[0].weights, np.random.default_rng(1)
+        for weight in weights:
+            system.params[weight] = 0.3 * rng.normal(size=system.params[weight].shape)
+        state = system.state(v=0.3 * rng.normal(size=plain.nv))
+        report = pb.check_system(system, state, rollout_steps=1, names=(*weights, "q", "v"), tolerance=np.inf)
+        worst[name] = max(row.error for row in report.rows)
+        print(f"{name}: {worst[name]:.2g} of {sum(row.entries for row in report.rows)} entries", file=sys.stderr)
+    yield Result("check_system, all weights of every hybrid", max(worst.values()), "", "<= 1e-6", note=", ".join(worst))
+    yield Result("torch and in-kernel paths apart", None, "", "<= 1e-12", note=MEASURED_LATER)
+
+
+# --- a swimmer in water that the model does not have ------------------------------------------------------------------
+
+
+def water(quick: bool) -> Iterator[Result]:
+    known, unseen = swimmer.experiment()
+    recordings = [neural.Recording(states, controls) for states, controls in known]
+    system = swimmer.hybrid()
+    plain = system.system
+    joints = dict(zip(plain.model.joint_names, range(plain.nv), strict=True))
+    plain.params["damping"] = np.maximum(plain.params["damping"], 0.05)
+    damping = {f"damping of {name}": ("damping", dof) for name, dof in joints.items()}
+    best = np.inf
+    for windows in ((20,), (20, 100)):
+        fitted = neural.fit(plain, recordings, physics=damping, windows=windows, iterations=5 if quick else 30)
+        best = min(best, swimmer.error(fitted.system, unseen))
+    stages, iterations = ((10,), 5) if quick else ((10, 40), 40)
+    learned = neural.fit(
+        system, recordings, windows=stages, iterations=iterations, most_windows=64, penalty=1e-8,
+        watch=lambda stage, progress: print(f"{stage} {progress.metrics[-1]:.3g}", file=sys.stderr),
+    )  # fmt: skip
+    error = swimmer.error(learned.system, unseen)
+    note = f"{error:.3g} m against {best:.3g} m, two motions held out"
+    yield Result("swimmer: error over 5 s, hybrid / best plain fit", error / best, "ratio", "<= 0.1", note=note)
+
+
+def motors(quick: bool) -> Iterator[Result]:
+    missing = "the task motor-lag is not built"
+    yield Result("motor-lag: error of 2 s held out, hybrid / plain fit", None, "ratio", "<= 0.2", note=missing)
+
+
+# --- a real cube ------------------------------------------------------------------------------------------------------
+
+
+def cube(quick: bool) -> Iterator[Result]:
+    if not TOSSES.exists():
+        yield Result("cube: half width", None, "%", "<= 5", note="no data: give --tosses FILE")
+        return
+    tosses = cube_toss.read_tosses(TOSSES)
+    at = round(len(tosses) * 5 / 6)
+    known, unseen = tosses[: 20 if quick else at], tosses[at:]
+    options = {"noise": cube_toss.NOISE, "windows": (6,) if quick else (6, 12), "iterations": 4 if quick else 12}
+    # a guess that is a third too wide, with twice the friction
+    guess = cube_toss.cube(1.33 * cube_toss.HALF, 2 * cube_toss.FRICTION)
+    fitted = neural.fit(guess, known, physics=cube_toss.physics(), most_windows=200, **options)
+    print(fitted, file=sys.stderr)
+    values = dict(zip(fitted.physics.labels, fitted.physics.values, strict=True))
+    half = np.array([values[f"half edge {axis}"] for axis in "xyz"])
+    worst = 100 * np.abs(half / cube_toss.HALF - 1)
+    of = f"{len(known)} tosses, against 0.0524 m"
+    yield Result("cube: half width", 100 * abs(half.mean() / cube_toss.HALF - 1), "%", "<= 5", note=of)
+    corner = 100 * np.linalg.norm(half - cube_toss.HALF) / (np.sqrt(3) * cube_toss.HALF)
+    yield Result(
+        "cube: corners", corner, "%", "<= 5", note=f"of their distance from the middle; worst edge {worst.max():.2g} %"
+    )
+    i = fitted.physics.labels.index("friction")
+    interval = f"95 % interval {fitted.physics.low[i]:.3g} to {fitted.physics.high[i]:.3g}; published 0.18"
+    yield Result("cube: friction", values["friction"], "", note=interval)
+    yield Result("cube: restitution", values["restitution"], "", note="published 0.125")
+
+    system = cube_toss.hybrid(fitted.system)
+    learned = neural.fit(system, known, most_windows=100, **{**options, "windows": (12,)}, penalty=1e-4)
+    errors = {
+        "hybrid": cube_toss.errors_of(learned.system, unseen),
+        "fitted physics": cube_toss.errors_of(fitted.system, unseen),
+        "MuJoCo's defaults": mujoco_errors(unseen),
+        "torch perceptron": perceptron_errors(known, unseen, 50 if quick else 1500),
+    }
+    for what, column, unit in (("position", 0, "m"), ("rotation", 1, "rad")):
+        means = {name: float(np.mean(each[:, column])) for name, each in errors.items()}
+        others = min(value for name, value in means.items() if name != "hybrid")
+        figure = f"cube, held out: mean {what} error over a toss"
+        for name, value in means.items():
+            yield Result(f"{figure}, {name}", value, unit, note=f"{len(unseen)} tosses")
+        yield Result(f"{figure}, hybrid / best other", means["hybrid"] / others, "ratio", "< 1")
+
+
+def mujoco_errors(tosses) -> np.ndarray:
+    """Of MuJoCo with the published numbers and its own defaults otherwise."""
+    model = mujoco.MjModel.from_xml_string(cube_toss.cube_file())
+    found = []
+    for toss in tosses:
+        data = mujoco.MjData(model)
+        data.qpos[:], data.qvel[:] = toss.states.q[0], toss.states.v[0]
+        q = [data.qpos.copy()]
+        for _ in range(toss.rows - 1):
+            mujoco.mj_step(model, data)
+            q.append(data.qpos.copy())
+        found.append(cube_toss.toss_errors(np.array(q), toss.states.q))
+    return np.array(found)
+
+
+def perceptron_errors(known, unseen, iterations: int) -> np.ndarray:
+    """Of a network that gives the change of velocity from the state, and coordinates that follow the velocity."""
+    torch.manual_seed(0)
+    pairs = [(features(toss.states.q, toss.states.v), toss.states.v) for toss in known]
+    x = np.concatenate([f[:-1] for f, _ in pairs])
+    y = np.concatenate([np.diff(v, axis=0) for _, v in pairs])
+    centre, spread, size = x.mean(0), x.std(0) + 1e-6, y.std(0) + 1e-9
+    net = torch.nn.Sequential(
+        torch.nn.Linear(x.shape[1], 128), torch.nn.Tanh(), torch.nn.Linear(128, 128), torch.nn.Tanh(),
+        torch.nn.Linear(128, 6),
+    ).double()  # fmt: skip
+    inputs, wanted = torch.tensor((x - centre) / spread), torch.tensor(y / size)
+    optimiser = torch.optim.Adam(net.parameters(), 2e-3)
+    for _ in range(iterations):
+        rows = torch.randint(len(inputs), (512,))
+        loss = ((net(inputs[rows]) - wanted[rows]) ** 2).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model, found = pb.load(cube_toss.cube_file()), []
+    for toss in unseen:
+        q, v = toss.states.q[:1].copy(), toss.states.v[:1].copy()
+        path = [q[0]]
+        for _ in range(toss.rows - 1):
+            with torch.no_grad():
+                v = v + net(torch.tensor((features(q, v) - centre) / spread)).numpy() * size
+            q = pb.model.tangent.integrate(model, q, v / cube_toss.RATE)
+            path.append(q[0])
+        found.append(cube_toss.toss_errors(np.array(path), toss.states.q))
+    return np.array(found)
+
+
+def features(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Of the perceptron: height, rotation and velocities, as the hybrid's network has them."""
+    state = pb.State(torch.tensor(q), torch.tensor(v))
+    return cube_toss.height_rotation_and_speed(state, None).numpy()
+
+
+# --- costs and kills --------------------------------------------------------------------------------------------------
+
+
+def cost(quick: bool) -> Iterator[Result]:
+    """A gradient step of 64 worlds through torch against the plain System's."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    plain = pb.Articulated(pb.load(pb.robots.quadruped()), worlds=64)
+    driven = neural.Actuator(plain, (32, 32), torque_scale=5.0)
+    steps = 5 if quick else 25
+
+    def gradient(system):
+        controls, state = system.default_controls(steps), system.state()
+
+        def run():
+            made = pb.rollout(system, state, controls)
+            made.pullback(q_bar=np.ones_like(made.q[-1]))
+
+        return run
+
+    seconds = interleave({"ours": gradient(driven), "plain": gradient(plain)}, repeats=3 if quick else 9)
+    torch.set_num_threads(threads)
+    note = f"12 joints, 6-32-32-1, with contact, {steps} steps, all gradients"
+    yield Result(
+        "gradient step through torch, 64 worlds / plain", seconds["ours"] / seconds["plain"], "ratio", "<= 3", note=note
+    )
+    yield Result("gradient step with an in-kernel actuator network / plain", None, "ratio", "<= 2", note=MEASURED_LATER)
+
+
+def resumed(quick: bool) -> Iterator[Result]:
+    """A fit that stops in the middle of its second stage, and goes on from its checkpoint."""
+    known, _ = swimmer.experiment()
+    recordings = [neural.Recording(pb.State(s.q[:101], s.v[:101]), u[:100]) for s, u in known]
+    options = {"windows": (5, 10), "iterations": 4, "most_windows": 16}
+
+    class Killed(Exception):
+        pass
+
+    def kill(stage, progress):
+        if (stage, progress.iterations) == (1, 2):
+            raise Killed
+
+    whole = neural.fit(swimmer.hybrid(), recordings, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            neural.fit(swimmer.hybrid(), recordings, **options, checkpoint=Path(folder) / "fit", watch=kill)
+        except Killed:
+            pass
+        again = neural.fit(swimmer.hybrid(), recordings, **options, checkpoint=Path(folder) / "fit")
+    same = all(np.array_equal(whole.system.params[name], again.system.params[name]) for name in whole.system.params)
+    yield Result("killed while fitting, resumed: the same bits", float(same), "", "== 1")
+
+
+QUESTIONS = {"bits": bits, "water": water, "motors": motors, "cube": cube, "cost": cost, "resumed": resumed}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--tosses", type=Path, default=TOSSES)
+    own, rest = parser.parse_known_args()
+    TOSSES = own.tosses
+    main(QUESTIONS, rest)
