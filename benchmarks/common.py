@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "testing"))
 REPEAT_SECONDS = 0.02
 
 # Packages whose versions belong beside a figure.
-PACKAGES = ("pullback", "numpy", "warp-lang", "mujoco", "mujoco-mjx", "jax", "newton", "pin", "torch")
+PACKAGES = ("pullback", "numpy", "warp-lang", "mujoco", "mujoco-mjx", "jax", "newton", "pin", "taichi", "torch")
 
 # Read by the numerical libraries when they are first imported.
 THREAD_VARIABLES = (

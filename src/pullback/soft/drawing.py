@@ -10,7 +10,7 @@ from pullback.drawing.drawing import frame_rows
 
 FLOOR = np.array([(0.90, 0.91, 0.93, 1.0), (0.80, 0.82, 0.86, 1.0)])
 FRAMES = 300  # at most
-# Particles that are drawn at most. Of more, every second is left out, or every third, and so on.
+# Particles that are drawn at most. Of more, some at random: of a lattice, every third would be slices.
 MOST_POINTS = 12_000
 RADIUS = 0.6  # of a ball, against the distance between particles: they overlap [1]
 UPWARD = 0.5  # of a wall's normal: from here on it is drawn, as a floor [1]
@@ -23,7 +23,7 @@ def draw_particles(run) -> Drawing:
     rows = np.arange(len(run.kept))
     if len(rows) > FRAMES:
         rows = frame_rows(len(rows), 1.0, fps=FRAMES / len(rows))
-    shown = np.arange(0, soft.n, -(-soft.n // MOST_POINTS))
+    shown = np.sort(np.random.default_rng(0).permutation(soft.n)[:MOST_POINTS])
     x, F = (to_numpy(states)[rows, 0][:, shown] for states in (run.x, run.F))
     points = np.zeros((len(rows), len(shown), 3), dtype=np.float32)
     points[..., [0, 2] if soft.dim == 2 else slice(None)] = x

@@ -38,7 +38,7 @@ SPACE_CELLS, SPACE_STEP, SPACE_STEPS = 64, 2e-3, 511
 SPACE_STRENGTH, SPACE_TURNS = 5.0, 40 / (2 * math.pi)  # [Pa], [Hz]
 SPACE_CORNER, SPACE_SIZE = np.array((0.1, 0.3, 0.05)), 0.1  # [m]
 SPACE_VOLUME = (1 / SPACE_CELLS / 3) ** 3  # of every particle [m³]
-SPACE_WANTED = 0.1  # of the way [m]
+SPACE_WANTED = 0.2  # of the way [m]
 SPACE_EYE, SPACE_LOOK = (1.3, -1.2, 0.7), (0.4, 0.45, 0.1)
 
 
@@ -100,7 +100,6 @@ def walker(system: Particles, wanted: float, find: Rhythm, **others) -> Task:
         metric=lambda run: wanted - way(run),
         target=0.0,
         unit="m short of the goal",
-        method=Adam(rate=0.05),
         iterations=100,
         **others,
     )
@@ -115,6 +114,7 @@ def soft_walker(device: str = "cpu", seed: int = 0) -> Task:
         Rhythm(STEPS, STEP, TURNS, seed=seed),
         name="soft-walker",
         about=f"find a gait of a soft robot, by its four muscles, that takes it {WANTED:g} m far in a second",
+        method=Adam(rate=0.05),
         camera=Camera(EYE, LOOK),
         checkpoint_every=8,
     )
@@ -129,6 +129,7 @@ def soft_walker_3d(device: str = "cpu", seed: int = 0) -> Task:
         Rhythm(SPACE_STEPS, SPACE_STEP, SPACE_TURNS, seed=seed),
         name="soft-walker-3d",
         about=f"find a gait of a soft robot in space, by sixteen muscles, that takes it {SPACE_WANTED:g} m in a second",
+        method=Adam(rate=0.1),
         camera=Camera(SPACE_EYE, SPACE_LOOK),
         checkpoint_every=16,
     )

@@ -5,7 +5,7 @@ import warp as wp
 from ..spatial.scalar import real, vec4
 from .flavour import mat, vec
 from .lanes import add_row4, add_row8, axpy4, axpy8, blend4, blend8, load4, load8, scaled4, scaled8, sum8, times8
-from .splines import moment, slope, weight
+from .splines import NEAREST, moment, slope, weight
 from .structs import Grid, Work, vec8
 
 
@@ -17,9 +17,9 @@ def place(g: Grid, x: vec):
 
 @wp.func(inline=True)
 def is_inside(g: Grid, X: vec):
-    """Whether all nodes around a place are there; not if it is not finite."""
-    low = X[0] >= real(0.5) and X[1] >= real(0.5)
-    return low and X[0] < real(g.shape[0]) - real(1.5) and X[1] < real(g.shape[2]) - real(1.5)
+    """Whether all nodes around a place are there, with some room for rounding; not if it is not finite."""
+    low = X[0] >= NEAREST and X[1] >= NEAREST
+    return low and X[0] < real(g.shape[0] - 1) - NEAREST and X[1] < real(g.shape[2] - 1) - NEAREST
 
 
 @wp.func(inline=True)

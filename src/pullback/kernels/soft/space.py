@@ -5,7 +5,7 @@ import warp as wp
 from ..spatial.scalar import real, vec4
 from .flavour import mat, vec
 from .lanes import add_row4, add_row8, axpy4, axpy8, blend4, blend8, load4, load8, scaled4, scaled8, sum8, times8
-from .splines import moment, slope, weight
+from .splines import NEAREST, moment, slope, weight
 from .structs import Grid, Work, vec8
 
 
@@ -17,11 +17,11 @@ def place(g: Grid, x: vec):
 
 @wp.func(inline=True)
 def is_inside(g: Grid, X: vec):
-    """Whether all nodes around a place are there; not if it is not finite."""
-    h = real(0.5)
-    one = real(1.5)
-    low = X[0] >= h and X[1] >= h and X[2] >= h
-    return low and X[0] < real(g.shape[0]) - one and X[1] < real(g.shape[1]) - one and X[2] < real(g.shape[2]) - one
+    """Whether all nodes around a place are there, with some room for rounding; not if it is not finite."""
+    inside = X[0] >= NEAREST and X[1] >= NEAREST and X[2] >= NEAREST
+    for k in range(3):
+        inside = inside and X[k] < real(g.shape[k] - 1) - NEAREST
+    return inside
 
 
 @wp.func(inline=True)

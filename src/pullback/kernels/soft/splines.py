@@ -7,6 +7,10 @@ import warp as wp
 
 from ..spatial.scalar import real, vec3
 
+# How near to the first node and to the last but one a particle may come, in cells: half of one, and room for rounding,
+# so that what is inside for kernels is inside for whoever looks at the state that they made.
+NEAREST = wp.constant(real(0.51))
+
 
 @wp.func(inline=True)
 def weight(f: real):
