@@ -32,6 +32,7 @@ from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul, unit_quat_
 MODES = ("measured", "replay", "corrected")
 CORRECTION = 0.2  # share of the way to the measured object, per frame
 WHOLE_SQUEEZE = 0.3  # of the object's weight: a proposed force from which on the whole squeeze acts
+TOGETHER = 0.005  # how far apart the points of a contact may be for a grip to be held [m]
 FIRM = 1e-4  # damping of the way from tips to joints, against singular postures [m²]
 PUSH_SECONDS = 0.05
 
@@ -193,13 +194,14 @@ def try_policy(
     substeps = max(1, round(scene.dt / m.opt.timestep))
     ramp = np.arange(1, substeps + 1)[:, None, None] / substeps
     x, target, inward = batch.start, batch.start.q, np.zeros_like(batch.start.q)
+    taken = np.zeros((starts, len(scene.hand.tips)))
     rows, outputs = [plant.read()[0]], []
     for frame in range(task.frames):
         seen = measured(scene, *plant.read(), batch.start.at) if mode == "measured" else x
         u = policy(task.see(seen, frame))
         moved = scene.step(seen, u, batch, frame)
         goal = target - inward + scene.dt * scene.split(u).rates if mode == "measured" else moved.q
-        inward = squeezed(task, seen, u, squeeze)
+        taken, inward = squeezed(task, seen, u, squeeze, taken)
         goal = goal + inward
         plant.advance(target + ramp * (goal - target), force if frame in pushed else 0 * force)
         target, x = goal, moved
@@ -237,23 +239,29 @@ def measured(scene: Scene, q: np.ndarray, v: np.ndarray, at: np.ndarray) -> Stat
     return States(q[..., :n], np.broadcast_to(at, spin.shape), quat_exp(turn), np.zeros_like(spin), spin)
 
 
-def squeezed(task: Manipulation, x: States, u: np.ndarray, squeeze: float) -> np.ndarray:
-    """How far the joints' targets move inwards (..., n)."""
+def squeezed(
+    task: Manipulation, x: States, u: np.ndarray, squeeze: float, taken: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Share of the squeeze of each tip (..., tips), and how far the joints' targets move inwards (..., n).
+
+    taken:  share in the frame before: a grip is held as long as the two points of the contact stay together, also
+            where the object moves by itself and no force is proposed
+    """
     scene, hand = task.scene, task.scene.hand
-    if not squeeze:
-        return np.zeros_like(x.q)
     given, tips = scene.split(u), len(hand.tips)
     normal, _ = scene.shape.normal(given.p[..., :tips, :])
-    strength = np.linalg.norm(given.f[..., :tips, :], axis=-1, keepdims=True)
-    share = np.minimum(1.0, strength / (WHOLE_SQUEEZE * scene.weight))
-    way = -squeeze * share * normal @ np.swapaxes(unit_quat_matrix(x.quat), -1, -2)
-    pose = hand.pose(x.q)
+    pose, turn = hand.pose(x.q), np.swapaxes(unit_quat_matrix(x.quat), -1, -2)
     points = hand.points(pose, hand.tip_bodies, given.s[..., :tips, :])
+    gap = np.linalg.norm(points - x.at[..., None, :] - given.p[..., :tips, :] @ turn, axis=-1)
+    strength = np.linalg.norm(given.f[..., :tips, :], axis=-1)
+    share = np.minimum(1.0, strength / (WHOLE_SQUEEZE * scene.weight))
+    share = np.maximum(share, taken * (gap < TOGETHER))
+    way = -squeeze * share[..., None] * normal @ turn
     J, _ = hand.jacobians(pose, hand.tip_bodies, points)
     J = J.reshape(*J.shape[:-3], 3 * tips, hand.n)
     way = way.reshape(*way.shape[:-2], 3 * tips, 1)
     Jt = np.swapaxes(J, -1, -2)
-    return (Jt @ np.linalg.solve(J @ Jt + FIRM * np.eye(3 * tips), way))[..., 0]
+    return share, (Jt @ np.linalg.solve(J @ Jt + FIRM * np.eye(3 * tips), way))[..., 0]
 
 
 def _corrected(x: States, seen: States) -> States:

@@ -90,8 +90,7 @@ def turn_wheel() -> Manipulation:
         scene=scene,
         frames=36,
         starts=Scattered(scene, spread=0.02),
-        wanted=Along(turn=(0.0, 0.0, math.pi), wait=0.35, arrive=0.9),
-        least_grip=GripFrom(0.33, 0.3),
+        wanted=Along(turn=(0.0, 0.0, math.pi), wait=0.3, arrive=0.9),
         camera=EYE,
     )
 
