@@ -47,11 +47,13 @@ def muscle_of(b: Body, m: Law, controls: Numbers, group: int, t: int, world: int
 
 
 @wp.func(inline=True)
-def is_running(f: Forward, share: Share, world: int):
-    """Whether no core that shares this world has found a failure in it."""
+def is_running(f: Forward, share: Share, world: int, t: int, phase: int):
+    """Whether no core that shares this world has found a failure in it, before a phase of step t in which failures are
+    of one kind: one that another core has found in this very phase does not keep a late one from looking."""
     result = bool(True)
     for lane in range(share.lane - share.core, share.lane - share.core + share.cores):
-        if f.status[lane, world][1] >= 0:
+        found = f.status[lane, world]
+        if found[1] >= 0 and (found[1] != t or found[0] != phase):
             result = False
     return result
 
@@ -190,8 +192,7 @@ def roll(b: Body, g: Grid, m: Law, share: Share, w: Work, f: Forward, first: int
     meeting = int(1)
     for world in range(share.first_world, share.end_world):
         for t in range(first, end):
-            # Who is late may see here that an early one found a failure: a world that failed is not looked at.
-            if is_running(f, share, world):
+            if is_running(f, share, world, t, INVERTED):
                 push(b, g, m, w, f, share, t, world, first_particle, end_particle)
             else:
                 w.rows[share.lane, 0] = g.shape[0] * g.shape[1]
@@ -200,7 +201,7 @@ def roll(b: Body, g: Grid, m: Law, share: Share, w: Work, f: Forward, first: int
             settle(g, m, w, share, world)
             meet(share.gate, share.cores, meeting + 2)
             meeting += 2
-            if is_running(f, share, world):
+            if is_running(f, share, world, t, LEFT):
                 pull(g, w, f, share, t, world, first_particle, end_particle)
 
 
