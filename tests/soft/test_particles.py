@@ -189,6 +189,18 @@ def test_a_particle_that_leaves_is_named():
     assert error.value.step == len(error.value.states.x) - 1
 
 
+def test_two_cores_name_the_same_failure():
+    """The first step, and of that the first particle, whichever core finds it."""
+    body = soft.block((0.2, 0.2), (0.7, 0.7), (30, 30), soft.Corotated(**SOLID))
+    said = []
+    for threads in (1, 2):
+        system = soft.Particles([body], dx=1 / 16, cells=(17, 17), dt=2e-3, threads=threads)
+        with pytest.raises(pb.SimulationError) as error:
+            pb.rollout(system, system.state(v=(0.5, 3.0)), steps=200)
+        said.append((str(error.value), error.value.step, len(error.value.states.x)))
+    assert said[0] == said[1] and "left the grid" in said[0][0]
+
+
 def test_an_inverted_particle_is_named():
     system = jelly()
     F = np.tile(np.eye(2), (system.n, 1, 1))

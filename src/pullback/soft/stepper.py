@@ -135,14 +135,15 @@ class Stepper:
         forward.now, forward.kept = self.state(now), self.state(rows)
         forward.ring, forward.keep_every, forward.steps = len(now.x), keep_every, controls.shape[0]
         forward.controls = controls
-        forward.status = wp.full((worlds, 2), HEALTHY, dtype=wp.int32)
-        forward.culprit = wp.full((self.lanes, worlds), -1, dtype=wp.int32)
+        forward.status = wp.full((self.lanes, worlds), wp.vec3i(HEALTHY, HEALTHY, HEALTHY), dtype=wp.vec3i)
         with self.crew.lock:
             for first, end in self.launches(controls.shape[0]):
                 self._launch(self.kernels.roll, law, forward, first, end)
-        culprits = forward.culprit.numpy()
-        first = np.where(culprits < 0, self.soft.n, culprits).min(axis=0)
-        return np.column_stack([forward.status.numpy(), first])
+        found = forward.status.numpy().copy()  # (lanes, worlds, 3)
+        # The earliest step, and of that the first particle.
+        order = np.where(found[..., 1] < 0, np.iinfo(np.int64).max, found[..., 1].astype(np.int64) * self.soft.n)
+        order = np.where(found[..., 1] < 0, order, order + found[..., 2])
+        return found[np.argmin(order, axis=0), np.arange(worlds)]
 
     def backward(self, law, bars, steps: int) -> None:
         """``bars``, the kernels' Bars: from the cotangent of the last of their rows to that of the first."""

@@ -47,6 +47,26 @@ def muscle_of(b: Body, m: Law, controls: Numbers, group: int, t: int, world: int
 
 
 @wp.func(inline=True)
+def is_running(f: Forward, share: Share, world: int, t: int, phase: int):
+    """Whether no core that shares this world has found a failure in it, before a phase of step t in which failures are
+    of one kind: one that another core has found in this very phase does not keep a late one from looking."""
+    result = bool(True)
+    for lane in range(share.lane - share.core, share.lane - share.core + share.cores):
+        found = f.status[lane, world]
+        if found[1] >= 0 and (found[1] != t or found[0] != phase):
+            result = False
+    return result
+
+
+@wp.func(inline=True)
+def fail(f: Forward, share: Share, world: int, code: int, t: int, particle: int):
+    """Notes the first failure that a core finds. Each has a place of its own: an early core may find one of step t
+    while a late one finds one of the step before, which counts."""
+    if f.status[share.lane, world][1] < 0:
+        f.status[share.lane, world] = wp.vec3i(code, t, particle)
+
+
+@wp.func(inline=True)
 def begin_rows(g: Grid):
     """No rows: first and end."""
     return g.shape[0] * g.shape[1], 0
@@ -69,10 +89,7 @@ def push(b: Body, g: Grid, m: Law, w: Work, f: Forward, share: Share, t: int, wo
         C = f.now.C[src, world, p]
         Ft = trial(kind, f.now.F[src, world, p], C, g.h)
         if not wp.determinant(Ft) > real(0.0):
-            f.status[world, 0] = INVERTED
-            f.status[world, 1] = t
-            if f.culprit[share.lane, world] < 0:
-                f.culprit[share.lane, world] = p
+            fail(f, share, world, INVERTED, t, p)
             Ft = wp.identity(n=DIM, dtype=real)
         F, Jp, tau = respond(law, kind, Ft, f.now.Jp[src, world, p], C, active, direction)
         f.now.F[dst, world, p] = F
@@ -161,10 +178,7 @@ def pull(g: Grid, w: Work, f: Forward, share: Share, t: int, world: int, first: 
             f.kept.F[row, world, p] = f.now.F[dst, world, p]
             f.kept.Jp[row, world, p] = f.now.Jp[dst, world, p]
         if not is_inside(g, place(g, x)):
-            f.status[world, 0] = LEFT
-            f.status[world, 1] = t
-            if f.culprit[share.lane, world] < 0:
-                f.culprit[share.lane, world] = p
+            fail(f, share, world, LEFT, t, p)
 
 
 @wp.kernel(enable_backward=False)
@@ -178,8 +192,7 @@ def roll(b: Body, g: Grid, m: Law, share: Share, w: Work, f: Forward, first: int
     meeting = int(1)
     for world in range(share.first_world, share.end_world):
         for t in range(first, end):
-            # Who is late may see here that an early one found a failure: a world that failed is not looked at.
-            if f.status[world, 1] < 0:
+            if is_running(f, share, world, t, INVERTED):
                 push(b, g, m, w, f, share, t, world, first_particle, end_particle)
             else:
                 w.rows[share.lane, 0] = g.shape[0] * g.shape[1]
@@ -188,7 +201,7 @@ def roll(b: Body, g: Grid, m: Law, share: Share, w: Work, f: Forward, first: int
             settle(g, m, w, share, world)
             meet(share.gate, share.cores, meeting + 2)
             meeting += 2
-            if f.status[world, 1] < 0:
+            if is_running(f, share, world, t, LEFT):
                 pull(g, w, f, share, t, world, first_particle, end_particle)
 
 

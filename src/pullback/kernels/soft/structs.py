@@ -105,8 +105,9 @@ class Forward:
     keep_every: int
     steps: int
     controls: Numbers  # [step, world, muscle]
-    status: wp.array2d(dtype=int)  # [world]: what stopped it, and in which step; both negative while nothing did
-    culprit: wp.array2d(dtype=int)  # [lane, world]: the particle that did
+    status: wp.array2d(
+        dtype=wp.vec3i
+    )  # [lane, world]: what stopped it, in which step and particle; negative if nothing
 
 
 @wp.struct
