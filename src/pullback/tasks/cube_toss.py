@@ -18,7 +18,7 @@ from pullback.core.errors import PullbackError
 from pullback.core.system import State, System
 from pullback.dynamics import Articulated
 from pullback.model import load
-from pullback.neural import Recording, Residual
+from pullback.neural import Recording, Residual, perceptron
 from pullback.rollout import rollout
 from pullback.spatial import quat_conj, quat_log, quat_mul
 
@@ -28,6 +28,8 @@ FRICTION, RESTITUTION = 0.18, 0.125  # as published [1]
 # Of a recorded row: position [m], rotation [rad], velocity [m/s] and angular velocity [rad/s].
 NOISE = np.repeat([1e-3, 0.01, 0.03, 0.5], 3)
 GRAVITY = 9.81  # [m/s²]
+FEATURES = 1 + 9 + 6  # of the network: height, rotation, velocities
+WRENCH = np.repeat([0.01, 0.1], 3)  # what its outputs stand for: torque [N·m], force [N]
 
 
 def cube_file(half: float = HALF, friction: float = FRICTION) -> str:
@@ -49,9 +51,9 @@ def cube(half: float = HALF, friction: float = FRICTION, worlds: int = 1) -> Art
 
 def hybrid(system: Articulated | None = None, hidden: Sequence[int] = (8,), seed: int = 0) -> Residual:
     """The same with a wrench on the cube by a network that knows where it is above the plate, and how it moves."""
-    return Residual(
-        system or cube(), hidden, reads=height_rotation_and_speed, adds="wrench", on=("cube",), scale=0.1, seed=seed
-    )
+    module = perceptron(FEATURES, hidden, 6, seed=seed)
+    options = {"adds": "wrench", "on": ("cube",), "scale": WRENCH, "normalise": True}
+    return Residual(system or cube(), module, reads=height_rotation_and_speed, **options)
 
 
 def height_rotation_and_speed(state, control):
