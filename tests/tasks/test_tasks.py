@@ -160,6 +160,7 @@ STEPS = {
     "hop": 30,
     "grasp": 15,
     "identify": 10,
+    "identify-beam": 10,
     "laser-history": 120,
     "heat-treatment": 45,
     "identify-material": 10,

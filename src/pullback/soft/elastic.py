@@ -111,6 +111,8 @@ class Elastic(KernelSystem):
         self.contact_stiffness = check_number(contact_stiffness, "contact_stiffness")
         self.worlds = check_whole(worlds, "worlds")
         self.dtype, self.device = check_precision(dtype), check_device(device)
+        if self.device != "cpu":
+            raise PullbackError(f"Elastic runs on the CPU alone: use device='cpu', not {self.device!r}")
         self._threads = threads
         table = parameters(
             self.bodies,

@@ -1,4 +1,4 @@
-"""How the steps of an Elastic System are launched: each core has worlds of its own; on CUDA a thread has one."""
+"""How the steps of an Elastic System are launched: each core has worlds of its own."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class ElasticStepper:
         self.scene = self._scene()
         self.work = self._workspace(len(arrays["column"]))
         self.step = self._step()
-        on_cpu = elastic.device == "cpu"
-        self.shares = shares(elastic.worlds, min(cores, elastic.worlds)) if on_cpu else [(0, elastic.worlds)]
+        self.shares = shares(elastic.worlds, min(cores, elastic.worlds))
         self.counts = np.zeros((elastic.worlds, 2), np.int32)
 
     def _scene(self):

@@ -18,7 +18,7 @@ from pullback.tasks.variables import Factors
 
 LENGTH, SIDE, CELLS = 0.4, 0.05, (16, 2, 2)  # [m], [m]
 RUBBER = StableNeoHookean(young=2e5, poisson=0.4, density=1e3, viscosity=2000.0)
-DT, STEPS, EVERY = 0.01, 80, 4  # [s]; steps from one picture to the next
+DT, STEPS, EVERY = 0.01, 80, 2  # [s]; steps from one picture to the next
 MARKERS = 4  # along the upper edge, from its middle to the tip
 NOISE = 1e-3  # of a marker's place, standard deviation [m]
 OFF = (0.1, 0.4)  # how far the real beam is from the data sheet, at least and at most [1]

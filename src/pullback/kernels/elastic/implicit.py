@@ -28,7 +28,7 @@ CG_LOOSE = wp.constant(wp.float64(0.1))
 CG_TIGHT = wp.constant(wp.float64(1e-4 if SINGLE else 1e-8))
 CG_ENOUGH = wp.constant(wp.float64(0.1))  # against what is left to do [1]
 STAGNANT = wp.constant(wp.float64(0.3))  # a residual that is not reduced by more is rounding [1]
-CG_ADJOINT = wp.constant(wp.float64(1e-6 if SINGLE else 1e-12))
+CG_ADJOINT = wp.constant(wp.float64(1e-6 if SINGLE else 5e-11))
 # A residual of the backward pass larger than this is an error, and until it is this small the solver starts again. [1]
 ADJOINT_SOLVED = wp.constant(wp.float64(1e-4 if SINGLE else 1e-10))
 ADJOINT_STARTS = wp.constant(4)
