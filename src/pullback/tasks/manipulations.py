@@ -78,7 +78,10 @@ def push_cube() -> Manipulation:
 
 
 def turn_wheel() -> Manipulation:
-    """Three fingertips turn a wheel by half a turn, wherever its axis stands."""
+    """Three fingertips turn a wheel by a third of a turn, wherever its axis stands.
+
+    By half a turn both ways round are equally far, and training may take the wrong one.
+    """
     model = with_object(
         fingertips(3), mujoco.mjtGeom.mjGEOM_CYLINDER, (WHEEL, WHEEL_HALF, 0.0), WHEEL_MASS, (0.0, 0.0, 0.05), "wheel",
         hinge=(0.0, 0.0, 1.0),
@@ -86,11 +89,11 @@ def turn_wheel() -> Manipulation:
     scene = Scene(model, ["tip1", "tip2", "tip3"], dt=0.03, table=False, force=0.1)
     return Manipulation(
         name="turn-wheel",
-        about="turn a wheel by half a turn, wherever it stands, with three fingertips that propose their contacts",
+        about="turn a wheel by 120 degrees, wherever it stands, with three fingertips that propose their contacts",
         scene=scene,
-        frames=36,
+        frames=40,
         starts=Scattered(scene, spread=0.02),
-        wanted=Along(turn=(0.0, 0.0, math.pi), wait=0.3, arrive=0.9),
+        wanted=Along(turn=(0.0, 0.0, 2 * math.pi / 3), wait=0.3, arrive=0.9),
         camera=EYE,
     )
 
