@@ -39,6 +39,9 @@ class ElasticBackward:
         self.controls_bar = zeros(elastic._take_controls(controls, hold).shape, elastic.dtype, elastic.device)
         self.carry = tree_map(lambda x: wp.clone(x).reshape((1, *x.shape)), elastic._take_state(final_bar, "_bar"))
         self.law_bar = law.zero_bars()
+        kind = elastic._stepper.structs.Bars.vars["last"].type.dtype
+        shape = (elastic.worlds, elastic.n)
+        self.guesses = [wp.zeros(shape, dtype=kind, device=elastic.device) for _ in range(2)]
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
         """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
@@ -50,6 +53,7 @@ class ElasticBackward:
         bars.rows_x, bars.rows_v = rows = [elastic._own(x) for x in states]
         bars.rows_x_bar, bars.rows_v_bar = rows if states_bar is None else [elastic._own(x) for x in states_bar]
         bars.carry_x, bars.carry_v = self.carry
+        bars.last, bars.before_last = self.guesses
         bars.every_row, bars.wants_params = int(states_bar is not None), int(self.wants_params)
         bars.controls_bar = zeros((end - first, *self.controls_bar.shape[1:]), elastic.dtype, elastic.device)
         bars.law = self.law_bar

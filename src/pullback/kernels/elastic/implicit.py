@@ -47,8 +47,11 @@ def multiply(g: Mesh, w: Work, i: int, world: int):
 
 
 @wp.func
-def conjugate_gradients(g: Mesh, w: Work, most: int, close: wp.float64, exact: int, world: int):
-    """Adds H^-1 w.residual to w.move. Returns iterations, and whether no direction of negative curvature was met."""
+def conjugate_gradients(g: Mesh, w: Work, most: int, close: wp.float64, least: wp.float64, exact: int, world: int):
+    """Adds H^-1 w.residual to w.move, until the residual is reduced by ``close`` or its square is ``least``.
+
+    Returns iterations, and whether no direction of negative curvature was met.
+    """
     n = g.handle.shape[0]
     size = wp.float64(0.0)
     for i in range(n):
@@ -56,7 +59,7 @@ def conjugate_gradients(g: Mesh, w: Work, most: int, close: wp.float64, exact: i
         z = w.inverse[world, i] * r
         w.direction[world, i] = z
         size += wp.float64(wp.dot(r, z))
-    enough = close * close * size
+    enough = wp.max(close * close * size, least)
     iterations = int(0)
     convex = bool(True)
     going = bool(size > enough)
@@ -217,12 +220,12 @@ def newton(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int):
             before = residual
             tries += 1
             downhill(g, w, world)
-            more, convex = conjugate_gradients(g, w, s.most_iterations, close, 0, world)
+            more, convex = conjugate_gradients(g, w, s.most_iterations, close, wp.float64(0.0), 0, world)
             iterations += more
             if not convex and g.triangles.shape[0] > 0:
                 differentiate(g, c, m, w, s, world, 2)
                 downhill(g, w, world)
-                more, convex = conjugate_gradients(g, w, s.most_iterations, close, 0, world)
+                more, convex = conjugate_gradients(g, w, s.most_iterations, close, wp.float64(0.0), 0, world)
                 iterations += more
             energy, size = search(g, c, m, w, s, energy, size, world)
     return vertex, tries, iterations
@@ -267,21 +270,26 @@ def roll(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, first_world: in
 
 
 @wp.func
-def solve_adjoint(g: Mesh, w: Work, s: Step, world: int):
+def solve_adjoint(g: Mesh, w: Work, s: Step, b: Bars, world: int):
     """w.move = H^-1 w.trial where vertices are free; w.residual what is left. Returns iterations, success."""
     n = g.handle.shape[0]
     wanted = wp.float64(0.0)
     for i in range(n):
-        w.move[world, i] = vec3()
         r = w.trial[world, i]
-        w.residual[world, i] = r
         wanted += wp.float64(wp.dot(r, w.inverse[world, i] * r))
+        # Backwards in time lam is a wave too: it goes on as it did in the steps after this one.
+        guess = real(2.0) * b.last[world, i] - b.before_last[world, i]
+        w.move[world, i] = guess
+        w.direction[world, i] = guess
+    for i in range(n):
+        w.residual[world, i] = w.trial[world, i] - multiply(g, w, i, world)
+    least = CG_ADJOINT * CG_ADJOINT * wanted
     iterations = int(0)
     starts = int(0)
     good = bool(False)
     while not good and starts < ADJOINT_STARTS:
         starts += 1
-        more, _convex = conjugate_gradients(g, w, s.most_iterations, CG_ADJOINT, 1, world)
+        more, _convex = conjugate_gradients(g, w, s.most_iterations, wp.float64(0.0), least, 1, world)
         iterations += more
         left = wp.float64(0.0)
         for i in range(n):
@@ -311,7 +319,7 @@ def roll_back(g: Mesh, c: Scene, m: Law, w: Work, s: Step, b: Bars, first_world:
                 speed_bar = read(b.carry_v, 0, world, i)
                 w.trial[world, i] = read(b.carry_x, 0, world, i) + speed_bar / s.dt
             differentiate(g, c, m, w, s, world, 1)
-            iterations, good = solve_adjoint(g, w, s, world)
+            iterations, good = solve_adjoint(g, w, s, b, world)
             b.counts[world, 0] = b.counts[world, 0] + 1
             b.counts[world, 1] = b.counts[world, 1] + iterations
             if not good:
@@ -320,6 +328,8 @@ def roll_back(g: Mesh, c: Scene, m: Law, w: Work, s: Step, b: Bars, first_world:
             else:
                 gradient_adjoint(g, c, m, w, s, b.law, world, b.wants_params)
                 for i in range(n):
+                    b.before_last[world, i] = b.last[world, i]
+                    b.last[world, i] = w.move[world, i]
                     x_bar = w.direction[world, i] - read(b.carry_v, 0, world, i) / s.dt
                     if is_held(g, i):
                         pull = w.residual[world, i]

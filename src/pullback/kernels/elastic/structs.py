@@ -135,6 +135,8 @@ class Bars:
     rows_v_bar: Trajectory
     carry_x: Trajectory  # [0, world, vertex, axis]
     carry_v: Trajectory
+    last: Vectors  # lam of the step that was gone back through last, and of the one before: a first guess
+    before_last: Vectors
     controls_bar: wp.array3d(dtype=real)
     law: LawBar
     every_row: int
