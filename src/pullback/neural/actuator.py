@@ -262,7 +262,7 @@ ACTIVATIONS = ("Softsign", "ELU", "ReLU", "Tanh", "Sigmoid", "SiLU", "LeakyReLU"
 def read_actuator(path):
     """The actuator network in a TorchScript file as legged_gym and Isaac Lab export it: a perceptron or an LSTM.
 
-    It is made anew from the weights and the names of its layers; of LSTMs also the linear layer behind them. Give it to
+    It is made anew from the weights and the kinds of its layers; of LSTMs also the linear layer behind them. Give it to
     :class:`Actuator` with the scales and the order that it was trained with; an LSTM of legged_gym has none.
     """
     import torch

@@ -79,7 +79,7 @@ def fit(
     recordings:   of its motions: see :class:`Recording`
     physics:      by what to call it, a parameter and the entries that share a factor, {"mass": ("mass", 1)}, or a list
                   of such pairs. Entries that are all zero share a sum instead, and so do ("com", 1, "sum")
-    weights:      names of parameters that are fitted entry by entry; the weights of all networks if None
+    weights:      parameters that are fitted entry by entry, by name; the weights of all networks if None
     windows:      rows of the windows, stage by stage
     noise:        standard deviation of each number of the tangent (n,), [dq; dv] of a robot, or one number; the
                   deviation of each over the recordings if None

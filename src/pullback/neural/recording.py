@@ -30,7 +30,7 @@ class Recording:
     states:    a state whose arrays have rows in the place of worlds: ``pb.State(q, v)`` with q (rows, nq), v (rows, nv)
     controls:  (rows - 1, nu), each held until the next row; none if None
     times:     (rows,) [s]; the System's timestep lies between rows if None
-    joints:    names of the joints in the order of q, to be compared with the model's; not compared if None
+    joints:    what the joints are called, in the order of q, to be compared with the model; not compared if None
     name:      for messages
     """
 

@@ -172,7 +172,7 @@ def swimmer(device: str = "cpu", seed: int = 0) -> Task:
         find=find,
         loss=Recording(system.model, recorded.q, recorded.v),
         metric=metric,
-        target=0.03,
+        target=0.06,
         unit="m, from where the real swimmer is, over 5 s",
         evaluate_at_end=True,
         method=GaussNewton(tolerance=1e-5),
