@@ -52,7 +52,7 @@ def test_what_it_proposes_holds_in_mujoco(grasp):
 
 def test_pullback_and_mujoco_do_the_same(grasp):
     task, policy, _ = grasp
-    options = {"mode": "corrected", "starts": 2, "mass": 1.5, "friction": 0.8, "push": 0.1, "hold": 0.1}
+    options = {"mode": "corrected", "starts": 2, "friction": 0.8, "push": 0.1, "hold": 0.1}
     ours, theirs = (try_policy(task, policy, plant=plant, **options) for plant in ("pullback", "mujoco"))
     plain = try_policy(task, policy, **{**options, "push": 0.0})
     assert np.abs(ours.q - theirs.q).max() < 1e-5 < 1e-4 < np.abs(ours.q - plain.q).max()

@@ -107,7 +107,11 @@ class MuJoCo:
 
 
 class Simulated:
-    """Pullback with the contacts of the file, MuJoCo's convex ones."""
+    """Pullback with the contacts of the file, MuJoCo's convex ones.
+
+    With another mass constraints keep the stiffness that the file's gives them, while MuJoCo is made as if its file had
+    the other.
+    """
 
     def __init__(self, scene: Scene, *, mass: float = 1.0, friction: float = 1.0, contact="model"):
         self.scene, self.contact, self.mass, self.friction = scene, contact, mass, friction
@@ -131,12 +135,9 @@ class Simulated:
         self.state = self.system.state(q)
 
     def advance(self, targets, push):
-        wrench = None
-        if np.any(push):
-            wrench = np.zeros((*targets.shape[:2], self.scene.model.mujoco.nbody, 6))
-            wrench[:, :, -1, 3:] = push
-        inputs = {} if wrench is None else {"wrench": wrench}
-        states = self.system.steps(self.state, targets, **inputs)
+        wrench = np.zeros((*targets.shape[:2], self.scene.model.mujoco.nbody, 6))
+        wrench[:, :, -1, 3:] = push
+        states = self.system.steps(self.state, np.ascontiguousarray(targets), inputs={"wrench": wrench})
         self.state = type(self.state)(*(np.asarray(part)[-1] for part in states))
 
     def read(self):
