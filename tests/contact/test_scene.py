@@ -3,6 +3,7 @@
 import mujoco
 import numpy as np
 import pytest
+from oracles import precise
 from scenes import scene
 
 import pullback as pb
@@ -97,12 +98,27 @@ def test_explicit_pairs_go_past_every_filter():
     assert len(found.pair_dim) == 2 and found.rows == 6
 
 
-def test_a_pair_that_is_listed_twice_is_refused():
-    balls = "".join(f'<body pos="0 0 {z}"><freejoint/><geom name="g{z}" size="0.1"/></body>' for z in (0, 0.19))
-    pair = '<pair geom1="g0" geom2="g0.19" condim="{}"/>'
-    twice = f"<contact>{pair.format(3)}{pair.format(1)}</contact>"
-    with pytest.raises(pb.PullbackError, match="two contact pairs of geom 'g0' and geom 'g0.19'"):
-        pb.Articulated(pb.load(scene(balls, rest=twice)))
+def test_pairs_that_are_listed_twice_make_contacts_twice():
+    """As in MuJoCo 4: the Shadow hand's thumb has such pairs. ContactLongRange has one potential for two shapes."""
+    balls = "".join(f'<body pos="0 0 {z}"><freejoint/><geom name="g{z}" size="0.1"/></body>' for z in (0.09, 0.27))
+    pair = '<pair geom1="{}" geom2="g0.09" condim="{}" solref="{} 1"/>'
+    pairs = [("g0.27", 3, 0.02), ("g0.27", 1, 0.05), ("floor", 3, 0.02), ("floor", 4, 0.03), ("floor", 3, 0.04)]
+    twice = f"<contact>{''.join(pair.format(*each) for each in pairs)}</contact>"
+    model = pb.load(scene('<geom name="floor" type="plane" size="1 1 1"/>' + balls, rest=twice))
+    system = pb.Articulated(model)
+    m = precise(model.mujoco)
+    data = mujoco.MjData(m)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        v = 0.1 * rng.normal(size=system.nv)
+        data.qpos[:], data.qvel[:] = model.home.q, v
+        mujoco.mj_step(m, data)
+        assert data.ncon == 5
+        assert np.allclose(system.step(system.state(v=v)).v[0], data.qvel, rtol=0, atol=1e-9)
+    report = pb.check_system(system, system.state(v=v))
+    assert all(report[name].largest > 1e-6 for name in ("pair_friction", "pair_solref"))
+    with pytest.raises(pb.PullbackError, match="geom 'floor' and geom 'g0.09'.*listed 3 times"):
+        pb.Articulated(model, pb.ContactLongRange())
 
 
 @pytest.mark.parametrize("flag", ["", 'filterparent="disable"'])

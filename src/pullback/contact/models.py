@@ -383,6 +383,10 @@ class ContactLongRange(Contact):
         for joint in scene.limited:
             if scene.model.joint_type[joint] == BALL:
                 yield "", label(m, "joint", joint), "limits a ball joint, which ContactLongRange does not"
+        for (first, second), times in zip(*np.unique(scene.pair_shapes, axis=0, return_counts=True), strict=True):
+            if times > 1:
+                pair = " and ".join(label(m, "geom", scene.geoms[i]) for i in (first, second))
+                yield "", pair, f"are a pair that is listed {times} times: ContactLongRange has one potential for both"
         if scene.model.integrator == "rk4":
             remedy = 'load it with integrator="euler" or "implicitfast"'
             yield "", "option", f"asks for RK4, but ContactLongRange is implicit: {remedy}"

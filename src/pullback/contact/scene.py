@@ -62,7 +62,8 @@ class Scene:
     geoms: np.ndarray  # (nshape,) the geom each shape is
     kind: np.ndarray  # (nshape,) as MuJoCo numbers types of geoms
     body: np.ndarray  # (nshape,)
-    pair_shapes: np.ndarray  # (npair, 2), the lower type first; pairs with a plane come before all others
+    plane_pairs: int  # with a plane, or of the geoms of another one: they come before all others
+    pair_shapes: np.ndarray  # (npair, 2), the lower type first
     pair_materials: np.ndarray  # (npair, 2)
     pair_share: np.ndarray  # (npair,) of the first material, where two are mixed [1]
     pair_dim: np.ndarray  # (npair,) condim: 1, 3, 4 or 6
@@ -94,16 +95,19 @@ class Scene:
         fixed = ~spatial_tendons(m)
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
         pairs[swap] = pairs[swap, ::-1]
-        pairs = pairs[np.argsort(m.geom_type[pairs[:, 0]] != PLANE, kind="stable")]
-        explicit_of: dict[frozenset[int], int] = {}
+        explicit_of: dict[frozenset[int], list[int]] = {}
         for i, (a, b) in enumerate(zip(m.pair_geom1, m.pair_geom2, strict=True)):
-            if explicit_of.setdefault(frozenset((int(a), int(b))), i) != i:
-                both = " and ".join(label(m, "geom", g) for g in (a, b))
-                raise PullbackError(f"there are two contact pairs of {both}: leave one out")
+            explicit_of.setdefault(frozenset((int(a), int(b))), []).append(i)
+        # Several explicit pairs of the same geoms make contacts each: all but one are tried without a sweep, as planes.
+        more = [len(explicit_of.get(frozenset(pair), [0])) - 1 for pair in pairs.tolist()]
+        swept = np.append(m.geom_type[pairs[:, 0]] != PLANE, np.zeros(sum(more), bool))
+        pairs = np.concatenate([pairs, np.repeat(pairs, more, axis=0)])
+        order = np.argsort(swept, kind="stable")
+        pairs, swept = pairs[order], swept[order]
         geoms, shapes = np.unique(pairs, return_inverse=True)
         shapes = shapes.reshape(pairs.shape)
         explicit: list[int] = []
-        rows = [_pair(m, g1, g2, explicit_of.get(frozenset((g1, g2)))) for g1, g2 in pairs.tolist()]
+        rows = [_pair(m, g1, g2, (explicit_of.get(frozenset((g1, g2))) or [None]).pop()) for g1, g2 in pairs.tolist()]
         materials = []
         for (i, j), row in zip(shapes.tolist(), rows, strict=True):
             if row["explicit"] is not None:
@@ -118,6 +122,7 @@ class Scene:
             geoms=geoms,
             kind=m.geom_type[geoms],
             body=m.geom_bodyid[geoms],
+            plane_pairs=int(np.sum(~swept)),
             pair_shapes=shapes,
             pair_materials=np.array(materials, int).reshape(-1, 2),
             pair_share=column("share"),
@@ -189,11 +194,6 @@ class Scene:
     def own_materials(self) -> np.ndarray:
         """The shapes whose own friction, solref and solimp are used in some pair, by index."""
         return np.unique(self.pair_materials[self.pair_materials < len(self.geoms)])
-
-    @property
-    def plane_pairs(self) -> int:
-        """How many pairs have a plane: they come first."""
-        return int(np.sum(self.kind[self.pair_shapes[:, 0]] == PLANE))
 
     @property
     def fences(self) -> np.ndarray:
