@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import PRECISIONS, checked, to_device, to_numpy
-from pullback.core.errors import PullbackError
+from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
 from pullback.core.system import Bars
@@ -77,3 +77,14 @@ class KernelSystem(NamedSystem):
         backward.through(states, 0, 1)
         bars = backward.finish(state)
         return Bars(bars.state, bars.control[0], bars.params)
+
+    def _refuse_failure(self, codes: np.ndarray, reasons: Mapping[int, str], rows, kept: np.ndarray) -> None:
+        """A SimulationError for the world that failed first, with the states so far: rows, of which ``kept`` are the
+        steps.
+
+        codes: (worlds, 2) as a Status has them; reasons: by world
+        """
+        world = min(reasons, key=lambda world: codes[world, 1])
+        step = int(codes[world, 1])
+        so_far = row(rows, slice(int(np.sum(kept <= step))))
+        raise SimulationError(reasons[world], world=world, step=step, states=so_far)

@@ -8,31 +8,28 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import to_device, to_numpy
+from pullback.core.backward import KernelBackward
 from pullback.core.status import Status
 from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.core.trees import leaves, tree_map
-from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY
 
 if TYPE_CHECKING:
     from pullback.soft.params import KernelLaw
     from pullback.soft.particles import Particles
 
 
-class ParticlesBackward:
-    """Pulls back through a trajectory piece by piece, last piece first."""
+class ParticlesBackward(KernelBackward):
+    """The backward pass of ``Particles``."""
 
     def __init__(
         self, soft: Particles, controls, final_bar, hold: int, law: KernelLaw, status: Status | None, wants_params: bool
     ):
-        self.soft, self.hold, self.law, self.wants_params = soft, hold, law, wants_params
-        self.is_masked = status is not None
-        self.codes = np.full((soft.worlds, 2), HEALTHY) if status is None else np.array(to_numpy(status.codes))
-        self.reasons = {} if status is None else status.reasons
+        super().__init__(soft, law, hold, status, wants_params)
         self.controls = soft._take_controls(controls, hold)
         self.controls_bar = np.zeros(self.controls.shape)
         self.carry = tree_map(lambda x: x[None].copy(), soft._take_state(final_bar, "_bar"))
         for x in self.carry:
-            x[:, self.codes[:, 1] >= 0] = 0.0
+            x[:, ~self.running] = 0.0
         lanes, kinds = soft._stepper.lanes * soft.worlds, soft._stepper.structs.LawBar.vars
         self.law_bar = soft._stepper.structs.LawBar()
         for name in law.FIELDS:
@@ -44,7 +41,7 @@ class ParticlesBackward:
 
         The state at ``end`` must be among them.
         """
-        soft, stepper = self.soft, self.soft._stepper
+        soft, stepper = self.system, self.system._stepper
         rows = tree_map(self._contiguous, states)
         bars = stepper.structs.Bars()
         bars.rows, bars.carry = stepper.state(rows), stepper.state(self.carry)
@@ -55,42 +52,27 @@ class ParticlesBackward:
         lanes = stepper.lanes * soft.worlds
         bars.controls_bar = wp.zeros((end - first, lanes, self.controls.shape[2]), dtype=wp.float64)
         bars.law = self.law_bar
-        bars.running = wp.array((self.codes[:, 1] < 0).astype(np.int32), dtype=wp.int32)
+        bars.running = wp.array(self.running.astype(np.int32), dtype=wp.int32)
         stepper.backward(self.law, bars, end - first)
         self.controls_bar[first:end] = self._over_lanes(bars.controls_bar.numpy(), axis=1)
 
     def _contiguous(self, x) -> np.ndarray:
-        return np.ascontiguousarray(to_numpy(x), dtype=self.soft.dtype)
+        return np.ascontiguousarray(to_numpy(x), dtype=self.system.dtype)
 
     def _over_lanes(self, array: np.ndarray, axis: int) -> np.ndarray:
         """The sum over lanes of an axis (lanes · worlds)."""
         shape = array.shape
-        return array.reshape(*shape[:axis], -1, self.soft.worlds, *shape[axis + 1 :]).sum(axis=axis)
+        return array.reshape(*shape[:axis], -1, self.system.worlds, *shape[axis + 1 :]).sum(axis=axis)
 
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
-        soft, law = self.soft, self.law
+        soft, law = self.system, self.law
         sums = {name: self._over_lanes(getattr(self.law_bar, name).numpy(), axis=0) for name in law.FIELDS}
         state_bar = tree_map(lambda x: x[0], self.carry)
         controls_bar = self.controls_bar[..., : soft.nu].astype(soft.dtype)
-        status = self._clear_failed([controls_bar.swapaxes(0, 1), *leaves(state_bar), *sums.values()])
-        controls_bar = controls_bar.reshape(len(controls_bar) // self.hold, self.hold, *controls_bar.shape[1:]).sum(
-            axis=1
-        )
+        others = [*leaves(state_bar), *sums.values()]
+        status = self._clear_failed(controls_bar, [x.reshape(1, soft.worlds, -1) for x in others])
         params = law.user_bars(sums) if self.wants_params else Named()
-        return refuse_overflow(Bars(state_bar, controls_bar, params, status=status), soft.dtype, law.per_world)
-
-    def _clear_failed(self, bars: list[np.ndarray]) -> Status | None:
-        """With on_failure="mask", sets the cotangents (worlds, ...) of worlds that failed to zero, and of those whose
-        gradient is not finite."""
-        if not self.is_masked:
-            return None
-        finite = np.all([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in bars], axis=0)
-        for world in map(int, np.flatnonzero(~finite & (self.codes[:, 1] < 0))):
-            steps = np.flatnonzero(~np.isfinite(self.controls_bar[:, world]).all(axis=1))
-            self.codes[world] = GRADIENT_NOT_FINITE, int(np.max(steps, initial=0))
-            self.reasons[world] = f"the gradient of world {world} grew beyond {self.soft.dtype}"
-        for x in bars:
-            x[self.codes[:, 1] >= 0] = 0.0
-        reasons = dict(self.reasons)
-        return Status(self.codes.copy(), lambda world, code, step: reasons[world])
+        return refuse_overflow(
+            Bars(state_bar, self._summed(controls_bar), params, status=status), soft.dtype, law.per_world
+        )

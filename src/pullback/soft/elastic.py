@@ -20,11 +20,12 @@ from pullback.core.arrays import (
     to_numpy,
 )
 from pullback.core.checks import check_number, check_whole
-from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
+from pullback.core.trees import tree_map
 from pullback.drawing import Drawing
 from pullback.kernels.status import OVERLAP
 from pullback.soft.elastic_backward import ElasticBackward
@@ -230,7 +231,7 @@ class Elastic(KernelSystem):
         reasons = {int(w): self._reason(int(w), *map(int, codes[w]), int(culprits[w]), now[0]) for w in failed}
         if len(failed):
             if status is None:
-                self._refuse_failure(codes, reasons, rows, kept)
+                self._refuse_failure(codes, reasons, tree_map(from_device, rows), kept)
             rows = ElasticState(*(self._stayed(x, at, codes, kept) for x, at in zip(rows, now, strict=True)))
         if status is not None:
             status.set(codes, lambda world, code, step: reasons[world])
@@ -261,14 +262,6 @@ class Elastic(KernelSystem):
             f"the implicit solver did not converge in world {world} at step {step}: the forces on {which} at {where} "
             f"are not in balance; use a smaller dt (now {self.dt:g} s), or look at what is moved or pressed there"
         )
-
-    def _refuse_failure(self, codes: np.ndarray, reasons: dict[int, str], rows: ElasticState, kept: np.ndarray) -> None:
-        """A SimulationError for the world that failed first."""
-        world = min(reasons, key=lambda world: codes[world, 1])
-        step = int(codes[world, 1])
-        good = int(np.sum(kept <= step))
-        so_far = ElasticState(*(from_device(x[:good]) for x in rows))
-        raise SimulationError(reasons[world], world=world, step=step, states=so_far)
 
     def backward(
         self,

@@ -17,12 +17,12 @@ from pullback.core.arrays import (
     to_numbers,
 )
 from pullback.core.checks import check_kind, check_number, check_whole
-from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.trees import row, tree_map
+from pullback.core.trees import tree_map
 from pullback.drawing import Drawing
 from pullback.kernels import SoftFlavour
 from pullback.kernels.soft import kinds
@@ -283,10 +283,7 @@ class Particles(KernelSystem):
             for kept_rows, states in zip(rows, now, strict=True):
                 kept_rows[kept > step, world] = states[step % ring, world]
         if status is None:
-            world = min(reasons, key=lambda world: codes[world, 1])
-            step = int(codes[world, 1])
-            so_far = row(rows, slice(int(np.sum(kept <= step))))
-            raise SimulationError(reasons[world], world=world, step=step, states=so_far)
+            self._refuse_failure(codes, reasons, rows, kept)
         status.set(codes[:, :2], lambda world, code, step: reasons[world])
 
     def _reason(self, world: int, code: int, step: int, particle: int, x: np.ndarray) -> str:

@@ -21,8 +21,9 @@ from pullback.core.arrays import (
     upload,
     zeros,
 )
+from pullback.core.backward import KernelBackward
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
-from pullback.core.errors import PullbackError, SimulationError
+from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use, launch
 from pullback.core.params import NamedParams
@@ -30,7 +31,7 @@ from pullback.core.status import Status
 from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.drawing import Drawing
 from pullback.kernels import specialise
-from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY, NOT_CONVERGED
+from pullback.kernels.status import NOT_CONVERGED
 from pullback.thermal.drawing import draw_heating
 from pullback.thermal.geometry import Geometry, birth_times
 from pullback.thermal.law import Pieces
@@ -316,7 +317,8 @@ class Heat(KernelSystem):
                 code, step = codes[world]
                 reasons[world] = self._reason(world, code, step, to_numpy(start.T)[world], now[(step + 1) % 2, world])
             if status is None:
-                self._refuse_failure(codes, reasons, rows, s, kept)
+                so_far = HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
+                self._refuse_failure(codes, reasons, so_far, kept)
             T = rows.numpy()
             for world in reasons:  # it stays where it was
                 step = codes[world, 1]
@@ -355,14 +357,6 @@ class Heat(KernelSystem):
             return f"the state given is absurd: its temperatures must be below {hottest:g} K, and {wrong}"
         return f"temperatures grew beyond all bounds: at step {step} {wrong}; {advice}"
 
-    def _refuse_failure(self, codes: np.ndarray, reasons: dict[int, str], rows, s: np.ndarray, kept) -> None:
-        """A SimulationError for the world that failed first."""
-        world = min(reasons, key=lambda world: codes[world, 1])
-        step = int(codes[world, 1])
-        good = int(np.sum(kept <= step))
-        so_far = HeatState(from_device(rows[:good]), from_device(to_device(s[:good], self.dtype, self.device)))
-        raise SimulationError(reasons[world], world=world, step=step, states=so_far)
-
 
 class Trace:
     """The beam and the number of elements that are born, in the steps from ``first`` to ``end`` of the controls."""
@@ -381,16 +375,14 @@ class Trace:
         launch(specialise(heat.dtype, "heat.path").trace, worlds, inputs, device)
 
 
-class HeatBackward:
-    """Pulls back through a trajectory piece by piece, last piece first."""
+class HeatBackward(KernelBackward):
+    """The backward pass of ``Heat``."""
 
     def __init__(
         self, heat: Heat, controls, final_bar, hold: int, law: KernelLaw, status: Status | None, wants_params: bool
     ):
-        self.heat, self.hold, self.law, self.wants_params = heat, hold, law, wants_params
-        self.is_masked = status is not None
-        self.codes = np.full((heat.worlds, 2), HEALTHY) if status is None else np.array(to_numpy(status.codes))
-        self.reasons = {} if status is None else status.reasons
+        super().__init__(heat, law, hold, status, wants_params)
+        self.advice = f"use a smaller dt (now {heat.dt:g} s), or look at the power [W] and radius [m] of the laser"
         self.controls = heat._take_controls(controls, hold)
         self.controls_bar = zeros(self.controls.shape, heat.dtype, heat.device)
         self.carry = HeatState(*(wp.clone(x) for x in heat._take_state(final_bar, "_bar")))
@@ -402,7 +394,7 @@ class HeatBackward:
 
         The state at ``end`` must be among them.
         """
-        heat, law = self.heat, self.law
+        heat, law = self.system, self.law
         T, s = (heat._own(x) for x in states)
         T_bar, s_bar = (T, s) if states_bar is None else (heat._own(x) for x in states_bar)
         trace = Trace(heat, law, self.controls, first, end, s[0])
@@ -419,52 +411,20 @@ class HeatBackward:
         launch(specialise(heat.dtype, "heat.path").trace_adjoint, heat.worlds, inputs, heat.device)
         self._note(bars.status.numpy(), first)
 
-    def _note(self, codes: np.ndarray, first: int) -> None:
-        """Which worlds the solver gave up in; their steps are counted from ``first``."""
-        for world in map(int, np.flatnonzero((self.codes[:, 1] < 0) & (codes[:, 1] >= 0))):
-            step = first + int(codes[world, 1])
-            self.codes[world] = codes[world, 0], step
-            self.reasons[world] = (
-                f"the solver of the gradient did not converge in world {world} at step {step}: use a smaller dt (now "
-                f"{self.heat.dt:g} s), or look at the power [W] and radius [m] of the laser"
-            )
-            if not self.is_masked:
-                raise SimulationError(self.reasons[world], world=world, step=step)
-
     def finish(self, start) -> Bars:
         """The cotangents at the start of the trajectory."""
-        status = self._clear_failed() if self.is_masked else None
-        params = self.law.user_bars(self.law_bar, self.path_bar) if self.wants_params else Named()
-        state_bar = HeatState(*(from_device(x) for x in self.carry))
-        bars = Bars(state_bar, self._summed_controls_bar(), params, status=status)
-        return refuse_overflow(bars, self.heat.dtype, self.law.per_world)
-
-    def _clear_failed(self) -> Status:
-        """Sets the cotangents of worlds that failed, or whose gradient is not finite, to zero."""
-        bar, worlds = self.law_bar, self.heat.worlds
+        heat, law, bar = self.system, self.law, self.law_bar
         arrays = [self.controls_bar, *self.carry, self.path_bar, bar.capacity, bar.conductivity, bar.scalars]
-        found = [x.numpy() for x in arrays]
-        controls, *others = found
-        views = [controls, *(x.reshape(-1, worlds, x[0].size) for x in others)]  # [any, world, any]
-        finite = np.all([np.isfinite(x).all(axis=(0, 2)) for x in views], axis=0)
-        for world in map(int, np.flatnonzero(~finite & (self.codes[:, 1] < 0))):
-            step = int(np.max(np.flatnonzero(~np.isfinite(controls[:, world]).all(axis=1)), initial=0))
-            self.codes[world] = GRADIENT_NOT_FINITE, step
-            self.reasons[world] = f"the gradient of world {world} grew beyond {self.heat.dtype}, at step {step}"
-        failed = self.codes[:, 1] >= 0
-        if np.any(failed):
-            for view in views:
-                view[:, failed] = 0.0
-            if self.heat.device != "cpu":
+        status = None
+        if self.is_masked:
+            controls_bar, *others = found = [x.numpy() for x in arrays]
+            status = self._clear_failed(controls_bar, [x.reshape(-1, heat.worlds, x[0].size) for x in others])
+            if heat.device != "cpu" and not np.all(self.running):
                 for array, x in zip(arrays, found, strict=True):
                     array.assign(x)
-        reasons = dict(self.reasons)
-        return Status(self.codes.copy(), lambda world, code, step: reasons[world])
-
-    def _summed_controls_bar(self):
-        """Cotangents of the controls, each summed over the steps for which it is held."""
-        if self.hold == 1:
-            return from_device(self.controls_bar)
-        every = self.controls_bar.numpy()
-        summed = every.reshape(-1, self.hold, *every.shape[1:]).sum(axis=1)
-        return from_device(to_device(summed, self.heat.dtype, self.heat.device))
+        params = law.user_bars(bar, self.path_bar) if self.wants_params else Named()
+        state_bar = HeatState(*(from_device(x) for x in self.carry))
+        controls_bar = from_device(self.controls_bar)
+        if self.hold > 1:
+            controls_bar = from_device(to_device(self._summed(to_numpy(controls_bar)), heat.dtype, heat.device))
+        return refuse_overflow(Bars(state_bar, controls_bar, params, status=status), heat.dtype, law.per_world)
