@@ -107,7 +107,8 @@ class Scene:
         geoms, shapes = np.unique(pairs, return_inverse=True)
         shapes = shapes.reshape(pairs.shape)
         explicit: list[int] = []
-        rows = [_pair(m, g1, g2, (explicit_of.get(frozenset((g1, g2))) or [None]).pop()) for g1, g2 in pairs.tolist()]
+        own = [explicit_of.get(frozenset(pair)) for pair in pairs.tolist()]
+        rows = [_pair(m, *pair, of.pop() if of else None) for pair, of in zip(pairs.tolist(), own, strict=True)]
         materials = []
         for (i, j), row in zip(shapes.tolist(), rows, strict=True):
             if row["explicit"] is not None:
