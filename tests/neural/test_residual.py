@@ -265,6 +265,21 @@ def test_a_dissipative_form_takes_energy():
     assert np.abs(bars.params["net.2.bias"]).max() > 0, "zero at first, it would never learn"
 
 
+def test_a_dissipative_form_takes_energy_whatever_its_scale():
+    """Also with a scale for each degree of freedom: one that multiplied the force alone would drive some motions."""
+    plain = pb.Articulated(pb.load(pb.robots.pendulum(2)), contact=None, worlds=100)
+    options = {"adds": "force", "form": "dissipative", "reads": ("angles", "v")}
+    hybrid = shaken(neural.Residual(plain, (6,), scale=(1.0, 50.0), **options), size=1.0)
+    rng, u = np.random.default_rng(0), np.zeros((100, plain.nu))
+    state = plain.state(rng.normal(size=(100, 2)), rng.normal(size=(100, 2)))
+    power = np.sum(hybrid.front(state, u).inputs["force"] * state.v, axis=1)
+    assert np.all(power < 0)
+    scaled, once = (shaken(neural.Residual(plain, (6,), scale=s, **options), size=1.0) for s in (9.0, 1.0))
+    forces = [system.front(state, u).inputs["force"] for system in (scaled, once)]
+    np.testing.assert_allclose(forces[0], 9.0 * forces[1], rtol=1e-12)
+    pb.check_system(shaken(hybrid.in_worlds(2)), rollout_steps=2)
+
+
 def test_a_conservative_form_has_a_potential():
     """The work along a small move of any coordinate is what the potential loses; energy stays along a motion."""
     hybrid = shaken(neural.Residual(robot(1), (6,), adds="force", form="conservative", reads=("q", "position")))
@@ -359,6 +374,10 @@ WRONG = {
     ),
     "scale": (lambda s: neural.Residual(s, (4,), adds="force", scale=[1, 2]), "scale must be positive"),
     "a negative scale": (lambda s: neural.Residual(s, (4,), scale=-1.0), "scale must be positive"),
+    "scales of a potential": (
+        lambda s: neural.Residual(s, (4,), adds="force", form="conservative", reads="q", scale=[1] * 10),
+        "scale must be positive: one number",
+    ),
     "no module": (lambda s: neural.Residual(s, "mlp"), "torch.nn.Module or sizes of layers, not str"),
     "no System": (lambda s: neural.Residual(s.model, (4,)), "system must be a System"),
     "a layer": (lambda s: neural.Residual(s, (4.5,)), "hidden layer"),

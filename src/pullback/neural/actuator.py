@@ -238,6 +238,10 @@ class Actuator(Hybrid):
 def _joints(model, names) -> tuple[np.ndarray, np.ndarray]:
     """Where joints are in q and in v."""
     if names is None:
+        elsewhere = (model.actuator_tendon >= 0) | (model.actuator_site >= 0) | ~np.any(model.actuator_gear, axis=1)
+        if np.any(elsewhere):
+            name = model.actuator_names[int(np.argmax(elsewhere))]
+            raise PullbackError(f"actuator {name!r} acts on no joint: name those that the network drives by joints=")
         found = [int(j) for j in getattr(model, "actuator_joint", ())] or [
             j for j, kind in enumerate(model.joint_type) if kind in (HINGE, SLIDE)
         ]
