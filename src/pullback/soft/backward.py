@@ -44,6 +44,8 @@ class ParticlesBackward:
 
         The state at ``end`` must be among them.
         """
+        if first == end:
+            return
         soft, stepper = self.soft, self.soft._stepper
         rows = tree_map(self._contiguous, states)
         bars = stepper.structs.Bars()

@@ -45,6 +45,8 @@ class ElasticBackward:
 
         The state at ``end`` must be among them.
         """
+        if first == end:
+            return
         elastic = self.elastic
         bars = elastic._stepper.structs.Bars()
         bars.rows_x, bars.rows_v = rows = [elastic._own(x) for x in states]
@@ -85,7 +87,7 @@ class ElasticBackward:
         arrays = [self.controls_bar, *self.carry, *(getattr(self.law_bar, name) for name in self.law.FIELDS)]
         found = [x.numpy() for x in arrays]
         steps = self.controls_bar.shape[0]
-        views = [found[0].reshape(steps, worlds, -1), *(x.reshape(1, worlds, -1) for x in found[1:])]
+        views = [found[0].reshape(steps, worlds, found[0].shape[-1]), *(x.reshape(1, worlds, -1) for x in found[1:])]
         finite = np.all([np.isfinite(x).all(axis=(0, 2)) for x in views], axis=0)
         for world in map(int, np.flatnonzero(~finite & (self.codes[:, 1] < 0))):
             self.codes[world] = GRADIENT_NOT_FINITE, 0
