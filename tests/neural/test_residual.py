@@ -388,11 +388,27 @@ WRONG = {
         lambda s: neural.Residual(s, torch.nn.Linear(1, 1), reads=lambda state, u: 1.0), "reads must return a tensor"
     ),
     "layers for a function": (lambda s: neural.Residual(s, (4,), reads=lambda state, u: u), "torch.nn.Module"),
+    "a control that is not finite": (
+        lambda s: neural.Residual(s, (4,)).step(s.state(), np.full((2, 1), np.nan)), "control is not finite at worlds 0"
+    ),
+    "a control of one world": (
+        lambda s: neural.Residual(s, (4,)).step(s.state(), np.zeros((1, 1))), "control has shape (1, 1), but (worlds=2"
+    ),
+    "a state of one world": (
+        lambda s: neural.Residual(s, (4,)).step(pb.State(*(x[:1] for x in s.state()))), "q has shape (1, 12), but (worl"
+    ),
     "a weight of another shape": (
         lambda s: pb.rollout(neural.Residual(s, (4,)), s.state(), steps=1, params={"net.0.bias": np.zeros(3)}),
         "parameter 'net.0.bias' has shape",
     ),
 }  # fmt: skip
+
+
+def test_controls_that_are_whole_numbers():
+    hybrid = shaken(neural.Residual(robot(), (4,)))
+    state, bar = start(hybrid), np.ones((2, hybrid.nv))
+    found, wanted = (hybrid.pullback(state, u, pb.State(None, bar)) for u in (np.ones((2, 1), int), np.ones((2, 1))))
+    np.testing.assert_array_equal(found.control, wanted.control)
 
 
 @pytest.mark.parametrize("what", WRONG)
