@@ -404,6 +404,23 @@ WRONG = {
 }  # fmt: skip
 
 
+def test_weights_of_a_world_that_blow_up_wherever_it_is():
+    """A world that failed is stepped in the state of a healthy one, and with the weights of that one: by its own it
+    would fail there too, and the whole run with it."""
+    hybrid = shaken(neural.Residual(robot(3), (4,), adds="force"))
+    good = {"net.2.weight": np.stack([hybrid.params["net.2.weight"]] * 3)}
+    weights = good["net.2.weight"] * np.array([1.0, 1e300, 1.0])[:, None, None]
+    given, u, bar = start(hybrid), random_controls(hybrid), np.ones((3, hybrid.nv))
+    run = pb.rollout(hybrid, given, u, params={"net.2.weight": weights}, on_failure="mask")
+    assert run.status.failed.tolist() == [False, True, False]
+    wanted = pb.rollout(hybrid, given, u, params=good)
+    np.testing.assert_array_equal(run.v[:, [0, 2]], wanted.v[:, [0, 2]])
+    np.testing.assert_array_equal(run.v[:, 1], np.broadcast_to(given.v[1], run.v[:, 1].shape))
+    grads, others = run.pullback(v_bar=bar), wanted.pullback(v_bar=bar)
+    np.testing.assert_array_equal(grads.state.q[[0, 2]], others.state.q[[0, 2]])
+    assert not np.any(grads.params["net.2.weight"][1]) and np.all(np.any(grads.params["net.2.weight"][[0, 2]], (1, 2)))
+
+
 def test_controls_that_are_whole_numbers():
     hybrid = shaken(neural.Residual(robot(), (4,)))
     state, bar = start(hybrid), np.ones((2, hybrid.nv))
