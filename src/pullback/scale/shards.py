@@ -83,6 +83,8 @@ class Shards:
 
         each:  one more argument for each shard, its own
         """
+        if each is not None and len(each) != self.count:
+            raise PullbackError(f"each must have one argument for each of {self.count} shards, not {len(each)}")
         jobs = [(number, *((each[number],) if each is not None else ())) for number in range(self.count)]
         shared = (self._builder, self._pool.share(args))
         found: list = [None] * self.count
@@ -132,6 +134,9 @@ def _evaluate(builder: _Builder, args: tuple, number: int, *own):
 def added(parts: Sequence):
     """The sum of numbers, of arrays, or of tuples and dictionaries of such, in order."""
     one = parts[0]
+    if len({_form(part) for part in parts}) > 1:  # NumPy would stretch what has an axis of length one
+        forms = " and ".join(str(form) for form in dict.fromkeys(map(_form, parts)))
+        raise PullbackError(f"what shards return cannot be added up: some return {forms}")
     if one is None:
         return None
     if isinstance(one, dict):
@@ -143,3 +148,10 @@ def added(parts: Sequence):
     for part in parts[1:]:
         total = total + part
     return total
+
+
+def _form(part):
+    """What parts must have in common to be added up: names, or how many there are, or a shape."""
+    if part is None or isinstance(part, dict):
+        return part if part is None else tuple(sorted(map(str, part)))
+    return len(part) if isinstance(part, tuple | list) else np.shape(part)
