@@ -249,6 +249,9 @@ WRONG = {
     "another history": (lambda s: neural.Actuator(s, torch.nn.Linear(4, 1)), "module of 'net' cannot take 6 features"),
     "order": (lambda s: neural.Actuator(s, (4,), order="qv"), "order is 'pos_vel' or 'vel_pos'"),
     "history": (lambda s: neural.Actuator(s, (4,), history=(0, 0)), "different numbers of timesteps"),
+    "a history longer than the memory": (
+        lambda s: neural.Actuator(s, (4,), history=(2**31 - 1,)), "a history of 2147483647 timesteps"
+    ),
     "a joint": (lambda s: neural.Actuator(s, (4,), joints=("ankle",)), "no joint 'ankle'"),
     "a free joint": (lambda s: neural.Actuator(s, (4,), joints=("float",)), "is no hinge or slide"),
     "a parameter": (lambda s: neural.Law(s, (4,), parameter="dampnig"), "did you mean 'damping'"),

@@ -215,6 +215,7 @@ def test_masked_worlds_stay_where_they_were():
     ("wrong", "says"),
     [
         ({"cells": (17, 17, 17)}, "must all be of 2 axes"),
+        ({"cells": (10**7, 10**7)}, "a grid of 100000000000000 nodes"),
         ({"gravity": (0, 0, -1)}, "gravity must be 2 finite numbers"),
         ({"device": "cuda:7"}, "device"),
         ({"walls": [3]}, "a wall must be a Wall"),
