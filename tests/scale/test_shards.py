@@ -79,6 +79,14 @@ def test_arguments_for_another_number_of_shards(two):
         two.map(X, each=list(range(COUNT + 1)))
 
 
+def test_builds_that_workers_cannot_use():
+    with pytest.raises(pb.PullbackError, match="build must be a function that a worker can import"):
+        Shards(lambda shard: abs, shards=1, workers=1)
+    with Shards(shard_problems.nothing, shards=1, workers=1) as shards:
+        with pytest.raises(pb.PullbackError, match="build must return a function, not NoneType"):
+            shards.map()
+
+
 @pytest.mark.parametrize("error", [pb.PullbackError("worlds are flat", worlds=[3]), ZeroDivisionError("of shards")])
 def test_errors_come_back_and_the_shards_live_on(two, error):
     for _ in range(2):

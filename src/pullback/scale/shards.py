@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,13 @@ class Shards:
             raise PullbackError(f"build must be a function of a Shard, not {type(build).__name__}")
         builder = _Builder(build, self.count, check_seed(seed))
         self._pool = Pool(workers, cpus=cpus, address=address, most=self.count)
-        self._builder = self._pool.share(builder)
+        try:
+            self._builder = self._pool.share(builder)
+        except (AttributeError, TypeError, PicklingError) as error:
+            self._pool.close()
+            raise PullbackError(
+                f"build must be a function that a worker can import, at the top of a module: {error}"
+            ) from error
         self._owners: dict[int, Any] = {}  # shard: the worker that did it last, which has built it
 
     def __enter__(self):
@@ -127,7 +134,10 @@ class _Builder:
 
 def _evaluate(builder: _Builder, args: tuple, number: int, *own):
     if number not in builder.built:
-        builder.built[number] = builder.build(Shard(number, builder.count, builder.seed))
+        built = builder.build(Shard(number, builder.count, builder.seed))
+        if not callable(built):
+            raise PullbackError(f"build must return a function, not {type(built).__name__}")
+        builder.built[number] = built
     return builder.built[number](*args, *own)
 
 
