@@ -118,6 +118,25 @@ def scene_of(robot, kind="box", **options):
     return Scene(model, dt=0.03, **options)
 
 
+COUPLED = """<mujoco><option gravity="0 0 0"/><worldbody>
+  <body name="a"><joint name="a" type="slide"/><geom size="0.01"/></body>
+  <body name="b"><joint name="b" type="slide"/><geom size="0.01" pos="1 0 0"/></body>
+  <body name="thing" pos="0 0 1"><freejoint/><geom size="0.03"/></body></worldbody>
+  <equality><joint name="mimic" joint1="a" joint2="b"/></equality></mujoco>"""
+
+
+def test_hands_and_objects_that_are_no_scene():
+    """Joints that move each other, which proposals would not know; nothing to measure forces against; no time."""
+    with pytest.raises(PullbackError, match=r"equality 'mimic' \(joint\) couples what a hand moves joint by joint"):
+        Scene(pb.load(COUPLED), ["a"], dt=0.03)
+    free = pb.load(COUPLED, ignore=("equality",))
+    with pytest.raises(PullbackError, match="'thing' has no weight to measure forces against"):
+        Scene(free, ["a"], dt=0.03)
+    assert Scene(free, ["a"], dt=0.03, force=1.0).weight == 1.0
+    with pytest.raises(PullbackError, match="dt must be"):
+        Scene(free, ["a"], dt=-0.03, force=1.0)
+
+
 def test_bad_input_is_told_before_training():
     tips = pb.robots.fingertips(2)
     with pytest.raises(PullbackError, match="no body 'thumb'"):

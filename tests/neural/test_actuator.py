@@ -239,17 +239,33 @@ def test_a_law_of_heat():
     assert [row.status for row in report.rows] == ["agrees"] * 3
 
 
+# Two hinges, of which the second is driven, but not by an actuator on the joint.
+PULLED = """<mujoco><worldbody><body><joint name="a"/><geom size="0.1"/>
+  <body pos="1 0 0"><joint name="b"/><geom size="0.1"/><site name="tip"/></body></body></worldbody>
+  <tendon><fixed name="pull"><joint joint="b" coef="1"/></fixed></tendon>
+  <actuator><motor name="motor" {} gear="1"/></actuator></mujoco>"""
 WRONG = {
     "another size": (lambda s: neural.Actuator(s, torch.nn.Linear(6, 2)), "gives 2 outputs for each joint"),
     "another history": (lambda s: neural.Actuator(s, torch.nn.Linear(4, 1)), "module of 'net' cannot take 6 features"),
     "order": (lambda s: neural.Actuator(s, (4,), order="qv"), "order is 'pos_vel' or 'vel_pos'"),
     "history": (lambda s: neural.Actuator(s, (4,), history=(0, 0)), "different numbers of timesteps"),
+    "a history longer than the memory": (
+        lambda s: neural.Actuator(s, (4,), history=(2**31 - 1,)), "a history of 2147483647 timesteps"
+    ),
     "a joint": (lambda s: neural.Actuator(s, (4,), joints=("ankle",)), "no joint 'ankle'"),
     "a free joint": (lambda s: neural.Actuator(s, (4,), joints=("float",)), "is no hinge or slide"),
     "a parameter": (lambda s: neural.Law(s, (4,), parameter="dampnig"), "did you mean 'damping'"),
     "entries": (lambda s: neural.Law(s, (4,), parameter="damping", entries=99), "is no index of 'damping'"),
     "a law's size": (
         lambda s: neural.Law(s, torch.nn.Linear(8, 3), parameter="damping", reads=("v",)), "gives 3 outputs, but 8"
+    ),
+    "an actuator on a tendon": (
+        lambda s: neural.Actuator(pb.Articulated(pb.load(PULLED.format('tendon="pull"')), None), (4,)),
+        "actuator 'motor' acts on no joint",
+    ),
+    "an actuator at a site": (
+        lambda s: neural.Actuator(pb.Articulated(pb.load(PULLED.format('site="tip"')), None), (4,)),
+        "actuator 'motor' acts on no joint",
     ),
     "a servo": (
         lambda s: neural.Actuator(pb.Articulated(pb.load(SERVO), None), (4,)), "actuator 'b' acts without control"

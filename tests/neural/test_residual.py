@@ -265,6 +265,21 @@ def test_a_dissipative_form_takes_energy():
     assert np.abs(bars.params["net.2.bias"]).max() > 0, "zero at first, it would never learn"
 
 
+def test_a_dissipative_form_takes_energy_whatever_its_scale():
+    """Also with a scale for each degree of freedom: one that multiplied the force alone would drive some motions."""
+    plain = pb.Articulated(pb.load(pb.robots.pendulum(2)), contact=None, worlds=100)
+    options = {"adds": "force", "form": "dissipative", "reads": ("angles", "v")}
+    hybrid = shaken(neural.Residual(plain, (6,), scale=(1.0, 50.0), **options), size=1.0)
+    rng, u = np.random.default_rng(0), np.zeros((100, plain.nu))
+    state = plain.state(rng.normal(size=(100, 2)), rng.normal(size=(100, 2)))
+    power = np.sum(hybrid.front(state, u).inputs["force"] * state.v, axis=1)
+    assert np.all(power < 0)
+    scaled, once = (shaken(neural.Residual(plain, (6,), scale=s, **options), size=1.0) for s in (9.0, 1.0))
+    forces = [system.front(state, u).inputs["force"] for system in (scaled, once)]
+    np.testing.assert_allclose(forces[0], 9.0 * forces[1], rtol=1e-12)
+    pb.check_system(shaken(hybrid.in_worlds(2)), rollout_steps=2)
+
+
 def test_a_conservative_form_has_a_potential():
     """The work along a small move of any coordinate is what the potential loses; energy stays along a motion."""
     hybrid = shaken(neural.Residual(robot(1), (6,), adds="force", form="conservative", reads=("q", "position")))
@@ -359,6 +374,10 @@ WRONG = {
     ),
     "scale": (lambda s: neural.Residual(s, (4,), adds="force", scale=[1, 2]), "scale must be positive"),
     "a negative scale": (lambda s: neural.Residual(s, (4,), scale=-1.0), "scale must be positive"),
+    "scales of a potential": (
+        lambda s: neural.Residual(s, (4,), adds="force", form="conservative", reads="q", scale=[1] * 10),
+        "scale must be positive: one number",
+    ),
     "no module": (lambda s: neural.Residual(s, "mlp"), "torch.nn.Module or sizes of layers, not str"),
     "no System": (lambda s: neural.Residual(s.model, (4,)), "system must be a System"),
     "a layer": (lambda s: neural.Residual(s, (4.5,)), "hidden layer"),
@@ -369,11 +388,44 @@ WRONG = {
         lambda s: neural.Residual(s, torch.nn.Linear(1, 1), reads=lambda state, u: 1.0), "reads must return a tensor"
     ),
     "layers for a function": (lambda s: neural.Residual(s, (4,), reads=lambda state, u: u), "torch.nn.Module"),
+    "a control that is not finite": (
+        lambda s: neural.Residual(s, (4,)).step(s.state(), np.full((2, 1), np.nan)), "control is not finite at worlds 0"
+    ),
+    "a control of one world": (
+        lambda s: neural.Residual(s, (4,)).step(s.state(), np.zeros((1, 1))), "control has shape (1, 1), but (worlds=2"
+    ),
+    "a state of one world": (
+        lambda s: neural.Residual(s, (4,)).step(pb.State(*(x[:1] for x in s.state()))), "q has shape (1, 12), but (worl"
+    ),
     "a weight of another shape": (
         lambda s: pb.rollout(neural.Residual(s, (4,)), s.state(), steps=1, params={"net.0.bias": np.zeros(3)}),
         "parameter 'net.0.bias' has shape",
     ),
 }  # fmt: skip
+
+
+def test_weights_of_a_world_that_blow_up_wherever_it_is():
+    """A world that failed is stepped in the state of a healthy one, and with the weights of that one: by its own it
+    would fail there too, and the whole run with it."""
+    hybrid = shaken(neural.Residual(robot(3), (4,), adds="force"))
+    good = {"net.2.weight": np.stack([hybrid.params["net.2.weight"]] * 3)}
+    weights = good["net.2.weight"] * np.array([1.0, 1e300, 1.0])[:, None, None]
+    given, u, bar = start(hybrid), random_controls(hybrid), np.ones((3, hybrid.nv))
+    run = pb.rollout(hybrid, given, u, params={"net.2.weight": weights}, on_failure="mask")
+    assert run.status.failed.tolist() == [False, True, False]
+    wanted = pb.rollout(hybrid, given, u, params=good)
+    np.testing.assert_array_equal(run.v[:, [0, 2]], wanted.v[:, [0, 2]])
+    np.testing.assert_array_equal(run.v[:, 1], np.broadcast_to(given.v[1], run.v[:, 1].shape))
+    grads, others = run.pullback(v_bar=bar), wanted.pullback(v_bar=bar)
+    np.testing.assert_array_equal(grads.state.q[[0, 2]], others.state.q[[0, 2]])
+    assert not np.any(grads.params["net.2.weight"][1]) and np.all(np.any(grads.params["net.2.weight"][[0, 2]], (1, 2)))
+
+
+def test_controls_that_are_whole_numbers():
+    hybrid = shaken(neural.Residual(robot(), (4,)))
+    state, bar = start(hybrid), np.ones((2, hybrid.nv))
+    found, wanted = (hybrid.pullback(state, u, pb.State(None, bar)) for u in (np.ones((2, 1), int), np.ones((2, 1))))
+    np.testing.assert_array_equal(found.control, wanted.control)
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -10,6 +10,7 @@ import shard_problems
 
 import pullback as pb
 from pullback.scale import Shard, Shards
+from pullback.scale.shards import added
 
 X = np.linspace(-1, 1, 1000)
 COUNT = 6
@@ -62,6 +63,28 @@ def test_own_arguments_and_work_for_everybody(two):
     assert len(set(two.map("where"))) == 2
     assert two.map("scaled", 2.0, each=[10**k for k in range(COUNT)]) == [2.0 * 10**k for k in range(COUNT)]
     assert two.gradient("scaled", 2.0, each=[10**k for k in range(COUNT)]) == 222222.0
+
+
+@pytest.mark.parametrize(
+    "parts", [[np.ones(3), np.ones(1)], [{"a": 1.0}, {"a": 1.0, "b": 2.0}], [(1.0, 2.0), (1.0,)], [None, 1.0]]
+)
+def test_what_does_not_add_up(parts):
+    """An array of one entry would be added to every entry of another, and a name that the first lacks be left out."""
+    with pytest.raises(pb.PullbackError, match="cannot be added up: some return"):
+        added(parts)
+
+
+def test_arguments_for_another_number_of_shards(two):
+    with pytest.raises(pb.PullbackError, match=f"each of {COUNT} shards, not {COUNT + 1}"):
+        two.map(X, each=list(range(COUNT + 1)))
+
+
+def test_builds_that_workers_cannot_use():
+    with pytest.raises(pb.PullbackError, match="build must be a function that a worker can import"):
+        Shards(lambda shard: abs, shards=1, workers=1)
+    with Shards(shard_problems.nothing, shards=1, workers=1) as shards:
+        with pytest.raises(pb.PullbackError, match="build must return a function, not NoneType"):
+            shards.map()
 
 
 @pytest.mark.parametrize("error", [pb.PullbackError("worlds are flat", worlds=[3]), ZeroDivisionError("of shards")])

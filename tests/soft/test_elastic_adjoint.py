@@ -114,3 +114,22 @@ def test_worlds_and_threads_change_nothing():
     single = pb.rollout(alone, soft.ElasticState(*(a[1:2] for a in start)), controls[:, 1:2])
     np.testing.assert_array_equal(single.x[:, 0], run.x[:, 1])
     np.testing.assert_array_equal(single.pullback(x_bar=single.final.x).state.v[0], bars.state.v[1])
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "mask"])
+def test_gradients_of_no_steps(on_failure):
+    """Those of a start by itself: the bars of the end, and nothing of controls and parameters."""
+    system = flag()
+    run = pb.rollout(system, system.state(), steps=0, on_failure=on_failure)
+    bar = np.random.default_rng(0).normal(size=run.final.x.shape)
+    grads = run.pullback(x_bar=bar)
+    np.testing.assert_array_equal(grads.state.x, bar)
+    assert grads.controls.shape == (0, system.worlds, system.nu)
+    assert not any(np.any(x) for x in grads.params.values())
+
+
+def test_a_state_that_a_check_makes_up_may_be_refused():
+    """It lies inside of a shape, which is not the user's doing: the message asks for a state."""
+    system = soft.Elastic(cube(), dt=0.01, shapes=around_the_cube(), gap=GAP, threads=1)
+    with pytest.raises(pb.PullbackError, match="give a state to check at: in one that is made up, vertex"):
+        pb.check_system(system)

@@ -227,6 +227,7 @@ def test_masked_worlds_stay_where_they_were():
     ("wrong", "says"),
     [
         ({"cells": (17, 17, 17)}, "must all be of 2 axes"),
+        ({"cells": (10**7, 10**7)}, "a grid of 100000000000000 nodes"),
         ({"gravity": (0, 0, -1)}, "gravity must be 2 finite numbers"),
         ({"device": "cuda:7"}, "device"),
         ({"walls": [3]}, "a wall must be a Wall"),
@@ -240,6 +241,21 @@ def test_bad_arguments(wrong, says):
     else:
         with pytest.raises(pb.PullbackError, match=says):
             jelly(**wrong)
+
+
+def test_a_wall_that_is_nowhere():
+    """It would be behind no node, and so no wall at all."""
+    for point, normal in (((0.0, np.nan), (0.0, 1.0)), ((0.0, np.inf), (0.0, 1.0)), ((0.0, 0.0), (0.0, np.nan))):
+        with pytest.raises(pb.PullbackError, match="2 or 3 finite numbers, the normal not zero"):
+            soft.Wall(point, normal)
+
+
+def test_one_body_and_one_wall_by_themselves():
+    floor = soft.Wall((0.0, 0.2), (0.0, 1.0))
+    body = soft.block((0.4, 0.4), (0.6, 0.6), (4, 4), soft.NeoHookean(young=20.0, density=1.0))
+    one = soft.Particles(body, dx=1 / 16, cells=(17, 17), dt=2e-3, walls=floor)
+    same = soft.Particles([body], dx=1 / 16, cells=(17, 17), dt=2e-3, walls=[floor])
+    np.testing.assert_array_equal(one.step(one.state()).v, same.step(same.state()).v)
 
 
 def test_pickles_keep_parameters():

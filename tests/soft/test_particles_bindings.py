@@ -57,3 +57,15 @@ def test_jax_gives_the_same_gradients():
     for found, bar in zip(grads, (wanted.state.x, wanted.state.v, wanted.state.F, wanted.controls), strict=True):
         np.testing.assert_allclose(np.asarray(found), bar, rtol=1e-12, atol=1e-12)
         assert np.abs(bar).max() > 0
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "mask"])
+def test_gradients_of_no_steps(on_failure):
+    """Those of a start by itself: the bars of the end, and nothing of controls and parameters."""
+    system, start, _ = case()
+    run = pb.rollout(system, start, steps=0, on_failure=on_failure)
+    bar = np.random.default_rng(0).normal(size=run.final.v.shape)
+    grads = run.pullback(v_bar=bar)
+    np.testing.assert_array_equal(grads.state.v, bar)
+    assert grads.controls.shape == (0, system.worlds, system.nu)
+    assert not any(np.any(x) for x in grads.params.values())

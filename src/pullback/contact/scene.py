@@ -108,7 +108,7 @@ class Scene:
         shapes = shapes.reshape(pairs.shape)
         explicit: list[int] = []
         own = [explicit_of.get(frozenset(pair)) for pair in pairs.tolist()]
-        rows = [_pair(m, *pair, of.pop() if of else None) for pair, of in zip(pairs.tolist(), own, strict=True)]
+        rows = [_pair(m, g1, g2, of.pop() if of else None) for (g1, g2), of in zip(pairs.tolist(), own, strict=True)]
         materials = []
         for (i, j), row in zip(shapes.tolist(), rows, strict=True):
             if row["explicit"] is not None:

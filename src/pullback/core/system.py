@@ -294,11 +294,14 @@ class System(ABC):
         controls = self._checked_controls(controls)
         count, kept = hold * len(controls), [state]
         failed: dict[int, tuple[int, str]] = {}  # by world, the step that could not be done, and why
+        held: dict[int, Any] = {}  # by how many worlds have failed, the parameters of the steps that follow
         for t in range(count):
             try:
                 given = controls[t // hold], params, _inputs_at(inputs, t // hold)
                 after = (
-                    self._checked_step(state, *given) if status is None else self._masked_step(state, *given, t, failed)
+                    self._checked_step(state, *given)
+                    if status is None
+                    else self._masked_step(state, *given, t, failed, held)
                 )
                 if status is None:
                     _refuse_blow_up(after, t)
@@ -320,14 +323,16 @@ class System(ABC):
         check_like(after, state, f"the state that {type(self).__name__}.step returns")
         return after
 
-    def _masked_step(self, state, control, params, inputs: Mapping, t: int, failed: dict[int, tuple[int, str]]):
+    def _masked_step(self, state, control, params, inputs: Mapping, t: int, failed: dict, held: dict):
         """The state after step t, in which worlds that failed, now or before, stay where they were."""
         while len(failed) < self.worlds:
             gone = np.isin(np.arange(self.worlds), list(failed))
             before, during = (_stand_in(x, gone) for x in (state, control))
             others = {name: {n: _stand_in(x, gone) for n, x in each.items()} for name, each in inputs.items()}
+            if len(failed) not in held:
+                held[len(failed)] = _healthy_params(self, params, gone)
             try:
-                after = tree_map(to_numpy, self._checked_step(before, during, params, others))
+                after = tree_map(to_numpy, self._checked_step(before, during, held[len(failed)], others))
             except PullbackError as error:
                 named = error.worlds or range(self.worlds == 1)  # what one world refuses is of that world
                 if not set(named) - set(failed):
@@ -526,6 +531,17 @@ def _stand_in(x, failed: np.ndarray | None):
     return tree_map(lambda leaf: leaf[worlds], x) if is_state(x) else x[worlds]
 
 
+def _healthy_params(system: System, params, failed: np.ndarray | None):
+    """Parameters in which worlds that failed have those of a healthy one: with their own, they fail in any state."""
+    if failed is None or not np.any(failed) or np.all(failed):
+        return params
+    held = system.hold_params(params)
+    values = held.values if isinstance(held, FieldValues) else held
+    own = getattr(system, "params", {})
+    apart = {name: x for name, x in values.items() if np.ndim(x) > np.ndim(own[name])}
+    return system.hold_params({**values, **{n: _stand_in(x, failed) for n, x in apart.items()}}) if apart else params
+
+
 def _inputs_at(inputs: Mapping | None, t: int, take=lambda x: x) -> dict:
     """Keywords for ``step`` and ``pullback``, each input as ``take`` takes it; none where there are no inputs."""
     return {"inputs": {name: take(x[t]) for name, x in inputs.items()}} if inputs else {}
@@ -540,9 +556,10 @@ class SteppedBackward:
     """Pulls back through a trajectory piece by piece, last piece first, by calling ``pullback`` at every step."""
 
     def __init__(self, system: System, controls, final, final_bar, hold: int, params, inputs, status, wants_params):
-        self.system, self.controls, self.hold, self.given = system, controls, hold, params
+        self.system, self.controls, self.hold = system, controls, hold
         self.values: Mapping = params.values if isinstance(params, FieldValues) else params or {}
         self.status, self.failed = status, None if status is None else status.failed
+        self.given = _healthy_params(system, params, self.failed)
         self.after = self._healthy(tree_map(to_numpy, final))  # the state that it has come to
         self.inputs = inputs or {}
         self.inputs_bar = {name: np.zeros_like(x) for name, x in self.inputs.items()}

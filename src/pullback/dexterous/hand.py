@@ -50,8 +50,13 @@ class Hand:
         self.model, self.tips, m = model, tuple(tips), model.mujoco
         self.bodies = m.nbody if bodies is None else bodies
         joints = np.flatnonzero(m.jnt_bodyid < self.bodies)
-        if wrong := [m.joint(j).name or j for j in joints if m.jnt_type[j] not in (SLIDE, HINGE)]:
+        if wrong := [m.joint(j).name or int(j) for j in joints if m.jnt_type[j] not in (SLIDE, HINGE)]:
             raise PullbackError(f"joint {wrong[0]!r} is neither a hinge nor a slide: a hand has no others")
+        if coupled := [name for name in model.constraints if name.startswith("equality")]:
+            raise PullbackError(
+                f"{coupled[0].split(': ', 1)[1]} couples what a hand moves joint by joint: load the model with "
+                "ignore=('equality',), and let servos move all joints"
+            )
         if not self.tips or not len(joints):
             raise PullbackError("a hand needs joints, and tips that name a body at least that may touch")
         self.n = len(joints)

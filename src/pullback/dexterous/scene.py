@@ -9,6 +9,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
+from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.dexterous.hand import HINGE, Hand
 from pullback.dexterous.shapes import HalfSpace, Union, shape_of
@@ -66,7 +67,7 @@ class Scene:
     def __init__(self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None):
         m = model.mujoco
         body = m.nbody - 1
-        self.model, self.dt, self.table, self.name = model, dt, table, m.body(body).name
+        self.model, self.dt, self.table, self.name = model, check_number(dt, "dt"), table, m.body(body).name
         if m.body_parentid[body] or m.body_jntnum[body] != 1:
             raise PullbackError(
                 f"body {self.name!r}, the last, is no object: it needs a joint, and the world as parent"
@@ -84,6 +85,8 @@ class Scene:
         turn = turn.reshape(3, 3)
         self.mass, self.inertia = float(m.body_mass[body]), turn @ np.diag(m.body_inertia[body]) @ turn.T
         self.weight = self.mass * float(np.linalg.norm(m.opt.gravity)) if force is None else force
+        if not 0 < self.weight < np.inf:
+            raise PullbackError(f"{self.name!r} has no weight to measure forces against: give force in newtons")
         joint = m.body_jntadr[body]
         self.free = m.jnt_type[joint] == FREE
         if self.free:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import require_space, to_numpy
 from pullback.core.checks import check_kind, check_number, check_path, check_whole, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
@@ -120,6 +120,7 @@ class Actuator(Hybrid):
             raise PullbackError(f"{type(self.system).__name__} has no state()")
         inner = self.system.state(q, v)
         shape = (self.worlds, *self._remembered)
+        require_space(shape, self.dtype, "cpu", f"a history of {max(self.history)} timesteps", "use a shorter one")
         memory = np.zeros(shape, self.dtype) if memory is None else np.array(to_numpy(memory), dtype=self.dtype)
         if memory.shape != shape:
             raise PullbackError(f"memory has shape {memory.shape}, but {shape} is needed")
@@ -238,6 +239,10 @@ class Actuator(Hybrid):
 def _joints(model, names) -> tuple[np.ndarray, np.ndarray]:
     """Where joints are in q and in v."""
     if names is None:
+        elsewhere = (model.actuator_tendon >= 0) | (model.actuator_site >= 0) | ~np.any(model.actuator_gear, axis=1)
+        if np.any(elsewhere):
+            name = model.actuator_names[int(np.argmax(elsewhere))]
+            raise PullbackError(f"actuator {name!r} acts on no joint: name those that the network drives by joints=")
         found = [int(j) for j in getattr(model, "actuator_joint", ())] or [
             j for j, kind in enumerate(model.joint_type) if kind in (HINGE, SLIDE)
         ]

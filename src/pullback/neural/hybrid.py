@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import checked, to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.params import FieldValues
 from pullback.core.system import Bars, Named, System
-from pullback.core.trees import is_real, row, tree_map
+from pullback.core.trees import is_real, leaf_names, leaves, row, tree_map, with_leaves
 from pullback.core.wrapper import HeldParts, Wrapper
 from pullback.neural.network import Network
 from pullback.rollout import Run
@@ -90,19 +90,24 @@ class Hybrid(Wrapper):
 
         leaf: dict[str, list] = {"state": [], "memory": [], "control": [], "inputs": [], "weights": []}
 
-        def tensor(x, kind: str):
+        def tensor(x, kind: str, name: str, shape: tuple[int, ...] = ()):
             x = np.asarray(to_numpy(x))
-            real = is_real(x)
-            x = torch.from_numpy(np.array(x, dtype=self.dtype if real else x.dtype))
+            real, shape = is_real(x) or bool(shape), shape or (self.worlds, *x.shape[1:])
+            if real:  # checked here, or else torch would complain, or the network be blamed
+                axes = ("worlds", *(f"axis {i}" for i in range(1, len(shape))))
+                x = checked(x, shape, self.dtype, name, axes)
+            x = torch.from_numpy(x.copy())
             if wants_grad and real:
                 leaf[kind].append(x.requires_grad_())
             return x
 
         inner, memory = self._split(state)
-        inner = tree_map(lambda x: tensor(x, "state"), inner)
-        memory = tuple(tensor(x, "memory") for x in memory)
-        control = tensor(control, "control")
-        inputs = {name: tensor(x, "inputs") for name, x in (inputs or {}).items()}
+        inner = with_leaves(
+            inner, [tensor(x, "state", n) for x, n in zip(leaves(inner), leaf_names(inner), strict=True)]
+        )
+        memory = tuple(tensor(x, "memory", "memory") for x in memory)
+        control = tensor(control, "control", "control", (self.worlds, self.nu))
+        inputs = {name: tensor(x, "inputs", f"input {name!r}") for name, x in (inputs or {}).items()}
         weights = dict(self._tensors(held))
         if wants_grad and wants_params:
             weights = {name: x.detach().requires_grad_() for name, x in weights.items()}

@@ -35,7 +35,8 @@ class Residual(Hybrid):
     adds:     "control"; or the name of one of the System's inputs: "force" (along degrees of freedom, [N·m or N]) or
               "wrench" (torque and force on bodies in world axes, [N·m, N]) of a robot
     on:       the actuators, joints or bodies that are corrected, by name or index; all if None
-    scale:    what an output of one stands for: one number, or one per output, in the units of what it is added to
+    scale:    what an output of one stands for: one number, or one per output, in the units of what it is added to; of a
+              dissipative form one number, or one for each degree of freedom it acts on; of a conservative one, one
     form:     of a force: "free"; "dissipative": -L Lᵀ v, where the network gives the n (n + 1) / 2 entries of L row by
               row, so that it takes energy out of the n degrees of freedom it acts on; "conservative": -dV/dq, where the
               network gives V from coordinates alone
@@ -95,11 +96,11 @@ class Residual(Hybrid):
             if form == "dissipative":
                 _damp(module, len(self.places))
         self.module = module
-        size = len(self.places) if form != "free" else outputs
+        size = len(self.places) if form == "dissipative" else outputs
         found = to_numbers(scale, "scale").astype(float)
         if found.shape not in ((), (size,)) or not np.all((found > 0) & np.isfinite(found)):
             raise PullbackError(f"scale must be positive: one number or ({size},), not {shown(scale)}")
-        self.scale = found
+        self.scale = found.reshape(()) if form == "conservative" else found  # of the potential
         self.ranges = ranges
         if ranges is not None:
             check_kind(ranges, Ranges, "ranges", "Ranges.of(features)")
@@ -138,7 +139,8 @@ class Residual(Hybrid):
         else:
             out = self._network(self._reads(state, front.control), weights)
             force = self._dissipative(out, state.v) if self.form == "dissipative" else out
-        force = force * torch.as_tensor(self.scale, dtype=force.dtype)
+        if self.form != "dissipative":
+            force = force * torch.as_tensor(self.scale, dtype=force.dtype)
         if self.adds == "control":
             return front._replace(control=_scatter(front.control, self.places, force))
         given = front.inputs.get(self.adds)
@@ -166,13 +168,15 @@ class Residual(Hybrid):
         return found[:, 0]
 
     def _dissipative(self, out, v):
-        """-L Lᵀ v"""
+        """-S L Lᵀ S v, with S the root of the scale: on one side alone, the scale would let it drive some motions."""
         import torch
 
         n = len(self.places)
         rows, columns = np.tril_indices(n)
         factor = torch.zeros((len(out), n, n), dtype=out.dtype)
         factor = factor.index_put((torch.arange(len(out))[:, None], *map(torch.as_tensor, (rows, columns))), out)
+        root = torch.as_tensor(np.sqrt(np.broadcast_to(self.scale, n)), dtype=out.dtype)
+        factor = root[:, None] * factor
         slow = factor.mT @ v[:, self.places, None]
         return -(factor @ slow)[..., 0]
 

@@ -48,7 +48,12 @@ class Probe:
         self.inputs = {**self.fields, "control": self.controls, **self.params}
         if len(self.inputs) != len(self.fields) + 1 + len(self.params):
             raise PullbackError("fields of the state and parameters need names of their own, other than 'control'")
-        self.base = self.run(self.judge, self.fields, self.controls, None if self.judge is system else self.params)
+        try:
+            self.base = self.run(self.judge, self.fields, self.controls, None if self.judge is system else self.params)
+        except PullbackError as error:
+            if state is not None:
+                raise
+            raise PullbackError(f"give a state to check at: in one that is made up, {error}") from error
         self.bar = [random.standard_normal(x.shape) if is_real(x) else np.zeros(x.shape) for x in self.base]
         self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
         # Of the pairing as a whole: a body at rest has forces that cancel, so small numbers are no more exact than

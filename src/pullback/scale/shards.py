@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,13 @@ class Shards:
             raise PullbackError(f"build must be a function of a Shard, not {type(build).__name__}")
         builder = _Builder(build, self.count, check_seed(seed))
         self._pool = Pool(workers, cpus=cpus, address=address, most=self.count)
-        self._builder = self._pool.share(builder)
+        try:
+            self._builder = self._pool.share(builder)
+        except (AttributeError, TypeError, PicklingError) as error:
+            self._pool.close()
+            raise PullbackError(
+                f"build must be a function that a worker can import, at the top of a module: {error}"
+            ) from error
         self._owners: dict[int, Any] = {}  # shard: the worker that did it last, which has built it
 
     def __enter__(self):
@@ -83,6 +90,8 @@ class Shards:
 
         each:  one more argument for each shard, its own
         """
+        if each is not None and len(each) != self.count:
+            raise PullbackError(f"each must have one argument for each of {self.count} shards, not {len(each)}")
         jobs = [(number, *((each[number],) if each is not None else ())) for number in range(self.count)]
         shared = (self._builder, self._pool.share(args))
         found: list = [None] * self.count
@@ -125,13 +134,19 @@ class _Builder:
 
 def _evaluate(builder: _Builder, args: tuple, number: int, *own):
     if number not in builder.built:
-        builder.built[number] = builder.build(Shard(number, builder.count, builder.seed))
+        built = builder.build(Shard(number, builder.count, builder.seed))
+        if not callable(built):
+            raise PullbackError(f"build must return a function, not {type(built).__name__}")
+        builder.built[number] = built
     return builder.built[number](*args, *own)
 
 
 def added(parts: Sequence):
     """The sum of numbers, of arrays, or of tuples and dictionaries of such, in order."""
     one = parts[0]
+    if len({_form(part) for part in parts}) > 1:  # NumPy would stretch what has an axis of length one
+        forms = " and ".join(str(form) for form in dict.fromkeys(map(_form, parts)))
+        raise PullbackError(f"what shards return cannot be added up: some return {forms}")
     if one is None:
         return None
     if isinstance(one, dict):
@@ -143,3 +158,10 @@ def added(parts: Sequence):
     for part in parts[1:]:
         total = total + part
     return total
+
+
+def _form(part):
+    """What parts must have in common to be added up: names, or how many there are, or a shape."""
+    if part is None or isinstance(part, dict):
+        return part if part is None else tuple(sorted(map(str, part)))
+    return len(part) if isinstance(part, tuple | list) else np.shape(part)

@@ -41,6 +41,8 @@ class ParticlesBackward(KernelBackward):
 
         The state at ``end`` must be among them.
         """
+        if first == end:
+            return
         soft, stepper = self.system, self.system._stepper
         rows = tree_map(self._contiguous, states)
         bars = stepper.structs.Bars()

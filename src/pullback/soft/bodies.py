@@ -94,8 +94,9 @@ class Wall:
         point, normal = (to_numbers(x, f"the {n} of a Wall").astype(float) for x, n in (
             (self.point, "point"), (self.normal, "normal")))  # fmt: skip
         length = np.linalg.norm(normal)
-        if point.shape != normal.shape or point.shape not in ((2,), (3,)) or not 0 < length < math.inf:
-            raise PullbackError("point and normal of a Wall are vectors of 2 or 3 numbers, the normal not zero")
+        right = 0 < length < math.inf and np.isfinite(point).all()
+        if point.shape != normal.shape or point.shape not in ((2,), (3,)) or not right:
+            raise PullbackError("point and normal of a Wall are vectors of 2 or 3 finite numbers, the normal not zero")
         if self.friction != math.inf:
             check_number(self.friction, "the friction of a Wall", least=0.0)
         object.__setattr__(self, "point", point)

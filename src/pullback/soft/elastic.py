@@ -83,7 +83,7 @@ class Elastic(KernelSystem):
         gravity=(0.0, 0.0, -9.81),
         wind=(0.0, 0.0, 0.0),
         damping: float = 0.0,
-        shapes: Sequence[Shape] = (),
+        shapes: Sequence[Shape] | Shape = (),
         contact_stiffness: float = 1e3,
         gap: float = 2e-3,
         slip: float = 1e-3,
@@ -96,7 +96,7 @@ class Elastic(KernelSystem):
         self.bodies = (bodies,) if isinstance(bodies, Solid | Cloth) else tuple(bodies)
         if not self.bodies or not all(isinstance(body, Solid | Cloth) for body in self.bodies):
             raise PullbackError("bodies must be some soft.Solid or soft.Cloth")
-        self.shapes = tuple(shapes)
+        self.shapes = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
         if not all(isinstance(shape, Shape) for shape in self.shapes):
             raise PullbackError("shapes must be soft.Shape, such as soft.Shape.plane((0, 0, 0), (0, 0, 1))")
         self.mesh = ElasticMesh.of(self.bodies)

@@ -44,6 +44,8 @@ class ElasticBackward(KernelBackward):
 
         The state at ``end`` must be among them.
         """
+        if first == end:
+            return
         elastic = self.system
         bars = elastic._stepper.structs.Bars()
         bars.rows_x, bars.rows_v = rows = [elastic._own(x) for x in states]

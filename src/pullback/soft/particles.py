@@ -77,20 +77,21 @@ class Particles(KernelSystem):
 
     def __init__(
         self,
-        bodies: Sequence[Body],
+        bodies: Sequence[Body] | Body,
         *,
         dx: float,
         cells: Sequence[int],
         dt: float,
         origin=None,
         gravity=None,
-        walls: Sequence[Wall] = (),
+        walls: Sequence[Wall] | Wall = (),
         worlds: int = 1,
         dtype: str = "float64",
         device: str = "cpu",
         threads: int | None = None,
     ):
-        self.bodies, self.walls = tuple(bodies), tuple(walls)
+        self.bodies = (bodies,) if isinstance(bodies, Body) else tuple(bodies)
+        self.walls = (walls,) if isinstance(walls, Wall) else tuple(walls)
         for body in self.bodies:
             check_kind(body, Body, "a body", "soft.block(low, high, counts, material)")
         if not self.bodies:

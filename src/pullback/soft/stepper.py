@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -87,7 +88,8 @@ class Stepper:
 
     def _covered(self) -> np.ndarray:
         """Of every node, the sum of 2^wall over the walls that it lies behind, or on, but for rounding."""
-        soft = self.soft
+        soft, nodes = self.soft, math.prod(self.soft.cells)
+        require_space((nodes,), "float64", soft.device, f"a grid of {nodes} nodes", "use a coarser grid")
         axes = [o + soft.dx * np.arange(count) for o, count in zip(soft.origin, soft.cells, strict=True)]
         covered = np.zeros(soft.cells, dtype=np.int32)
         for k, wall in enumerate(soft.walls):
