@@ -49,7 +49,7 @@ def test_two_processes_have_the_gradient_of_one(tmp_path):
     for launcher in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]):
         command = [sys.executable, *launcher, script, "--quick"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        # PyTorch 2.13's gloo may end so after all is done, with any program: a thread of it outlives what it belongs to.
+        # PyTorch 2.13's gloo may end any program so, after all is done: a thread of it outlives what it belongs to.
         assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
         found.append(re.search(r"(\d) process(?:es)?, gradient (\S+)\n(.*\n)+success", done.stdout))
     assert [one[1] for one in found] == ["1", "2"] and float(found[0][2]) > 0.1
