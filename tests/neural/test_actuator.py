@@ -255,6 +255,9 @@ WRONG = {
     "a joint": (lambda s: neural.Actuator(s, (4,), joints=("ankle",)), "no joint 'ankle'"),
     "a free joint": (lambda s: neural.Actuator(s, (4,), joints=("float",)), "is no hinge or slide"),
     "a parameter": (lambda s: neural.Law(s, (4,), parameter="dampnig"), "did you mean 'damping'"),
+    "a factor of nothing": (
+        lambda s: neural.Law(s, (4,), parameter="stiffness", entries=0), "'stiffness' is zero, which no factor changes"
+    ),
     "entries": (lambda s: neural.Law(s, (4,), parameter="damping", entries=99), "is no index of 'damping'"),
     "a law's size": (
         lambda s: neural.Law(s, torch.nn.Linear(8, 3), parameter="damping", reads=("v",)), "gives 3 outputs, but 8"

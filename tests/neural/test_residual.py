@@ -388,6 +388,15 @@ WRONG = {
         lambda s: neural.Residual(s, torch.nn.Linear(1, 1), reads=lambda state, u: 1.0), "reads must return a tensor"
     ),
     "layers for a function": (lambda s: neural.Residual(s, (4,), reads=lambda state, u: u), "torch.nn.Module"),
+    "ranges of controls that are too few": (
+        lambda s: neural.Residual(s, (4,)).calibrated(pb.State(*(x[None] for x in s.state())), np.zeros((0, 2, 1))),
+        "features are of states (rows, worlds, ...) and as many controls",
+    ),
+    "ranges of no states": (
+        lambda s: neural.Residual(s, (4,)).calibrated(
+            pb.State(*(x[None][:0] for x in s.state())), np.zeros((0, 2, 1))
+        ), "of at least one row"
+    ),
     "a control that is not finite": (
         lambda s: neural.Residual(s, (4,)).step(s.state(), np.full((2, 1), np.nan)), "control is not finite at worlds 0"
     ),

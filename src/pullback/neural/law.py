@@ -67,6 +67,8 @@ class Law(Hybrid):
             shape = self.mask.shape
             raise PullbackError(f"{entries!r} is no index of {parameter!r}, which has shape {shape}") from None
         self.count = int(self.mask.sum())
+        if form == "factor" and not np.any(np.asarray(system.params[parameter])[..., self.mask]):
+            raise PullbackError(f"{parameter!r} is zero, which no factor changes: set it, or use form='sum'")
         if isinstance(module, Sequence) and not isinstance(module, str):
             if self._reads.labels is None:
                 raise PullbackError("sizes of layers need named reads: with a function, give a torch.nn.Module")

@@ -198,6 +198,12 @@ class Residual(Hybrid):
 
         with torch.no_grad():
             lead = np.shape(leaves(states)[0])[:2]
+            for x in (*leaves(states), controls):
+                if np.shape(x)[:2] != lead or len(lead) < 2 or not lead[0]:
+                    raise PullbackError(
+                        "features are of states (rows, worlds, ...) and as many controls (rows, worlds, nu), of at "
+                        f"least one row, not of shapes {np.shape(leaves(states)[0])} and {np.shape(controls)}"
+                    )
             flat = lambda x: np.array(to_numpy(x), dtype=self.dtype).reshape(lead[0] * lead[1], *np.shape(x)[2:])  # noqa: E731
             tensor = lambda x: torch.from_numpy(flat(x))  # noqa: E731
             found = self._reads(tree_map(tensor, self._split(states)[0]), tensor(controls))
