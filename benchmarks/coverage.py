@@ -141,7 +141,7 @@ def page(of: dict[str, list[File]]) -> str:
     lines += [
         "Made by `benchmarks/coverage.py`, which says what is compared. Velocity: median relative difference of the"
     ]
-    lines += ["the change of velocity in a step. Jacobian: the same of `linearize` against differences of MuJoCo.", ""]
+    lines += ["change of velocity in a step. Jacobian: the same of `linearize` against differences of MuJoCo.", ""]
     lines += ["| package | files that MuJoCo compiles | load | match | refused |", "|---|---|---|---|---|"]
     for package, files in of.items():
         counts = collections.Counter(file.outcome for file in files)

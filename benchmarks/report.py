@@ -22,6 +22,7 @@ TITLES = {
     "contact": "Contacts, one core, float64",
     "contact_points": "Sets of contact points, float64",
     "robots": "Robots of other packages, one step, float64",
+    "coverage": "Every MJCF file of packages that people install, float64",
     "heat": "Heat in a printed part, and its tasks, all cores",
     "soft": "Soft bodies as particles, one core, float32",
     "gpu": "On a GPU",
@@ -32,6 +33,9 @@ TITLES = {
     "reach": "Reachability maps and plans",
     "impacts": "Gradients through impacts",
     "longrange": "Contact with long range",
+    "soft_elastic": "Elastic bodies, one core, float64",
+    "dexterous": "Policies that propose contacts",
+    "hybrid": "Networks inside a System",
     "scale": "More machines",
     "learn": "Policies learned through the simulator",
 }
