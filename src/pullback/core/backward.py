@@ -11,7 +11,6 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import SimulationError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.status import Status
-from pullback.kernels.status import GRADIENT_NOT_FINITE, HEALTHY
 
 
 class KernelBackward:
@@ -27,7 +26,8 @@ class KernelBackward:
     def __init__(self, system: KernelSystem, law: Any, hold: int, status: Status | None, wants_params: bool):
         self.system, self.law, self.hold, self.wants_params = system, law, hold, wants_params
         self.is_masked = status is not None
-        self.codes = np.full((system.worlds, 2), HEALTHY) if status is None else np.array(to_numpy(status.codes))
+        # As those of a Status; ``reasons`` says what happened, and no number of the first column is read here.
+        self.codes = np.full((system.worlds, 2), -1) if status is None else np.array(to_numpy(status.codes))
         self.reasons = {} if status is None else status.reasons
 
     @property
@@ -55,7 +55,7 @@ class KernelBackward:
         finite = np.all([np.isfinite(x).all(axis=(0, 2)) for x in bars], axis=0)
         for world in map(int, np.flatnonzero(~finite & self.running)):
             step = int(np.max(np.flatnonzero(~np.isfinite(controls_bar[:, world]).all(axis=1)), initial=0))
-            self.codes[world] = GRADIENT_NOT_FINITE, step
+            self.codes[world, 1] = step
             self.reasons[world] = f"the gradient of world {world} grew beyond {self.system.dtype}, at step {step}"
         for x in bars:
             x[:, ~self.running] = 0.0
