@@ -175,6 +175,7 @@ WORKSPACE_SIZES = {
     # what the first axis of a workspace array counts; all that are not named count bodies
     "turn": "joints",
     **dict.fromkeys(("q", "q_start"), "nq"),
+    **dict.fromkeys(("drive", "drive_bar"), "nu"),
     **dict.fromkeys(("v", "a", "tau", "actuation", "diagonal", "S", "S_bar", "U", "D_inv", "u"), "nv"),
     **dict.fromkeys(
         ("q_bar", "v_bar", "a_bar", "w", "tau_bar", "diagonal_bar", "v_start", "q_start_bar", "v_start_bar"), "nv"
@@ -187,7 +188,14 @@ WORKSPACE_SIZES = {
 def workspace_struct(model: Model, precision: str, device: str, slots: int, substeps: int):
     """Room for ``slots`` worlds to be worked on at a time, and for the states before so many substeps of each."""
     struct = specialise(precision, "tree.structs").Workspace
-    sizes = {"nq": model.nq, "nv": model.nv, "nbody": model.nbody, "joints": model.nv, "stages": 4 * model.nv}
+    sizes = {
+        "nq": model.nq,
+        "nv": model.nv,
+        "nu": model.nu,
+        "nbody": model.nbody,
+        "joints": model.nv,
+        "stages": 4 * model.nv,
+    }
     sizes |= {"nq of substeps": substeps * model.nq, "nv of substeps": substeps * model.nv}
     return zeros_struct(struct, {n: (sizes[WORKSPACE_SIZES.get(n, "nbody")], slots) for n in struct.vars}, device)
 

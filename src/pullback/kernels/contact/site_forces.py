@@ -8,7 +8,7 @@ import warp as wp
 
 from ..spatial.algebra import ang, cross_force, lin, pack, quat_conj, quat_mul, quat_rotate
 from ..spatial.scalar import real, vec3, vec4, vec6
-from ..tree.forces import in_range
+from ..tree.forces import affine_force, affine_force_adjoint, in_range
 from ..tree.structs import Params, Tree, Workspace
 from .rows import Rows
 
@@ -30,19 +30,14 @@ def unit_wrench(gear: vec6, arm: vec3, quat: vec4):
 
 
 @wp.func
-def add_site_forces(
-    m: Tree, p: Params, s: Workspace, r: Rows, controls: wp.array3d(dtype=real), t: int, world: int, slot: int
-):
+def add_site_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
     """Adds to s.actuation the forces of all actuators at sites."""
     for n in range(r.sites.actuator.shape[0]):
         k = r.sites.actuator[n]
-        control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
         arm, quat = site_frame(p, s, r, n, world, slot)
         W = unit_wrench(p.gear[world, k], arm, quat)
         velocity = wp.dot(W, s.V[r.sites.body[n], slot])
-        gain = p.gain[world, k]
-        bias = p.bias[world, k]
-        free_force = (gain[0] + gain[2] * velocity) * control + bias[0] + bias[2] * velocity
+        free_force, _slope = affine_force(p, s, k, real(0.0), velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         for i in range(r.sites.first[n], r.sites.first[n + 1]):
             d = r.sites.dof[i]
@@ -51,26 +46,20 @@ def add_site_forces(
 
 @wp.func
 def site_forces_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows,
-    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
-    t: int, world: int, slot: int, wants_params: int,
-):  # fmt: skip
-    """Sets S_bar, and adds to V_bar, W, controls_bar and p_bar, what these forces have to do with them."""
+    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int
+):
+    """Sets S_bar and the drives' cotangents, and adds to V_bar, W and p_bar what these forces have to do with them."""
     for e in range(m.nv):
         s.S_bar[e, slot] = vec6()
     for n in range(r.sites.actuator.shape[0]):
         k = r.sites.actuator[n]
         body = r.sites.body[n]
-        control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
         arm, quat = site_frame(p, s, r, n, world, slot)
         gear = p.gear[world, k]
         W = unit_wrench(gear, arm, quat)
         V = s.V[body, slot]
         velocity = wp.dot(W, V)
-        gain = p.gain[world, k]
-        bias = p.bias[world, k]
-        slope_control = gain[0] + gain[2] * velocity
-        free_force = slope_control * control + bias[0] + bias[2] * velocity
+        free_force, _slope = affine_force(p, s, k, real(0.0), velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         moved = vec6()  # the body's motion under tau_bar, where no joint's range holds the actuation
         for i in range(r.sites.first[n], r.sites.first[n + 1]):
@@ -79,17 +68,13 @@ def site_forces_adjoint(
             moved += pull_bar * s.S[d, slot]
             s.S_bar[d, slot] = s.S_bar[d, slot] + force * pull_bar * W
         force_bar = wp.dot(moved, W) * in_range(free_force, m.force_low[k], m.force_high[k])
-        velocity_bar = force_bar * (gain[2] * control + bias[2])
+        _length_bar, velocity_bar = affine_force_adjoint(
+            p, p_bar, s, k, real(0.0), velocity, force_bar, real(0.0), world, slot, wants_params
+        )
         W_bar = force * moved + velocity_bar * V
         s.V_bar[body, slot] = s.V_bar[body, slot] + velocity_bar * W
         s.W[body, slot] = s.W[body, slot] - cross_force(W_bar, W)  # moving the body by d changes W by d ×* W
-        controls_bar[t, world, k] = controls_bar[t, world, k] + force_bar * slope_control * in_range(
-            controls[t, world, k], m.control_low[k], m.control_high[k]
-        )
         if wants_params == 1:
-            bias_bar = force_bar * vec3(real(1.0), real(0.0), velocity)
-            p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
-            p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
             push = quat_rotate(quat, ang(gear))
             turn = quat_rotate(quat, lin(gear))
             push_bar = lin(W_bar) + wp.cross(ang(W_bar), arm)

@@ -138,7 +138,7 @@ def accelerate_adjoint(
         with_S = int(0)
         if SITES:
             if not first:
-                site_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
+                site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
                 with_S = 1
         if IMPULSES:
             if has_rows(c, r, slot):

@@ -12,16 +12,20 @@ Cotangents of L, L̇, J and c are gathered from all that depends on them; ``tend
 
 import warp as wp
 
-from ..spatial.scalar import SMALLEST_INERTIA, real, vec3, vec6
+from ..spatial.scalar import SMALLEST_INERTIA, real, vec6
 from ..tree.forces import (
     actuator_adjoint,
     add_actuator_force,
+    affine_force,
+    affine_force_adjoint,
     dampers_adjoint,
     finish_joint_forces,
     in_range,
     inside,
     spring_forces_adjoint,
     start_joint_forces,
+    take_controls,
+    take_controls_adjoint,
 )
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
@@ -91,25 +95,17 @@ def stretch_of(law: vec6, length: real):
 
 
 @wp.func
-def add_pull(
-    m: Tree, p: Params, s: Workspace, r: Rows, controls: wp.array3d(dtype=real), t: int, k: int, world: int, slot: int
-):
+def add_pull(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world: int, slot: int):
     """Adds to s.actuation the force of actuator k, which pulls at a tendon."""
     tendon = r.tendons.actuator[k]
-    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
     gear = p.gear[world, k][0]
-    gain = p.gain[world, k]
-    bias = p.bias[world, k]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    free_force = (
-        (gain[0] + gain[1] * length + gain[2] * velocity) * control
-        + bias[0] + bias[1] * length + bias[2] * velocity
-    )  # fmt: skip
+    free_force, slope_velocity = affine_force(p, s, k, length, velocity, world, slot)
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     add_tendon_force(r, s.actuation, gear * force, tendon, slot)
     if m.integrator == IMPLICITFAST:
-        slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
+        slope = inside(free_force, m.force_low[k], m.force_high[k]) * slope_velocity
         r.tendon_inertia[tendon, slot] = r.tendon_inertia[tendon, slot] - m.timestep * gear * gear * slope
 
 
@@ -120,13 +116,14 @@ def all_joint_forces(
     """``joint_forces``, with those of tendons; the diagonal has what tendons add to that of the mass matrix."""
     find_tendons(m, p, s, r, world, slot)
     start_joint_forces(m, p, s, world, slot)
+    take_controls(m, s, controls, t, world, slot)
     for k in range(m.actuator_on.shape[0]):
         if r.tendons.actuator[k] == -1:
-            add_actuator_force(m, p, s, controls, t, k, world, slot)
+            add_actuator_force(m, p, s, k, world, slot)
         elif r.tendons.actuator[k] >= 0:
-            add_pull(m, p, s, r, controls, t, k, world, slot)
+            add_pull(m, p, s, r, k, world, slot)
     if SITES:
-        add_site_forces(m, p, s, r, controls, t, world, slot)
+        add_site_forces(m, p, s, r, world, slot)
     finish_joint_forces(m, p, s, world, slot)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]
@@ -141,22 +138,14 @@ def all_joint_forces(
 
 @wp.func
 def pull_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows,
-    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
-    t: int, k: int, world: int, slot: int, wants_params: int,
-):  # fmt: skip
+    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, k: int, world: int, slot: int, wants_params: int
+):
     """Of ``add_pull``."""
     tendon = r.tendons.actuator[k]
-    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
     gear = p.gear[world, k][0]
-    gain = p.gain[world, k]
-    bias = p.bias[world, k]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    slope_control = gain[0] + gain[1] * length + gain[2] * velocity
-    slope_length = gain[1] * control + bias[1]
-    slope_velocity = gain[2] * control + bias[2]
-    free_force = slope_control * control + bias[0] + bias[1] * length + bias[2] * velocity
+    free_force, slope_velocity = affine_force(p, s, k, length, velocity, world, slot)
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     moved = real(0.0)  # J tau_bar, where no joint's range holds the actuation
     for i in range(r.tendons.first[tendon], r.tendons.first[tendon + 1]):
@@ -164,27 +153,20 @@ def pull_adjoint(
         pull_bar = s.tau_bar[d, slot] * in_range(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
         moved += r.tendon_J[i, slot] * pull_bar
         r.tendon_J_bar[i, slot] = r.tendon_J_bar[i, slot] + gear * force * pull_bar
-    force_bar = gear * moved * in_range(free_force, m.force_low[k], m.force_high[k])
-    length_bar = force_bar * slope_length
-    velocity_bar = force_bar * slope_velocity
-    r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
-    r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
     gear_bar = force * moved
-    gear_bar += length_bar * r.tendon_length[tendon, slot] + velocity_bar * r.tendon_velocity[tendon, slot]
-    slope_velocity_bar = real(0.0)
+    force_bar = gear * moved * in_range(free_force, m.force_low[k], m.force_high[k])
+    slope_bar = real(0.0)
     if m.integrator == IMPLICITFAST:
         inertia_bar = r.tendon_inertia_bar[tendon, slot] * inside(free_force, m.force_low[k], m.force_high[k])
-        slope_velocity_bar = -m.timestep * gear * gear * inertia_bar
+        slope_bar = -m.timestep * gear * gear * inertia_bar
         gear_bar -= real(2.0) * m.timestep * gear * slope_velocity * inertia_bar
-    control_bar = force_bar * slope_control + slope_velocity_bar * gain[2]
-    controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar * in_range(
-        controls[t, world, k], m.control_low[k], m.control_high[k]
+    length_bar, velocity_bar = affine_force_adjoint(
+        p, p_bar, s, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
     )
+    r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
+    r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
+    gear_bar += length_bar * r.tendon_length[tendon, slot] + velocity_bar * r.tendon_velocity[tendon, slot]
     if wants_params == 1:
-        bias_bar = force_bar * vec3(real(1.0), length, velocity)
-        bias_bar[2] += slope_velocity_bar
-        p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
-        p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
         whole = p_bar.gear[world, k]
         whole[0] += gear_bar
         p_bar.gear[world, k] = whole
@@ -201,9 +183,10 @@ def all_joint_forces_adjoint(
     dampers_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(m.actuator_on.shape[0]):
         if r.tendons.actuator[k] == -1:
-            actuator_adjoint(m, p, p_bar, s, controls, controls_bar, t, k, world, slot, wants_params)
+            actuator_adjoint(m, p, p_bar, s, k, world, slot, wants_params)
         elif r.tendons.actuator[k] >= 0:
-            pull_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, k, world, slot, wants_params)
+            pull_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
+    take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]

@@ -50,7 +50,59 @@ def spring_quat(p: Params, world: int, qi: int):
     )
 
 
-# --- actuators: force = gain(length, velocity) · clamp(control) + bias(length, velocity) -----------
+# --- actuators -------------------------------------------------------------------------------------
+#
+# A control becomes joint forces in three stages, each with its adjoint. ``take_controls`` sets the drive of an
+# actuator, its clamped control. A transmission, here that of a joint, finds length and velocity, ``affine_force`` makes
+# a force of these and of the drive, and the transmission holds it to its range and passes it on.
+
+
+@wp.func
+def take_controls(m: Tree, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
+    """Sets the drive of all actuators."""
+    for k in range(m.actuator_on.shape[0]):
+        s.drive[k, slot] = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
+
+
+@wp.func
+def take_controls_adjoint(
+    m: Tree, s: Workspace, controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
+    t: int, world: int, slot: int,
+):  # fmt: skip
+    """Adds the cotangents of controls from those of drives."""
+    for k in range(m.actuator_on.shape[0]):
+        control_bar = s.drive_bar[k, slot] * in_range(controls[t, world, k], m.control_low[k], m.control_high[k])
+        controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar
+
+
+@wp.func
+def affine_force(p: Params, s: Workspace, k: int, length: real, velocity: real, world: int, slot: int):
+    """gain(length, velocity) · drive + bias(length, velocity) of actuator k, and its slope by velocity."""
+    drive = s.drive[k, slot]
+    gain = p.gain[world, k]
+    bias = p.bias[world, k]
+    force = (
+        (gain[0] + gain[1] * length + gain[2] * velocity) * drive
+        + bias[0] + bias[1] * length + bias[2] * velocity
+    )  # fmt: skip
+    return force, bias[2] + gain[2] * drive
+
+
+@wp.func
+def affine_force_adjoint(
+    p: Params, p_bar: Params, s: Workspace, k: int, length: real, velocity: real,
+    force_bar: real, slope_bar: real, world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """Cotangents of length and velocity; sets that of the drive, and adds those of parameters."""
+    drive = s.drive[k, slot]
+    gain = p.gain[world, k]
+    bias = p.bias[world, k]
+    s.drive_bar[k, slot] = force_bar * (gain[0] + gain[1] * length + gain[2] * velocity) + slope_bar * gain[2]
+    if wants_params == 1:
+        bias_bar = force_bar * vec3(real(1.0), length, velocity) + vec3(real(0.0), real(0.0), slope_bar)
+        p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
+        p_bar.gain[world, k] = p_bar.gain[world, k] + drive * bias_bar
+    return force_bar * (gain[1] * drive + bias[1]), force_bar * (gain[2] * drive + bias[2])
 
 
 @wp.func
@@ -94,27 +146,27 @@ def actuator_length_velocity(m: Tree, s: Workspace, k: int, moment: vec6, count:
 
 
 @wp.func
-def add_actuator_force(
-    m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, k: int, world: int, slot: int
+def push_joint(
+    m: Tree, s: Workspace, k: int, moment: vec6, count: int, free_force: real, slope_velocity: real, slot: int
 ):
-    """Adds actuator k's force to s.actuation, and what its slope by velocity adds to the diagonal."""
-    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
-    moment, count, quat = actuator_moment(m, p, s, k, world, slot)
-    length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
-    gain = p.gain[world, k]
-    bias = p.bias[world, k]
-    free_force = (
-        (gain[0] + gain[1] * length + gain[2] * velocity) * control
-        + bias[0] + bias[1] * length + bias[2] * velocity
-    )  # fmt: skip
+    """Adds actuator k's force, held to its range, to s.actuation, and its slope by velocity to the diagonal."""
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     d = m.actuator_v[k]
     for j in range(6):
         if j < count:
             s.actuation[d + j, slot] = s.actuation[d + j, slot] + moment[j] * force
     if m.integrator == IMPLICITFAST and m.actuator_on[k] == ON_SCALAR:
-        slope = inside(free_force, m.force_low[k], m.force_high[k]) * (bias[2] + gain[2] * control)
+        slope = inside(free_force, m.force_low[k], m.force_high[k]) * slope_velocity
         s.diagonal[d, slot] = s.diagonal[d, slot] - m.timestep * moment[0] * moment[0] * slope
+
+
+@wp.func
+def add_actuator_force(m: Tree, p: Params, s: Workspace, k: int, world: int, slot: int):
+    """Adds the force of actuator k, which acts on a joint."""
+    moment, count, quat = actuator_moment(m, p, s, k, world, slot)
+    length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
+    free_force, slope_velocity = affine_force(p, s, k, length, velocity, world, slot)
+    push_joint(m, s, k, moment, count, free_force, slope_velocity, slot)
 
 
 @wp.func
@@ -163,31 +215,19 @@ def finish_joint_forces(m: Tree, p: Params, s: Workspace, world: int, slot: int)
 def joint_forces(m: Tree, p: Params, s: Workspace, controls: wp.array3d(dtype=real), t: int, world: int, slot: int):
     """tau and the diagonal added to the mass matrix, from s.q, s.v and controls[t, world]."""
     start_joint_forces(m, p, s, world, slot)
+    take_controls(m, s, controls, t, world, slot)
     for k in range(m.actuator_on.shape[0]):
-        add_actuator_force(m, p, s, controls, t, k, world, slot)
+        add_actuator_force(m, p, s, k, world, slot)
     finish_joint_forces(m, p, s, world, slot)
 
 
 @wp.func
-def actuator_adjoint(
-    m: Tree, p: Params, p_bar: Params, s: Workspace,
-    controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
-    t: int, k: int, world: int, slot: int, wants_params: int,
-):  # fmt: skip
-    """Adds what actuator k's force has to do with q, v, its control and its parameters."""
-    control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
-    moment, count, quat = actuator_moment(m, p, s, k, world, slot)
-    length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
-    gain = p.gain[world, k]
-    bias = p.bias[world, k]
-    slope_control = gain[0] + gain[1] * length + gain[2] * velocity
-    slope_length = gain[1] * control + bias[1]
-    slope_velocity = gain[2] * control + bias[2]
-    free_force = slope_control * control + bias[0] + bias[1] * length + bias[2] * velocity
+def push_joint_adjoint(
+    m: Tree, s: Workspace, k: int, moment: vec6, count: int, free_force: real, slope_velocity: real, slot: int
+):
+    """Cotangents of the moment, of the force before its range and of its slope by velocity."""
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     d = m.actuator_v[k]
-    on_scalar = m.actuator_on[k] == ON_SCALAR
-
     moment_bar = vec6()
     force_bar = real(0.0)
     for j in range(6):
@@ -197,43 +237,62 @@ def actuator_adjoint(
             force_bar += moment[j] * pull_bar
             moment_bar[j] = force * pull_bar
     force_bar *= in_range(free_force, m.force_low[k], m.force_high[k])
-    length_bar = force_bar * slope_length
-    velocity_bar = force_bar * slope_velocity
-    for j in range(6):
-        if j < count:
-            s.v_bar[d + j, slot] = s.v_bar[d + j, slot] + velocity_bar * moment[j]
-            moment_bar[j] += velocity_bar * s.v[d + j, slot]
-    if on_scalar:
-        s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * moment[0]
-        moment_bar[0] += length_bar * s.q[m.actuator_q[k], slot]
-    elif m.actuator_on[k] == ON_BALL:
-        rotation = quat_log(quat)
-        add_vec3(s.q_bar, d, slot, log_jacobian_transposed(rotation, length_bar * ang(moment)))
-        moment_bar += pack(length_bar * rotation, vec3())
-    slope_velocity_bar = real(0.0)
-    if m.integrator == IMPLICITFAST and on_scalar:
+    slope_bar = real(0.0)
+    if m.integrator == IMPLICITFAST and m.actuator_on[k] == ON_SCALAR:
         diagonal_bar = s.diagonal_bar[d, slot]
         diagonal_bar *= inside(free_force, m.force_low[k], m.force_high[k])
         diagonal_bar *= inside(s.actuation[d, slot], m.dof_force_low[d], m.dof_force_high[d])
-        slope_velocity_bar = -m.timestep * moment[0] * moment[0] * diagonal_bar
+        slope_bar = -m.timestep * moment[0] * moment[0] * diagonal_bar
         moment_bar[0] -= real(2.0) * m.timestep * moment[0] * slope_velocity * diagonal_bar
+    return moment_bar, force_bar, slope_bar
+
+
+@wp.func
+def joint_transmission_adjoint(
+    m: Tree, p_bar: Params, s: Workspace, k: int, moment: vec6, count: int, quat: vec4, moment_bar: vec6,
+    length_bar: real, velocity_bar: real, world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """Adds the cotangents of q, v and the gear from those of moment, length and velocity."""
+    d = m.actuator_v[k]
+    on_scalar = m.actuator_on[k] == ON_SCALAR
+    felt_bar = vec6()
+    for j in range(6):
+        if j < count:
+            s.v_bar[d + j, slot] = s.v_bar[d + j, slot] + velocity_bar * moment[j]
+            felt_bar[j] = velocity_bar * s.v[d + j, slot]
+    if on_scalar:
+        s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * moment[0]
+        felt_bar[0] += length_bar * s.q[m.actuator_q[k], slot]
+    elif m.actuator_on[k] == ON_BALL:
+        rotation = quat_log(quat)
+        add_vec3(s.q_bar, d, slot, log_jacobian_transposed(rotation, length_bar * ang(moment)))
+        felt_bar += pack(length_bar * rotation, vec3())
+    gear_bar = moment_bar + felt_bar
     if m.actuator_in_parent[k] == 1 and not on_scalar:
         # moment = Rᵀ gear on rotations, so rotating the body by e changes it by moment × e
         if count == 6:
-            add_vec3(s.q_bar, d + 3, slot, wp.cross(lin(moment_bar), lin(moment)))
-            moment_bar = pack(ang(moment_bar), quat_rotate(quat, lin(moment_bar)))
+            add_vec3(s.q_bar, d + 3, slot, wp.cross(lin(gear_bar), lin(moment)))
+            gear_bar = pack(ang(gear_bar), quat_rotate(quat, lin(gear_bar)))
         else:
-            add_vec3(s.q_bar, d, slot, wp.cross(ang(moment_bar), ang(moment)))
-            moment_bar = pack(quat_rotate(quat, ang(moment_bar)), vec3())
-    control_bar = force_bar * slope_control + slope_velocity_bar * gain[2]
-    controls_bar[t, world, k] = controls_bar[t, world, k] + control_bar * in_range(
-        controls[t, world, k], m.control_low[k], m.control_high[k]
-    )
+            add_vec3(s.q_bar, d, slot, wp.cross(ang(gear_bar), ang(moment)))
+            gear_bar = pack(quat_rotate(quat, ang(gear_bar)), vec3())
     if wants_params == 1:
-        bias_bar = force_bar * vec3(real(1.0), length, velocity) + vec3(real(0.0), real(0.0), slope_velocity_bar)
-        p_bar.bias[world, k] = p_bar.bias[world, k] + bias_bar
-        p_bar.gain[world, k] = p_bar.gain[world, k] + control * bias_bar
-        p_bar.gear[world, k] = p_bar.gear[world, k] + moment_bar
+        p_bar.gear[world, k] = p_bar.gear[world, k] + gear_bar
+
+
+@wp.func
+def actuator_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, k: int, world: int, slot: int, wants_params: int):
+    """Adds what actuator k's force has to do with q, v and its parameters, and sets the cotangent of its drive."""
+    moment, count, quat = actuator_moment(m, p, s, k, world, slot)
+    length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
+    free_force, slope_velocity = affine_force(p, s, k, length, velocity, world, slot)
+    moment_bar, force_bar, slope_bar = push_joint_adjoint(m, s, k, moment, count, free_force, slope_velocity, slot)
+    length_bar, velocity_bar = affine_force_adjoint(
+        p, p_bar, s, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+    )
+    joint_transmission_adjoint(
+        m, p_bar, s, k, moment, count, quat, moment_bar, length_bar, velocity_bar, world, slot, wants_params
+    )
 
 
 @wp.func
@@ -287,7 +346,8 @@ def joint_forces_adjoint(
     """Adds the cotangents of q, v, controls and parameters from tau_bar and diagonal_bar."""
     dampers_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(m.actuator_on.shape[0]):
-        actuator_adjoint(m, p, p_bar, s, controls, controls_bar, t, k, world, slot, wants_params)
+        actuator_adjoint(m, p, p_bar, s, k, world, slot, wants_params)
+    take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
 
 

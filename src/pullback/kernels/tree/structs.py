@@ -150,6 +150,7 @@ class Workspace:
     v: wp.array2d(dtype=real)
     a: wp.array2d(dtype=real)  # joint accelerations
     tau: wp.array2d(dtype=real)  # joint forces: actuators, springs, dampers, constraints
+    drive: wp.array2d(dtype=real)  # per actuator: its clamped control
     actuation: wp.array2d(dtype=real)  # actuators' share of tau, before joint force ranges
     diagonal: wp.array2d(dtype=real)  # armature and implicit damping, added to the mass matrix
 
@@ -181,6 +182,7 @@ class Workspace:
     a_bar: wp.array2d(dtype=real)
     w: wp.array2d(dtype=real)  # M⁻¹ a_bar
     tau_bar: wp.array2d(dtype=real)  # w, and what constraints add to it
+    drive_bar: wp.array2d(dtype=real)
     diagonal_bar: wp.array2d(dtype=real)  # -w a, and what impulses add to it
     X: wp.array2d(dtype=vec6)  # virtual motion of a body under the joint velocities w
     V_bar: wp.array2d(dtype=vec6)
