@@ -25,6 +25,7 @@ from pullback.core.checks import check_kind, check_number, check_path, check_see
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file, write_text
 from pullback.core.folders import held_folder
+from pullback.plan import Progress
 from pullback.reach.progress import progress_bar
 from pullback.scale.workers import Pool
 from pullback.tasks import TASKS, Task, solve
@@ -121,6 +122,11 @@ class Plan:
     spread: float
     device: str
 
+    @classmethod
+    def of(cls, target, spread: float, device: str, **length) -> Plan:
+        length = {name: x for name, x in length.items() if x is not None}
+        return cls(target, length, check_number(spread, "spread", least=0.0), device)
+
 
 def sweep(
     target: str | Callable | Any,
@@ -158,13 +164,11 @@ def sweep(
     count = 1 if samples is None else check_whole(samples, "samples")
     numbers = range(check_whole(seeds, "seeds")) if isinstance(seeds, int | np.integer) else seeds
     numbers = [check_seed(seed) for seed in numbers]
-    length = {"iterations": iterations, "updates": updates, "minutes": minutes}
-    length = {name: x for name, x in length.items() if x is not None}
-    plan = Plan(target, length, check_number(spread, "spread", least=0.0), device)
+    plan = Plan.of(target, spread, device, iterations=iterations, updates=updates, minutes=minutes)
     points = [point | {"seed": seed} for point in _points(space, samples, count) for seed in numbers]
     if not points:
         raise PullbackError("a sweep needs at least one value of each setting, and one seed")
-    whose = {"format": FORMAT, "target": _named(target), **length, "spread": plan.spread, "runs": points}
+    whose = {"format": FORMAT, "target": _named(target), **plan.length, "spread": plan.spread, "runs": points}
     metric = prepare(plan, points[0])  # an error now, of settings that no run has
     with held_folder(check_path(out, "out"), patience=PATIENCE) as folder:
         _claim(folder / "sweep.json", whose)
@@ -191,7 +195,7 @@ def _runs(plan, points, names, todo, folder: Path, workers, cpus: int, address):
         return
     with Pool(workers, cpus=cpus, address=address, most=len(todo)) as pool:
         jobs = [(points[number], str((folder / names[number]).resolve())) for number in todo]
-        for job, row in pool.run(_run, jobs, (pool.share(plan),)):
+        for job, row in pool.run(run, jobs, (pool.share(plan),)):
             if isinstance(row, Exception):
                 row = {"error": f"{'' if isinstance(row, PullbackError) else type(row).__name__ + ': '}{row}"}
             yield todo[job], row
@@ -200,15 +204,17 @@ def _runs(plan, points, names, todo, folder: Path, workers, cpus: int, address):
 # --- what is run ------------------------------------------------------------------------------------------------------
 
 
-def _run(plan: Plan, point: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """One run, on a worker: what came of it."""
+def run(
+    plan: Plan, point: Mapping[str, Any], folder: str, watch: Callable[[list[Progress]], None] | None = None
+) -> dict[str, Any]:
+    """One run, on a worker: what came of it. ``watch`` is called after every iteration of a task."""
     with held_folder(Path(folder), patience=PATIENCE) as place:
         made = made_of(plan, point)
-        row = _solved(plan, made, point, place) if isinstance(made, Task) else _trained(plan, made, point, place)
+        row = _solved(plan, made, point, place, watch) if isinstance(made, Task) else _trained(plan, made, point, place)
     return {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in row.items()}
 
 
-def _solved(plan: Plan, task: Task, point: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _solved(plan: Plan, task: Task, point: Mapping[str, Any], folder: Path, watch) -> dict[str, Any]:
     method, usual = choose(task, point.get(METHOD))
     solved = solve(
         task,
@@ -218,6 +224,7 @@ def _solved(plan: Plan, task: Task, point: Mapping[str, Any], folder: Path) -> d
         spread=plan.spread,
         seed=point["seed"],
         checkpoint=folder / "state.npz",
+        watch=watch,
     )
     last = solved[-1]
     metric = float(task(last.x[None], False).metrics[0])
