@@ -29,6 +29,7 @@ OTHERS = (
 )
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster", "roll")
+CUDA_ONLY = ("phases",)
 
 ABOUT = """\
 Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
@@ -108,14 +109,20 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
         *(Kernels(Flavour(dtype), name) for name in ("step_adjoint", "step") for dtype in dtypes),
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
-        *(Kernels(SoftFlavour(dtype, *kind), "roll") for kind in product((3, 2), (True, False)) for dtype in dtypes),
+        *(
+            Kernels(SoftFlavour(dtype, *kind), name)
+            for kind in product((3, 2), (True, False))
+            for name in ("roll", "phases")
+            for dtype in dtypes
+        ),
         Kernels("", "raster"),
     ]
 
 
 def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | None = None) -> dict[Kernels, bool]:
     """Compiles in ``jobs`` processes, with a progress bar; returns for each whether it was not cached before."""
-    wanted = [kernels for kernels in wanted if device == "cpu" or kernels.name not in CPU_ONLY]
+    elsewhere = CUDA_ONLY if device == "cpu" else CPU_ONLY
+    wanted = [kernels for kernels in wanted if kernels.name not in elsewhere]
     done = {}
     start = multiprocessing.get_context("spawn")  # a fork would not survive Warp's threads
     bar = common.progress("compiling {task.description}", MofNCompleteColumn())

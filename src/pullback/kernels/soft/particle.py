@@ -153,9 +153,8 @@ def settled_adjoint(g: Grid, m: Law, r: Bars, q: vec8, fall: vec3, n: int, world
 def add_gravity_bar(g: Grid, r: Bars, fall_bar: vec3, lane: int):
     if r.wants_params == 1:
         h = wp.float64(g.h)
-        r.law.gravity[lane, 0] += h * wp.vec3d(
-            wp.float64(fall_bar[0]), wp.float64(fall_bar[1]), wp.float64(fall_bar[2])
-        )
+        sums = wp.vec3d(wp.float64(fall_bar[0]), wp.float64(fall_bar[1]), wp.float64(fall_bar[2]))
+        r.law.gravity[lane, 0] = r.law.gravity[lane, 0] + h * sums
 
 
 @wp.func(inline=True)
@@ -200,7 +199,7 @@ def pull_particle_back(
     v_own_bar = mass * p_bar
     if r.wants_params == 1:
         law_bar[DENSITY] = volume * (wp.dot(p_bar, v) + m_bar + wp.ddot(A_bar, C))
-        r.law.groups[lane, group] += widened(law_bar)
+        r.law.groups[lane, group] = r.law.groups[lane, group] + widened(law_bar)
     if r.every_row == 1:
         x_bar += r.rows_bar.x[t, world, p]
         v_own_bar += r.rows_bar.v[t, world, p]
