@@ -210,18 +210,59 @@ def test_frames_that_are_not_there():
         dynamics.center_of_mass(system, system.model.home.q[None]).pullback(np.zeros((2, 3)))
 
 
-def test_frames_of_geoms_that_were_moved_are_refused():
-    system = pb.Articulated(pb.load(pb.robots.arm()), "compliant")
-    q = system.model.home.q[None]
-    moved = system.params["geom_pos"] + 0.1
-    dynamics.kinematics(system, q, of="geom", params={"geom_pos": system.params["geom_pos"]})
-    with pytest.raises(pb.PullbackError, match="frames of geoms do not follow 'geom_pos'"):
-        dynamics.kinematics(system, q, of="geom", params={"geom_pos": moved})
-    system.params["geom_pos"] = moved
-    with pytest.raises(pb.PullbackError, match="frames of geoms do not follow 'geom_pos'"):
-        dynamics.jacobian(system, q, of="geom")
+PUSHED = """<mujoco><worldbody><geom type="plane" size="9 9 1"/>
+  <body pos="0 0 1"><freejoint/><geom type="box" size="0.1 0.2 0.3" pos="0.1 0 0" euler="10 20 30"/>
+    <site name="jet" pos="0.1 0.2 0.3" euler="40 0 10"/>
+    <body pos="0.3 0 0"><joint type="ball"/><geom size="0.1" pos="0 0.2 0"/></body></body></worldbody>
+  <actuator><motor site="jet" gear="1 0 0 0 0 0"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("of", ["geom", "site"])
+@pytest.mark.parametrize("per_world", [False, True])
+def test_frames_are_where_parameters_put_them(of, per_world):
+    """Values as of a file with those places, and gradients by them."""
+    rng = np.random.default_rng(0)
+    model = pb.load(PUSHED)
+    system = pb.Articulated(model, worlds=2)
+    q, v = np.tile(model.home.q, (2, 1)), rng.normal(size=(2, model.nv))
+    q[:, -4:] = (0.8, 0.6, 0.0, 0.0)
+    places = {f"{of}_{name}": system.params[f"{of}_{name}"] for name in ("pos", "quat")}
+    lead = (2,) if per_world else ()
+    places = {name: x + 0.1 * rng.normal(size=(*lead, *x.shape)) for name, x in places.items()}
+    if per_world:
+        other = {name: x[1] for name, x in places.items()}
+        file = mujoco.MjModel.from_xml_string(PUSHED)
+        getattr(file, f"{of}_pos")[:] = other[f"{of}_pos"]
+        getattr(file, f"{of}_quat")[:] = other[f"{of}_quat"] / np.linalg.norm(other[f"{of}_quat"], axis=1)[:, None]
+        getattr(file, f"{of}_sameframe")[:] = 0
+        data = mujoco.MjData(file)
+        data.qpos[:] = q[1]
+        mujoco.mj_kinematics(file, data)
+        pose = dynamics.kinematics(system, q, of=of, params=places).value[1]
+        np.testing.assert_allclose(pose[:, :3], getattr(data, f"{of}_xpos"), atol=1e-14)
+    calls = {
+        "kinematics": lambda p: dynamics.kinematics(system, q, of=of, params=p),
+        "velocity": lambda p: dynamics.velocity(system, q, v, of=of, params=p),
+        "jacobian": lambda p: dynamics.jacobian(system, q, of=of, params=p),
+    }
+    for algorithm, call in calls.items():
+        value = call(places)
+        bar = rng.normal(size=value.value.shape)
+        grads = value.pullback(bar).params
+        for name, x in places.items():
+            assert grads[name].shape == x.shape
+            along = rng.normal(size=x.shape)
+            exact = np.sum(grads[name] * along)
+            assert abs(exact) > 1e-3 or (algorithm, name) in {(n, f"{of}_quat") for n in ("velocity", "jacobian")}
+            for h in (1e-4, 1e-5):
+                ends = [np.sum(call(places | {name: x + s * h * along}).value * bar) for s in (1, -1)]
+                assert abs((ends[0] - ends[1]) / (2 * h) - exact) < 1e-6 * max(1.0, abs(exact)), (algorithm, name, h)
+
+
+def test_names_of_frames():
+    system = pb.Articulated(pb.load(pb.robots.arm()), contact=None)
     with pytest.raises(pb.PullbackError, match="names must be a name or several, not int"):
-        dynamics.kinematics(system, q, names=3)
+        dynamics.kinematics(system, system.model.home.q[None], names=3)
 
 
 def test_a_pullback_is_at_the_point_that_was_given():

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from pullback.core.arrays import checked, from_device, to_device, to_numbers, to
 from pullback.core.errors import PullbackError
 from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.frames import Frames, empty_bars, frames_of, upload_frames
 from pullback.dynamics.params import Cotangents
 from pullback.kernels import specialise
 from pullback.model.tangent import tangent_of_move
@@ -66,10 +67,10 @@ def kinematics(
 
     names: which frames; all of that kind if None.
     """
-    frames = _frames(system, of, names, params)
+    frames = frames_of(system, of, names, params)
     if not system._is_here(q):
         q = np.array(to_numbers(q, "q"))  # a copy, since the pushforward reads it again
-    found = _evaluate(system, "KINEMATICS", (len(frames[0]), 7), q, frames=frames, params=params)
+    found = _evaluate(system, "KINEMATICS", (len(frames), 7), q, frames=frames, params=params)
 
     def pushforward(dq) -> np.ndarray:
         """How poses move with q: as with velocities v = dq, and a quaternion turns by half of the angular one."""
@@ -77,7 +78,7 @@ def kinematics(
         axes = ("times", "worlds", "nq")[-coordinates.ndim :]
         moved = checked(dq, coordinates.shape, system.dtype, "the tangent of q", axes)
         v = tangent_of_move(system.model, coordinates, moved)
-        twists = to_numpy(_evaluate(system, "VELOCITY", (len(frames[0]), 6), q, v, frames=frames, params=params).value)
+        twists = to_numpy(_evaluate(system, "VELOCITY", (len(frames), 6), q, v, frames=frames, params=params).value)
         turn = np.concatenate([np.zeros_like(twists[..., :1]), twists[..., :3]], axis=-1)
         return np.concatenate([twists[..., 3:], 0.5 * quat_mul(turn, to_numpy(found.value)[..., 3:])], axis=-1)
 
@@ -91,8 +92,8 @@ def jacobian(
 
     names: which frames; all of that kind if None.
     """
-    frames = _frames(system, of, names, params)
-    return _evaluate(system, "JACOBIAN", (len(frames[0]), 6, system.nv), q, frames=frames, params=params)
+    frames = frames_of(system, of, names, params)
+    return _evaluate(system, "JACOBIAN", (len(frames), 6, system.nv), q, frames=frames, params=params)
 
 
 def velocity(
@@ -103,8 +104,8 @@ def velocity(
 
     names: which frames; all of that kind if None.
     """
-    frames = _frames(system, of, names, params)
-    return _evaluate(system, "VELOCITY", (len(frames[0]), 6), q, v, frames=frames, params=params)
+    frames = frames_of(system, of, names, params)
+    return _evaluate(system, "VELOCITY", (len(frames), 6), q, v, frames=frames, params=params)
 
 
 def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
@@ -196,58 +197,10 @@ def _bound(algorithm: Callable, evaluate: Callable) -> Callable:
 # --- underneath ------------------------------------------------------------------------------------
 
 
-def _frames(
-    system: Articulated, of: str, names: tuple[str, ...] | None = None, params: Mapping | None = None
-) -> tuple[np.ndarray, ...]:
-    """Body, position and orientation in it of all frames of a kind, or of those named."""
-    model = system.model
-    kinds = {"geom": model.geoms, "site": model.sites, "camera": model.cameras}
-    if of == "body":
-        known, count = model.body_names, model.nbody
-        body, pos, quat = np.arange(count), np.zeros((count, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (count, 1))
-    elif of in kinds:
-        kind = kinds[of]
-        known, body, pos, quat = kind.names, kind.body, kind.pos, kind.quat
-    else:
-        raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site' or 'camera'")
-    if of == "geom":
-        _refuse_moved_geoms(system, params)
-    if names is None:
-        return body, pos, quat
-    names = (names,) if isinstance(names, str) else names
-    if not isinstance(names, Sequence):
-        raise PullbackError(f"names must be a name or several, not {type(names).__name__}")
-    missing = [name for name in names if name not in known]
-    if missing:
-        raise PullbackError(f"there is no {of} {missing[0]!r}; there are {', '.join(known) or 'none'}")
-    which = [known.index(name) for name in names]
-    return body[which], pos[which], quat[which]
-
-
-def _refuse_moved_geoms(system: Articulated, params: Mapping | None) -> None:
-    """Only contacts know where parameters put a geom; a pose from the model would be that of another robot."""
-    held = system.hold_params(params).values
-    for name in ("geom_pos", "geom_quat"):
-        if name in system.params and np.any(held[name] != system.params.table[name].value):
-            raise PullbackError(f"frames of geoms do not follow {name!r}: ask for a body or a site in their place")
-
-
 def _require_mass(system: Articulated, params: Mapping | None) -> None:
     mass = system.hold_params(params).values["mass"]
     if not np.all(np.sum(np.asarray(mass)[..., 1:], axis=-1) > 0):
         raise PullbackError("nothing in this model has mass, so there is no centre of mass")
-
-
-def _held_frames(frames: tuple[np.ndarray, ...] | None, real: str, device: str):
-    """The kernels' struct of frames; one without any has arrays that are never looked at."""
-    kernels = specialise(real, "tree.algorithms")
-    held = kernels.Frames()
-    if frames is not None:
-        body, pos, quat = frames
-        held.body = wp.array(np.asarray(body, np.int32), dtype=wp.int32, device=device)
-        held.pos = wp.array(np.asarray(pos, real), dtype=kernels.vec3, device=device)
-        held.quat = wp.array(np.asarray(quat, real), dtype=kernels.vec4, device=device)
-    return held
 
 
 def _evaluate(
@@ -258,7 +211,7 @@ def _evaluate(
     v=None,
     x=None,
     *,
-    frames: tuple[np.ndarray, ...] | None = None,
+    frames: Frames | None = None,
     params: Mapping | None = None,
 ) -> Evaluation:
     """entry: the shape of the value in one world at one time."""
@@ -270,7 +223,7 @@ def _evaluate(
     nq, nv, worlds = system.nq, system.nv, system.worlds
     q, v, x = (_rows(system, lead, *each) for each in ((q, nq, "q"), (v, nv, "v"), (x, nv, "x")))
     kernel_params = system.hold_params(params)
-    held = _held_frames(frames, real, device)
+    held = upload_frames(frames, system)
     shape = (q.shape[0], worlds, int(np.prod(entry[:-1])), entry[-1])
     value = zeros(shape, real, device)
     system._launch(kernels.evaluate, (system._tree, kernel_params.struct), (q, v), (number, held, x, value))
@@ -280,14 +233,18 @@ def _evaluate(
         bar = _taken(system, bar, (*lead, worlds, *entry), "bar", ("row", "column", "entry")[-len(entry) :])
         bars = Cotangents(kernel_params, wanted=wants_params)
         q_bar, v_bar, x_bar = (zeros(a.shape, real, device) for a in (q, v, x))
+        held_bar = empty_bars(frames, system)
         system._launch(
             kernels.evaluate_adjoint,
             (system._tree, kernel_params.struct, bars.struct),
             (q, v),
-            (number, held, x, bar.reshape(shape), int(wants_params), q_bar, v_bar, x_bar),
+            (number, held, held_bar, x, bar.reshape(shape), int(wants_params), q_bar, v_bar, x_bar),
         )
         fields = (from_device(a).reshape((*lead, *a.shape[1:])) for a in (q_bar, v_bar, x_bar))
-        return Gradients(*fields, bars.named())
+        named = bars.named()
+        if frames is not None:
+            frames.add_bars(kernel_params, named, held_bar.pos, held_bar.turn)
+        return Gradients(*fields, named)
 
     return Evaluation(from_device(value).reshape((*lead, worlds, *entry)), pullback)
 

@@ -66,8 +66,16 @@ class Frames:
     """Things fixed to bodies."""
 
     body: wp.array(dtype=int)
-    pos: wp.array(dtype=vec3)
-    quat: wp.array(dtype=vec4)
+    pos: wp.array2d(dtype=vec3)  # [world, frame]
+    quat: wp.array2d(dtype=vec4)
+
+
+@wp.struct
+class FrameBars:
+    """Cotangents of their places in bodies: in the axes of the body, and as rotations in those of the frame."""
+
+    pos: wp.array2d(dtype=vec3)  # [world, frame]
+    turn: wp.array2d(dtype=vec3)
 
 
 @wp.func
@@ -82,9 +90,15 @@ def write_row(x: wp.array3d(dtype=real), world: int, row: int, first: int, y: ve
 
 
 @wp.func
-def frame_position(f: Frames, s: Workspace, k: int, slot: int):
+def frame_position(f: Frames, s: Workspace, k: int, world: int, slot: int):
     i = f.body[k]
-    return s.pos[i, slot] + s.R[i, slot] * f.pos[k]
+    return s.pos[i, slot] + s.R[i, slot] * f.pos[world, k]
+
+
+@wp.func
+def add_place_bar(f: Frames, f_bar: FrameBars, s: Workspace, k: int, at_bar: vec3, world: int, slot: int):
+    """Adds to the cotangent of a frame's place from that of its position in the world."""
+    f_bar.pos[world, k] = f_bar.pos[world, k] + wp.transpose(s.R[f.body[k], slot]) * at_bar
 
 
 @wp.func
@@ -161,8 +175,8 @@ def run_aba(m: Tree, p: Params, s: Workspace, world: int, slot: int):
 def frame_poses(f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
     """Position and quaternion of every frame."""
     for k in range(f.body.shape[0]):
-        quat = quat_mul(s.quat[f.body[k], slot], f.quat[k])
-        write_row(value, world, k, 0, frame_position(f, s, k, slot))
+        quat = quat_mul(s.quat[f.body[k], slot], f.quat[world, k])
+        write_row(value, world, k, 0, frame_position(f, s, k, world, slot))
         for j in range(4):
             value[world, k, 3 + j] = quat[j]
 
@@ -172,7 +186,7 @@ def frame_jacobians(m: Tree, f: Frames, s: Workspace, value: wp.array3d(dtype=re
     """Columns of every frame's Jacobian, for the degrees of freedom that carry it; the others stay zero."""
     for k in range(f.body.shape[0]):
         i = f.body[k]
-        arm = frame_position(f, s, k, slot)
+        arm = frame_position(f, s, k, world, slot)
         while i > 0:
             for d in range(m.body_dof[i], m.body_dof[i + 1]):
                 S = s.S[d, slot]
@@ -189,7 +203,7 @@ def frame_velocities(f: Frames, s: Workspace, value: wp.array3d(dtype=real), wor
     for k in range(f.body.shape[0]):
         i = f.body[k]
         spin = ang(s.V[i, slot])
-        moved = point_velocity(s, i, frame_position(f, s, k, slot), slot)
+        moved = point_velocity(s, i, frame_position(f, s, k, world, slot), slot)
         for j in range(3):
             value[world, k, j] = spin[j]
             value[world, k, 3 + j] = moved[j]
@@ -342,14 +356,17 @@ def center_of_mass_velocity_adjoint(
 
 
 @wp.func
-def frame_velocities_adjoint(f: Frames, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int):
-    """Adds to V_bar and W of the bodies that frames are fixed to."""
+def frame_velocities_adjoint(
+    f: Frames, f_bar: FrameBars, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int
+):
+    """Adds to V_bar and W of the bodies that frames are fixed to, and to the cotangents of places."""
     for k in range(f.body.shape[0]):
         i = f.body[k]
         spin_bar = vec3(bar[world, k, 0], bar[world, k, 1], bar[world, k, 2])
         s.V_bar[i, slot] = s.V_bar[i, slot] + pack(spin_bar, vec3())
         u_bar = vec3(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5])
-        point_velocity_adjoint(s, i, frame_position(f, s, k, slot), u_bar, slot)
+        point_velocity_adjoint(s, i, frame_position(f, s, k, world, slot), u_bar, slot)
+        add_place_bar(f, f_bar, s, k, wp.cross(u_bar, ang(s.V[i, slot])), world, slot)
 
 
 @wp.func
@@ -362,22 +379,26 @@ def armature_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int
 
 
 @wp.func
-def frame_poses_adjoint(f: Frames, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int):
-    """Adds to W of the bodies that frames are fixed to."""
+def frame_poses_adjoint(f: Frames, f_bar: FrameBars, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int):
+    """Adds to W of the bodies that frames are fixed to, and to the cotangents of places."""
     for k in range(f.body.shape[0]):
         i = f.body[k]
-        push_at(s, i, frame_position(f, s, k, slot), read_row(bar, world, k, 0), slot)
-        quat = quat_mul(s.quat[i, slot], f.quat[k])
+        at_bar = read_row(bar, world, k, 0)
+        push_at(s, i, frame_position(f, s, k, world, slot), at_bar, slot)
+        add_place_bar(f, f_bar, s, k, at_bar, world, slot)
+        quat = quat_mul(s.quat[i, slot], f.quat[world, k])
         quat_bar = vec4(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5], bar[world, k, 6])
         turn = tangent_of_coordinates(quat, quat_bar)
+        f_bar.turn[world, k] = f_bar.turn[world, k] + turn
         s.W[i, slot] = s.W[i, slot] + pack(quat_rotate(quat, turn), vec3())
 
 
 @wp.func
 def frame_jacobian_adjoint(
-    m: Tree, f: Frames, s: Workspace, bar: wp.array3d(dtype=real), sweep: int, world: int, slot: int
+    m: Tree, f: Frames, f_bar: FrameBars, s: Workspace, bar: wp.array3d(dtype=real), sweep: int, world: int, slot: int
 ):
-    """Sets X_bar and W to the cotangents of row ``sweep`` of all Jacobians, six of which belong to a frame.
+    """Sets X_bar and W to the cotangents of row ``sweep`` of all Jacobians, six of which belong to a frame, and adds to
+    the cotangent of the frame's place.
 
     A row against the cotangents w of its entries is one component of the frame's velocity under joint velocities w.
     """
@@ -390,9 +411,11 @@ def frame_jacobian_adjoint(
     clear_bars(m, s, slot)
     unit = vec6()
     unit[row] = real(1.0)
-    at = frame_position(f, s, k, slot)
+    at = frame_position(f, s, k, world, slot)
     s.X_bar[i, slot] = pack(ang(unit) + wp.cross(at - s.o[i, slot], lin(unit)), lin(unit))
-    push_at(s, i, at, wp.cross(lin(unit), ang(s.X[i, slot])), slot)
+    at_bar = wp.cross(lin(unit), ang(s.X[i, slot]))
+    push_at(s, i, at, at_bar, slot)
+    add_place_bar(f, f_bar, s, k, at_bar, world, slot)
 
 
 @wp.func
@@ -493,6 +516,7 @@ def evaluate_adjoint(
     end_world: int,
     mode: int,
     f: Frames,
+    f_bar: FrameBars,
     x: wp.array3d(dtype=real),
     bars: wp.array4d(dtype=real),
     wants_params: int,
@@ -520,11 +544,11 @@ def evaluate_adjoint(
                 sweeps = m.nv
             for sweep in range(sweeps):
                 if mode == KINEMATICS:
-                    frame_poses_adjoint(f, s, bar, world, slot)
+                    frame_poses_adjoint(f, f_bar, s, bar, world, slot)
                 elif mode == JACOBIAN:
-                    frame_jacobian_adjoint(m, f, s, bar, sweep, world, slot)
+                    frame_jacobian_adjoint(m, f, f_bar, s, bar, sweep, world, slot)
                 elif mode == VELOCITY:
-                    frame_velocities_adjoint(f, s, bar, world, slot)
+                    frame_velocities_adjoint(f, f_bar, s, bar, world, slot)
                 elif mode == COM:
                     center_of_mass_adjoint(m, p, p_bar, s, world, slot, read_row(bar, world, 0, 0), wants_params)
                 elif mode == COM_VELOCITY:
