@@ -30,6 +30,9 @@ OTHERS = (
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster", "roll")
 
+# Axes, whether materials yield, and whether shapes move, which they do in space.
+SOFT = (*product((3,), (True, False), (True, False)), *product((2,), (True, False), (False,)))
+
 ABOUT = """\
 Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
 each. Warp keeps them in a cache in the home folder, until Pullback or Warp is updated.
@@ -108,7 +111,7 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
         *(Kernels(Flavour(dtype), name) for name in ("step_adjoint", "step") for dtype in dtypes),
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
-        *(Kernels(SoftFlavour(dtype, *kind), "roll") for kind in product((3, 2), (True, False)) for dtype in dtypes),
+        *(Kernels(SoftFlavour(dtype, *kind), "roll") for kind in SOFT for dtype in dtypes),
         Kernels("", "raster"),
     ]
 

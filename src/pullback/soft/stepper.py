@@ -34,6 +34,8 @@ class Stepper:
         self.lanes = len(self.shares)
         self.nodes, self.rows = int(np.prod(soft.cells)), int(np.prod(soft.cells[:-1]))
         self.body, self.grid = self._body(), self._grid()
+        self.shape_kind = self._upload([shape.number for shape in soft.shapes], wp.int32)
+        self.shape_hold = self._upload([shape.hold for shape in soft.shapes], wp.int32)
         self._work = None
 
     def _shares(self, cores: int) -> list:
@@ -115,6 +117,7 @@ class Stepper:
             work.low = wp.full((self.lanes, self.rows), self.soft.cells[-1], dtype=wp.int32)
             work.high = wp.zeros((self.lanes, self.rows), dtype=wp.int32)
             work.rows = wp.zeros((self.lanes, 2), dtype=wp.int32)
+            work.given = wp.zeros((self.lanes, len(self.soft.shapes)), dtype=kinds["given"].type.dtype)
         return self._work
 
     def state(self, arrays):
@@ -129,14 +132,14 @@ class Stepper:
         at_once = max(1, PARTICLE_STEPS // (self.soft.worlds * self.soft.n))
         return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]
 
-    def forward(self, law, controls: wp.array, now, rows, keep_every: int) -> np.ndarray:
+    def forward(self, law, controls: wp.array, shapes, now, rows, keep_every: int) -> np.ndarray:
         """Fills ``rows`` from 1 on, and ``now``, whose rows are those of the last steps in turns. Returns what became
         of each world: a number of ``kernels.status`` or ``kinds``, the step, and the particle."""
         worlds = self.soft.worlds
         forward = self.structs.Forward()
         forward.now, forward.kept = self.state(now), self.state(rows)
         forward.ring, forward.keep_every, forward.steps = len(now.x), keep_every, controls.shape[0]
-        forward.controls = controls
+        forward.controls, forward.shapes = controls, shapes
         forward.status = wp.full((self.lanes, worlds), wp.vec3i(HEALTHY, HEALTHY, HEALTHY), dtype=wp.vec3i)
         with self.crew.lock:
             for first, end in self.launches(controls.shape[0]):

@@ -4,7 +4,7 @@ A step is three phases, between which the cores of a world meet:
 
     scatter   Ft = (I + h C) F;  F' = what the material leaves of it;  A = m C - h V 4/dx² tau(F')
               m_i += w m;   p_i += w (m v + A D)
-    grid      vh_i = p_i/m_i + h g;   u_i = what walls leave of it
+    grid      vh_i = p_i/m_i + h g;   u_i = what shapes that move, and then walls, leave of it
     gather    v' = sum w u_i;   C' = 4/dx² sum w u_i D^T;   x' = x + h v'
 
 with D from the particle to node i and w the product of quadratic B-splines. Every core has a grid of its own to scatter
@@ -12,7 +12,7 @@ to, and their sum is taken in a fixed order: nothing is atomic, and results do n
 k = 4/dx², everything but the states is computed again:
 
     scatter   the same, and u_bar_i += w (v'_bar + h x'_bar + k C'_bar D)
-    grid      vh_bar = walls' adjoint of u_bar;   p_bar = vh_bar/m_i;   m_bar = -(vh - h g)·p_bar
+    grid      vh_bar = their adjoint of u_bar;   p_bar = vh_bar/m_i;   m_bar = -(vh - h g)·p_bar
     gather    s_i = u·(v'_bar + h x'_bar + k C'_bar D) + p_bar·(m v + A D) + m m_bar
               x_bar = x'_bar + d/dx sum w s;   v_bar = m sum w p_bar;   A_bar = sum w p_bar D^T
               F'_bar += (dtau/dF')^T [-h V k A_bar], and through F' and Ft to F_bar and C_bar += m A_bar
@@ -22,7 +22,7 @@ import warp as wp
 
 from ..cores import Share, meet
 from ..spatial.scalar import real, vec3, vec4
-from .flavour import DIM, vec
+from .flavour import DIM, SHAPES, vec
 from .kinds import DENSITY, INVERTED, LEFT, PLACES
 from .materials import respond, respond_adjoint, trial, trial_adjoint
 from .structs import Bars, Body, Forward, Grid, Law, Numbers, Work, vec8, vecm, widem
@@ -32,6 +32,8 @@ if DIM == 2:
     from .plane import around, gather, gather_both, is_inside, place, scatter, scatter_both, touch
 else:
     from .space import around, gather, gather_both, is_inside, place, scatter, scatter_both, touch
+if SHAPES:
+    from .shapes import all_shaped, all_shaped_adjoint, give_to_all, given_by_all, node_at, nothing_given
 
 
 @wp.func(inline=True)
@@ -133,8 +135,10 @@ def used_nodes(g: Grid, w: Work, base: int, cores: int, row: int):
 
 
 @wp.func(inline=True)
-def settle(g: Grid, m: Law, w: Work, share: Share, world: int):
+def settle(g: Grid, m: Law, w: Work, f: Forward, share: Share, t: int, world: int):
     """From momentum to velocity, in a core's share of the rows."""
+    if SHAPES:
+        nothing_given(f.shapes, w, share.lane)
     count = g.covered.shape[0]
     fall = g.h * m.gravity[world, 0]
     base = share.lane - share.core
@@ -150,6 +154,8 @@ def settle(g: Grid, m: Law, w: Work, share: Share, world: int):
                 w.own[offset + core * count + n] = vec4()
             if q[3] > real(0.0):
                 v = vec3(q[0], q[1], q[2]) / q[3] + fall
+                if SHAPES:
+                    v = give_to_all(g, m, f.shapes, w, node_at(g, row, n), v, q[3], t, world, share.lane)
                 if g.covered[n] != 0:
                     v = walled(g, m, g.covered[n], v, world)
                 q = vec4(v[0], v[1], v[2], q[3])
@@ -179,6 +185,12 @@ def pull(g: Grid, w: Work, f: Forward, share: Share, t: int, world: int, first: 
             f.kept.Jp[row, world, p] = f.now.Jp[dst, world, p]
         if not is_inside(g, place(g, x)):
             fail(f, share, world, LEFT, t, p)
+    if SHAPES:
+        for k in range(share.core, f.shapes.kind.shape[0], share.cores):
+            impulse = f.now.impulse[src, world, k] + given_by_all(w, share.lane - share.core, share.cores, k)
+            f.now.impulse[dst, world, k] = impulse
+            if row > 0 and f.ring == 2:
+                f.kept.impulse[row, world, k] = impulse
 
 
 @wp.kernel(enable_backward=False)
@@ -198,7 +210,7 @@ def roll(b: Body, g: Grid, m: Law, share: Share, w: Work, f: Forward, first: int
                 w.rows[share.lane, 0] = g.shape[0] * g.shape[1]
                 w.rows[share.lane, 1] = 0
             meet(share.gate, share.cores, meeting + 1)
-            settle(g, m, w, share, world)
+            settle(g, m, w, f, share, t, world)
             meet(share.gate, share.cores, meeting + 2)
             meeting += 2
             if is_running(f, share, world, t, LEFT):
@@ -240,7 +252,7 @@ def push_back(b: Body, g: Grid, m: Law, w: Work, r: Bars, share: Share, t: int, 
 
 
 @wp.func(inline=True)
-def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, world: int, place: int):
+def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, t: int, world: int, place: int):
     """The adjoint of what happens on the grid, in a core's share of the rows."""
     count = g.covered.shape[0]
     fall = g.h * m.gravity[world, 0]
@@ -258,14 +270,22 @@ def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, world: int, pla
                 w.own_bar[offset + core * count + n] = vec8()
             if q[3] > real(0.0):
                 flow = vec3(q[0], q[1], q[2]) / q[3]
-                v = flow + fall
+                before = flow + fall
+                v = before
                 v_bar = vec3(q[4], q[5], q[6])
+                m_bar = real(0.0)
+                if SHAPES:
+                    v = all_shaped(g, m, r.shapes, node_at(g, row, n), v, t, world)
                 if g.covered[n] != 0:
                     v_bar = walled_adjoint(g, m, r.law, r.wants_params, g.covered[n], v, v_bar, world, place)
                     v = walled(g, m, g.covered[n], v, world)
+                if SHAPES:
+                    x = node_at(g, row, n)
+                    v_bar, m_bar = all_shaped_adjoint(g, m, r.shapes, r, x, before, v_bar, q[3], t, world, place)
                 fall_bar += v_bar
                 p_bar = v_bar / q[3]
-                q = vec8(v[0], v[1], v[2], real(0.0), p_bar[0], p_bar[1], p_bar[2], -wp.dot(flow, p_bar))
+                m_bar -= wp.dot(flow, p_bar)
+                q = vec8(v[0], v[1], v[2], real(0.0), p_bar[0], p_bar[1], p_bar[2], m_bar)
             w.nodes_bar[offset + n] = q
     if r.wants_params == 1:
         h = wp.float64(g.h)
@@ -334,6 +354,10 @@ def pull_back(
         r.carry.C[0, world, p] = C_own_bar
         r.carry.F[0, world, p] = F_bar
         r.carry.Jp[0, world, p] = Jp_bar
+    if SHAPES:
+        last = wp.where(r.every_row == 1 and first == 0, r.shapes.kind.shape[0], 0)  # the first core's alone
+        for k in range(last):
+            r.carry.impulse[0, world, k] = r.carry.impulse[0, world, k] + r.rows_bar.impulse[t, world, k]
 
 
 @wp.kernel(enable_backward=False)
@@ -353,7 +377,7 @@ def roll_back(b: Body, g: Grid, m: Law, share: Share, w: Work, r: Bars, first: i
             if r.running[world] == 1:
                 push_back(b, g, m, w, r, share, t, world, first_particle, end_particle)
                 meet(share.gate, share.cores, meeting + 1)
-                settle_back(g, m, w, r, share, world, lane)
+                settle_back(g, m, w, r, share, t, world, lane)
                 meet(share.gate, share.cores, meeting + 2)
                 meeting += 2
                 pull_back(b, g, m, w, r, share, t, world, lane, first_particle, end_particle)
