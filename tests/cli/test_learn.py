@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -287,6 +288,9 @@ def test_without_torch(here):
     run = lambda *words: subprocess.run(  # noqa: E731
         [sys.executable, "-m", "pullback.cli", *words], capture_output=True, text=True, check=False, env=environment
     )
-    assert run("tasks").returncode == 0 and run("--completion", "bash").returncode == 0
+    assert run("--completion", "bash").returncode == 0
+    listed = run("tasks")
+    assert listed.returncode == 0 and "throw" in listed.stdout
+    assert re.search(r'^swimmer +\(networks need PyTorch: pip install "pullback\[torch\]"\)$', listed.stdout, re.M)
     done = run("train", "ant")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and 'pip install "pullback[learn]"' in done.stderr

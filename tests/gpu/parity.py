@@ -138,6 +138,33 @@ def heat(device: str, method: str) -> dict:
     return arrays | {f"{name}_bar": bar for name, bar in bars.params.items()}
 
 
+def particles(device: str, dim: int) -> dict:
+    """With muscles, walls and materials that yield, and a world that fails."""
+    import pullback as pb
+    from pullback import soft
+
+    up = np.eye(dim)[-1]
+    muscle = soft.Muscle(direction=up, strength=300.0)
+    kinds = (soft.NeoHookean(2e3, 0.3, 1000.0), soft.Snow(young=1.4e5, poisson=0.2, density=400.0))
+    bodies = [
+        soft.block([0.2 + 0.3 * k] * dim, [0.4 + 0.3 * k] * dim, [6] * dim, kind, muscle=muscle if k == 0 else None)
+        for k, kind in enumerate(kinds)
+    ]
+    walls = [soft.Wall(point=0.15 * up, normal=up, friction=0.5)]
+    settings = {"dx": 1 / 16, "cells": (17,) * dim, "dt": 1e-3, "walls": walls, "worlds": WORLDS, "device": device}
+    system = soft.Particles(bodies, **settings)
+    rng = np.random.default_rng(0)
+    v = rng.normal(size=(WORLDS, system.n, dim)) - 2 * up
+    v[BAD] = 1e3
+    controls = rng.uniform(-1, 1, size=(10, WORLDS, system.nu))
+    run = pb.rollout(system, system.state(v=v), controls, checkpoint_every=3, on_failure="mask")
+    bars = run.pullback(x_bar=rng.normal(size=v.shape), v_bar=rng.normal(size=v.shape))
+    found = dict(zip(run.final._fields, run.final, strict=True)) | {"u_bar": bars.controls}
+    found |= {f"{name}_bar": x for name, x in zip(bars.state._fields, bars.state, strict=True)}
+    found |= {f"{name}_bar": bar for name, bar in bars.params.items()}
+    return found | {"failed": run.status.failed, "gradient failed": bars.status.failed}
+
+
 def maps(device: str) -> dict:
     from random_maps import poses_of, random_map
 
@@ -230,6 +257,8 @@ CASES: dict[str, tuple[Callable[..., dict], tuple]] = {
     "algorithms": (algorithms, ()),
     "heat explicit": (heat, ("explicit",)),
     "heat implicit": (heat, ("implicit",)),
+    "particles in the plane": (particles, (2,)),
+    "particles in space": (particles, (3,)),
     "maps": (maps, ()),
     "inverse kinematics": (angles, ()),
     "bindings torch": (torch_functions, ()),

@@ -29,9 +29,11 @@ OTHERS = (
 )
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster", "roll")
+CUDA_ONLY = ("phases",)
 
-# Axes, whether materials yield, and whether shapes move, which they do in space.
-SOFT = (*product((3,), (True, False), (True, False)), *product((2,), (True, False), (False,)))
+# Axes, whether materials yield, and whether shapes move, which they do in space and on the CPU.
+AMONG_SHAPES = tuple(product((3,), (True, False), (True,)))
+SOFT = (*AMONG_SHAPES, *product((3, 2), (True, False), (False,)))
 
 ABOUT = """\
 Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
@@ -111,14 +113,20 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
         *(Kernels(dtype, name) for name in OTHERS for dtype in dtypes),
         *(Kernels(Flavour(dtype), name) for name in ("step_adjoint", "step") for dtype in dtypes),
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
-        *(Kernels(SoftFlavour(dtype, *kind), "roll") for kind in SOFT for dtype in dtypes),
+        *(
+            Kernels(SoftFlavour(dtype, *kind), name)
+            for kind in SOFT
+            for name in (("roll",) if kind in AMONG_SHAPES else ("roll", "phases"))
+            for dtype in dtypes
+        ),
         Kernels("", "raster"),
     ]
 
 
 def compile_kernels(wanted: Iterable[Kernels], device: str = "cpu", jobs: int | None = None) -> dict[Kernels, bool]:
     """Compiles in ``jobs`` processes, with a progress bar; returns for each whether it was not cached before."""
-    wanted = [kernels for kernels in wanted if device == "cpu" or kernels.name not in CPU_ONLY]
+    elsewhere = CUDA_ONLY if device == "cpu" else CPU_ONLY
+    wanted = [kernels for kernels in wanted if kernels.name not in elsewhere]
     done = {}
     start = multiprocessing.get_context("spawn")  # a fork would not survive Warp's threads
     bar = common.progress("compiling {task.description}", MofNCompleteColumn())

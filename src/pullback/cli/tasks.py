@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.cli import common
 from pullback.cli.optimize import read_task
+from pullback.core.errors import PullbackError
 from pullback.tasks import TASKS, Task
 
 ABOUT = "Lists the problems that 'pullback optimize' knows by name, one line each."
@@ -17,10 +18,15 @@ def add(verbs) -> None:
 
 def run(args) -> int:
     folder = common.out_folder(args)
-    tasks = [read_task(name, {"device": args.device}) for name in TASKS]
-    listed = [{"name": t.name, "about": t.about, "target": t.target, "unit": t.unit} for t in tasks]
-    width = max(len(task.name) for task in tasks)
-    lines = [f"{task.name:<{width}}  {task.about} ({_goal(task)})" for task in tasks]
+    listed, lines, width = [], [], max(map(len, TASKS))
+    for name in TASKS:
+        try:
+            task = read_task(name, {"device": args.device})
+        except PullbackError as missing:  # a package
+            lines.append(f"{name:<{width}}  ({missing})")
+            continue
+        listed.append({"name": task.name, "about": task.about, "target": task.target, "unit": task.unit})
+        lines.append(f"{task.name:<{width}}  {task.about} ({_goal(task)})")
     common.report(args, listed, "\n".join(lines), folder and folder / "tasks.json")
     return 0
 

@@ -199,11 +199,30 @@ def as_reals(array: wp.array, steps: int, worlds: int, precision: str) -> wp.arr
     return view
 
 
-def as_items(array: np.ndarray, dtype, axes: int) -> wp.array:
-    """A contiguous NumPy array as a Warp array of vectors or matrices, of so many axes: the same memory."""
-    address = array.__array_interface__["data"][0]
-    view = wp.array(ptr=address, dtype=dtype, shape=array.shape[:axes], device="cpu")
+def as_items(array, dtype, axes: int) -> wp.array:
+    """A contiguous array of numbers, or of items already, as a Warp array of items (vectors or matrices) with so many
+    axes: the same memory."""
+    if isinstance(array, wp.array):
+        address, device = array.ptr, array.device
+    else:
+        address, device = array.__array_interface__["data"][0], "cpu"
+    view = wp.array(ptr=address, dtype=dtype, shape=array.shape[:axes], device=device)
     view.lent_by = array  # keeps the memory alive
+    return view
+
+
+def full_shape(x) -> tuple[int, ...]:
+    """The shape of an array, with the axes of its items: Warp's arrays have four axes at most, and so hold the states
+    of a trajectory as vectors or matrices if these have more."""
+    items = getattr(x.dtype, "_shape_", ()) if isinstance(x, wp.array) else ()
+    return (*x.shape, *items)
+
+
+def as_numbers(array: wp.array) -> wp.array:
+    """An array of items as one of numbers with the axes of the items behind its own: the same memory."""
+    dtype = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
+    view = wp.array(ptr=array.ptr, dtype=dtype, shape=full_shape(array), device=array.device)
+    view.owner = array  # keeps the memory alive
     return view
 
 

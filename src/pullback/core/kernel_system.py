@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS, checked, to_device, to_numbers, to_numpy
+from pullback.core.arrays import PRECISIONS, checked, full_shape, to_device, to_numbers, to_numpy
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
@@ -37,9 +37,10 @@ class KernelSystem(NamedSystem):
 
     def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
         """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
-        if value.shape != shape or value.dtype is not PRECISIONS[self.dtype]:
+        dtype = getattr(value.dtype, "_wp_scalar_type_", value.dtype)
+        if full_shape(value) != shape or dtype is not PRECISIONS[self.dtype]:
             raise PullbackError(
-                f"{name} has shape {value.shape} and dtype {value.dtype}, but {shape} {self.dtype} is needed"
+                f"{name} has shape {full_shape(value)} and dtype {dtype}, but {shape} {self.dtype} is needed"
             )
         return value
 

@@ -93,7 +93,9 @@ def stack(states: Sequence):
 def is_real(leaf) -> bool:
     """Whether a leaf has a cotangent."""
     dtype = leaf.dtype
-    return dtype in (wp.float32, wp.float64) if isinstance(leaf, wp.array) else np.issubdtype(dtype, np.floating)
+    if isinstance(leaf, wp.array):
+        return getattr(dtype, "_wp_scalar_type_", dtype) in (wp.float32, wp.float64)
+    return np.issubdtype(dtype, np.floating)
 
 
 def numbers(state, leading: int = 1) -> np.ndarray:

@@ -27,7 +27,10 @@ def perceptron(inputs: int, hidden: Sequence[int], outputs: int, *, seed: int = 
 
     zero:  False begins with small random numbers in the last layer too
     """
-    import torch
+    try:
+        import torch
+    except ImportError:
+        raise PullbackError('networks need PyTorch: pip install "pullback[torch]"') from None
 
     sizes = [inputs, *(check_whole(n, "a hidden layer of a perceptron") for n in hidden), outputs]
     generator, layers = torch.Generator().manual_seed(seed), []

@@ -23,6 +23,7 @@ from pullback.plan.problem import Found, Problem, Simulation
 SAVE_AFTER = 1.0
 
 FORMAT = 1  # of checkpoints; those without a number are of the first too
+LATER = ("newest", "by_metric")  # what older ones do not say: it was not so
 
 REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
 
@@ -192,7 +193,8 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
         )
         kinds: dict[str, Callable] = {"x": np.asarray, "losses": np.atleast_1d, "metrics": np.atleast_1d}
         kinds |= {"evaluations": int, "seconds": float, "stopped": str, "newest": bool, "by_metric": bool}
-        progress = Progress(**{name: kind(data[f"progress_{name}"]) for name, kind in kinds.items()})
+        saved = {f"progress_{name}": False for name in LATER} | data
+        progress = Progress(**{name: kind(saved[f"progress_{name}"]) for name, kind in kinds.items()})
     except Exception as error:  # there is no end to what can be wrong with an archive
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error
     if not same:

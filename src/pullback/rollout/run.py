@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import checked, to_numbers, to_numpy
+from pullback.core.arrays import checked, full_shape, to_numbers, to_numpy
 from pullback.core.checks import check_kind, check_whole, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
@@ -348,9 +348,9 @@ class Run:
         rows = bar(steps, states)
         if not hasattr(rows, "shape"):
             rows = to_numbers(rows, "a cotangent")
-        if tuple(rows.shape) != (len(steps), *one):
+        if full_shape(rows) != (len(steps), *one):
             raise PullbackError(
-                f"a cotangent function gave shape {tuple(rows.shape)}, but {(len(steps), *one)} is needed"
+                f"a cotangent function gave shape {full_shape(rows)}, but {(len(steps), *one)} is needed"
             )
         if isinstance(rows, wp.array) and not rows.device.is_cpu:
             return rows
@@ -376,7 +376,7 @@ class Run:
             return Cotangent(FUNCTION, bar)
         if not hasattr(bar, "shape"):
             bar = to_numbers(bar, name)
-        one, shape = tuple(kept.shape[1:]), tuple(bar.shape)
+        one, shape = full_shape(kept)[1:], full_shape(bar)
         shapes = {EVERY: (self.steps + 1, *one), KEPT: (len(self._firsts) + 1, *one), LAST: one}
         form = next((form for form, wanted in shapes.items() if shape == wanted), None)
         if form is None:
@@ -392,7 +392,7 @@ class Run:
 
     def last_bar(self, bar: Cotangent, kept) -> Any:
         """The cotangent of the last state, of one array ``kept`` of the states."""
-        one = tuple(kept.shape[1:])
+        one = full_shape(kept)[1:]
         if bar.form == NONE:
             return np.zeros(one, dtype=self.system.dtype)
         if bar.form == FUNCTION:
@@ -403,10 +403,8 @@ class Run:
     def every_bar(self, bar: Cotangent, kept) -> np.ndarray:
         """The cotangents of the states at all steps, of one array ``kept`` of the states."""
         if bar.form == FUNCTION:
-            return to_numpy(
-                self._asked(bar.value, np.arange(self.steps + 1), self.every_state(), tuple(kept.shape[1:]))
-            )
-        every = np.zeros((self.steps + 1, *kept.shape[1:]), dtype=self.system.dtype)
+            return to_numpy(self._asked(bar.value, np.arange(self.steps + 1), self.every_state(), full_shape(kept)[1:]))
+        every = np.zeros((self.steps + 1, *full_shape(kept)[1:]), dtype=self.system.dtype)
         if bar.form != NONE:
             rows: dict[str, Any] = {LAST: -1, KEPT: self.kept, EVERY: slice(None)}
             every[rows[bar.form]] = to_numpy(bar.value)
@@ -416,10 +414,10 @@ class Run:
         """The cotangents of the states from first to end, both included; the last one's is not looked at."""
         if bar.form == FUNCTION:
             before = row(states, slice(end - first))
-            return self._asked(bar.value, np.arange(first, end), before, tuple(kept.shape[1:]))
+            return self._asked(bar.value, np.arange(first, end), before, full_shape(kept)[1:])
         if bar.form == EVERY:
             return bar.value[first : end + 1]
-        rows = np.zeros((end - first + 1, *kept.shape[1:]), dtype=self.system.dtype)
+        rows = np.zeros((end - first + 1, *full_shape(kept)[1:]), dtype=self.system.dtype)
         # Inside a piece no state was kept, whatever the level.
         if bar.form == KEPT and first % self.checkpoint_every == 0:
             rows[0] = to_numpy(bar.value[self._firsts.index(first)])

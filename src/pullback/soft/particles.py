@@ -12,9 +12,12 @@ from pullback.core.arrays import (
     check_device,
     check_precision,
     checked,
+    from_device,
+    full_shape,
     require_space,
     to_device,
     to_numbers,
+    to_numpy,
 )
 from pullback.core.checks import check_kind, check_number, check_whole
 from pullback.core.errors import PullbackError
@@ -34,7 +37,7 @@ from pullback.soft.materials import sound_speed
 from pullback.soft.moving import Moving
 from pullback.soft.params import KernelLaw, parameters
 from pullback.soft.shapes import Shape
-from pullback.soft.stepper import Stepper
+from pullback.soft.stepper import stepper_of
 
 # The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
 LONGEST_STEP = 0.75
@@ -86,6 +89,7 @@ class Particles(KernelSystem):
     gravity:  (d,) [m/s²]; 9.81 along minus the last axis if None
     walls:    of :class:`Wall`, ``room`` makes some. They act on the nodes behind them, one after the other
     shapes:   of :class:`Shape`, in space: obstacles that move as the inputs ``pose`` and ``twist`` say, or stand still
+    device:   "cpu" or "cuda", where states and their cotangents then stay as Warp arrays
     threads:  CPU threads; as many as there are cores if None
 
     A control has one number per muscle. The last axis is up. Parameters are those of groups, one group per body:
@@ -139,8 +143,8 @@ class Particles(KernelSystem):
             check_precision(dtype),
             check_device(device),
         )
-        if self.device != "cpu":
-            raise PullbackError("Particles run on the CPU: leave device out")
+        if self.shapes and self.device != "cpu":
+            raise PullbackError(f"Particles among shapes run on the CPU alone: use device='cpu', not {self.device!r}")
         self.group = np.repeat(np.arange(len(self.bodies)), [len(body.points) for body in self.bodies])
         self.muscles = list(dict.fromkeys(body.muscle for body in self.bodies if body.muscle is not None))
         self.n, self.nu = len(self.group), len(self.muscles)
@@ -153,7 +157,7 @@ class Particles(KernelSystem):
         shape = (1, self.worlds, self.n, self.dim, self.dim)
         require_space(shape, self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
         self._threads = threads
-        self._stepper = Stepper(self, cores_to_use(threads))
+        self._stepper = stepper_of(self, cores_to_use(threads))
         self.hold_params()  # refuses an unstable step
 
     def __repr__(self) -> str:
@@ -205,7 +209,7 @@ class Particles(KernelSystem):
                 value = np.broadcast_to(value, shape)
             except ValueError:
                 raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
-            fields.append(checked(value.copy(), shape, self.dtype, name, self._axes(name)))
+            fields.append(from_device(self._take(value.copy(), shape, name, self._axes(name))))
         return self.state_type(*fields)
 
     def _shape_of(self, name: str) -> tuple[int, ...]:
@@ -229,10 +233,10 @@ class Particles(KernelSystem):
         for field, value in zip(kind._fields, state, strict=True):
             shape = self._shape_of(field)
             value = np.zeros(shape) if name and value is None else value
-            fields.append(checked(value, shape, self.dtype, field + name, self._axes(field)))
+            fields.append(from_device(self._take(value, shape, field + name, self._axes(field))))
         taken = kind(*fields)
-        if not name:
-            self._refuse_outside(taken.x)
+        if not name and not self._is_here(state[0]):  # what lies on a GPU is not brought back: the step reports it
+            self._refuse_outside(to_numpy(taken.x))
         return taken
 
     def _refuse_outside(self, x: np.ndarray) -> None:
@@ -320,22 +324,22 @@ class Particles(KernelSystem):
     def _rows(self, count: int, start):
         """Empty states, but for the first."""
         for x in start:
-            require_space((count, *x.shape), self.dtype, self.device)
-        rows = tree_map(lambda x: np.empty((count, *x.shape), self.dtype), start)
-        for array, x in zip(rows, start, strict=True):
-            array[0] = x
-        return rows
+            require_space((count, *full_shape(x)), self.dtype, self.device)
+        return self._stepper.rows(count, start)
 
     def _note_failure(self, codes: np.ndarray, now, rows, kept: np.ndarray, status: Status | None) -> None:
         """Worlds that failed stay where they were, or else the first of them is an error."""
         ring, reasons = len(now.x), {}
+        now, ours = tree_map(to_numpy, now), tree_map(to_numpy, rows)
         for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
             code, step, particle = map(int, codes[world])
             reasons[world] = self._reason(world, code, step, particle, now.x[(step + 1) % ring, world, particle])
-            for kept_rows, states in zip(rows, now, strict=True):
+            for kept_rows, states in zip(ours, now, strict=True):
                 kept_rows[kept > step, world] = states[step % ring, world]
         if status is None:
-            self._refuse_failure(codes, reasons, rows, kept)
+            self._refuse_failure(codes, reasons, ours, kept)
+        if self.device != "cpu":  # else they are the same
+            tree_map(lambda x, y: x.assign(y), rows, ours)
         status.set(codes[:, :2], lambda world, code, step: reasons[world])
 
     def _reason(self, world: int, code: int, step: int, particle: int, x: np.ndarray) -> str:

@@ -1,4 +1,8 @@
-"""How the steps of Particles are launched: many at once, each core with worlds of its own or a share of every world."""
+"""How the steps of Particles are launched.
+
+On the CPU one launch does many steps, and each core has worlds of its own, or a share of every world. On CUDA a step is
+three launches, with a thread per particle or node.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import as_items, require_space
+from pullback.core.arrays import as_items, as_numbers, require_space, to_numpy
 from pullback.core.launch import Crew, launch, shares
+from pullback.core.trees import tree_map
 from pullback.kernels import specialise
+from pullback.kernels.soft import kinds
 from pullback.kernels.status import HEALTHY
 
 if TYPE_CHECKING:
@@ -21,22 +27,36 @@ if TYPE_CHECKING:
 LEAST_PARTICLES = 400
 # How much a launch does, some tenths of a second: an interrupt is handled between launches. [particles · steps]
 PARTICLE_STEPS = 2_000_000
+# Sums of cotangents on CUDA, in all worlds together: as many threads as keep a large GPU busy. Those of controls are
+# there for every step, and few enough for that; threads that share one take turns.
+MOST_LANES = 131_072
+MOST_CONTROL_LANES = 256
+
+
+def stepper_of(soft: Particles, cores: int) -> Stepper:
+    """What launches the steps of a System on so many cores of the CPU, or on its GPU."""
+    return Stepper(soft, cores) if soft.device == "cpu" else Phases(soft)
 
 
 class Stepper:
-    """Workspace and launches. ``lanes``: how many sums of cotangents there are to add up."""
+    """Workspace and launches. ``lanes``, ``control_lanes``: how many sums of cotangents there are to add up."""
+
+    module = "roll"
 
     def __init__(self, soft: Particles, cores: int):
         self.soft, self.crew = soft, Crew()
-        self.kernels, self.structs = (specialise(soft.flavour, name) for name in ("roll", "structs"))
-        self.gate = wp.zeros(1, dtype=wp.int32, device=soft.device)
-        self.shares = self._shares(cores)
-        self.lanes = len(self.shares)
-        self.nodes, self.rows = int(np.prod(soft.cells)), int(np.prod(soft.cells[:-1]))
+        self.kernels, self.structs = (specialise(soft.flavour, name) for name in (self.module, "structs"))
+        self.nodes = int(np.prod(soft.cells))
         self.body, self.grid = self._body(), self._grid()
         self.shape_kind = self._upload([shape.number for shape in soft.shapes], wp.int32)
         self.shape_hold = self._upload([shape.hold for shape in soft.shapes], wp.int32)
         self._work = None
+        self._share_out(cores)
+
+    def _share_out(self, cores: int) -> None:
+        self.gate = wp.zeros(1, dtype=wp.int32, device=self.soft.device)
+        self.shares = self._shares(cores)
+        self.lanes = self.control_lanes = len(self.shares)
 
     def _shares(self, cores: int) -> list:
         """Worlds for each core, or a share of every world if there are fewer worlds than cores."""
@@ -104,28 +124,57 @@ class Stepper:
 
     @property
     def work(self):
-        """The workspace, which is large: made when it is first needed. Memory that nobody touches is not taken."""
+        """The workspace, which is large: made when it is first needed."""
         if self._work is None:
-            self._work = work = self.structs.Work()
-            kinds, n = self.structs.Work.vars, self.soft.n
-            sizes = {name: self.lanes * self.nodes for name in ("own", "nodes", "own_bar", "nodes_bar")}
-            for name, size in (sizes | {"affine": self.lanes * n}).items():
-                dtype = kinds[name].type.dtype
-                what = f"a grid of {self.nodes} nodes"
-                require_space((size,), dtype, self.soft.device, what, "use a coarser grid, or fewer threads")
-                setattr(work, name, as_items(np.zeros((size, *dtype._shape_), self.soft.dtype), dtype, 1))
-            work.low = wp.full((self.lanes, self.rows), self.soft.cells[-1], dtype=wp.int32)
-            work.high = wp.zeros((self.lanes, self.rows), dtype=wp.int32)
-            work.rows = wp.zeros((self.lanes, 2), dtype=wp.int32)
-            work.given = wp.zeros((self.lanes, len(self.soft.shapes)), dtype=kinds["given"].type.dtype)
+            self._work = self._workspace(self.lanes)
+            lanes, rows, last = self.lanes, int(np.prod(self.soft.cells[:-1])), self.soft.cells[-1]
+            self._work.low = wp.full((lanes, rows), last, dtype=wp.int32)
+            self._work.high = wp.zeros((lanes, rows), dtype=wp.int32)
+            self._work.rows = wp.zeros((lanes, 2), dtype=wp.int32)
+            kind = self.structs.Work.vars["given"].type.dtype
+            self._work.given = wp.zeros((lanes, len(self.soft.shapes)), dtype=kind)
         return self._work
+
+    def _workspace(self, grids: int):
+        """With so many grids."""
+        work = self.structs.Work()
+        sizes = {name: grids * self.nodes for name in ("own", "nodes", "own_bar", "nodes_bar")}
+        for name, size in (sizes | {"affine": grids * self.soft.n}).items():
+            dtype = self.structs.Work.vars[name].type.dtype
+            what = f"a grid of {self.nodes} nodes"
+            require_space((size,), dtype, self.soft.device, what, "use a coarser grid, or fewer worlds or threads")
+            setattr(work, name, self._zeros(size, dtype))
+        return work
+
+    def _zeros(self, size: int, dtype) -> wp.array:
+        """On the CPU, memory that nobody touches is not taken."""
+        return as_items(np.zeros((size, *dtype._shape_), self.soft.dtype), dtype, 1)
+
+    def rows(self, count: int, start):
+        """States, of which the first is ``start`` and the others are still empty."""
+        rows = tree_map(lambda x: np.empty((count, *x.shape), self.soft.dtype), start)
+        for array, x in zip(rows, start, strict=True):
+            array[0] = x
+        return rows
 
     def state(self, arrays):
         """The kernels' form of a state's arrays (rows, worlds, n, ...): the same memory."""
-        struct, vars_ = self.structs.State(), self.structs.State.vars
+        struct = self.structs.State()
         for name, array in zip(arrays._fields, arrays, strict=True):
-            setattr(struct, name, as_items(array, vars_[name].type.dtype, 3))
+            setattr(struct, name, as_items(array, self._item(name), 3))
         return struct
+
+    def taken(self, states):
+        """What a backward pass is given of states (rows, worlds, n, ...), as ``state`` takes it."""
+        return tree_map(lambda x: np.ascontiguousarray(to_numpy(x), dtype=self.soft.dtype), states)
+
+    def numbers(self, state):
+        """A state as its user gets it."""
+        return state
+
+    def _item(self, name: str):
+        """Warp's type of a particle's part of a field."""
+        return self.structs.State.vars[name].type.dtype
 
     def launches(self, steps: int) -> list[tuple[int, int]]:
         """First and end of the steps of each launch."""
@@ -135,27 +184,109 @@ class Stepper:
     def forward(self, law, controls: wp.array, shapes, now, rows, keep_every: int) -> np.ndarray:
         """Fills ``rows`` from 1 on, and ``now``, whose rows are those of the last steps in turns. Returns what became
         of each world: a number of ``kernels.status`` or ``kinds``, the step, and the particle."""
-        worlds = self.soft.worlds
         forward = self.structs.Forward()
         forward.now, forward.kept = self.state(now), self.state(rows)
         forward.ring, forward.keep_every, forward.steps = len(now.x), keep_every, controls.shape[0]
         forward.controls, forward.shapes = controls, shapes
-        forward.status = wp.full((self.lanes, worlds), wp.vec3i(HEALTHY, HEALTHY, HEALTHY), dtype=wp.vec3i)
         with self.crew.lock:
-            for first, end in self.launches(controls.shape[0]):
-                self._launch(self.kernels.roll, law, forward, first, end)
+            return self._forward(law, forward)
+
+    def _forward(self, law, forward) -> np.ndarray:
+        healthy = wp.vec3i(HEALTHY, HEALTHY, HEALTHY)
+        forward.status = wp.full((self.lanes, self.soft.worlds), healthy, dtype=wp.vec3i)
+        for first, end in self.launches(forward.steps):
+            self._launch(self.kernels.roll, law, forward, first, end)
         found = forward.status.numpy().copy()  # (lanes, worlds, 3)
         # The earliest step, and of that the first particle.
         order = np.where(found[..., 1] < 0, np.iinfo(np.int64).max, found[..., 1].astype(np.int64) * self.soft.n)
         order = np.where(found[..., 1] < 0, order, order + found[..., 2])
-        return found[np.argmin(order, axis=0), np.arange(worlds)]
+        return found[np.argmin(order, axis=0), np.arange(self.soft.worlds)]
 
     def backward(self, law, bars, steps: int) -> None:
         """``bars``, the kernels' Bars: from the cotangent of the last of their rows to that of the first."""
         with self.crew.lock:
-            for first, end in reversed(self.launches(steps)):
-                self._launch(self.kernels.roll_back, law, bars, first, end)
+            self._backward(law, bars, steps)
+
+    def _backward(self, law, bars, steps: int) -> None:
+        for first, end in reversed(self.launches(steps)):
+            self._launch(self.kernels.roll_back, law, bars, first, end)
 
     def _launch(self, kernel: Callable, law, *rest) -> None:
         inputs = ([self.body, self.grid, law.struct, share, self.work, *rest] for share in self.shares)
         self.crew.launch([launch(kernel, 1, x, self.soft.device, record_cmd=True) for x in inputs], self.gate)
+
+
+class Phases(Stepper):
+    """Steps by three launches each, with a grid for every world. States stay on the GPU."""
+
+    module = "phases"
+
+    def __init__(self, soft: Particles):
+        super().__init__(soft, 1)
+
+    def _share_out(self, cores: int) -> None:
+        self.lanes = max(1, min(max(self.soft.n, self.nodes), MOST_LANES // self.soft.worlds))
+        self.control_lanes = min(self.lanes, MOST_CONTROL_LANES)
+
+    @property
+    def work(self):
+        if self._work is None:
+            self._work = self._workspace(self.soft.worlds)
+        return self._work
+
+    def _zeros(self, size: int, dtype) -> wp.array:
+        return wp.zeros(size, dtype=dtype, device=self.soft.device)
+
+    def rows(self, count: int, start):
+        soft, arrays = self.soft, []
+        for name, x in zip(start._fields, start, strict=True):
+            item = self._item(name)
+            rows = wp.empty((count, soft.worlds, soft.n), dtype=item, device=soft.device)
+            first = as_items(x.contiguous(), item, 2) if isinstance(x, wp.array) else self._upload(x, item)
+            wp.copy(rows, first, count=soft.worlds * soft.n)
+            arrays.append(rows)
+        return type(start)(*arrays)
+
+    def taken(self, states):
+        def here(x, name: str) -> wp.array:
+            return x.contiguous() if self.soft._is_here(x) else self._upload(to_numpy(x), self._item(name))
+
+        return type(states)(*map(here, states, states._fields))
+
+    def numbers(self, state):
+        return tree_map(as_numbers, state)
+
+    def _forward(self, law, forward) -> np.ndarray:
+        soft, kernels, none = self.soft, self.kernels, np.iinfo(np.int64).max
+        failures = wp.full(soft.worlds, none, dtype=wp.int64, device=soft.device)
+        particles, nodes = (soft.worlds, soft.n), (soft.worlds, self.nodes)
+        push = self._record(kernels.push, particles, self.body, self.grid, law.struct, self.work, forward, failures, 0)
+        settle = self._record(kernels.settle, nodes, self.grid, law.struct, self.work)
+        pull = self._record(kernels.pull, particles, self.body, self.grid, self.work, forward, failures, 0)
+        for t in range(forward.steps):
+            push.set_param_at_index(6, t)
+            push.launch()
+            settle.launch()
+            pull.set_param_at_index(5, t)
+            pull.launch()
+        phase, particle = np.divmod(failures.numpy(), soft.n)
+        step, late = np.divmod(phase, 2)
+        codes = np.stack([np.where(late, int(kinds.LEFT), int(kinds.INVERTED)), step, particle], axis=1)
+        return np.where((failures.numpy() == none)[:, None], HEALTHY, codes)
+
+    def _backward(self, law, bars, steps: int) -> None:
+        soft, kernels = self.soft, self.kernels
+        particles, lanes = (soft.worlds, soft.n), (soft.worlds, self.lanes)
+        first = (self.body, self.grid, law.struct, self.work, bars)
+        push = self._record(kernels.push_back, particles, *first, 0)
+        settle = self._record(kernels.settle_back, lanes, *first[1:], self.lanes)
+        pull = self._record(kernels.pull_back, lanes, *first, self.lanes, 0)
+        for t in reversed(range(steps)):
+            push.set_param_at_index(5, t)
+            push.launch()
+            settle.launch()
+            pull.set_param_at_index(6, t)
+            pull.launch()
+
+    def _record(self, kernel: Callable, dim: tuple[int, int], *inputs) -> wp.Launch:
+        return launch(kernel, dim, list(inputs), self.soft.device, record_cmd=True)

@@ -86,9 +86,10 @@ def links_of(state, control):
 
 def drag_network(seed: int = 0):
     """From the features of all links to a wrench on each, by one perceptron that sees a link alone, in its own axes."""
+    own = perceptron(3, HIDDEN, 3, seed=seed)
     from pullback.tasks.drag import Drag
 
-    return Drag(perceptron(3, HIDDEN, 3, seed=seed), LINKS)
+    return Drag(own, LINKS)
 
 
 def hybrid(seed: int = 0, device: str = "cpu") -> Residual:

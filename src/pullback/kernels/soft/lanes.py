@@ -1,6 +1,6 @@
 """Nodes as vectors of the processor: Warp's own loops over four or eight numbers are not made into one instruction.
 
-Names end with the numbers per node, as in ``axpy8``. On CUDA they are plain loops.
+Names end with the numbers per node, as in ``axpy8``. On CUDA they are plain loops, and additions to nodes are atomic.
 """
 
 import warp as wp
@@ -80,14 +80,29 @@ def load8(a: wp.array(dtype=vec8), n: int) -> vec8:
     """Node n."""
 
 
-@wp.func_native("a.data[n] = x;")
-def store4(a: wp.array(dtype=vec4), n: int, x: vec4):
-    """Sets node n."""
+def adding(lanes: int) -> str:
+    """The body of a function that adds p x + q y to node n; on CUDA one of many threads does."""
+    kind = "float" if real is wp.float32 else "double"
+    size = lanes * (4 if real is wp.float32 else 8)
+    return f"""
+    #if defined(__CUDA_ARCH__)
+    for (int i = 0; i < {lanes}; ++i) atomicAdd(&a.data[n].c[i], p * x.c[i] + q * y.c[i]);
+    #else
+    typedef {kind} lanes __attribute__((vector_size({size}), aligned(4), may_alias));
+    lanes* const node = (lanes*)&a.data[n];
+    *node = q * *(const lanes*)&y + (p * *(const lanes*)&x + *node);
+    #endif
+    """
 
 
-@wp.func_native("a.data[n] = x;")
-def store8(a: wp.array(dtype=vec8), n: int, x: vec8):
-    """Sets node n."""
+@wp.func_native(adding(4))
+def add4(a: wp.array(dtype=vec4), n: int, p: real, x: vec4, q: real, y: vec4):
+    """Adds p x + q y to node n."""
+
+
+@wp.func_native(adding(8))
+def add8(a: wp.array(dtype=vec8), n: int, p: real, x: vec8, q: real, y: vec8):
+    """Adds p x + q y to node n."""
 
 
 @wp.func(inline=True)
@@ -98,20 +113,14 @@ def sum8(x: vec8):
 @wp.func(inline=True)
 def add_row4(a: wp.array(dtype=vec4), n: int, w: vec3, m: vec3, x: vec4, y: vec4):
     """Adds w x + m y to three nodes from n on."""
-    n0 = axpy4(m[0], y, axpy4(w[0], x, load4(a, n)))
-    n1 = axpy4(m[1], y, axpy4(w[1], x, load4(a, n + 1)))
-    n2 = axpy4(m[2], y, axpy4(w[2], x, load4(a, n + 2)))
-    store4(a, n, n0)
-    store4(a, n + 1, n1)
-    store4(a, n + 2, n2)
+    add4(a, n, w[0], x, m[0], y)
+    add4(a, n + 1, w[1], x, m[1], y)
+    add4(a, n + 2, w[2], x, m[2], y)
 
 
 @wp.func(inline=True)
 def add_row8(a: wp.array(dtype=vec8), n: int, w: vec3, m: vec3, x: vec8, y: vec8):
     """Adds w x + m y to three nodes from n on."""
-    n0 = axpy8(m[0], y, axpy8(w[0], x, load8(a, n)))
-    n1 = axpy8(m[1], y, axpy8(w[1], x, load8(a, n + 1)))
-    n2 = axpy8(m[2], y, axpy8(w[2], x, load8(a, n + 2)))
-    store8(a, n, n0)
-    store8(a, n + 1, n1)
-    store8(a, n + 2, n2)
+    add8(a, n, w[0], x, m[0], y)
+    add8(a, n + 1, w[1], x, m[1], y)
+    add8(a, n + 2, w[2], x, m[2], y)

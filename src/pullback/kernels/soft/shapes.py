@@ -6,16 +6,18 @@ everything moves smoothly with the shape's pose:
 
     y = x - p;   d, n = distance(R^T y);   r = v - w × y - u;   v' = v + b(d) (r'(r, R n) - r)
 
-The shape gets the momentum m (v - v') that the node loses, at x. Backwards, a turn of the shape is one in world axes.
+The shape gets the momentum m (v - v') that the node loses, at x: shapes act before gravity's share and walls make a
+velocity of the rest. Backwards, a turn of the shape is one in world axes.
 """
 
 import warp as wp
 
+from ..cores import Share
 from ..spatial.algebra import ang, lin
-from ..spatial.scalar import real, vec3, vec6
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..spatial.shape_kinds import BOX, CAPSULE, CYLINDER, PLANE, SPHERE
 from .kinds import CLAMPED, RUBS
-from .structs import Bars, Grid, Law, Shapes, Work, wide6, wide12
+from .structs import Bars, Forward, Grid, Law, Shapes, Work, vec8, wide6, wide12
 from .walls import friction_share
 
 ZERO = wp.constant(real(0.0))
@@ -194,29 +196,41 @@ def node_at(g: Grid, row: int, n: int):
     )
 
 
-@wp.func
-def all_shaped(g: Grid, m: Law, s: Shapes, x: vec3, v: vec3, t: int, world: int):
-    """A velocity as all shapes leave it, one after the other."""
-    for k in range(s.kind.shape[0]):
-        v = shaped(g, m, s, x, v, k, t * s.moves, world)
-    return v
+@wp.func(inline=True)
+def wide(a: vec3, b: vec3):
+    return wide6(
+        wp.float64(a[0]), wp.float64(a[1]), wp.float64(a[2]), wp.float64(b[0]), wp.float64(b[1]), wp.float64(b[2])
+    )
 
 
 @wp.func
-def give_to_all(g: Grid, m: Law, s: Shapes, w: Work, x: vec3, v: vec3, mass: real, t: int, world: int, lane: int):
-    """The same; what the shapes get is added to the lane's."""
-    row = t * s.moves
-    for k in range(s.kind.shape[0]):
-        after = shaped(g, m, s, x, v, k, row, world)
-        lost = mass * (v - after)
-        if wp.dot(lost, lost) > ZERO:
-            turn = wp.cross(x, lost)
-            w.given[lane, k] += wide6(
-                wp.float64(turn[0]), wp.float64(turn[1]), wp.float64(turn[2]),
-                wp.float64(lost[0]), wp.float64(lost[1]), wp.float64(lost[2]),
-            )  # fmt: skip
-        v = after
-    return v
+def give(g: Grid, m: Law, s: Shapes, w: Work, q: vec4, fall: vec3, row: int, n: int, t: int, world: int, lane: int):
+    """Momentum and mass of node n of a row after all shapes, one after the other, took theirs, which the lane notes."""
+    if q[3] > ZERO:
+        x = node_at(g, row, n)
+        v = vec3(q[0], q[1], q[2]) / q[3] + fall
+        for k in range(s.kind.shape[0]):
+            after = shaped(g, m, s, x, v, k, t * s.moves, world)
+            lost = q[3] * (v - after)
+            if wp.dot(lost, lost) > ZERO:
+                w.given[lane, k] += wide(wp.cross(x, lost), lost)
+                q -= vec4(lost[0], lost[1], lost[2], ZERO)
+            v = after
+    return q
+
+
+@wp.func
+def without_given(g: Grid, m: Law, s: Shapes, q: vec8, fall: vec3, row: int, n: int, t: int, world: int):
+    """The same, of momentum and mass beside which there is a cotangent."""
+    if q[3] > ZERO:
+        x = node_at(g, row, n)
+        v = vec3(q[0], q[1], q[2]) / q[3] + fall
+        for k in range(s.kind.shape[0]):
+            after = shaped(g, m, s, x, v, k, t * s.moves, world)
+            lost = q[3] * (v - after)
+            q -= vec8(lost[0], lost[1], lost[2], ZERO, ZERO, ZERO, ZERO, ZERO)
+            v = after
+    return q
 
 
 @wp.func
@@ -274,26 +288,35 @@ def shaped_adjoint(
 
 
 @wp.func
-def all_shaped_adjoint(
-    g: Grid, m: Law, s: Shapes, r: Bars, x: vec3, v: vec3, v_bar: vec3, mass: real, t: int, world: int, place: int
+def give_adjoint(
+    g: Grid, m: Law, r: Bars, before: vec8, q: vec8, fall: vec3, row: int, n: int, t: int, world: int, place: int
 ):
-    """Cotangents of velocity and mass, from those of the velocity that is left and of what the shapes got."""
-    mass_bar = real(0.0)
-    row = t * s.moves
-    for back in range(s.kind.shape[0]):
-        last = s.kind.shape[0] - 1 - back
-        before = v
-        for k in range(last):
-            before = shaped(g, m, s, x, before, k, row, world)
-        after = shaped(g, m, s, x, before, last, row, world)
-        lost = before - after
-        if wp.dot(lost, lost) > ZERO:
-            impulse_bar = r.carry.impulse[0, world, last]
-            lost_bar = lin(impulse_bar) + wp.cross(ang(impulse_bar), x)
-            mass_bar += wp.dot(lost, lost_bar)
-            v_bar = shaped_adjoint(g, m, s, r, x, before, v_bar - mass * lost_bar, last, t, world, place)
-            v_bar += mass * lost_bar
-    return v_bar, mass_bar
+    """Changes the cotangents of momentum and mass in q from those after the shapes to those before; and what ``fall``
+    gets. ``before``: momentum and mass before them."""
+    fall_bar = vec3()
+    mass = before[3]
+    if mass > ZERO:
+        s = r.shapes
+        x = node_at(g, row, n)
+        flow = vec3(before[0], before[1], before[2]) / mass
+        p_bar = vec3(q[4], q[5], q[6])
+        mass_bar = real(0.0)
+        for back in range(s.kind.shape[0]):
+            last = s.kind.shape[0] - 1 - back
+            v = flow + fall
+            for k in range(last):
+                v = shaped(g, m, s, x, v, k, t * s.moves, world)
+            lost = v - shaped(g, m, s, x, v, last, t * s.moves, world)
+            if wp.dot(lost, lost) > ZERO:
+                impulse_bar = r.carry.impulse[0, world, last]
+                lost_bar = lin(impulse_bar) + wp.cross(ang(impulse_bar), x) - p_bar
+                mass_bar += wp.dot(lost, lost_bar)
+                fall_bar = shaped_adjoint(g, m, s, r, x, v, fall_bar - mass * lost_bar, last, t, world, place)
+                fall_bar += mass * lost_bar
+        by_flow = fall_bar / mass
+        mass_bar -= wp.dot(flow, by_flow)
+        q += vec8(ZERO, ZERO, ZERO, ZERO, by_flow[0], by_flow[1], by_flow[2], mass_bar)
+    return q, fall_bar
 
 
 @wp.func(inline=True)
@@ -303,9 +326,23 @@ def nothing_given(s: Shapes, w: Work, lane: int):
 
 
 @wp.func(inline=True)
-def given_by_all(w: Work, base: int, cores: int, k: int):
-    """What a shape got of all cores in a step."""
-    sum = wide6()
-    for lane in range(base, base + cores):
-        sum += w.given[lane, k]
-    return vec6(real(sum[0]), real(sum[1]), real(sum[2]), real(sum[3]), real(sum[4]), real(sum[5]))
+def add_impulses(w: Work, f: Forward, share: Share, row: int, t: int, world: int):
+    """What shapes got of all cores in step t goes to the state; each core does some of the shapes."""
+    base = share.lane - share.core
+    for k in range(share.core, f.shapes.kind.shape[0], share.cores):
+        sum = wide6()
+        for lane in range(base, base + share.cores):
+            sum += w.given[lane, k]
+        given = vec6(real(sum[0]), real(sum[1]), real(sum[2]), real(sum[3]), real(sum[4]), real(sum[5]))
+        impulse = f.now.impulse[t % f.ring, world, k] + given
+        f.now.impulse[(t + 1) % f.ring, world, k] = impulse
+        if row > 0 and f.ring == 2:
+            f.kept.impulse[row, world, k] = impulse
+
+
+@wp.func(inline=True)
+def add_impulse_bar(r: Bars, first: int, t: int, world: int):
+    """Of the state before step t, by the core that has the first particle."""
+    if r.every_row == 1 and first == 0:
+        for k in range(r.shapes.kind.shape[0]):
+            r.carry.impulse[0, world, k] = r.carry.impulse[0, world, k] + r.rows_bar.impulse[t, world, k]

@@ -76,5 +76,6 @@ def walled_adjoint(
                             pull = wp.dot(along, given)
                             v_bar += mu * pull * (n - normal / speed * along)
                         if wants_params == 1 and speed > real(0.0):
-                            bar.friction[place, last] += wp.float64(normal / speed * wp.dot(tangential, given))
+                            by_friction = wp.float64(normal / speed * wp.dot(tangential, given))
+                            bar.friction[place, last] = bar.friction[place, last] + by_friction
     return v_bar
