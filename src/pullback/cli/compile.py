@@ -31,6 +31,10 @@ WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads
 CPU_ONLY = ("heat.lanes", "raster", "roll")
 CUDA_ONLY = ("phases",)
 
+# Axes, whether materials yield, and whether shapes move, which they do in space and on the CPU.
+AMONG_SHAPES = tuple(product((3,), (True, False), (True,)))
+SOFT = (*AMONG_SHAPES, *product((3, 2), (True, False), (False,)))
+
 ABOUT = """\
 Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
 each. Warp keeps them in a cache in the home folder, until Pullback or Warp is updated.
@@ -111,8 +115,8 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
         *(Kernels(flavour, "overlap") for flavour in flavours if flavour.model == "convex" and flavour.rows == 3),
         *(
             Kernels(SoftFlavour(dtype, *kind), name)
-            for kind in product((3, 2), (True, False))
-            for name in ("roll", "phases")
+            for kind in SOFT
+            for name in (("roll",) if kind in AMONG_SHAPES else ("roll", "phases"))
             for dtype in dtypes
         ),
         Kernels("", "raster"),

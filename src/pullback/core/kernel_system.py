@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import PRECISIONS, checked, full_shape, to_device, to_numpy
+from pullback.core.arrays import PRECISIONS, checked, full_shape, to_device, to_numbers, to_numpy
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
-from pullback.core.system import Bars
+from pullback.core.system import Bars, check_inputs
 from pullback.core.trees import row
 
 
@@ -66,18 +66,36 @@ class KernelSystem(NamedSystem):
             return control.reshape((1, *control.shape))
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
 
-    def step(self, state, control=None, params: Any = None):
-        """The state one timestep on. control: (worlds, nu), the usual one if None."""
-        return row(self.steps(state, self._one_control(control), params=params), 1)
+    def _one_input(self, inputs: Mapping | None) -> dict | None:
+        """The inputs of a step as those of a rollout, (1, worlds, ...)."""
+        if inputs is None:
+            return None
+        return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
-    def pullback(self, state, control, next_bar, params: Any = None, *, wants_params: bool = True) -> Bars:
-        """Cotangents of state, control and parameters from that of the next state."""
+    def step(self, state, control=None, params: Any = None, *, inputs: Mapping | None = None):
+        """The state one timestep on. control: (worlds, nu), the usual one if None; inputs: (worlds, ...) by name."""
+        given: dict[str, Any] = {"inputs": self._one_input(inputs)} if inputs else {}
+        return row(self.steps(state, self._one_control(control), params=params, **given), 1)
+
+    def pullback(
+        self,
+        state,
+        control,
+        next_bar,
+        params: Any = None,
+        *,
+        inputs: Mapping | None = None,
+        wants_params: bool = True,
+    ) -> Bars:
+        """Cotangents of state, control, parameters and inputs from that of the next state."""
         controls = self._one_control(control)
-        states = self.steps(state, controls, params=params)
-        backward = self.backward(controls, row(states, 1), next_bar, params=params, wants_params=wants_params)
+        given: dict[str, Any] = {"inputs": self._one_input(inputs)} if inputs else {}
+        states = self.steps(state, controls, params=params, **given)
+        options = {"params": params, "wants_params": wants_params, **given}
+        backward = self.backward(controls, row(states, 1), next_bar, **options)
         backward.through(states, 0, 1)
         bars = backward.finish(state)
-        return Bars(bars.state, bars.control[0], bars.params)
+        return Bars(bars.state, bars.control[0], bars.params, {name: x[0] for name, x in bars.inputs.items()})
 
     def _refuse_failure(self, codes: np.ndarray, reasons: Mapping[int, str], rows, kept: np.ndarray) -> None:
         """A SimulationError for the world that failed first, with the states so far: rows, of which ``kept`` are the

@@ -31,7 +31,7 @@ from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import Crew, Recorder, cores_to_use, launch, shares
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, State, check_inputs, refuse_overflow
+from pullback.core.system import Bars, Named, State, refuse_overflow
 from pullback.drawing import Drawing
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
@@ -326,11 +326,6 @@ class Articulated(KernelSystem):
         start, controls = State(*(x.reshape((1, *x.shape)) for x in state)), self._one_control(control)
         options = {"params": params, "wants_params": wants_params, "inputs": self._one_input(inputs)}
         return _of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
-
-    def _one_input(self, inputs: Mapping | None) -> dict | None:
-        if inputs is None:
-            return None
-        return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
     def linearize(self, state: State, control=None, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians of a step in the tangent space: A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu).

@@ -11,7 +11,7 @@ shapes touch in simple ways. ``contact/flavour.py`` turns the Flavour into compi
 needed is not in the kernels. Warp sees several modules, compiles only those that are launched, and caches all.
 
 The folder ``soft`` likewise exists once per :class:`SoftFlavour`: in the plane or in space, with or without materials
-that yield.
+that yield or shapes that move.
 
 A folder imports from folders before it in this order: spatial, tree, collision, contact. Heat, soft and reach need only
 spatial and tree.
@@ -88,11 +88,14 @@ class SoftFlavour(NamedTuple):
     dim: int
     # Whether there are materials that need singular values: Hencky's, and all that yield.
     yields: bool = False
+    # Whether there are shapes that move.
+    shapes: bool = False
 
     @property
     def package(self) -> str:
         """Where its modules are, such as float64.soft3_yields."""
-        return f"{self.precision}.soft{self.dim}" + ("_yields" if self.yields else "")
+        kinds = {"_yields": self.yields, "_shapes": self.shapes}
+        return f"{self.precision}.soft{self.dim}" + "".join(name for name, is_so in kinds.items() if is_so)
 
 
 @functools.cache

@@ -2,10 +2,11 @@
 
 from pullback.soft.bodies import Body, Muscle, Wall, block, room
 from pullback.soft.elastic import Elastic, ElasticState
-from pullback.soft.elastic_bodies import Cloth, Shape, Solid, sheet, solid_block
+from pullback.soft.elastic_bodies import Cloth, Solid, sheet, solid_block
 from pullback.soft.elastic_materials import Membrane, StableNeoHookean, StVK, StVKMembrane
 from pullback.soft.materials import Corotated, Hencky, Material, NeoHookean, Sand, Snow, VonMises, Water
-from pullback.soft.particles import Particles, ParticleState
+from pullback.soft.particles import Particles, ParticleState, ShapedState
+from pullback.soft.shapes import Shape
 
 __all__ = [
     "Body",
@@ -22,6 +23,7 @@ __all__ = [
     "Particles",
     "Sand",
     "Shape",
+    "ShapedState",
     "Snow",
     "Solid",
     "StVK",

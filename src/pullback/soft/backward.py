@@ -14,19 +14,35 @@ from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.core.trees import leaves, row, tree_map, where
 
 if TYPE_CHECKING:
+    from pullback.soft.moving import Moving
     from pullback.soft.params import KernelLaw
     from pullback.soft.particles import Particles
+
+
+# Cotangents of how a shape moves: of a turn, a shift, angular and linear velocity.
+MOTION = 12
 
 
 class ParticlesBackward(KernelBackward):
     """The backward pass of ``Particles``."""
 
     def __init__(
-        self, soft: Particles, controls, final_bar, hold: int, law: KernelLaw, status: Status | None, wants_params: bool
+        self,
+        soft: Particles,
+        controls,
+        moving: Moving,
+        final_bar,
+        hold: int,
+        law: KernelLaw,
+        status: Status | None,
+        wants_params: bool,
     ):
         super().__init__(soft, law, hold, status, wants_params)
         self.controls = soft._take_controls(controls, hold)
         self.controls_bar = np.zeros(self.controls.shape)
+        self.moving = moving
+        steps = self.controls.shape[0] if moving.moves else 0
+        self.motion_bar = np.zeros((steps, soft.worlds, len(soft.shapes), MOTION))
         taken = soft._take_state(final_bar, "_bar")
         if not np.all(self.running):
             here = tree_map(to_numpy, taken)
@@ -54,9 +70,15 @@ class ParticlesBackward(KernelBackward):
         shape = (end - first, stepper.control_lanes * soft.worlds, self.controls.shape[2])
         bars.controls_bar = wp.zeros(shape, dtype=wp.float64, device=soft.device)
         bars.law = self.law_bar
+        bars.shapes = self.moving.struct(first, end)
+        kind, steps = stepper.structs.Bars.vars["motion_bar"].type.dtype, end - first if self.moving.moves else 0
+        shape = (steps, stepper.lanes * soft.worlds, len(soft.shapes))
+        bars.motion_bar = wp.zeros(shape, dtype=kind, device=soft.device)
         bars.running = wp.array(self.running.astype(np.int32), dtype=wp.int32, device=soft.device)
         stepper.backward(self.law, bars, end - first)
         self.controls_bar[first:end] = self._over_lanes(bars.controls_bar.numpy(), axis=1)
+        if self.moving.moves:
+            self.motion_bar[first:end] = self._over_lanes(bars.motion_bar.numpy(), axis=1)
 
     def _over_lanes(self, array: np.ndarray, axis: int) -> np.ndarray:
         """The sum over lanes of an axis (lanes · worlds)."""
@@ -71,9 +93,12 @@ class ParticlesBackward(KernelBackward):
         state_bar, status = stepper.numbers(row(self.carry, 0)), None
         if self.is_masked:
             here = tree_map(lambda x: np.array(to_numpy(x)), state_bar)
-            others = [*leaves(here), *sums.values()]
-            status = self._clear_failed(controls_bar, [x.reshape(1, soft.worlds, -1) for x in others])
+            others = [x.reshape(1, soft.worlds, -1) for x in (*leaves(here), *sums.values())]
+            others.append(self.motion_bar.reshape(*self.motion_bar.shape[:2], len(soft.shapes) * MOTION))
+            status = self._clear_failed(controls_bar, others)
             state_bar = tree_map(lambda x: from_device(to_device(x, soft.dtype, soft.device)), here)
         params = law.user_bars(sums) if self.wants_params else Named()
         controls_bar = from_device(to_device(self._summed(controls_bar), soft.dtype, soft.device))
-        return refuse_overflow(Bars(state_bar, controls_bar, params, status=status), soft.dtype, law.per_world)
+        inputs = self.moving.bars(self.motion_bar) if self.moving.moves else Named()
+        bars = Bars(state_bar, controls_bar, params, inputs, status)
+        return refuse_overflow(bars, soft.dtype, law.per_world)

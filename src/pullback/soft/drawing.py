@@ -7,8 +7,8 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.drawing import Drawing
 from pullback.drawing.drawing import frame_rows
+from pullback.soft.elastic_drawing import FLOOR, SHAPE, drawn_size
 
-FLOOR = np.array([(0.90, 0.91, 0.93, 1.0), (0.80, 0.82, 0.86, 1.0)])
 FRAMES = 300  # at most
 # Particles that are drawn at most. Of more, some at random: of a lattice, every third would be slices.
 MOST_POINTS = 12_000
@@ -19,50 +19,72 @@ STRAINED = 95  # per cent of all strains are below the end of the colour scale
 
 def draw_particles(run) -> Drawing:
     """The first world of a run of Particles, from the states that it has kept."""
-    soft = run.system
+    soft, shapes = run.system, run.system.shapes
     rows = np.arange(len(run.kept))
     if len(rows) > FRAMES:
         rows = frame_rows(len(rows), 1.0, fps=FRAMES / len(rows))
-    shown = np.sort(np.random.default_rng(0).permutation(soft.n)[:MOST_POINTS])
-    x, F = (to_numpy(states)[rows, 0][:, shown] for states in (run.x, run.F))
-    points = np.zeros((len(rows), len(shown), 3), dtype=np.float32)
-    points[..., [0, 2] if soft.dim == 2 else slice(None)] = x
-    value, unit = (pull(run, rows, shown), "pull") if soft.nu else (strain(F), "strain")
-    high = np.abs(value).max() if soft.nu else np.percentile(value, STRAINED)
-    low, high = (-max(high, 1e-9) if soft.nu else 0.0), max(float(high), 1e-9)
-    volume = np.concatenate([body.volume for body in soft.bodies])[shown] * (soft.n / len(shown))
     floors = [wall for wall in soft.walls if wall.normal[-1] > UPWARD]
-    poses = np.zeros((len(rows), 1, 1, 7), dtype=np.float32)
-    poses[..., 3] = 1.0
+    at_rest = np.tile([0.0, 0, 0, 1, 0, 0, 0], (len(rows), 1, 1, 1))
     return Drawing(
         title="Particles",
         times=soft.dt * run.hold * run.kept[rows],
         worlds=1,
-        body_moves=np.zeros(1, dtype=bool),
-        body_com=np.zeros((1, 3)),
-        poses=poses,
-        shape_kind=np.array(["plane"] * len(floors), dtype=str),
-        shape_size=np.zeros((len(floors), 3)),
-        shape_mesh=np.full(len(floors), -1),
-        shape_body=np.zeros(len(floors), dtype=int),
-        shape_pos=np.array([in_space(wall.point) for wall in floors]).reshape(-1, 3),
-        shape_quat=np.array([upright(in_space(wall.normal)) for wall in floors]).reshape(-1, 4),
-        shape_colours=np.tile(FLOOR, (len(floors), 1, 1)),
-        points=points,
-        point_radius=RADIUS * volume ** (1 / soft.dim),
-        point_paint=np.clip(np.round(255 * (value - low) / (high - low)), 0, 255).astype(np.uint8),
-        paint_range=np.array([low, high]),
-        paint_unit=unit,
+        body_moves=np.array([False] + [True] * len(shapes)),
+        body_com=np.zeros((1 + len(shapes), 3)),
+        poses=np.concatenate([at_rest, shape_poses(run, rows)[:, None]], axis=2).astype(np.float32),
+        shape_kind=np.array(["plane"] * len(floors) + [shape.kind for shape in shapes], dtype=str),
+        shape_size=np.array([*np.zeros((len(floors), 3)), *(drawn_size(shape, 0.0) for shape in shapes)]).reshape(
+            -1, 3
+        ),
+        shape_mesh=np.full(len(floors) + len(shapes), -1),
+        shape_body=np.array([0] * len(floors) + list(range(1, 1 + len(shapes))), dtype=int),
+        shape_pos=np.array([*(in_space(wall.point) for wall in floors), *np.zeros((len(shapes), 3))]).reshape(-1, 3),
+        shape_quat=np.array(
+            [*(upright(in_space(wall.normal)) for wall in floors), *([1.0, 0, 0, 0] for _ in shapes)]
+        ).reshape(-1, 4),
+        shape_colours=np.array(
+            [*(FLOOR for _ in floors), *(FLOOR if shape.kind == "plane" else SHAPE for shape in shapes)]
+        ).reshape(-1, 2, 4),
+        **drawn_particles(soft, *(to_numpy(states)[rows, 0] for states in (run.x, run.F)), muscle_controls(run, rows)),
     )
 
 
-def pull(run, rows: np.ndarray, shown: np.ndarray) -> np.ndarray:
+def drawn_particles(soft, x: np.ndarray, F: np.ndarray, pulls: np.ndarray) -> dict:
+    """The fields of a Drawing that particles are: places (rows, n, d), deformations, and controls of muscles."""
+    shown = np.sort(np.random.default_rng(0).permutation(soft.n)[:MOST_POINTS])
+    points = np.zeros((len(x), len(shown), 3), dtype=np.float32)
+    points[..., [0, 2] if soft.dim == 2 else slice(None)] = x[:, shown]
+    value, unit = (pull(soft, pulls, shown), "pull") if soft.nu else (strain(F[:, shown]), "strain")
+    high = np.abs(value).max() if soft.nu else np.percentile(value, STRAINED)
+    low, high = (-max(high, 1e-9) if soft.nu else 0.0), max(float(high), 1e-9)
+    volume = np.concatenate([body.volume for body in soft.bodies])[shown] * (soft.n / len(shown))
+    return {
+        "points": points,
+        "point_radius": RADIUS * volume ** (1 / soft.dim),
+        "point_paint": np.clip(np.round(255 * (value - low) / (high - low)), 0, 255).astype(np.uint8),
+        "paint_range": np.array([low, high]),
+        "paint_unit": unit,
+    }
+
+
+def shape_poses(run, rows: np.ndarray) -> np.ndarray:
+    """Of the shapes of the first world, (rows, shapes, 7)."""
+    if "pose" not in run.inputs:
+        rest = run.system.shapes_at_rest["pose"]
+        return np.broadcast_to(rest, (len(rows), *rest.shape))
+    return to_numpy(run.inputs["pose"])[np.minimum(run.kept[rows], run.steps - 1), 0]
+
+
+def muscle_controls(run, rows: np.ndarray) -> np.ndarray:
+    """What muscles of the first world are told (rows, nu)."""
+    return to_numpy(run.controls)[np.minimum(run.kept[rows], run.steps - 1), 0] if run.steps else np.zeros((1, 0))
+
+
+def pull(soft, pulls: np.ndarray, shown: np.ndarray) -> np.ndarray:
     """What the muscle of each particle does (rows, n), zero without one."""
-    soft = run.system
     of_body = [-1 if body.muscle is None else soft.muscles.index(body.muscle) for body in soft.bodies]
     muscle = np.array(of_body)[soft.group[shown]]
-    control = to_numpy(run.controls)[np.minimum(run.kept[rows], run.steps - 1), 0]
-    return np.where(muscle < 0, 0.0, control[:, muscle])
+    return np.where(muscle < 0, 0.0, pulls[:, muscle])
 
 
 def strain(F: np.ndarray) -> np.ndarray:

@@ -29,11 +29,12 @@ from pullback.core.trees import tree_map
 from pullback.drawing import Drawing
 from pullback.kernels.status import OVERLAP
 from pullback.soft.elastic_backward import ElasticBackward
-from pullback.soft.elastic_bodies import Cloth, Shape, Solid
+from pullback.soft.elastic_bodies import Cloth, Solid
 from pullback.soft.elastic_drawing import draw_elastic
 from pullback.soft.elastic_mesh import ElasticMesh
 from pullback.soft.elastic_params import KernelLaw, parameters
 from pullback.soft.elastic_stepper import ElasticStepper
+from pullback.soft.shapes import Shape
 
 FREE, FIXED = -1, -2
 
@@ -99,6 +100,11 @@ class Elastic(KernelSystem):
         self.shapes = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
         if not all(isinstance(shape, Shape) for shape in self.shapes):
             raise PullbackError("shapes must be soft.Shape, such as soft.Shape.plane((0, 0, 0), (0, 0, 1))")
+        for k, shape in enumerate(self.shapes):
+            if shape.kind == "cylinder" or shape.clamped or not np.isfinite(shape.friction):
+                raise PullbackError(
+                    f"shape {k}: Elastic has planes, spheres, capsules and boxes, of finite friction, that do not clamp"
+                )
         self.mesh = ElasticMesh.of(self.bodies)
         self.n = len(self.mesh.points)
         self.dt, self.gap, self.slip = check_number(dt, "dt"), check_number(gap, "gap"), check_number(slip, "slip")

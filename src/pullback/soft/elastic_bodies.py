@@ -1,4 +1,4 @@
-"""Solids, cloth and the shapes that they touch: what a :class:`pullback.soft.Elastic` is made of."""
+"""Solids and cloth: what a :class:`pullback.soft.Elastic` is made of."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
-from pullback.drawing.drawing import turns_from_z
-from pullback.kernels.elastic import kinds
 from pullback.soft.elastic_materials import Membrane, SolidMaterial
-from pullback.spatial import unit_quat_matrix
+from pullback.soft.shapes import vector
 
 # The six tetrahedra of a cube around its diagonal; its corners are numbered by bits of x, y, z.
 CUBE = np.array([(0, 1, 3, 7), (0, 3, 2, 7), (0, 2, 6, 7), (0, 6, 4, 7), (0, 4, 5, 7), (0, 5, 1, 7)])
@@ -71,7 +69,7 @@ class Cloth:
 
 def solid_block(low, high, cells, material: SolidMaterial, *, name: str = "") -> Solid:
     """A :class:`Solid` that fills the box from ``low`` to ``high`` (3,) [m]; cells (3,): cubes along each axis."""
-    low, high = (_vector(x, n) for x, n in ((low, "low"), (high, "high")))
+    low, high = (vector(x, n) for x, n in ((low, "low"), (high, "high")))
     cells = tuple(check_whole(count, "cells") for count in cells)
     if len(cells) != 3 or not np.all(low < high):
         raise PullbackError("low, high and cells of a solid_block must be three numbers each, and low be below high")
@@ -87,7 +85,7 @@ def solid_block(low, high, cells, material: SolidMaterial, *, name: str = "") ->
 
 def sheet(corner, along, across, cells, material: Membrane, *, name: str = "") -> Cloth:
     """A rectangle of :class:`Cloth` from a corner, along two edges (3,) [m]; cells (2,): squares along each."""
-    corner, along, across = (_vector(x, n) for x, n in ((corner, "corner"), (along, "along"), (across, "across")))
+    corner, along, across = (vector(x, n) for x, n in ((corner, "corner"), (along, "along"), (across, "across")))
     rows, columns = (check_whole(count, "cells") for count in cells)
     s, t = np.meshgrid(np.linspace(0, 1, rows + 1), np.linspace(0, 1, columns + 1), indexing="ij")
     points = (corner + s[..., None] * along + t[..., None] * across).reshape(-1, 3)
@@ -98,83 +96,6 @@ def sheet(corner, along, across, cells, material: Membrane, *, name: str = "") -
     first = np.where(even, np.stack([a, b, c], axis=-1), np.stack([a, b, d], axis=-1))
     second = np.where(even, np.stack([a, c, d], axis=-1), np.stack([b, c, d], axis=-1))
     return Cloth(points, np.concatenate([first.reshape(-1, 3), second.reshape(-1, 3)]), material, name)
-
-
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """A shape that does not move, and that vertices cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box``.
-
-    friction:  Coulomb's coefficient [1]
-    """
-
-    kind: str
-    size: np.ndarray  # radius; radius and half length; half sizes [m]
-    position: np.ndarray
-    quat: np.ndarray  # wxyz; the third axis is the normal of a plane, or along a capsule
-    friction: float = 0.0
-
-    def __post_init__(self):
-        check_number(self.friction, "the friction of a Shape", least=0.0)
-
-    @classmethod
-    def plane(cls, point, normal, *, friction: float = 0.0) -> Shape:
-        """A half space; the normal (3,) points out of it."""
-        return cls("plane", np.zeros(3), _vector(point, "point"), _turned(_vector(normal, "normal")), friction)
-
-    @classmethod
-    def sphere(cls, centre, radius: float, *, friction: float = 0.0) -> Shape:
-        size = np.array([check_number(radius, "radius"), 0.0, 0.0])
-        return cls("sphere", size, _vector(centre, "centre"), np.array([1.0, 0.0, 0.0, 0.0]), friction)
-
-    @classmethod
-    def capsule(cls, start, end, radius: float, *, friction: float = 0.0) -> Shape:
-        """All that is nearer to the line from start to end than the radius."""
-        start, end = _vector(start, "start"), _vector(end, "end")
-        length = float(np.linalg.norm(end - start))
-        size = np.array([check_number(radius, "radius"), length / 2, 0.0])
-        return cls("capsule", size, (start + end) / 2, _turned(end - start), friction)
-
-    @classmethod
-    def box(cls, centre, half, *, quat=(1.0, 0.0, 0.0, 0.0), friction: float = 0.0) -> Shape:
-        """half: half sizes (3,) [m]; quat: (4,) wxyz, how it is turned."""
-        half, quat = _vector(half, "half"), to_numbers(quat, "quat").astype(float)
-        if not np.all(half > 0) or quat.shape != (4,) or not np.linalg.norm(quat) > 0:
-            raise PullbackError("a box needs three half sizes above zero, and a quaternion of four numbers")
-        return cls("box", half, _vector(centre, "centre"), quat / np.linalg.norm(quat), friction)
-
-    @property
-    def rotation(self) -> np.ndarray:
-        """Its axes as columns."""
-        return unit_quat_matrix(self.quat)
-
-    @property
-    def number(self) -> int:
-        """Its kind, as kernels know it."""
-        return int(getattr(kinds, self.kind.upper()))
-
-    def distance(self, points: np.ndarray) -> np.ndarray:
-        """From its surface (...) [m] to points (..., 3); zero or less inside."""
-        p = (points - self.position) @ self.rotation
-        if self.kind == "plane":
-            return p[..., 2]
-        half = self.size if self.kind == "box" else np.array([0.0, 0.0, self.size[1]])
-        away = np.linalg.norm(p - np.clip(p, -half, half), axis=-1)
-        return away if self.kind == "box" else away - self.size[0]
-
-
-def _vector(x, name: str) -> np.ndarray:
-    x = to_numbers(x, name).astype(float)
-    if x.shape != (3,) or not np.isfinite(x).all():
-        raise PullbackError(f"{name} must be three finite numbers, not of shape {x.shape}")
-    return x
-
-
-def _turned(z: np.ndarray) -> np.ndarray:
-    """The quaternion that turns the z axis along z."""
-    length = np.linalg.norm(z)
-    if not length > 0:
-        raise PullbackError("the direction of a shape must not be zero")
-    return turns_from_z(z[None] / length)[0]
 
 
 def _mesh(points, elements, corners: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,9 @@ from pullback.core.params import FieldValues, Parameter, anything, not_negative,
 from pullback.core.system import Named
 from pullback.kernels import specialise
 from pullback.kernels.elastic import kinds
-from pullback.soft.elastic_bodies import Bodies, Cloth, Shape, Solid
+from pullback.soft.elastic_bodies import Bodies, Cloth, Solid
 from pullback.soft.elastic_materials import PLACES
+from pullback.soft.shapes import Shape
 
 # Parameters of solids and of cloths: place, unit and bounds.
 Record = tuple[int, str, Callable]

@@ -12,6 +12,7 @@ from pullback.core.system import Named
 from pullback.kernels import SoftFlavour, specialise
 from pullback.kernels.soft import kinds
 from pullback.soft.bodies import Body, Muscle, Wall
+from pullback.soft.shapes import Shape
 
 # Parameters of groups: place, unit, bounds, and whether it is there only where a material has it.
 GROUP = {
@@ -28,7 +29,11 @@ GROUP = {
 
 
 def parameters(
-    bodies: Sequence[Body], muscles: Sequence[Muscle], walls: Sequence[Wall], gravity: np.ndarray
+    bodies: Sequence[Body],
+    muscles: Sequence[Muscle],
+    walls: Sequence[Wall],
+    shapes: Sequence[Shape],
+    gravity: np.ndarray,
 ) -> dict[str, Parameter]:
     """All differentiable parameters, at the values they start with."""
     numbers = np.array([body.material.numbers for body in bodies])
@@ -42,17 +47,25 @@ def parameters(
     at = (0, slice(len(gravity)))
     table["gravity"] = Parameter("m/s²", ("axis",), gravity, field="gravity", blank=np.zeros((1, 3)), at=at)
     if walls:
-        friction = np.array([wall.friction if np.isfinite(wall.friction) else 0.0 for wall in walls])
-        table["friction"] = Parameter("1", ("wall",), friction, not_negative)
+        table["friction"] = Parameter("1", ("wall",), _frictions(walls), not_negative)
+    if shapes:
+        size = np.array([shape.size for shape in shapes], dtype=float)
+        table["shape_size"] = Parameter("m", ("shape", "axis"), size, not_negative)
+        table["shape_friction"] = Parameter("1", ("shape",), _frictions(shapes), not_negative)
     if muscles:
         table["strength"] = Parameter("Pa", ("muscle",), np.array([float(muscle.strength) for muscle in muscles]))
     return table
 
 
+def _frictions(surfaces: Sequence[Wall] | Sequence[Shape]) -> np.ndarray:
+    """Zero where they are sticky, which is another law."""
+    return np.array([one.friction if np.isfinite(one.friction) else 0.0 for one in surfaces], dtype=float)
+
+
 class KernelLaw(FieldValues):
     """Values of all parameters as the kernels read them, and the backward pass of cotangents."""
 
-    FIELDS = ("groups", "gravity", "friction", "strength")
+    FIELDS = ("groups", "gravity", "friction", "strength", "shape_friction", "shape_size")
 
     def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int, flavour: SoftFlavour, device: str):
         super().__init__(table, values, worlds)

@@ -25,6 +25,7 @@ from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
+from pullback.core.system import check_inputs
 from pullback.core.trees import tree_map
 from pullback.drawing import Drawing
 from pullback.kernels import SoftFlavour
@@ -33,7 +34,9 @@ from pullback.soft.backward import ParticlesBackward
 from pullback.soft.bodies import Body, Wall
 from pullback.soft.drawing import draw_particles
 from pullback.soft.materials import sound_speed
+from pullback.soft.moving import Moving
 from pullback.soft.params import KernelLaw, parameters
+from pullback.soft.shapes import Shape
 from pullback.soft.stepper import stepper_of
 
 # The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
@@ -60,6 +63,21 @@ class ParticleState(NamedTuple):
     Jp: Any
 
 
+class ShapedState(NamedTuple):
+    """A :class:`ParticleState` of particles among shapes, and what those got of them.
+
+    impulse:  (worlds, shapes, 6) momentum that the particles gave to each shape since it was zero: angular, about the
+              world's origin [N·m·s], then linear [N·s]
+    """
+
+    x: Any
+    v: Any
+    C: Any
+    F: Any
+    Jp: Any
+    impulse: Any
+
+
 class Particles(KernelSystem):
     """Moving least squares material point method: particles carry the material, a grid carries their momentum.
 
@@ -70,14 +88,14 @@ class Particles(KernelSystem):
     origin:   (d,) of the first node [m]
     gravity:  (d,) [m/s²]; 9.81 along minus the last axis if None
     walls:    of :class:`Wall`, ``room`` makes some. They act on the nodes behind them, one after the other
+    shapes:   of :class:`Shape`, in space: obstacles that move as the inputs ``pose`` and ``twist`` say, or stand still
     device:   "cpu" or "cuda", where states and their cotangents then stay as Warp arrays
     threads:  CPU threads; as many as there are cores if None
 
     A control has one number per muscle. The last axis is up. Parameters are those of groups, one group per body:
-    ``shear``, ``lame``, ``density``, ``viscosity``; ``gravity``, and ``friction`` of walls, ``strength`` of muscles.
+    ``shear``, ``lame``, ``density``, ``viscosity``; ``gravity``, and ``friction`` of walls, ``strength`` of muscles,
+    ``shape_size`` and ``shape_friction``. Among shapes, the state has what they got: :class:`ShapedState`.
     """
-
-    state_type = ParticleState
 
     def __init__(
         self,
@@ -89,6 +107,7 @@ class Particles(KernelSystem):
         origin=None,
         gravity=None,
         walls: Sequence[Wall] | Wall = (),
+        shapes: Sequence[Shape] | Shape = (),
         worlds: int = 1,
         dtype: str = "float64",
         device: str = "cpu",
@@ -96,17 +115,23 @@ class Particles(KernelSystem):
     ):
         self.bodies = (bodies,) if isinstance(bodies, Body) else tuple(bodies)
         self.walls = (walls,) if isinstance(walls, Wall) else tuple(walls)
+        self.shapes = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
+        self.state_type = ShapedState if self.shapes else ParticleState
         for body in self.bodies:
             check_kind(body, Body, "a body", "soft.block(low, high, counts, material)")
         if not self.bodies:
             raise PullbackError("Particles needs at least one body")
         for wall in self.walls:
             check_kind(wall, Wall, "a wall", "soft.Wall(point, normal)")
+        for shape in self.shapes:
+            check_kind(shape, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
         self.dim = self.bodies[0].points.shape[1]
         self.cells = tuple(check_whole(count, "cells", 4) for count in cells)
         own = [*(body.points.shape[1] for body in self.bodies), *(len(w.normal) for w in self.walls), len(self.cells)]
         if set(own) != {self.dim}:
             raise PullbackError(f"bodies, walls and cells must all be of {self.dim} axes")
+        if self.shapes and self.dim != 3:
+            raise PullbackError("shapes are for particles in space: use walls in the plane")
         if len(self.walls) > MOST_WALLS:
             raise PullbackError(f"there may be {MOST_WALLS} walls, not {len(self.walls)}")
         self.dx, self.dt = check_number(dx, "dx"), check_number(dt, "dt")
@@ -118,12 +143,15 @@ class Particles(KernelSystem):
             check_precision(dtype),
             check_device(device),
         )
+        if self.shapes and self.device != "cpu":
+            raise PullbackError(f"Particles among shapes run on the CPU alone: use device='cpu', not {self.device!r}")
         self.group = np.repeat(np.arange(len(self.bodies)), [len(body.points) for body in self.bodies])
         self.muscles = list(dict.fromkeys(body.muscle for body in self.bodies if body.muscle is not None))
         self.n, self.nu = len(self.group), len(self.muscles)
-        self.flavour = SoftFlavour(self.dtype, self.dim, any(body.material.yields for body in self.bodies))
+        yields = any(body.material.yields for body in self.bodies)
+        self.flavour = SoftFlavour(self.dtype, self.dim, yields, bool(self.shapes))
         names = {"group": [body.name for body in self.bodies]} if all(body.name for body in self.bodies) else {}
-        table = parameters(self.bodies, self.muscles, self.walls, self.gravity)
+        table = parameters(self.bodies, self.muscles, self.walls, self.shapes, self.gravity)
         self.params = NamedParams(table, self.worlds, names)
         what = f"a state of {self.worlds} worlds with {self.n} particles"
         shape = (1, self.worlds, self.n, self.dim, self.dim)
@@ -150,41 +178,64 @@ class Particles(KernelSystem):
 
     # --- states, controls, parameters ---------------------------------------------------------------
 
-    def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState:
+    @property
+    def inputs(self) -> Mapping[str, tuple[int, ...]]:
+        """How shapes move, where there are any.
+
+        pose:   (shapes, 7) position [m] and quaternion wxyz in the world; as they were made, if left out
+        twist:  (shapes, 6) angular [rad/s], then linear velocity [m/s] there, in world axes; zero if left out
+        """
+        return {name: x.shape for name, x in self.shapes_at_rest.items()} if self.shapes else {}
+
+    @property
+    def shapes_at_rest(self) -> dict[str, np.ndarray]:
+        """The inputs that are left out."""
+        pose = np.array([[*shape.position, *shape.quat] for shape in self.shapes]).reshape(-1, 7)
+        return {"pose": pose, "twist": np.zeros((len(self.shapes), 6))}
+
+    def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState | ShapedState:
         """A state of all worlds. What is not given is as the bodies were made: at rest, and not deformed.
 
         x, v: (worlds, n, d), (n, d) or (d,); C, F: (worlds, n, d, d), (n, d, d) or (d, d); Jp: (worlds, n), (n,) or ()
         """
-        rest = (np.concatenate([body.points for body in self.bodies]), 0.0, 0.0, np.eye(self.dim), 1.0)
+        points = np.concatenate([body.points for body in self.bodies])
+        rest = {"x": points, "v": 0.0, "C": 0.0, "F": np.eye(self.dim), "Jp": 1.0, "impulse": 0.0}
+        given = {"x": x, "v": v, "C": C, "F": F, "Jp": Jp}
         fields = []
-        for name, value, default in zip(ParticleState._fields, (x, v, C, F, Jp), rest, strict=True):
-            value = to_numbers(default if value is None else value, name)
-            shape = (self.worlds, self.n, *self._tail(name))
+        for name in self.state_type._fields:
+            value = to_numbers(rest[name] if given.get(name) is None else given[name], name)
+            shape = self._shape_of(name)
             try:
                 value = np.broadcast_to(value, shape)
             except ValueError:
                 raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
-            fields.append(from_device(self._take(value.copy(), shape, name, self._axes(shape))))
-        return ParticleState(*fields)
+            fields.append(from_device(self._take(value.copy(), shape, name, self._axes(name))))
+        return self.state_type(*fields)
 
-    def _tail(self, name: str) -> tuple[int, ...]:
-        """The axes of a field of one particle."""
-        return {"Jp": (), "x": (self.dim,), "v": (self.dim,)}.get(name, (self.dim, self.dim))
+    def _shape_of(self, name: str) -> tuple[int, ...]:
+        """Of a field of the state."""
+        if name == "impulse":
+            return (self.worlds, len(self.shapes), 6)
+        tail = {"Jp": (), "x": (self.dim,), "v": (self.dim,)}.get(name, (self.dim, self.dim))
+        return (self.worlds, self.n, *tail)
 
-    def _axes(self, shape: tuple[int, ...]) -> tuple[str, ...]:
-        return ("worlds", "particle", "axis", "column")[: len(shape)]
+    def _axes(self, name: str) -> tuple[str, ...]:
+        axes = ("worlds", "particle", "axis", "column")[: len(self._shape_of(name))]
+        return ("worlds", "shape", "axis") if name == "impulse" else axes
 
-    def _take_state(self, state, name: str = "") -> ParticleState:
+    def _take_state(self, state, name: str = ""):
         """A state, or with ``name`` a cotangent, of which a part may be left out, in arrays (worlds, n, ...)."""
-        if not isinstance(state, tuple) or len(state) != len(ParticleState._fields):
-            raise PullbackError("a state is a soft.ParticleState(x, v, C, F, Jp): make one with soft.state()")
+        kind = self.state_type
+        if not isinstance(state, tuple) or len(state) != len(kind._fields):
+            form = f"soft.{kind.__name__}({', '.join(kind._fields)})"
+            raise PullbackError(f"a state is a {form}: make one with soft.state()")
         fields = []
-        for field, value in zip(ParticleState._fields, state, strict=True):
-            shape = (self.worlds, self.n, *self._tail(field))
+        for field, value in zip(kind._fields, state, strict=True):
+            shape = self._shape_of(field)
             value = np.zeros(shape) if name and value is None else value
-            fields.append(from_device(self._take(value, shape, field + name, self._axes(shape))))
-        taken = ParticleState(*fields)
-        if not name and not self._is_here(state.x):  # what lies on a GPU is not brought back: the step reports it
+            fields.append(from_device(self._take(value, shape, field + name, self._axes(field))))
+        taken = kind(*fields)
+        if not name and not self._is_here(state[0]):  # what lies on a GPU is not brought back: the step reports it
             self._refuse_outside(to_numpy(taken.x))
         return taken
 
@@ -251,16 +302,18 @@ class Particles(KernelSystem):
         keep_every: int = 1,
         hold: int = 1,
         params: Mapping | None = None,
+        inputs: Mapping | None = None,
         status: Status | None = None,
-    ) -> ParticleState:
+    ) -> ParticleState | ShapedState:
         """Every keep_every-th state and the last: x (rows, worlds, n, d) and so on."""
         start = self._take_state(state)
+        moving = Moving(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
         law, count = self.hold_params(params), controls.shape[0]
         kept = np.append(np.arange(0, count, keep_every), count)
         rows = self._rows(len(kept), start)
         now = rows if keep_every == 1 else self._rows(2, start)
-        codes = self._stepper.forward(law, controls, now, rows, keep_every)
+        codes = self._stepper.forward(law, controls, moving.struct(), now, rows, keep_every)
         failed = np.flatnonzero(codes[:, 1] >= 0)
         if len(failed):
             self._note_failure(codes, now, rows, kept, status)
@@ -268,7 +321,7 @@ class Particles(KernelSystem):
             status.set(codes[:, :2], lambda world, code, step: "")
         return rows
 
-    def _rows(self, count: int, start: ParticleState) -> ParticleState:
+    def _rows(self, count: int, start):
         """Empty states, but for the first."""
         for x in start:
             require_space((count, *full_shape(x)), self.dtype, self.device)
@@ -313,13 +366,16 @@ class Particles(KernelSystem):
         *,
         hold: int = 1,
         params: Mapping | None = None,
+        inputs: Mapping | None = None,
         status: Status | None = None,
         wants_params: bool = True,
     ) -> ParticlesBackward:
-        return ParticlesBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
+        moving = Moving(self, check_inputs(self, inputs, len(controls)), hold)
+        law = self.hold_params(params)
+        return ParticlesBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
 
     def _settings(self) -> dict[str, Any]:
-        names = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "worlds", "dtype", "device")
+        names = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "shapes", "worlds", "dtype", "device")
         return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
 

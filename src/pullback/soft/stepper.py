@@ -48,6 +48,8 @@ class Stepper:
         self.kernels, self.structs = (specialise(soft.flavour, name) for name in (self.module, "structs"))
         self.nodes = int(np.prod(soft.cells))
         self.body, self.grid = self._body(), self._grid()
+        self.shape_kind = self._upload([shape.number for shape in soft.shapes], wp.int32)
+        self.shape_hold = self._upload([shape.hold for shape in soft.shapes], wp.int32)
         self._work = None
         self._share_out(cores)
 
@@ -129,6 +131,8 @@ class Stepper:
             self._work.low = wp.full((lanes, rows), last, dtype=wp.int32)
             self._work.high = wp.zeros((lanes, rows), dtype=wp.int32)
             self._work.rows = wp.zeros((lanes, 2), dtype=wp.int32)
+            kind = self.structs.Work.vars["given"].type.dtype
+            self._work.given = wp.zeros((lanes, len(self.soft.shapes)), dtype=kind)
         return self._work
 
     def _workspace(self, grids: int):
@@ -177,13 +181,13 @@ class Stepper:
         at_once = max(1, PARTICLE_STEPS // (self.soft.worlds * self.soft.n))
         return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]
 
-    def forward(self, law, controls: wp.array, now, rows, keep_every: int) -> np.ndarray:
+    def forward(self, law, controls: wp.array, shapes, now, rows, keep_every: int) -> np.ndarray:
         """Fills ``rows`` from 1 on, and ``now``, whose rows are those of the last steps in turns. Returns what became
         of each world: a number of ``kernels.status`` or ``kinds``, the step, and the particle."""
         forward = self.structs.Forward()
         forward.now, forward.kept = self.state(now), self.state(rows)
         forward.ring, forward.keep_every, forward.steps = len(now.x), keep_every, controls.shape[0]
-        forward.controls = controls
+        forward.controls, forward.shapes = controls, shapes
         with self.crew.lock:
             return self._forward(law, forward)
 

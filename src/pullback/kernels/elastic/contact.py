@@ -8,7 +8,8 @@ times h; its normal force N and its normal are those before the step, so that Ne
 import warp as wp
 
 from ..spatial.scalar import mat33, real, vec3
-from .kinds import BOX, CAPSULE, PLANE, STIFFNESS
+from ..spatial.shape_kinds import BOX, CAPSULE, PLANE
+from .kinds import STIFFNESS
 from .solids import ONE
 from .structs import Law, LawBar, Scene, Step, Work
 

@@ -1,4 +1,4 @@
-"""Numbers that kernels and Systems share: kinds of materials and shapes, and places of parameters.
+"""Numbers that kernels and Systems share: kinds of materials, and places of parameters.
 
 Not of any precision: Systems import it as ``pullback.kernels.elastic.kinds``.
 """
@@ -22,9 +22,3 @@ GRAVITY = wp.constant(0)  # and two more [m/s²]
 WIND = wp.constant(3)  # and two more [m/s]
 DAMPING = wp.constant(6)  # [1/s]
 STIFFNESS = wp.constant(7)  # of contacts [N/m]
-
-# Shapes.
-PLANE = wp.constant(0)
-SPHERE = wp.constant(1)
-CAPSULE = wp.constant(2)
-BOX = wp.constant(3)

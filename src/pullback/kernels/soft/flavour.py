@@ -1,4 +1,4 @@
-"""What is compiled in: the axes of space, and whether materials yield."""
+"""What is compiled in: the axes of space, whether materials yield, and whether shapes move."""
 
 import warp as wp
 
@@ -7,6 +7,7 @@ from . import compiled_for
 
 DIM = wp.constant(compiled_for.dim)
 YIELDS = wp.constant(compiled_for.yields)
+SHAPES = wp.constant(compiled_for.shapes)
 
 vec = wp.types.vector(compiled_for.dim, real)
 mat = wp.types.matrix((compiled_for.dim, compiled_for.dim), real)

@@ -27,7 +27,7 @@ COMPRESSION = wp.constant(8)  # snow: by how much it can be compressed before it
 STRETCH = wp.constant(9)  # and stretched
 PLACES = wp.constant(10)
 
-# How walls hold what moves into them.
+# How walls and shapes hold what moves into them.
 RUBS = wp.constant(0)  # by friction
 STICKS = wp.constant(1)
 CLAMPED = wp.constant(2)  # also what moves away

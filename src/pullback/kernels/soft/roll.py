@@ -8,7 +8,7 @@ import warp as wp
 
 from ..cores import Share, meet
 from ..spatial.scalar import vec3, vec4
-from .flavour import DIM, vec
+from .flavour import DIM, SHAPES, vec
 from .kinds import INVERTED, LEFT
 from .particle import (
     add_gravity_bar,
@@ -26,6 +26,8 @@ if DIM == 2:
     from .plane import around, touch
 else:
     from .space import around, touch
+if SHAPES:
+    from .shapes import add_impulse_bar, add_impulses, give, give_adjoint, nothing_given, without_given
 
 
 @wp.func(inline=True)
@@ -101,8 +103,10 @@ def used_nodes(g: Grid, w: Work, base: int, cores: int, row: int):
 
 
 @wp.func(inline=True)
-def settle(g: Grid, m: Law, w: Work, share: Share, world: int):
+def settle(g: Grid, m: Law, w: Work, f: Forward, share: Share, t: int, world: int):
     """From momentum to velocity, in a core's share of the rows."""
+    if SHAPES:
+        nothing_given(f.shapes, w, share.lane)
     count = g.covered.shape[0]
     fall = g.h * m.gravity[world, 0]
     base = share.lane - share.core
@@ -116,6 +120,8 @@ def settle(g: Grid, m: Law, w: Work, share: Share, world: int):
             for core in range(1, share.cores):
                 q += w.own[offset + core * count + n]
                 w.own[offset + core * count + n] = vec4()
+            if SHAPES:
+                q = give(g, m, f.shapes, w, q, fall, row, n, t, world, share.lane)
             w.nodes[offset + n] = settled(g, m, q, fall, n, world)
 
 
@@ -126,6 +132,8 @@ def pull(g: Grid, w: Work, f: Forward, share: Share, t: int, world: int, first: 
     for p in range(first, end):
         if not pull_particle(g, w, f, (share.lane - share.core) * g.covered.shape[0], row, t, world, p):
             fail(f, share, world, LEFT, t, p)
+    if SHAPES:
+        add_impulses(w, f, share, row, t, world)
 
 
 @wp.kernel(enable_backward=False)
@@ -145,7 +153,7 @@ def roll(b: Body, g: Grid, m: Law, share: Share, w: Work, f: Forward, first: int
                 w.rows[share.lane, 0] = g.shape[0] * g.shape[1]
                 w.rows[share.lane, 1] = 0
             meet(share.gate, share.cores, meeting + 1)
-            settle(g, m, w, share, world)
+            settle(g, m, w, f, share, t, world)
             meet(share.gate, share.cores, meeting + 2)
             meeting += 2
             if is_running(f, share, world, t, LEFT):
@@ -166,7 +174,7 @@ def push_back(b: Body, g: Grid, m: Law, w: Work, r: Bars, share: Share, t: int, 
 
 
 @wp.func(inline=True)
-def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, world: int, place: int):
+def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, t: int, world: int, place: int):
     """The adjoint of what happens on the grid, in a core's share of the rows."""
     count = g.covered.shape[0]
     fall = g.h * m.gravity[world, 0]
@@ -182,8 +190,14 @@ def settle_back(g: Grid, m: Law, w: Work, r: Bars, share: Share, world: int, pla
             for core in range(1, share.cores):
                 q += w.own_bar[offset + core * count + n]
                 w.own_bar[offset + core * count + n] = vec8()
+            before = q
+            if SHAPES:
+                q = without_given(g, m, r.shapes, q, fall, row, n, t, world)
             q, by_fall = settled_adjoint(g, m, r, q, fall, n, world, place)
             fall_bar += by_fall
+            if SHAPES:
+                q, by_fall = give_adjoint(g, m, r, before, q, fall, row, n, t, world, place)
+                fall_bar += by_fall
             w.nodes_bar[offset + n] = q
     add_gravity_bar(g, r, fall_bar, place)
 
@@ -201,6 +215,8 @@ def pull_back(
         if muscle >= 0:
             r.controls_bar[t, lane, muscle] += wp.float64(m.strength[world, muscle] * active_bar)
             r.law.strength[lane, muscle] += wp.float64(r.controls[t, world, muscle] * active_bar)
+    if SHAPES:
+        add_impulse_bar(r, first, t, world)
 
 
 @wp.kernel(enable_backward=False)
@@ -220,7 +236,7 @@ def roll_back(b: Body, g: Grid, m: Law, share: Share, w: Work, r: Bars, first: i
             if r.running[world] == 1:
                 push_back(b, g, m, w, r, share, t, world, first_particle, end_particle)
                 meet(share.gate, share.cores, meeting + 1)
-                settle_back(g, m, w, r, share, world, lane)
+                settle_back(g, m, w, r, share, t, world, lane)
                 meet(share.gate, share.cores, meeting + 2)
                 meeting += 2
                 pull_back(b, g, m, w, r, share, t, world, lane, first_particle, end_particle)

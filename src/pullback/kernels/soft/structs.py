@@ -6,10 +6,12 @@ is all nodes along the last axis, which lie one behind the other in memory.
 
 import warp as wp
 
-from ..spatial.scalar import real, vec3, vec4
+from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from .flavour import mat, vec
 
 vec8 = wp.types.vector(8, real)
+wide6 = wp.types.vector(6, wp.float64)
+wide12 = wp.types.vector(12, wp.float64)
 # Parameters of a material, in the places of ``kinds``.
 vecm = wp.types.vector(10, real)
 widem = wp.types.vector(10, wp.float64)
@@ -17,6 +19,7 @@ widem = wp.types.vector(10, wp.float64)
 Vectors = wp.array3d(dtype=vec)  # [row, world, particle]
 Matrices = wp.array3d(dtype=mat)
 Numbers = wp.array3d(dtype=real)
+Axes = wp.array3d(dtype=vec3)  # [step, world, shape]
 
 
 @wp.struct
@@ -47,6 +50,19 @@ class Grid:
 
 
 @wp.struct
+class Shapes:
+    """Shapes that move, or stand where they are: then they have one row for all steps."""
+
+    kind: wp.array(dtype=int)
+    hold: wp.array(dtype=int)  # how, as ``kinds`` has it
+    moves: int
+    rotation: wp.array3d(dtype=mat33)  # [step or 0, world, shape]
+    position: Axes
+    angular: Axes  # velocities
+    linear: Axes
+
+
+@wp.struct
 class Law:
     """Parameters, per world."""
 
@@ -54,6 +70,8 @@ class Law:
     gravity: wp.array2d(dtype=vec3)  # [world, 0]
     friction: wp.array2d(dtype=real)  # [world, wall]
     strength: wp.array2d(dtype=real)  # [world, muscle]
+    shape_friction: wp.array2d(dtype=real)  # [world, shape]
+    shape_size: wp.array2d(dtype=vec3)
 
 
 @wp.struct
@@ -64,17 +82,20 @@ class LawBar:
     gravity: wp.array2d(dtype=wp.vec3d)
     friction: wp.array2d(dtype=wp.float64)
     strength: wp.array2d(dtype=wp.float64)
+    shape_friction: wp.array2d(dtype=wp.float64)
+    shape_size: wp.array2d(dtype=wp.vec3d)
 
 
 @wp.struct
 class State:
-    """[row, world, particle]"""
+    """[row, world, particle], and of shapes [row, world, shape]"""
 
     x: Vectors
     v: Vectors
     C: Matrices
     F: Matrices
     Jp: Numbers
+    impulse: wp.array3d(dtype=vec6)
 
 
 @wp.struct
@@ -93,6 +114,7 @@ class Work:
     low: wp.array2d(dtype=int)  # [lane, row]
     high: wp.array2d(dtype=int)
     rows: wp.array2d(dtype=int)  # [lane, first or end]
+    given: wp.array2d(dtype=wide6)  # [lane, shape] what each got in a step: of angular momentum, then linear
 
 
 @wp.struct
@@ -105,6 +127,7 @@ class Forward:
     keep_every: int
     steps: int
     controls: Numbers  # [step, world, muscle]
+    shapes: Shapes
     status: wp.array2d(
         dtype=wp.vec3i
     )  # [lane, world]: what stopped it, in which step and particle; negative if nothing
@@ -120,6 +143,9 @@ class Bars:
     wants_params: int
     controls: Numbers
     controls_bar: wp.array3d(dtype=wp.float64)  # [step, lane · worlds + world, muscle]
+    shapes: Shapes
+    # [step, lane · worlds + world, shape]: of a turn in the world's axes, a shift, angular and linear velocity
+    motion_bar: wp.array3d(dtype=wide12)
     carry: State  # one row: the cotangent of the state that the pass has come to
     law: LawBar
     running: wp.array(dtype=int)  # [world], zero where the trajectory failed

@@ -1,0 +1,69 @@
+"""Shapes among particles: their poses and velocities as kernels read them, and the cotangents that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pullback.core.arrays import as_items, to_numpy
+from pullback.core.errors import PullbackError
+from pullback.core.system import Named
+from pullback.spatial import quat_bar_of_tangent, unit_quat_matrix
+
+if TYPE_CHECKING:
+    from pullback.soft.particles import Particles
+
+
+class Moving:
+    """Where shapes are at every step.
+
+    pose, twist:  (steps, worlds, shapes, 7 or 6), or one row, of one world, for shapes that stand still
+    """
+
+    def __init__(self, soft: Particles, inputs: Mapping | None, hold: int):
+        self.soft, self.hold = soft, hold
+        self.given = {name: to_numpy(x) for name, x in (inputs or {}).items()}
+        self.moves = bool(self.given) and bool(soft.shapes)
+        rest = {name: np.array(x)[None, None] for name, x in soft.shapes_at_rest.items()}
+        rows = max((len(x) for x in self.given.values()), default=1)
+        shape = (rows, soft.worlds)
+        self.pose, self.twist = (
+            np.broadcast_to(self.given.get(name, rest[name]), (*shape, *rest[name].shape[2:])) for name in rest
+        )
+        length = np.linalg.norm(self.pose[..., 3:], axis=-1)
+        if np.any(length < 1e-12):
+            step, world, k = (int(i) for i in np.argwhere(length < 1e-12)[0])
+            raise PullbackError(
+                f"the quaternion of shape {k} in world {world} at step {step} has zero length; no rotation is "
+                "(1, 0, 0, 0)"
+            )
+        self.arrays = {
+            "rotation": unit_quat_matrix(self.pose[..., 3:] / length[..., None]),
+            "position": self.pose[..., :3],
+            "angular": self.twist[..., :3],
+            "linear": self.twist[..., 3:],
+        }
+
+    def struct(self, first: int = 0, end: int | None = None):
+        """The kernels' Shapes, from timestep ``first`` to ``end``."""
+        stepper = self.soft._stepper
+        struct, kinds = stepper.structs.Shapes(), stepper.structs.Shapes.vars
+        struct.kind, struct.hold, struct.moves = stepper.shape_kind, stepper.shape_hold, int(self.moves)
+        for name, array in self.arrays.items() if self.soft.shapes else ():
+            if self.moves:
+                array = np.repeat(array, self.hold, axis=0)[first:end]
+            array = np.ascontiguousarray(array, dtype=self.soft.dtype)
+            setattr(struct, name, as_items(array, kinds[name].type.dtype, 3))
+        return struct
+
+    def bars(self, motion_bar: np.ndarray) -> Named:
+        """Cotangents of what was given, from (timesteps, worlds, shapes, 12) of turns in world axes, shifts, angular
+        and linear velocities."""
+        shape = (-1, self.hold, *motion_bar.shape[1:])
+        bar = motion_bar.reshape(shape).sum(axis=1)
+        local = np.einsum("twkji,twkj->twki", self.arrays["rotation"], bar[..., :3])
+        pose_bar = np.concatenate([bar[..., 3:6], quat_bar_of_tangent(self.pose[..., 3:], local)], axis=-1)
+        found = {"pose": pose_bar, "twist": bar[..., 6:]}
+        return Named({name: found[name].astype(self.soft.dtype) for name in self.given})

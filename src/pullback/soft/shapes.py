@@ -1,0 +1,117 @@
+"""Shapes that soft bodies touch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_number
+from pullback.core.errors import PullbackError
+from pullback.drawing.drawing import turns_from_z
+from pullback.kernels.soft import kinds
+from pullback.kernels.spatial import shape_kinds
+from pullback.spatial import unit_quat_matrix
+
+UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and ``cylinder``.
+
+    friction:  Coulomb's coefficient [1]; math.inf is sticky: what moves in keeps no velocity against the shape
+    clamped:   whether nothing in it moves at all against it, not even away
+    """
+
+    kind: str
+    size: np.ndarray  # radius; radius and half length; half sizes [m]
+    position: np.ndarray
+    quat: np.ndarray  # wxyz; the third axis is the normal of a plane, or along a capsule or cylinder
+    friction: float = 0.0
+    clamped: bool = False
+
+    def __post_init__(self):
+        if self.friction != math.inf:
+            check_number(self.friction, "the friction of a Shape", least=0.0)
+
+    @classmethod
+    def plane(cls, point, normal, *, friction: float = 0.0, clamped: bool = False) -> Shape:
+        """A half space; the normal (3,) points out of it."""
+        place = vector(point, "point"), turned(vector(normal, "normal"))
+        return cls("plane", np.zeros(3), *place, friction, clamped)
+
+    @classmethod
+    def sphere(cls, centre, radius: float, *, friction: float = 0.0, clamped: bool = False) -> Shape:
+        size = np.array([check_number(radius, "radius"), 0.0, 0.0])
+        return cls("sphere", size, vector(centre, "centre"), np.array(UPRIGHT), friction, clamped)
+
+    @classmethod
+    def capsule(cls, start, end, radius: float, *, friction: float = 0.0, clamped: bool = False) -> Shape:
+        """All that is nearer to the line from start to end than the radius."""
+        return cls("capsule", *_along(start, end, radius), friction, clamped)
+
+    @classmethod
+    def cylinder(cls, start, end, radius: float, *, friction: float = 0.0, clamped: bool = False) -> Shape:
+        """With flat ends at ``start`` and ``end`` (3,) [m]."""
+        return cls("cylinder", *_along(start, end, radius), friction, clamped)
+
+    @classmethod
+    def box(cls, centre, half, *, quat=UPRIGHT, friction: float = 0.0, clamped: bool = False) -> Shape:
+        """half: half sizes (3,) [m]; quat: (4,) wxyz, how it is turned."""
+        half, quat = vector(half, "half"), to_numbers(quat, "quat").astype(float)
+        if not np.all(half > 0) or quat.shape != (4,) or not np.linalg.norm(quat) > 0:
+            raise PullbackError("a box needs three half sizes above zero, and a quaternion of four numbers")
+        return cls("box", half, vector(centre, "centre"), quat / np.linalg.norm(quat), friction, clamped)
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """Its axes as columns."""
+        return unit_quat_matrix(self.quat)
+
+    @property
+    def number(self) -> int:
+        """Its kind, as kernels know it."""
+        return int(getattr(shape_kinds, self.kind.upper()))
+
+    @property
+    def hold(self) -> int:
+        """How it holds particles, as kernels know it."""
+        return int(kinds.CLAMPED if self.clamped else kinds.STICKS if self.friction == math.inf else kinds.RUBS)
+
+    def distance(self, points: np.ndarray) -> np.ndarray:
+        """From its surface (...) [m] to points (..., 3); zero or less inside."""
+        p = (points - self.position) @ self.rotation
+        if self.kind == "plane":
+            return p[..., 2]
+        if self.kind == "cylinder":
+            radial = np.linalg.norm(p[..., :2], axis=-1) - self.size[0]
+            faces = np.stack([radial, np.abs(p[..., 2]) - self.size[1]], axis=-1)
+            return np.linalg.norm(np.maximum(faces, 0), axis=-1)
+        half = self.size if self.kind == "box" else np.array([0.0, 0.0, self.size[1]])
+        away = np.linalg.norm(p - np.clip(p, -half, half), axis=-1)
+        return away if self.kind == "box" else away - self.size[0]
+
+
+def _along(start, end, radius: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Size, position and quaternion of what is round about a line."""
+    start, end = vector(start, "start"), vector(end, "end")
+    size = np.array([check_number(radius, "radius"), float(np.linalg.norm(end - start)) / 2, 0.0])
+    return size, (start + end) / 2, turned(end - start)
+
+
+def vector(x, name: str) -> np.ndarray:
+    x = to_numbers(x, name).astype(float)
+    if x.shape != (3,) or not np.isfinite(x).all():
+        raise PullbackError(f"{name} must be three finite numbers, not of shape {x.shape}")
+    return x
+
+
+def turned(z: np.ndarray) -> np.ndarray:
+    """The quaternion that turns the z axis along z."""
+    length = np.linalg.norm(z)
+    if not length > 0:
+        raise PullbackError("the direction of a shape must not be zero")
+    return turns_from_z(z[None] / length)[0]
