@@ -41,6 +41,7 @@ from pullback.dynamics.params import Cotangents, KernelParams, item_names, param
 from pullback.dynamics.single import SingleSteps, is_single
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
+from pullback.dynamics.weights import InverseWeights
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
@@ -140,7 +141,9 @@ class Articulated(KernelSystem):
             refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
-        self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
+        self._weights = InverseWeights(model, self._scene, contact, self._tendons)
+        self._derived = {"weight": self._weights.field(table)}
+        self._shapes = shapes_struct(self._scene, contact, self._layout, self._weights, self.dtype, self.device)
         factorised = contact is not None or tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
@@ -190,7 +193,8 @@ class Articulated(KernelSystem):
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts
         sizes = (slots, most, self.nv, lanes)
-        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes, self._tendons)
+        of_rows = (self._tendons, self._weights)
+        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes, *of_rows)
         substeps = int(specialise(self._flavour, "refinement").MOST_SUBSTEPS) if self.refine else 0
         workspace = workspace_struct(self.model, self.dtype, self.device, slots, substeps)
         return Lane(first, end, slots, workspace, *contacts)
@@ -287,7 +291,8 @@ class Articulated(KernelSystem):
 
     def _kernel_params_of(self, values: Mapping, like: KernelParams | None = None) -> KernelParams:
         places = (self.worlds, self.dtype, self.device)
-        return KernelParams(self.params.table, values, *places, like=like, spare=self._spare)
+        options = {"like": like, "spare": self._spare, "derived": self._derived}
+        return KernelParams(self.params.table, values, *places, **options)
 
     # --- the contract ------------------------------------------------------------------------------
 

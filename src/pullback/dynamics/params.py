@@ -14,7 +14,7 @@ import warp as wp
 from pullback.contact import Contact, Scene
 from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.launch import launch
-from pullback.core.params import FieldValues, Parameter, has_direction, linear, not_negative
+from pullback.core.params import Derived, FieldValues, Parameter, has_direction, linear, not_negative
 from pullback.core.system import Named
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
@@ -165,6 +165,7 @@ class KernelParams(FieldValues):
     """Values of all parameters as the kernels read them.
 
     like:   another such: fields of values that are the very arrays of that one are not made and uploaded again
+    derived: fields that are functions of several parameters
     spare:  memory for cotangents that is free to be used again; one list for all of a System
     """
 
@@ -178,8 +179,9 @@ class KernelParams(FieldValues):
         *,
         like: KernelParams | None = None,
         spare: list | None = None,
+        derived: Mapping[str, Derived] | None = None,
     ):
-        super().__init__(table, values, worlds)
+        super().__init__(table, values, worlds, derived)
         self.precision, self.device, self.spare = precision, device, [] if spare is None else spare
         struct = specialise(precision, "tree.structs").Params
         self.struct = struct()
@@ -192,7 +194,8 @@ class KernelParams(FieldValues):
 
     def __reduce__(self):
         """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
-        return KernelParams, (self.table, self.values, self.worlds, self.precision, self.device)
+        make = functools.partial(KernelParams, derived=self.derived)
+        return make, (self.table, self.values, self.worlds, self.precision, self.device)
 
     @functools.cached_property
     def no_bars(self):

@@ -123,6 +123,10 @@ class Params:
     limit_solref: wp.array2d(dtype=vec3)  # per limit; likewise
     limit_solimp: wp.array2d(dtype=vec6)
 
+    # inverse weights [1/kg or 1/(kg·m²)] of constraints, one for each combination of bodies, degrees of freedom or
+    # tendons that some constraint has
+    weight: wp.array2d(dtype=real)
+
     # those of compliant contact
     surface: wp.array2d(dtype=vec3)  # per shape: stiffness, dissipation, 0
     limit_spring: wp.array2d(dtype=vec3)  # per limited joint: stiffness, dissipation, 0
