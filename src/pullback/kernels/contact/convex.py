@@ -26,8 +26,8 @@ from .law import (
     row_stiffness,
     spring,
     spring_adjoint,
-    weight_adjoint,
     sticking_curvature,
+    weight_adjoint,
 )
 from .limits import add_limit_row, limit_distance, row_velocity, sides
 from .mass_matrix import (
