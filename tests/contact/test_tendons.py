@@ -1,5 +1,8 @@
 """Tendons, and equality constraints on joints and tendons, against MuJoCo, and their gradients."""
 
+import copy
+
+import mujoco
 import numpy as np
 import pytest
 from oracles import mujoco_run

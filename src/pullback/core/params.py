@@ -254,7 +254,7 @@ class NamedParams(Mapping):
 class FieldValues:
     """Values of all parameters of a table, shared by all worlds or one per world, and the kernels' fields of them.
 
-    derived:  fields that are functions of several parameters, by name
+    derived:  fields that are functions of several parameters, by name; none of these enters them besides
     """
 
     precision: str
@@ -296,9 +296,10 @@ class FieldValues:
         """
         found = {}
         for name, entry in self.table.items():
-            per_world = self.per_world[name]
-            bar = entry.leave(self._batched(name), field_bar(entry.field or name, per_world))
-            found[name] = bar
+            value, field = self._batched(name), entry.field or name
+            found[name] = np.zeros(value.shape)
+            if field not in self.derived:
+                found[name] = entry.leave(value, field_bar(field, self.per_world[name]))
         for field, derived in self.derived.items():
             if derived.of:
                 bar = field_bar(field, any(self.per_world[name] for name in derived.of))

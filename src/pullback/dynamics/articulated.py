@@ -34,6 +34,7 @@ from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State, refuse_overflow
 from pullback.drawing import Drawing
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
+from pullback.dynamics.fluid_box import fluid_box_field
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
@@ -143,6 +144,8 @@ class Articulated(KernelSystem):
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._weights = InverseWeights(model, self._scene, contact, self._tendons)
         self._derived = {"weight": self._weights.field(table)}
+        if "fluid_box" in table:
+            self._derived["fluid_box"] = fluid_box_field(model)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self._weights, self.dtype, self.device)
         factorised = contact is not None or tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)

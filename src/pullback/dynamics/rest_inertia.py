@@ -27,8 +27,6 @@ from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint, unit_quat_
 
 # What MuJoCo takes for nothing.
 MJMINVAL = mujoco.mjMINVAL
-# Within which MuJoCo takes a frame to be that of its body [m].
-SAME_FRAME = 1e-6
 # The entries xx yy zz xy xz yz of a symmetric matrix.
 ROW, COLUMN = np.array([0, 1, 2, 0, 0, 1]), np.array([0, 1, 2, 1, 2, 2])
 
@@ -80,7 +78,8 @@ class RestInertia:
         ]
         bound = np.setdiff1d(np.arange(1, nbody), [body for body, _ in self.free])
         self.levels = [bound[depth[bound] == level] for level in range(1, depth.max(initial=0) + 1)]
-        self._find_sliders(m)
+        # Bodies on the world that only slide, along its axes, and carry none: MuJoCo takes 1/mass.
+        self.light = m.body_simple == 2
 
         self.tendons, terms = len(tendons.ids), np.zeros((len(tendons.ids), nv, 0))
         if self.tendons:
@@ -95,28 +94,6 @@ class RestInertia:
     @property
     def items(self) -> int:
         return 2 * self.model.nbody + self.model.nv + self.tendons
-
-    def _find_sliders(self, m) -> None:
-        """Bodies on the world, or on one that is fixed to it, that only slide and carry none: where frames are aligned
-        too, MuJoCo takes 1/mass."""
-        model = self.model
-        slides = np.array([np.all(model.joint_type[model.joint_body == i] == SLIDE) for i in range(model.nbody)])
-        single = np.bincount(model.body_parent[1:], minlength=model.nbody) == 0
-        up = model.body_parent
-        on_world = (up == 0) | ((up[up] == 0) & (m.body_dofnum[up] == 0))
-        self.sliders = np.flatnonzero(slides & single & on_world & (m.body_dofnum > 0))
-
-    def _is_slider(self, values: Mapping[str, np.ndarray], worlds: int) -> np.ndarray:
-        """Those of which this is so: (worlds, nbody)."""
-        found = np.zeros((worlds, self.model.nbody), bool)
-        for i in self.sliders:
-            joints = np.flatnonzero(self.model.joint_body == i)
-            axis = np.sum(abs(values["joint_axis"][:, joints]) > MJMINVAL, axis=-1) == 1
-            centred = np.all(abs(values["com"][:, i]) < SAME_FRAME, axis=-1)
-            diagonal = np.all(values["inertia"][:, i, 3:] == 0, axis=-1)
-            at_origin = np.all(values["joint_pos"][:, joints] == 0, axis=(-2, -1))
-            found[:, i] = np.all(axis, axis=-1) & centred & diagonal & at_origin
-        return found
 
     # --- the function -------------------------------------------------------------------------------
 
@@ -172,15 +149,15 @@ class RestInertia:
         W = np.linalg.inv(M)
 
         tran, turn = (np.einsum("wbid,wbid->wb", x @ W[:, None], x) / 3 for x in (J, Jr))
-        light = self._is_slider(values, worlds)
+        light = self.light
         inverse = 1.0 / np.where(light, np.maximum(MJMINVAL, values["mass"]), 1.0)
         body = np.where(light, inverse, tran)
         body_turn = np.where(light, 0.0, turn)
         of_dof = W[:, d, d] @ self.averaged.T
-        of_dof = np.where(light[:, self.dof_body], inverse[:, self.dof_body], of_dof)
+        of_dof = np.where(light[self.dof_body], inverse[:, self.dof_body], of_dof)
         of_tendon = np.einsum("wtd,wtd->wt", Jt @ W, Jt)
         found = np.concatenate([body, body_turn, of_dof, of_tendon], axis=1)
-        names = "worlds R x frames axis anchor centre arm J Jr Jt inertia W light inverse found"
+        names = "worlds R x frames axis anchor centre arm J Jr Jt inertia W inverse found"
         known = locals()
         return SimpleNamespace(**{name: known[name] for name in names.split()})
 
@@ -196,11 +173,11 @@ class RestInertia:
         """Cotangents (worlds, ...) of the parameters from that of the inverse weights (1 or worlds, items)."""
         s = self._forward(values)
         worlds, nbody, nv = s.worlds, self.model.nbody, self.model.nv
-        W, J, Jr, Jt, light, R = s.W, s.J, s.Jr, s.Jt, s.light, s.R
+        W, J, Jr, Jt, light, R = s.W, s.J, s.Jr, s.Jt, self.light, s.R
         bar = bar + np.zeros((worlds, 1))
         body, body_turn, of_dof, of_tendon = np.split(bar, np.cumsum([nbody, nbody, nv]), axis=1)
         mass_bar = -np.where(light, body, 0.0) * s.inverse**2
-        slid = light[:, self.dof_body]
+        slid = light[self.dof_body]
         np.add.at(
             mass_bar, (slice(None), self.dof_body), np.where(slid, -of_dof, 0.0) * s.inverse[:, self.dof_body] ** 2
         )

@@ -33,6 +33,9 @@ class InverseWeights:
         self.model, m = model, model.mujoco
         self.rest = RestInertia(model, tendons) if contact is not None and contact.follows_inertia else None
         self._members, self.compiled = np.zeros((0, 2), int), np.zeros(0)
+        none = np.zeros(0, int)
+        self.pair = self.limit = self.loss = self.tendon_limit = self.tendon_loss = self.equality = none
+        self.loop = np.zeros((0, 2), int)
         if scene is None:
             return
         nbody, first_dof, first_tendon = m.nbody, 2 * m.nbody, 2 * m.nbody + m.nv
