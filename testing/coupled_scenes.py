@@ -24,7 +24,7 @@ FINGER = """
   <geom name="floor" type="plane" size="1 1 0.1" pos="0 0 0.13"/>
   <body name="palm" pos="0.36 0.43 0.5">
     <joint name="lift" type="slide" axis="0 0.1 1" damping="0.1"/>
-    <geom name="palm" type="box" size="0.05 0.04 0.03" pos="0 0 0.02" mass="0.3"/>
+    <geom name="palm" type="box" size="0.05 0.04 0.03" pos="0 0 0.02" euler="0.2 0.1 0.3" mass="0.3"/>
     <body name="link" pos="0 0 -0.05">
       <joint name="swing" type="hinge" axis="0 1 0.2" stiffness="0.2" damping="0.01"/>
       <geom name="link" type="capsule" fromto="0 0 0 0.06 0 -0.1" size="0.03" mass="0.2"/>
@@ -52,9 +52,9 @@ def floating(steps_in_one: int = 5, **options) -> pb.Coupled:
     return pb.Coupled(robot, particles, shapes=("left", "right", "ball"), friction=0.4)
 
 
-def finger(worlds: int = 1, dtype: str = "float64", friction=0.4, steps_in_one: int = 3, **options) -> pb.Coupled:
+def finger(worlds: int = 1, dtype: str = "float64", friction=0.4, steps_in_one: int = 3, contact=None) -> pb.Coupled:
     """Particles that share cells, between a finger, something that floats and a floor."""
-    robot = pb.Articulated(pb.load(FINGER), None, worlds=worlds, dtype=dtype, **options)
+    robot = pb.Articulated(pb.load(FINGER), contact, worlds=worlds, dtype=dtype)
     points = np.random.default_rng(0).uniform(0.3, 0.55, (8, 3)) - np.array([0.0, 0.0, 0.1])
     muscle = soft.Muscle((1.0, 2.0, 3.0), 0.7)
     material = soft.NeoHookean(young=6.0, poisson=0.25, density=1.3, viscosity=0.02)

@@ -270,7 +270,17 @@ class Coupled(NamedSystem):
             pose = algorithms.kinematics(self.robot, robot.q, **of, params=params)
             twist = algorithms.velocity(self.robot, robot.q, robot.v, **of, params=params)
             com = algorithms.kinematics(self.robot, robot.q, of="com", names=self._carriers, params=params)
-        poses, twists = carry_on(to_numpy(pose.value), to_numpy(twist.value), self.soft.dt, self.substeps)
+        with np.errstate(over="ignore", invalid="ignore"):
+            poses, twists = carry_on(to_numpy(pose.value), to_numpy(twist.value), self.soft.dt, self.substeps)
+        finite = np.isfinite(poses).all(axis=(0, -1)) & np.isfinite(twists).all(axis=(0, -1))
+        if not finite.all():
+            world, shape = (int(i) for i in np.argwhere(~finite)[0])
+            raise SimulationError(
+                f"the robot: geom {self.shapes[shape]!r} in world {world} is nowhere, or too fast: the motion blew up; "
+                f"use a smaller timestep (now {self.dt:g} s), or gentler controls and gains",
+                world=world,
+                worlds=np.flatnonzero(~finite.all(axis=1)),
+            )
         return Motion(pose, twist, com, {"pose": poses.astype(self.dtype), "twist": twists})
 
     def _acting(self, inputs: Mapping | None, given: np.ndarray, motion: Motion) -> dict[str, np.ndarray]:
