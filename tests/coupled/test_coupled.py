@@ -12,7 +12,7 @@ import pullback.dynamics
 from pullback import soft
 from pullback.core.trees import leaf_names, leaves, row, tree_map
 
-# --- momentum ----------------------------------------------------------------------------------------------------------
+# --- momentum --------------------------------------------------------------------------------------------------------
 
 
 def test_robot_and_particles_keep_their_momentum():
@@ -65,7 +65,7 @@ def test_a_cube_on_a_tray_weighs_what_it_weighs():
     assert np.abs(run.final.soft.v).max() < 0.01
 
 
-# --- gradients ---------------------------------------------------------------------------------------------------------
+# --- gradients -------------------------------------------------------------------------------------------------------
 
 
 def test_every_gradient_is_right_in_motion():
@@ -200,7 +200,9 @@ def test_worlds_do_not_know_of_each_other_and_have_parameters_of_their_own():
     mass = np.stack([one.params["robot.mass"], 1.3 * one.params["robot.mass"]])
     lame = np.stack([one.params["soft.lame"], 0.8 * one.params["soft.lame"]])
     run = pb.rollout(two, state, control[None], params={"robot.mass": mass, "soft.lame": lame})
-    grads = run.pullback(robot_bar=pb.State(None, np.ones((2, two.robot.nv))), soft_bar=tree_map(np.ones_like, state.soft))
+    grads = run.pullback(
+        robot_bar=pb.State(None, np.ones((2, two.robot.nv))), soft_bar=tree_map(np.ones_like, state.soft)
+    )
     assert grads.params["robot.mass"].shape == mass.shape and grads.params["soft.lame"].shape == lame.shape
     for w in range(2):
         alone = tree_map(lambda x: x[w : w + 1], state)  # noqa: B023
@@ -230,7 +232,7 @@ def test_float32_is_the_same_to_its_rounding():
         np.testing.assert_allclose(y, x, rtol=0, atol=1e-3 * max(1.0, np.abs(x).max()))
 
 
-# --- what comes with it ------------------------------------------------------------------------------------------------
+# --- what comes with it ----------------------------------------------------------------------------------------------
 
 
 def test_parameters_are_those_of_both_and_travel_with_copies():
@@ -270,7 +272,7 @@ def test_both_are_drawn():
     np.testing.assert_allclose(drawing.contact_force[pushed], given[np.any(given != 0, axis=-1)])
 
 
-# --- what cannot go on, and what is refused -----------------------------------------------------------------------------
+# --- what cannot go on, and what is refused --------------------------------------------------------------------------
 
 
 def test_failures_say_whose_they_are():
@@ -293,11 +295,13 @@ def test_failures_say_whose_they_are():
     assert not np.any(grads.state.soft.x[1]) and np.any(grads.state.soft.x[0])
     v = state.robot.v.copy()
     v[1, 0] = 1e200
-    with pytest.raises(pb.SimulationError, match="the robot: geom 'palm' in world 1 .*blew up .*at step 0") as raised:
+    with pytest.raises(pb.SimulationError, match="the robot: geom 'palm' in world 1 .*blew up.*at step 0") as raised:
         pb.rollout(coupled, state._replace(robot=state.robot._replace(v=v)), controls)
     assert raised.value.worlds == (1,)
     controls[1, 0, 0] = 1e308
-    with pytest.raises(pb.SimulationError, match=r"the robot: the motion blew up in world 0: it grew .*at step 1") as raised:
+    with pytest.raises(
+        pb.SimulationError, match=r"the robot: the motion blew up in world 0: it grew .*at step 1"
+    ) as raised:
         pb.rollout(coupled, state, controls)
     assert raised.value.step == 1 and len(raised.value.states.soft.x) == 2
 

@@ -22,6 +22,7 @@ from pullback.coupled.drawing import draw_coupled
 from pullback.coupled.geoms import geom_shapes
 from pullback.drawing import Drawing
 from pullback.dynamics import Articulated, algorithms
+from pullback.dynamics.health import FASTEST
 from pullback.soft import Particles, ShapedState
 
 # How far the timestep of a robot may be off a multiple of that of particles: rounding of decimals. [1]
@@ -272,14 +273,14 @@ class Coupled(NamedSystem):
             com = algorithms.kinematics(self.robot, robot.q, of="com", names=self._carriers, params=params)
         with np.errstate(over="ignore", invalid="ignore"):
             poses, twists = carry_on(to_numpy(pose.value), to_numpy(twist.value), self.soft.dt, self.substeps)
-        finite = np.isfinite(poses).all(axis=(0, -1)) & np.isfinite(twists).all(axis=(0, -1))
-        if not finite.all():
-            world, shape = (int(i) for i in np.argwhere(~finite)[0])
+        sound = np.isfinite(poses).all(axis=(0, -1)) & np.all(np.abs(twists) <= FASTEST, axis=(0, -1))
+        if not sound.all():
+            world, shape = (int(i) for i in np.argwhere(~sound)[0])
             raise SimulationError(
                 f"the robot: geom {self.shapes[shape]!r} in world {world} is nowhere, or too fast: the motion blew up; "
                 f"use a smaller timestep (now {self.dt:g} s), or gentler controls and gains",
                 world=world,
-                worlds=np.flatnonzero(~finite.all(axis=1)),
+                worlds=np.flatnonzero(~sound.all(axis=1)),
             )
         return Motion(pose, twist, com, {"pose": poses.astype(self.dtype), "twist": twists})
 
@@ -289,7 +290,9 @@ class Coupled(NamedSystem):
         acting = {name: to_numbers(x, f"input {name!r}") for name, x in (inputs or {}).items()}
         shape = (self.worlds, self.model.nbody, 6)
         if "wrench" in acting:
-            acting["wrench"] = checked(acting["wrench"], shape, self.dtype, "input 'wrench'", ("worlds", "body", "axis"))
+            acting["wrench"] = checked(
+                acting["wrench"], shape, self.dtype, "input 'wrench'", ("worlds", "body", "axis")
+            )
         acting["wrench"] = acting.get("wrench", 0.0) + wrenches(*size)
         return acting
 
@@ -311,11 +314,9 @@ class Coupled(NamedSystem):
         robot = State(None, None) if robot is None else robot
         soft = ShapedState(*[None] * len(ShapedState._fields)) if soft is None else soft
         impulse = np.zeros((self.worlds, len(self.shapes), 6), self.dtype)
-        return State(*robot), ShapedState(*soft)._replace(
-            impulse=impulse if soft[-1] is None else to_numpy(soft[-1])
-        )
+        return State(*robot), ShapedState(*soft)._replace(impulse=impulse if soft[-1] is None else to_numpy(soft[-1]))
 
-    # --- the tangent space: that of the robot, then the numbers of the particles ---------------------------------------
+    # --- the tangent space: that of the robot, then the numbers of the particles -----------------------------------
 
     def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
         robot = self.robot.difference(start.robot, end.robot, leading=leading)

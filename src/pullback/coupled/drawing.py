@@ -1,4 +1,4 @@
-"""What a run of a robot among particles looks like: robots, particles of the first world as balls, and what they push."""
+"""What a run of a robot among particles looks like: the robots, and the particles of the first world as balls."""
 
 from __future__ import annotations
 
