@@ -69,7 +69,7 @@ def frames_of(system: Articulated, of: str, names: Sequence[str] | None, params:
         places = {f"{of}_pos": kinds[of].pos, f"{of}_quat": kinds[of].quat}
         pos, quat = (_batched(held, name) if name in held.values else x[None] for name, x in places.items())
     else:
-        raise PullbackError(f"of={of!r} is not known: use 'body', 'com', 'geom', 'site' or 'camera'")
+        raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site', 'camera' or 'com'")
     which = np.arange(len(known))
     if names is not None:
         names = (names,) if isinstance(names, str) else names
