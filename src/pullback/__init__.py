@@ -5,9 +5,10 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, ContactLongRange, Far
+from pullback.core.bars import Bars
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.status import Status
-from pullback.core.system import Bars, State, System
+from pullback.core.system import State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
 from pullback.rollout import Run, check_system, rollout

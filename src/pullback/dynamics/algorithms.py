@@ -23,8 +23,8 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy, zeros
+from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
-from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.frames import Frames, empty_bars, frames_of, upload_frames
 from pullback.dynamics.params import Cotangents

@@ -9,8 +9,8 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import to_numpy, upload_per_world
+from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
-from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.params import KernelParams
 from pullback.kernels import specialise
