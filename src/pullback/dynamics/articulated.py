@@ -140,7 +140,7 @@ class Articulated(KernelSystem):
         sites = len(model.pushed_sites) > 0
         tendons = bool(self._tendons) or sites
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops
+            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops, curved=self._is_curved()
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._weights = InverseWeights(model, self._scene, contact, self._tendons)
@@ -180,6 +180,10 @@ class Articulated(KernelSystem):
         if self.surrogate is None:
             return self
         return self._copied(contact=replace(self.contact, far=None))
+
+    def _is_curved(self) -> bool:
+        """Whether springs or dampers of joints have quadratic or cubic terms."""
+        return bool(np.any(self.model.joint_stiffness_poly) or np.any(self.model.dof_damping_poly))
 
     def _make_scene(self) -> Scene | None:
         if self.contact is None:

@@ -18,7 +18,7 @@ from pullback.core.launch import launch
 from pullback.core.params import Derived, FieldValues, Parameter, has_direction, linear, not_negative
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
-from pullback.dynamics.tree import Layout, zeros_struct
+from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
 from pullback.model.tangent import rotations
@@ -77,10 +77,24 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
+    table |= _of_curves(model, layout)
     table |= site_parameters(model)
     if tendons is not None and len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
+
+
+def _of_curves(model: Model, layout: Layout) -> dict[str, Parameter]:
+    """Quadratic and cubic terms of springs and dampers, for those joints whose file has some."""
+    springs, dampers, table = curved_joints(model, layout), curved_dampers(model), {}
+    if len(springs):
+        unit_, rows = "N·m/rad² or N/m², and per rad or m", np.eye(model.njoint)[layout.source[springs]]
+        form = linear(np.einsum("kj,ab->kajb", rows, np.eye(2)))
+        table["stiffness_poly"] = Parameter(unit_, ("joint", "power"), model.joint_stiffness_poly, form=form)
+    if len(dampers):
+        unit_ = "N·m·s²/rad² or N·s²/m², and times s/rad or s/m"
+        table["damping_poly"] = Parameter(unit_, ("dof", "power"), model.dof_damping_poly, of=dampers)
+    return table
 
 
 def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:

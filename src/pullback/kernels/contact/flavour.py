@@ -24,6 +24,9 @@ TENDONS = wp.constant(compiled_for.tendons)
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 
+# There are springs or dampers of joints with quadratic or cubic terms.
+CURVED = wp.constant(compiled_for.curved)
+
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
 
