@@ -144,7 +144,7 @@ class Articulated(KernelSystem):
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._weights = InverseWeights(model, self._scene, contact, self._tendons)
-        self._derived = {"weight": self._weights.field(table)}
+        self._derived = {"weight": self._weights.field(table)} if len(self._weights) else {}
         if "fluid_box" in table:
             self._derived["fluid_box"] = fluid_box_field(model)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self._weights, self.dtype, self.device)

@@ -59,6 +59,9 @@ class InverseWeights:
         self.pair, self.limit, self.loss, self.tendon_limit, self.tendon_loss, self.equality = numbers[:6]
         self.loop = np.stack(numbers[6:8], axis=-1)
 
+    def __len__(self) -> int:
+        return len(self._members)
+
     def _combined(self, weights: np.ndarray) -> np.ndarray:
         padded = np.pad(weights, ((0, 0), (0, 1)))
         return padded[:, self._members].sum(axis=-1)
