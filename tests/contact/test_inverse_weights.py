@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracles import precise, relative_error
 from scenes import next_states
-from tendon_robots import HAND, looped, scattered
+from tendon_robots import HAND, arm, looped, scattered
 from trees import random_tree
 
 import pullback as pb
@@ -29,6 +29,7 @@ FILES = {
     "ant": ROBOTS["ant"](),
     "quadruped": ROBOTS["quadruped"](),
     "hand with tendons": HAND.format(integrator="Euler"),
+    "tendons through space": arm(),
     "loops": looped("biped"),
     "sliders": SLIDERS,
 }

@@ -35,15 +35,14 @@ from pullback.core.status import Status
 from pullback.core.system import State
 from pullback.drawing import Drawing
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
-from pullback.dynamics.fluid_box import fluid_box_field
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import Cotangents, KernelParams, item_names, parameters
 from pullback.dynamics.single import SingleSteps, is_single
 from pullback.dynamics.tendons import TendonLayout
-from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
-from pullback.dynamics.weights import InverseWeights
+from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, is_curved, tree_struct, workspace_struct
+from pullback.dynamics.weights import InverseWeights, derived_fields
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
@@ -136,19 +135,14 @@ class Articulated(KernelSystem):
         ]
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
-        loops = self._scene is not None and len(self._scene.loops.index) > 0
-        sites = len(model.pushed_sites) > 0
-        tendons = bool(self._tendons) or sites
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops, curved=self._is_curved()
+            refined=self.refine is not None, curved=is_curved(model), **self._tendons.switches()
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
-        self._weights = InverseWeights(model, self._scene, contact, self._tendons)
-        self._derived = {"weight": self._weights.field(table)} if len(self._weights) else {}
-        if "fluid_box" in table:
-            self._derived["fluid_box"] = fluid_box_field(model)
-        self._shapes = shapes_struct(self._scene, contact, self._layout, self._weights, self.dtype, self.device)
-        factorised = contact is not None or tendons
+        weights = self._weights = InverseWeights(model, self._scene, contact, self._tendons)
+        self._derived = derived_fields(model, table, weights)
+        self._shapes = shapes_struct(self._scene, contact, self._layout, weights, self.dtype, self.device)
+        factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
@@ -180,10 +174,6 @@ class Articulated(KernelSystem):
         if self.surrogate is None:
             return self
         return self._copied(contact=replace(self.contact, far=None))
-
-    def _is_curved(self) -> bool:
-        """Whether springs or dampers of joints have quadratic or cubic terms."""
-        return bool(np.any(self.model.joint_stiffness_poly) or np.any(self.model.dof_damping_poly))
 
     def _make_scene(self) -> Scene | None:
         if self.contact is None:

@@ -81,15 +81,32 @@ class RestInertia:
         # Bodies on the world that only slide, along its axes, and carry none: MuJoCo takes 1/mass.
         self.light = m.body_simple == 2
 
-        self.tendons, terms = len(tendons.ids), np.zeros((len(tendons.ids), nv, 0))
+        self._take_tendons(tendons)
+
+    def _take_tendons(self, tendons: TendonLayout) -> None:
+        """Which are sums of coordinates, and the spans of those that go through space."""
+        m, nv, nbody = self.model.mujoco, self.model.nv, self.model.nbody
+        self.tendons, self.tendon_ids = len(tendons.ids), tendons.ids
+        self.wraps, self.terms = np.zeros(0, int), np.zeros((self.tendons, nv, 0))
+        self.sites = tendons.sites if tendons.spatial else np.zeros(0, int)
+        # What has a Jacobian: centres of mass, and sites.
+        self.point_body = np.concatenate([np.arange(nbody), m.site_bodyid[self.sites]])
         if self.tendons:
-            self.names += ("tendon_coef", "tendon_armature")
-            self.tendon_ids = tendons.ids
+            self.names += ("tendon_armature",)
+        if any(tendons.fixed):
+            self.names += ("tendon_coef",)
             self.wraps, sums = tendons.terms
-            terms = np.zeros((self.tendons, nv, len(self.wraps)))
-            for number, dofs in enumerate(tendons.dofs[: self.tendons]):
-                terms[number, dofs] = sums[tendons.first[number] : tendons.first[number + 1]]
-        self.terms = terms
+            self.terms = np.zeros((self.tendons, nv, len(self.wraps)))
+            for number in np.flatnonzero(tendons.fixed):
+                rows = sums[tendons.first[number] : tendons.first[number + 1]]
+                self.terms[number, tendons.dofs[number]] = rows
+        if len(self.sites):
+            self.names += ("site_pos",)
+        spans = [(number, span) for number, spans in enumerate(tendons.spans) for span in spans]
+        self.span_tendon = np.array([number for number, _ in spans], int)
+        self.span_weight = np.array([span.weight for _, span in spans])
+        ends = np.array([span.sites for _, span in spans], int).reshape(-1, 2)
+        self.span_ends = nbody + np.searchsorted(self.sites, ends).T
 
     @property
     def items(self) -> int:
@@ -127,12 +144,17 @@ class RestInertia:
         place = np.zeros((worlds, self.model.nv, 3))
         place[:, self.anchored] = values["joint_pos"][:, self.dof_joint[self.anchored]]
         anchor = x[:, self.dof_body] + np.einsum("wdij,wdj->wdi", frames, place)
-        centre = x + np.einsum("wbij,wbj->wbi", R, values["com"] + np.zeros_like(x))
+        places = values["com"] + np.zeros_like(x)
+        if len(self.sites):
+            own = values["site_pos"][:, self.sites] + np.zeros((worlds, 1, 1))
+            places = np.concatenate([places, own], axis=1)
+        point = x[:, self.point_body] + np.einsum("wbij,wbj->wbi", R[:, self.point_body], places)
 
-        # Jacobians of centres of mass, (worlds, nbody, 3, nv)
-        arm = centre[:, :, None] - anchor[:, None]
+        # Jacobians of points, (worlds, n, 3, nv), of which the first are centres of mass
+        arm = point[:, :, None] - anchor[:, None]
         slide = np.where(self.turns[:, None] > 0, np.cross(axis[:, None], arm), axis[:, None])
-        J = np.moveaxis(self.carried[..., None] * slide, -1, -2)
+        Jp = np.moveaxis(self.carried[self.point_body][..., None] * slide, -1, -2)
+        J = Jp[:, : self.model.nbody]
         turning = self.carried * self.turns
         Jr = np.moveaxis(turning[..., None] * axis[:, None], -1, -2)
         full = np.zeros((*values["inertia"].shape[:2], 3, 3))
@@ -141,9 +163,8 @@ class RestInertia:
         M = self._gram(values["mass"][..., None, None] * J, J) + self._gram(inertia @ Jr, Jr)
         d = np.arange(self.model.nv)
         M[:, d, d] += values["armature"]
-        Jt = np.zeros((worlds, 0, self.model.nv))
+        Jt, along, length = self._tendon_jacobians(values, point, Jp)
         if self.tendons:
-            Jt = np.einsum("tdn,wn->wtd", self.terms, values["tendon_coef"][:, self.wraps]) + np.zeros((worlds, 1, 1))
             armature = values["tendon_armature"][:, self.tendon_ids, None]
             M += self.mask * (np.swapaxes(armature * Jt, -1, -2) @ Jt)
         W = np.linalg.inv(M)
@@ -157,9 +178,24 @@ class RestInertia:
         of_dof = np.where(light[self.dof_body], inverse[:, self.dof_body], of_dof)
         of_tendon = np.einsum("wtd,wtd->wt", Jt @ W, Jt)
         found = np.concatenate([body, body_turn, of_dof, of_tendon], axis=1)
-        names = "worlds R x frames axis anchor centre arm J Jr Jt inertia W inverse found"
+        names = "worlds R x frames axis anchor point arm Jp J Jr Jt along length inertia W inverse found"
         known = locals()
         return SimpleNamespace(**{name: known[name] for name in names.split()})
+
+    def _tendon_jacobians(
+        self, values: Mapping[str, np.ndarray], point: np.ndarray, Jp: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those of tendons (worlds, n, nv), and directions and lengths of all spans."""
+        Jt = np.zeros((len(point), self.tendons, self.model.nv))
+        if len(self.wraps):
+            Jt += np.einsum("tdn,wn->wtd", self.terms, values["tendon_coef"][:, self.wraps])
+        start, end = self.span_ends
+        apart = point[:, end] - point[:, start]
+        length = np.linalg.norm(apart, axis=-1, keepdims=True)
+        along = np.where(length > 0, apart / np.where(length > 0, length, 1.0), (1.0, 0.0, 0.0))
+        rows = self.span_weight[:, None] * np.einsum("wsi,wsid->wsd", along, Jp[:, end] - Jp[:, start])
+        np.add.at(Jt, (slice(None), self.span_tendon), rows)
+        return Jt, along, length
 
     @staticmethod
     def _gram(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -200,32 +236,59 @@ class RestInertia:
             "armature": M_bar[:, d, d],
             "inertia": own[..., ROW, COLUMN] * np.where(ROW == COLUMN, 1, 2),
         }
+        Jp_bar, point_bar = np.zeros_like(s.Jp), np.zeros_like(s.point)
+        Jp_bar[:, :nbody] = J_bar
         if self.tendons:
             masked = self.mask * M_bar
             armature = values["tendon_armature"][:, self.tendon_ids, None]
             Jt_bar = 2 * (of_tendon[..., None] * (Jt @ W) + armature * (Jt @ masked))
-            bars["tendon_armature"], bars["tendon_coef"] = (
-                np.zeros((worlds, *values[name].shape[1:])) for name in ("tendon_armature", "tendon_coef")
-            )
+            bars["tendon_armature"] = np.zeros((worlds, *values["tendon_armature"].shape[1:]))
             bars["tendon_armature"][:, self.tendon_ids] = np.einsum("wtd,wtd->wt", Jt @ masked, Jt)
+            self._tendons_adjoint(s, Jt_bar, Jp_bar, point_bar)
+        if len(self.wraps):
+            bars["tendon_coef"] = np.zeros((worlds, *values["tendon_coef"].shape[1:]))
             bars["tendon_coef"][:, self.wraps] = np.einsum("tdn,wtd->wn", self.terms, Jt_bar)
-        return bars | self._through_poses(values, s, J_bar, Jr_bar, inertia_bar)
+        return bars | self._through_poses(values, s, Jp_bar, point_bar, Jr_bar, inertia_bar)
+
+    def _tendons_adjoint(
+        self, s: SimpleNamespace, Jt_bar: np.ndarray, Jp_bar: np.ndarray, point_bar: np.ndarray
+    ) -> None:
+        """Of spans: adds the cotangents of points and of their Jacobians."""
+        start, end = self.span_ends
+        pull = self.span_weight[:, None] * Jt_bar[:, self.span_tendon]
+        rows = s.along[..., None] * pull[..., None, :]
+        np.add.at(Jp_bar, (slice(None), end), rows)
+        np.subtract.at(Jp_bar, (slice(None), start), rows)
+        along_bar = np.einsum("wsid,wsd->wsi", s.Jp[:, end] - s.Jp[:, start], pull)
+        along_bar -= s.along * np.sum(s.along * along_bar, axis=-1, keepdims=True)
+        apart_bar = np.where(s.length > 0, along_bar / np.where(s.length > 0, s.length, 1.0), 0.0)
+        np.add.at(point_bar, (slice(None), end), apart_bar)
+        np.subtract.at(point_bar, (slice(None), start), apart_bar)
 
     def _through_poses(
-        self, values, s: SimpleNamespace, J_bar: np.ndarray, Jr_bar: np.ndarray, inertia_bar: np.ndarray
+        self,
+        values: Mapping[str, np.ndarray],
+        s: SimpleNamespace,
+        Jp_bar: np.ndarray,
+        point_bar: np.ndarray,
+        Jr_bar: np.ndarray,
+        inertia_bar: np.ndarray,
     ) -> dict:
         """From Jacobians, and inertias in world axes, to what places bodies and joints."""
         R, x, worlds, parent = s.R, s.x, s.worlds, self.model.body_parent
-        slide_bar = self.carried[..., None] * np.moveaxis(J_bar, -2, -1)  # (worlds, nbody, nv, 3)
+        slide_bar = self.carried[self.point_body][..., None] * np.moveaxis(Jp_bar, -2, -1)  # (worlds, n, nv, 3)
         turn_bar = (self.carried * self.turns)[..., None] * np.moveaxis(Jr_bar, -2, -1)
         turns = self.turns[:, None]
-        axis_bar = np.sum(np.where(turns > 0, np.cross(s.arm, slide_bar), slide_bar) + turn_bar, axis=1)
+        axis_bar = np.sum(np.where(turns > 0, np.cross(s.arm, slide_bar), slide_bar), axis=1) + turn_bar.sum(axis=1)
         arm_bar = turns * np.cross(slide_bar, s.axis[:, None])
-        centre_bar, anchor_bar = arm_bar.sum(axis=2), -arm_bar.sum(axis=1)
+        point_bar, anchor_bar = point_bar + arm_bar.sum(axis=2), -arm_bar.sum(axis=1)
         axis_bar = np.where(self.of_world_axes[:, None], 0.0, axis_bar)  # those do not turn
 
         # Of frames: their position, and a rotation vector in world axes.
-        x_bar, spin_bar = centre_bar.copy(), np.cross(s.centre - x, centre_bar)
+        x_bar, spin_bar = np.zeros_like(x), np.zeros_like(x)
+        np.add.at(x_bar, (slice(None), self.point_body), point_bar)
+        turned = np.cross(s.point - x[:, self.point_body], point_bar)
+        np.add.at(spin_bar, (slice(None), self.point_body), turned)
         A = s.inertia @ inertia_bar
         spin_bar += 2 * np.stack(
             [A[..., 1, 2] - A[..., 2, 1], A[..., 2, 0] - A[..., 0, 2], A[..., 0, 1] - A[..., 1, 0]], axis=-1
@@ -237,7 +300,11 @@ class RestInertia:
         shape = (worlds, self.model.njoint, 3)
         back = lambda frames, bar: np.einsum("w...ji,w...j->w...i", frames, bar)  # noqa: E731
         local, place = back(s.frames, axis_bar), back(s.frames, anchor_bar)
-        bars = {"com": back(R, centre_bar), "joint_pos": np.zeros(shape), "joint_axis": np.zeros(shape)}
+        places, nbody = back(R[:, self.point_body], point_bar), self.model.nbody
+        bars = {"com": places[:, :nbody], "joint_pos": np.zeros(shape), "joint_axis": np.zeros(shape)}
+        if len(self.sites):
+            bars["site_pos"] = np.zeros((worlds, *values["site_pos"].shape[1:]))
+            bars["site_pos"][:, self.sites] = places[:, nbody:]
         np.add.at(bars["joint_pos"], (slice(None), self.dof_joint[self.anchored]), place[:, self.anchored])
         joints = self.dof_joint[self.along_joint]
         bars["joint_axis"][:, joints] = unit_adjoint(values["joint_axis"][:, joints], local[:, self.along_joint])

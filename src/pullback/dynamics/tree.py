@@ -123,6 +123,11 @@ def tree_struct(
     return tree
 
 
+def is_curved(model: Model) -> bool:
+    """Whether springs or dampers of joints have quadratic or cubic terms."""
+    return bool(np.any(model.joint_stiffness_poly) or np.any(model.dof_damping_poly))
+
+
 def curved_joints(model: Model, layout: Layout) -> np.ndarray:
     """The kernels' joints whose springs have quadratic or cubic terms; of the slides of a free joint the first."""
     curved = np.any(model.joint_stiffness_poly, axis=1)[layout.source] if model.njoint else np.zeros(0, bool)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.contact import Contact, Scene
 from pullback.core.params import Derived, Parameter
+from pullback.dynamics.fluid_box import fluid_box_field
 from pullback.dynamics.rest_inertia import RestInertia
 from pullback.dynamics.tendons import TendonLayout
 from pullback.model import Model
@@ -99,6 +100,12 @@ class InverseWeights:
     def _portions(self, worlds: np.ndarray) -> list[np.ndarray]:
         size = max(1, NUMBERS_AT_ONCE // (6 * self.model.nbody * max(1, self.model.nv)))
         return [worlds[i : i + size] for i in range(0, len(worlds), size)]
+
+
+def derived_fields(model: Model, table: Mapping[str, Parameter], weights: InverseWeights) -> dict[str, Derived]:
+    """The kernels' fields that are functions of several parameters together, by name."""
+    fields = {"weight": weights.field(table)} if len(weights) else {}
+    return fields | ({"fluid_box": fluid_box_field(model)} if "fluid_box" in table else {})
 
 
 def _of_worlds(values: Mapping[str, np.ndarray], some: np.ndarray) -> dict[str, np.ndarray]:
