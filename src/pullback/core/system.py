@@ -84,6 +84,12 @@ class Bars:
         return self.control
 
 
+def of_one_step(bars: Bars) -> Bars:
+    """The cotangents of a rollout of one step as those of the step."""
+    control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
+    return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
+
+
 class Jacobians(NamedTuple):
     """Of the steps from ``first`` on, in the tangent space of n numbers.
 
