@@ -250,11 +250,12 @@ class Driven:
         adds, system = self.wiring.adds, self.system
         pushed = self.drive.push_bar if bars else self.drive.push
         applied = system._take_inputs(inputs)
+        struct = specialise(system.dtype, "tree.applied").Applied
         if applied is system._nothing_applied:
-            applied = specialise(system.dtype, "tree.applied").Applied()
+            applied = struct()
         if adds == "control":
             return controls, 1, self._every_step(pushed), applied
-        kind = type(applied).vars[adds].type.dtype
+        kind = struct.vars[adds].type.dtype
         setattr(applied, adds, self._every_step(pushed, kind))
         setattr(applied, f"has_{adds}", 1)
         mine = controls
