@@ -17,7 +17,6 @@ from pullback.core.arrays import (
     from_device,
     require_space,
     to_numpy,
-    upload_per_world,
     zeros,
 )
 from pullback.core.errors import SimulationError
@@ -25,6 +24,7 @@ from pullback.core.status import Status
 from pullback.core.system import State
 from pullback.dynamics.articulated import Articulated, FusedBackward
 from pullback.dynamics.health import check_health, set_status
+from pullback.dynamics.tree import CACHE_LINE
 from pullback.kernels import specialise
 
 # More than any motion has, for views in which every step sees the same numbers. [steps]
@@ -96,6 +96,23 @@ class Wiring:
         return 2 * self.times * len(self.pairs)
 
 
+def _in_fours(rows: int) -> int:
+    """Rows of weights come in fours."""
+    return -(-rows // 4) * 4
+
+
+def shared_by_worlds(array: np.ndarray, dtype, worlds: int, precision: str) -> wp.array:
+    """[world, item] from (1 or worlds, items, numbers of an item); what all worlds share is stored once."""
+    items = np.ascontiguousarray(array, dtype=precision)
+    base = wp.array(items.reshape(*items.shape[:2], *dtype._shape_), dtype=dtype, device="cpu")
+    if len(array) == worlds:
+        return base
+    strides = (0, base.strides[1])
+    shared = wp.array(ptr=base.ptr, dtype=dtype, shape=(worlds, base.shape[1]), strides=strides, device="cpu")
+    shared.owner = base  # keeps the memory alive
+    return shared
+
+
 class Driven:
     """A robot's kernels with a network in front of every step.
 
@@ -105,7 +122,7 @@ class Driven:
     def __init__(self, system: Articulated, wiring: Wiring):
         self.system, self.wiring = system, wiring
         self.kernels = specialise(system.dtype, "tree.network")
-        self.wide = int(self.kernels.WIDE)
+        self.group = int(self.kernels.GROUP)
         self.sizes = [wiring.layers[0].inputs, *(layer.outputs for layer in wiring.layers)]
         self.network = self._network()
         worlds = system.worlds
@@ -136,22 +153,22 @@ class Driven:
         view.owner = array  # keeps the memory alive
         return view
 
-    def _blocks(self, units: int) -> int:
-        return -(-units // self.wide)
+    def _groups(self, units: int) -> int:
+        return -(-units // self.group)
 
     def _network(self):
         wiring, kernels, dtype = self.wiring, self.kernels, self.system.dtype
         ints = lambda x: wp.array(np.array(x, dtype=np.int32), dtype=wp.int32, device="cpu")  # noqa: E731
         reals = lambda x: wp.array(np.array(x, dtype=dtype), dtype=PRECISIONS[dtype], device="cpu")  # noqa: E731
         result = kernels.Network()
-        blocks = [self._blocks(units) for units in self.sizes]
+        groups, fours = [self._groups(units) for units in self.sizes], [_in_fours(units) for units in self.sizes]
         self.starts = {
-            "down": np.cumsum([0, *(n * b for n, b in zip(self.sizes[:-1], blocks[1:], strict=True))]),
-            "up": np.cumsum([0, *(n * b for n, b in zip(self.sizes[1:], blocks[:-1], strict=True))]),
-            "bias": np.cumsum([0, *blocks[1:]]),
+            "down": np.cumsum([0, *(n * g for n, g in zip(fours[:-1], groups[1:], strict=True))]),
+            "up": np.cumsum([0, *(n * g for n, g in zip(fours[1:], groups[:-1], strict=True))]),
+            "bias": np.cumsum([0, *groups[1:]]),
         }
-        result.rows, result.layers, result.blocks = len(wiring.features), len(wiring.layers), sum(blocks)
-        result.units, result.first = ints(self.sizes), ints(np.cumsum([0, *blocks])[:-1])
+        result.rows, result.layers, result.groups = len(wiring.features), len(wiring.layers), sum(groups)
+        result.units, result.first = ints(self.sizes), ints(np.cumsum([0, *groups])[:-1])
         result.bend = ints([int(getattr(kernels, layer.bend.upper())) for layer in wiring.layers])
         result.bend_size = reals([layer.size for layer in wiring.layers])
         for name, starts in self.starts.items():
@@ -169,17 +186,17 @@ class Driven:
 
     def _activations(self):
         """Room for one world's, on cache lines."""
-        result = self.kernels.Activations()
-        for vectors, numbers in (("value", "number"), ("bar", "bar_number")):
-            count = self.network.rows * self.network.blocks
-            memory = wp.zeros(count + 1, dtype=self.kernels.lanes, device="cpu")
-            start = -(-memory.ptr // 64) * 64
-            lanes = wp.array(ptr=start, dtype=self.kernels.lanes, shape=count, device="cpu")
-            dtype = PRECISIONS[self.system.dtype]
-            single = wp.array(ptr=start, dtype=dtype, shape=count * self.wide, device="cpu")
-            lanes.owner = single.owner = memory  # keeps the memory alive
-            setattr(result, vectors, lanes)
-            setattr(result, numbers, single)
+        struct = self.kernels.Activations
+        result, count = struct(), self.network.rows * self.network.groups
+        for of in ("", "bar_"):
+            memory = wp.zeros(count + 1, dtype=self.kernels.lanes4, device="cpu")
+            start = -(-memory.ptr // CACHE_LINE) * CACHE_LINE
+            for name in (of.rstrip("_") or "value", f"{of}vector", f"{of}four", f"{of}number"):
+                kind = struct.vars[name].type.dtype
+                each = wp.types.type_size_in_bytes(self.kernels.lanes4) // wp.types.type_size_in_bytes(kind)
+                view = wp.array(ptr=start, dtype=kind, shape=count * each, device="cpu")
+                view.owner = memory  # keeps the memory alive
+                setattr(result, name, view)
         return result
 
     def _drive(self, memory_bar: wp.array | None = None):
@@ -199,42 +216,45 @@ class Driven:
         """The kernels' Weights of matrices (1 or worlds, outputs, inputs) and biases (1 or worlds, outputs)."""
         packed: dict[str, list] = {"down": [], "up": [], "bias": []}
         for matrix, bias in layers:
-            packed["down"].append(self._packed(np.swapaxes(matrix, 1, 2)))
-            packed["up"].append(self._packed(matrix))
-            packed["bias"].append(self._packed(bias[:, None]))
+            packed["down"].append(self._packed(np.swapaxes(matrix, 1, 2), _in_fours(matrix.shape[2])))
+            packed["up"].append(self._packed(matrix, _in_fours(matrix.shape[1])))
+            packed["bias"].append(self._packed(bias[:, None], 1))
         result, system = self.kernels.Weights(), self.system
         for name, parts in packed.items():
             worlds = max(len(part) for part in parts)
             whole = np.concatenate([np.broadcast_to(part, (worlds, *part.shape[1:])) for part in parts], axis=1)
-            array = upload_per_world(whole, self.kernels.lanes, system.worlds, system.dtype, "cpu")
-            setattr(result, name, array)
+            setattr(result, name, shared_by_worlds(whole, self.kernels.lanes4, system.worlds, system.dtype))
         return result
 
-    def _packed(self, matrix: np.ndarray) -> np.ndarray:
-        """(w, rows, columns) as (w, rows · vectors, lanes)."""
+    def _packed(self, matrix: np.ndarray, most: int) -> np.ndarray:
+        """(w, rows, columns) as (w, groups, numbers of a group), with zeros in rows beyond the last."""
         worlds, rows, columns = matrix.shape
-        vectors = self._blocks(columns)
-        wide = np.zeros((worlds, rows, vectors * self.wide))
-        wide[:, :, :columns] = matrix
-        return wide.reshape(worlds, rows * vectors, self.wide)
+        wide = np.zeros((worlds, most, self._groups(columns) * self.group))
+        wide[:, :rows, :columns] = matrix
+        return wide.reshape(worlds, -1, self.group)
 
     def weights_bar(self):
         """Room for the cotangents of the weights of every world, and the same as NumPy sees it."""
         result, found = self.kernels.Weights(), {}
-        for name in ("up", "bias"):
-            shape = (self.system.worlds, int(self.starts[name][-1]))
-            require_space(shape, self.kernels.lanes, "cpu", "the cotangents of the weights", "use fewer worlds")
-            array = wp.zeros(shape, dtype=self.kernels.lanes, device="cpu")
+        for name, starts in self.starts.items():
+            shape = (self.system.worlds, int(starts[-1]))
+            require_space(shape, self.kernels.lanes4, "cpu", "the cotangents of the weights", "use fewer worlds")
+            array = wp.zeros(shape, dtype=self.kernels.lanes4, device="cpu")
             setattr(result, name, array)
-            found[name] = array.numpy()
+            found[name] = array.numpy().reshape(*shape, self.group)
         return result, found
 
     def unpacked(self, layer: int, found: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Cotangents (w, outputs, inputs) and (w, outputs) of a layer from those (w, vectors, lanes) of all."""
+        """Cotangents (w, outputs, inputs) and (w, outputs) of a layer from those (w, groups, numbers) of all."""
         n, m = self.sizes[layer], self.sizes[layer + 1]
-        up, bias = (found[name][:, slice(*self.starts[name][layer : layer + 2])] for name in ("up", "bias"))
-        worlds = len(up)
-        return up.reshape(worlds, m, -1)[:, :, :n], bias.reshape(worlds, -1)[:, :m]
+        down, up, bias = (
+            found[name][:, slice(*self.starts[name][layer : layer + 2])] for name in ("down", "up", "bias")
+        )
+        if n <= self.kernels.THIN:
+            matrix = np.swapaxes(down.reshape(len(down), _in_fours(n), -1)[:, :n, :m], 1, 2)
+        else:
+            matrix = up.reshape(len(up), _in_fours(m), -1)[:, :m, :n]
+        return matrix, bias.reshape(len(bias), -1)[:, :m]
 
     # --- what the step is given ------------------------------------------------------------------------------------
 

@@ -1,20 +1,24 @@
 """A small network in front of a step: what it reads, a perceptron, and what it gives; with its adjoint.
 
 It is evaluated once per *row*: a row is the world, or each of its joints. The units of a layer stand side by side in
-vectors of WIDE lanes, a cache line, so that each number of the layer before is multiplied with a vector of weights; four
-vectors at a time keep their sums in registers. Lanes beyond the last unit have weights of zero. The slope of an
-activation is found from its value, so that values are all that is kept for the way back.
+vectors of WIDE lanes, and four vectors are a *group*: numbers of the layer before, four at a time, are multiplied with
+groups of weights, whose sums stay in registers. An index costs as much as a product, so that as much as possible is
+read by one. Units beyond the last have weights of zero. The slope of an activation is found from its value, so that
+values are all that is kept for the way back.
 """
 
 import numpy as np
 import warp as wp
 
 from ..spatial.algebra import quat_matrix
-from ..spatial.scalar import real, vec3
+from ..spatial.scalar import real, vec3, vec4
 from .structs import Workspace, add_vec3, read_quat
 
-WIDE = 16 if real is wp.float32 else 8
+WIDE = 8
+GROUP = 4 * WIDE
 lanes = wp.types.vector(WIDE, real)
+lanes4 = wp.types.matrix((4, WIDE), real)
+THIN = wp.constant(8)  # units
 
 # What a feature is of state, control and memory.
 COORDINATE = wp.constant(0)
@@ -63,12 +67,12 @@ class Network:
 
     rows: int
     layers: int
-    blocks: int  # vectors that the units of all layers of a row take, features among them
+    groups: int  # that the units of all layers of a row take, features among them
     units: wp.array(dtype=int)  # (layers + 1,): features, units of each layer, outputs
-    first: wp.array(dtype=int)  # (layers + 1,): the first vector of each in a row
+    first: wp.array(dtype=int)  # (layers + 1,): the first group of each in a row
     bend: wp.array(dtype=int)  # (layers,): the activation behind a layer
     bend_size: wp.array(dtype=real)  # (layers,): alpha of an ELU
-    down: wp.array(dtype=int)  # (layers,): the first vector of weights, by the unit they come from
+    down: wp.array(dtype=int)  # (layers,): the first group of weights, by the unit they come from
     up: wp.array(dtype=int)  # likewise by the unit they lead to
     bias: wp.array(dtype=int)
     feature: wp.array2d(dtype=int)  # (rows, features): which kind
@@ -88,20 +92,24 @@ class Network:
 
 @wp.struct
 class Weights:
-    """``[world, vector]``. The same struct holds cotangents, which have no ``down``."""
+    """``[world, group]``. The same struct holds cotangents, which are in one of ``down`` and ``up``."""
 
-    down: wp.array2d(dtype=lanes)
-    up: wp.array2d(dtype=lanes)
-    bias: wp.array2d(dtype=lanes)
+    down: wp.array2d(dtype=lanes4)
+    up: wp.array2d(dtype=lanes4)
+    bias: wp.array2d(dtype=lanes4)
 
 
 @wp.struct
 class Activations:
-    """Of the world that a thread works on, as vectors and number by number: the same memory."""
+    """Of the world that a thread works on, as groups, vectors, fours and numbers: the same memory."""
 
-    value: wp.array(dtype=lanes)  # (rows · blocks,)
+    value: wp.array(dtype=lanes4)  # (rows · groups,)
+    vector: wp.array(dtype=lanes)
+    four: wp.array(dtype=vec4)
     number: wp.array(dtype=real)
-    bar: wp.array(dtype=lanes)
+    bar: wp.array(dtype=lanes4)
+    bar_vector: wp.array(dtype=lanes)
+    bar_four: wp.array(dtype=vec4)
     bar_number: wp.array(dtype=real)
 
 
@@ -285,115 +293,160 @@ def slope_of(y: lanes, kind: int, size: real):
 
 
 # --- the perceptron --------------------------------------------------------------------------------
+#
+# Lanes run along the wider side of a layer: a side of THIN units at most is summed over, or stepped along, one by one.
+
+
+@wp.func(inline=True)
+def combine(
+    rows: wp.array2d(dtype=lanes4), at: int, count: int, groups: int, group: int, x: wp.array(dtype=vec4), x_at: int,
+    start: lanes4, world: int,
+):  # fmt: skip
+    """start + Σ_i x_i · rows[i, group], over ``count`` fours of rows."""
+    y0 = start[0]
+    y1 = start[1]
+    y2 = start[2]
+    y3 = start[3]
+    for four in range(count):
+        h = x[x_at + four]
+        first = at + 4 * four * groups + group
+        a = rows[world, first]
+        b = rows[world, first + groups]
+        c = rows[world, first + 2 * groups]
+        d = rows[world, first + 3 * groups]
+        y0 += h[0] * a[0] + h[1] * b[0] + h[2] * c[0] + h[3] * d[0]
+        y1 += h[0] * a[1] + h[1] * b[1] + h[2] * c[1] + h[3] * d[1]
+        y2 += h[0] * a[2] + h[1] * b[2] + h[2] * c[2] + h[3] * d[2]
+        y3 += h[0] * a[3] + h[1] * b[3] + h[2] * c[3] + h[3] * d[3]
+    return y0, y1, y2, y3
+
+
+@wp.func(inline=True)
+def product(
+    rows: wp.array2d(dtype=lanes4), at: int, groups: int, x: wp.array(dtype=lanes4), x_at: int, world: int
+):
+    """One row times all of x."""
+    y = lanes()
+    for group in range(groups):
+        a = rows[world, at + group]
+        h = x[x_at + group]
+        y += wp.cw_mul(a[0], h[0]) + wp.cw_mul(a[1], h[1]) + wp.cw_mul(a[2], h[2]) + wp.cw_mul(a[3], h[3])
+    total = real(0.0)
+    for lane in range(wp.static(WIDE)):
+        total += y[lane]
+    return total
+
+
+@wp.func(inline=True)
+def add_outer(
+    rows: wp.array2d(dtype=lanes4), at: int, count: int, groups: int, x: wp.array(dtype=vec4), x_at: int,
+    y: wp.array(dtype=lanes4), y_at: int, repeats: int, stride: int, world: int,
+):  # fmt: skip
+    """Adds x_i · y to rows[i], for ``count`` fours of rows, summed over all rows of the network, ``stride`` apart."""
+    for four in range(count):
+        for group in range(groups):
+            first = at + 4 * four * groups + group
+            a = rows[world, first]
+            b = rows[world, first + groups]
+            c = rows[world, first + 2 * groups]
+            d = rows[world, first + 3 * groups]
+            for row in range(repeats):
+                h = x[x_at + four + row * stride * wp.static(WIDE)]
+                k = y[y_at + group + row * stride]
+                a += h[0] * k
+                b += h[1] * k
+                c += h[2] * k
+                d += h[3] * k
+            rows[world, first] = a
+            rows[world, first + groups] = b
+            rows[world, first + 2 * groups] = c
+            rows[world, first + 3 * groups] = d
+
+
+@wp.func
+def groups_of(units: int):
+    return (units + wp.static(GROUP - 1)) // wp.static(GROUP)
 
 
 @wp.func
 def evaluate_layer(n: Network, w: Weights, a: Activations, row: int, layer: int, world: int):
     inputs = n.units[layer]
-    vectors = (n.units[layer + 1] + wp.static(WIDE - 1)) // wp.static(WIDE)
-    x = (row * n.blocks + n.first[layer]) * wp.static(WIDE)
-    y = row * n.blocks + n.first[layer + 1]
-    down = n.down[layer]
-    bias = n.bias[layer]
+    outputs = n.units[layer + 1]
+    x = row * n.groups + n.first[layer]
+    y = row * n.groups + n.first[layer + 1]
     kind = n.bend[layer]
     size = n.bend_size[layer]
-    fours = vectors // 4
-    for four in range(fours):
-        b = 4 * four
-        y0 = w.bias[world, bias + b]
-        y1 = w.bias[world, bias + b + 1]
-        y2 = w.bias[world, bias + b + 2]
-        y3 = w.bias[world, bias + b + 3]
-        for j in range(inputs):
-            h = a.number[x + j]
-            at = down + j * vectors + b
-            y0 += h * w.down[world, at]
-            y1 += h * w.down[world, at + 1]
-            y2 += h * w.down[world, at + 2]
-            y3 += h * w.down[world, at + 3]
-        a.value[y + b] = bent(y0, kind, size)
-        a.value[y + b + 1] = bent(y1, kind, size)
-        a.value[y + b + 2] = bent(y2, kind, size)
-        a.value[y + b + 3] = bent(y3, kind, size)
-    for b in range(4 * fours, vectors):
-        z = w.bias[world, bias + b]
-        for j in range(inputs):
-            z += a.number[x + j] * w.down[world, down + j * vectors + b]
-        a.value[y + b] = bent(z, kind, size)
+    for group in range(groups_of(outputs)):
+        start = w.bias[world, n.bias[layer] + group]
+        if outputs <= THIN:
+            z = start[0]
+            for i in range(outputs):
+                k = groups_of(inputs)
+                a.number[y * wp.static(GROUP) + i] = product(w.up, n.up[layer] + i * k, k, a.value, x, world)
+            sums = a.value[y]
+            a.value[y] = lanes4()
+            a.vector[4 * y] = bent(z + sums[0], kind, size)
+        else:
+            y0, y1, y2, y3 = combine(
+                w.down, n.down[layer], (inputs + 3) // 4, groups_of(outputs), group, a.four, x * wp.static(WIDE),
+                start, world,
+            )  # fmt: skip
+            at = 4 * (y + group)
+            a.vector[at] = bent(y0, kind, size)
+            a.vector[at + 1] = bent(y1, kind, size)
+            a.vector[at + 2] = bent(y2, kind, size)
+            a.vector[at + 3] = bent(y3, kind, size)
 
 
 @wp.func
 def weights_adjoint(n: Network, w_bar: Weights, a: Activations, layer: int, world: int):
-    """Adds the cotangents of a layer's weights from a.bar of what it gives before its activation, of all rows."""
+    """Adds the cotangents of a layer's weights from a.bar of what it gives before its activation, of all rows.
+
+    They are where the layer's wider side runs along lanes: w_bar.down or w_bar.up.
+    """
+    inputs = n.units[layer]
     outputs = n.units[layer + 1]
-    vectors = (n.units[layer] + wp.static(WIDE - 1)) // wp.static(WIDE)
     x = n.first[layer]
     y = n.first[layer + 1]
-    up = n.up[layer]
-    for b in range((outputs + wp.static(WIDE - 1)) // wp.static(WIDE)):
-        total = w_bar.bias[world, n.bias[layer] + b]
+    for group in range(groups_of(outputs)):
+        total = w_bar.bias[world, n.bias[layer] + group]
         for row in range(n.rows):
-            total += a.bar[row * n.blocks + y + b]
-        w_bar.bias[world, n.bias[layer] + b] = total
-    fours = vectors // 4
-    for i in range(outputs):
-        for four in range(fours):
-            b = 4 * four
-            at = up + i * vectors + b
-            t0 = w_bar.up[world, at]
-            t1 = w_bar.up[world, at + 1]
-            t2 = w_bar.up[world, at + 2]
-            t3 = w_bar.up[world, at + 3]
-            for row in range(n.rows):
-                bar = a.bar_number[(row * n.blocks + y) * wp.static(WIDE) + i]
-                h = row * n.blocks + x + b
-                t0 += bar * a.value[h]
-                t1 += bar * a.value[h + 1]
-                t2 += bar * a.value[h + 2]
-                t3 += bar * a.value[h + 3]
-            w_bar.up[world, at] = t0
-            w_bar.up[world, at + 1] = t1
-            w_bar.up[world, at + 2] = t2
-            w_bar.up[world, at + 3] = t3
-        for b in range(4 * fours, vectors):
-            total = w_bar.up[world, up + i * vectors + b]
-            for row in range(n.rows):
-                bar = a.bar_number[(row * n.blocks + y) * wp.static(WIDE) + i]
-                total += bar * a.value[row * n.blocks + x + b]
-            w_bar.up[world, up + i * vectors + b] = total
+            total += a.bar[row * n.groups + y + group]
+        w_bar.bias[world, n.bias[layer] + group] = total
+    if inputs <= THIN:
+        add_outer(
+            w_bar.down, n.down[layer], (inputs + 3) // 4, groups_of(outputs), a.four, x * wp.static(WIDE), a.bar, y,
+            n.rows, n.groups, world,
+        )  # fmt: skip
+    else:
+        add_outer(
+            w_bar.up, n.up[layer], (outputs + 3) // 4, groups_of(inputs), a.bar_four, y * wp.static(WIDE), a.value, x,
+            n.rows, n.groups, world,
+        )  # fmt: skip
 
 
 @wp.func
 def layer_adjoint(n: Network, w: Weights, a: Activations, row: int, layer: int, world: int):
     """a.bar of what a layer is given, from that of what it gives before its activation."""
+    inputs = n.units[layer]
     outputs = n.units[layer + 1]
-    vectors = (n.units[layer] + wp.static(WIDE - 1)) // wp.static(WIDE)
-    x = row * n.blocks + n.first[layer]
-    y = (row * n.blocks + n.first[layer + 1]) * wp.static(WIDE)
-    up = n.up[layer]
-    fours = vectors // 4
-    for four in range(fours):
-        b = 4 * four
-        x0 = lanes()
-        x1 = lanes()
-        x2 = lanes()
-        x3 = lanes()
-        for i in range(outputs):
-            bar = a.bar_number[y + i]
-            at = up + i * vectors + b
-            x0 += bar * w.up[world, at]
-            x1 += bar * w.up[world, at + 1]
-            x2 += bar * w.up[world, at + 2]
-            x3 += bar * w.up[world, at + 3]
-        a.bar[x + b] = x0
-        a.bar[x + b + 1] = x1
-        a.bar[x + b + 2] = x2
-        a.bar[x + b + 3] = x3
-    for b in range(4 * fours, vectors):
-        total = lanes()
-        for i in range(outputs):
-            total += a.bar_number[y + i] * w.up[world, up + i * vectors + b]
-        a.bar[x + b] = total
+    x = row * n.groups + n.first[layer]
+    y = row * n.groups + n.first[layer + 1]
+    if inputs <= THIN:
+        k = groups_of(outputs)
+        for j in range(inputs):
+            a.bar_number[x * wp.static(GROUP) + j] = product(w.down, n.down[layer] + j * k, k, a.bar, y, world)
+    else:
+        for group in range(groups_of(inputs)):
+            y0, y1, y2, y3 = combine(
+                w.up, n.up[layer], (outputs + 3) // 4, groups_of(inputs), group, a.bar_four, y * wp.static(WIDE),
+                lanes4(), world,
+            )  # fmt: skip
+            at = 4 * (x + group)
+            a.bar_vector[at] = y0
+            a.bar_vector[at + 1] = y1
+            a.bar_vector[at + 2] = y2
+            a.bar_vector[at + 3] = y3
 
 
 # --- all of it -------------------------------------------------------------------------------------
@@ -406,7 +459,7 @@ def drive_step(
 ):  # fmt: skip
     """Sets d.push from the state s.q, s.v, controls[t, world] and the memory. Whether it is finite."""
     for row in range(n.rows):
-        x = row * n.blocks * wp.static(WIDE)
+        x = row * n.groups * wp.static(GROUP)
         for i in range(n.units[0]):
             value = feature_value(n, d, s, controls, row, i, t, world, slot)
             a.number[x + i] = n.feature_scale[i] * (value - n.feature_centre[i])
@@ -420,7 +473,7 @@ def drive_step(
             d.push[world, k] = given[t, world, k]
     total = real(0.0)
     for row in range(n.rows):
-        y = (row * n.blocks + n.first[n.layers]) * wp.static(WIDE)
+        y = (row * n.groups + n.first[n.layers]) * wp.static(GROUP)
         for i in range(n.units[n.layers]):
             added = n.scale[i] * a.number[y + i]
             total += real(0.0) * added
@@ -444,7 +497,7 @@ def drive_step_adjoint(
         for k in range(n.width):
             given_bar[t, world, k] = given_bar[t, world, k] + d.push_bar[world, k]
     for row in range(n.rows):
-        y = (row * n.blocks + n.first[n.layers]) * wp.static(WIDE)
+        y = (row * n.groups + n.first[n.layers]) * wp.static(GROUP)
         for i in range(n.units[n.layers]):
             added = n.scale[i] * a.number[y + i]
             passes = wp.where(added >= -n.limit and added <= n.limit, n.scale[i], real(0.0))
@@ -452,15 +505,15 @@ def drive_step_adjoint(
     for back in range(n.layers):
         layer = n.layers - 1 - back
         for row in range(n.rows):
-            y = row * n.blocks + n.first[layer + 1]
-            for b in range((n.units[layer + 1] + wp.static(WIDE - 1)) // wp.static(WIDE)):
-                slope = slope_of(a.value[y + b], n.bend[layer], n.bend_size[layer])
-                a.bar[y + b] = wp.cw_mul(a.bar[y + b], slope)
+            first = 4 * (row * n.groups + n.first[layer + 1])
+            for k in range((n.units[layer + 1] + wp.static(WIDE - 1)) // wp.static(WIDE)):
+                slope = slope_of(a.vector[first + k], n.bend[layer], n.bend_size[layer])
+                a.bar_vector[first + k] = wp.cw_mul(a.bar_vector[first + k], slope)
             layer_adjoint(n, w, a, row, layer, world)
         if wants_params == 1:
             weights_adjoint(n, w_bar, a, layer, world)
     for row in range(n.rows):
-        x = row * n.blocks * wp.static(WIDE)
+        x = row * n.groups * wp.static(GROUP)
         for i in range(n.units[0]):
             bar = n.feature_scale[i] * a.bar_number[x + i]
             feature_adjoint(n, d, s, controls_bar, row, i, bar, t, world, slot)
