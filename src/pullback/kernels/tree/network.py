@@ -368,37 +368,36 @@ def groups_of(units: int):
     return (units + wp.static(GROUP - 1)) // wp.static(GROUP)
 
 
-@wp.func
-def evaluate_layer(n: Network, w: Weights, a: Activations, row: int, layer: int, world: int):
+@wp.func(inline=True)
+def evaluate_layer(n: Network, w: Weights, a: Activations, layer: int, world: int):
+    """What a layer gives in all rows."""
     inputs = n.units[layer]
     outputs = n.units[layer + 1]
-    x = row * n.groups + n.first[layer]
-    y = row * n.groups + n.first[layer + 1]
     kind = n.bend[layer]
     size = n.bend_size[layer]
-    for group in range(groups_of(outputs)):
-        start = w.bias[world, n.bias[layer] + group]
+    for row in range(n.rows):
+        x = row * n.groups + n.first[layer]
+        y = row * n.groups + n.first[layer + 1]
         if outputs <= THIN:
-            z = start[0]
+            k = groups_of(inputs)
             for i in range(outputs):
-                k = groups_of(inputs)
                 a.number[y * wp.static(GROUP) + i] = product(w.up, n.up[layer] + i * k, k, a.value, x, world)
-            sums = a.value[y]
-            a.value[y] = lanes4()
-            a.vector[4 * y] = bent(z + sums[0], kind, size)
+            start = w.bias[world, n.bias[layer]]
+            a.vector[4 * y] = bent(start[0] + a.vector[4 * y], kind, size)
         else:
-            y0, y1, y2, y3 = combine(
-                w.down, n.down[layer], (inputs + 3) // 4, groups_of(outputs), group, a.four, x * wp.static(WIDE),
-                start, world,
-            )  # fmt: skip
-            at = 4 * (y + group)
-            a.vector[at] = bent(y0, kind, size)
-            a.vector[at + 1] = bent(y1, kind, size)
-            a.vector[at + 2] = bent(y2, kind, size)
-            a.vector[at + 3] = bent(y3, kind, size)
+            for group in range(groups_of(outputs)):
+                y0, y1, y2, y3 = combine(
+                    w.down, n.down[layer], (inputs + 3) // 4, groups_of(outputs), group, a.four, x * wp.static(WIDE),
+                    w.bias[world, n.bias[layer] + group], world,
+                )  # fmt: skip
+                at = 4 * (y + group)
+                a.vector[at] = bent(y0, kind, size)
+                a.vector[at + 1] = bent(y1, kind, size)
+                a.vector[at + 2] = bent(y2, kind, size)
+                a.vector[at + 3] = bent(y3, kind, size)
 
 
-@wp.func
+@wp.func(inline=True)
 def weights_adjoint(n: Network, w_bar: Weights, a: Activations, layer: int, world: int):
     """Adds the cotangents of a layer's weights from a.bar of what it gives before its activation, of all rows.
 
@@ -425,28 +424,41 @@ def weights_adjoint(n: Network, w_bar: Weights, a: Activations, layer: int, worl
         )  # fmt: skip
 
 
-@wp.func
-def layer_adjoint(n: Network, w: Weights, a: Activations, row: int, layer: int, world: int):
-    """a.bar of what a layer is given, from that of what it gives before its activation."""
+@wp.func(inline=True)
+def layer_adjoint(n: Network, w: Weights, a: Activations, layer: int, world: int):
+    """a.bar of what a layer is given, in all rows, from that of what it gives before its activation."""
     inputs = n.units[layer]
     outputs = n.units[layer + 1]
-    x = row * n.groups + n.first[layer]
-    y = row * n.groups + n.first[layer + 1]
-    if inputs <= THIN:
-        k = groups_of(outputs)
-        for j in range(inputs):
-            a.bar_number[x * wp.static(GROUP) + j] = product(w.down, n.down[layer] + j * k, k, a.bar, y, world)
-    else:
-        for group in range(groups_of(inputs)):
-            y0, y1, y2, y3 = combine(
-                w.up, n.up[layer], (outputs + 3) // 4, groups_of(inputs), group, a.bar_four, y * wp.static(WIDE),
-                lanes4(), world,
-            )  # fmt: skip
-            at = 4 * (x + group)
-            a.bar_vector[at] = y0
-            a.bar_vector[at + 1] = y1
-            a.bar_vector[at + 2] = y2
-            a.bar_vector[at + 3] = y3
+    for row in range(n.rows):
+        x = row * n.groups + n.first[layer]
+        y = row * n.groups + n.first[layer + 1]
+        if inputs <= THIN:
+            k = groups_of(outputs)
+            for j in range(inputs):
+                a.bar_number[x * wp.static(GROUP) + j] = product(w.down, n.down[layer] + j * k, k, a.bar, y, world)
+        else:
+            for group in range(groups_of(inputs)):
+                y0, y1, y2, y3 = combine(
+                    w.up, n.up[layer], (outputs + 3) // 4, groups_of(inputs), group, a.bar_four, y * wp.static(WIDE),
+                    lanes4(), world,
+                )  # fmt: skip
+                at = 4 * (x + group)
+                a.bar_vector[at] = y0
+                a.bar_vector[at + 1] = y1
+                a.bar_vector[at + 2] = y2
+                a.bar_vector[at + 3] = y3
+
+
+@wp.func(inline=True)
+def bend_adjoint(n: Network, a: Activations, layer: int):
+    """a.bar of what a layer gives, in all rows, becomes that of what it gives before its activation."""
+    kind = n.bend[layer]
+    size = n.bend_size[layer]
+    for row in range(n.rows):
+        first = 4 * (row * n.groups + n.first[layer + 1])
+        for k in range((n.units[layer + 1] + wp.static(WIDE - 1)) // wp.static(WIDE)):
+            slope = slope_of(a.vector[first + k], kind, size)
+            a.bar_vector[first + k] = wp.cw_mul(a.bar_vector[first + k], slope)
 
 
 # --- all of it -------------------------------------------------------------------------------------
@@ -464,8 +476,7 @@ def drive_step(
             value = feature_value(n, d, s, controls, row, i, t, world, slot)
             a.number[x + i] = n.feature_scale[i] * (value - n.feature_centre[i])
     for layer in range(n.layers):
-        for row in range(n.rows):
-            evaluate_layer(n, w, a, row, layer, world)
+        evaluate_layer(n, w, a, layer, world)
     note_pairs(n, d, s, controls, t, world, slot)
     for k in range(n.width):
         d.push[world, k] = real(0.0)
@@ -504,12 +515,8 @@ def drive_step_adjoint(
             a.bar_number[y + i] = passes * d.push_bar[world, n.place[row, i]]
     for back in range(n.layers):
         layer = n.layers - 1 - back
-        for row in range(n.rows):
-            first = 4 * (row * n.groups + n.first[layer + 1])
-            for k in range((n.units[layer + 1] + wp.static(WIDE - 1)) // wp.static(WIDE)):
-                slope = slope_of(a.vector[first + k], n.bend[layer], n.bend_size[layer])
-                a.bar_vector[first + k] = wp.cw_mul(a.bar_vector[first + k], slope)
-            layer_adjoint(n, w, a, row, layer, world)
+        bend_adjoint(n, a, layer)
+        layer_adjoint(n, w, a, layer, world)
         if wants_params == 1:
             weights_adjoint(n, w_bar, a, layer, world)
     for row in range(n.rows):
