@@ -25,13 +25,14 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
+from pullback.core.bars import Bars, Named, of_one_step, refuse_overflow
 from pullback.core.checks import check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import Crew, Recorder, cores_to_use, launch, shares
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, State, of_one_step, refuse_overflow
+from pullback.core.system import State
 from pullback.drawing import Drawing
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -290,10 +290,10 @@ class Driven:
     # --- trajectories ----------------------------------------------------------------------------------------------
 
     def steps(
-        self, state: State, memory: np.ndarray, controls, held, weights, *, keep_every: int, hold: int,
-        inputs: Mapping | None, status: Status | None,
-    ) -> tuple[State, np.ndarray]:  # fmt: skip
-        """As ``Articulated.steps``, and the memory (rows, worlds, n) beside the states."""
+        self, state: State, memory: np.ndarray, controls, held, weights, join: Callable[[State, np.ndarray], Any], *,
+        keep_every: int, hold: int, inputs: Mapping | None, status: Status | None,
+    ):  # fmt: skip
+        """As ``Articulated.steps``: what ``join`` makes of the robot's states and the memory (rows, worlds, n)."""
         system = self.system
         start = system._take_state(state)
         controls = self.take_controls(controls)
@@ -316,13 +316,13 @@ class Driven:
         states, memories = State(from_device(q), from_device(v)), from_device(kept)
         if status is not None:
             set_status(system, status, codes, controls, State(q, v), hold)
-            return states, memories
+            return join(states, memories)
         try:
             check_health(system, codes, controls, State(q, v), keep_every, hold)
         except SimulationError as error:
-            error.memories = memories[: len(error.states.q)]  # type: ignore[attr-defined]
+            error.states = join(error.states, memories[: len(error.states.q)])
             raise
-        return states, memories
+        return join(states, memories)
 
 
 class DrivenBackward(FusedBackward):

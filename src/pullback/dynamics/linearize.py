@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
+from pullback.core.bars import Jacobians
 from pullback.core.errors import GradientOverflow
-from pullback.core.system import Jacobians, State
+from pullback.core.system import State
 from pullback.dynamics.params import KernelParams
 from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
 

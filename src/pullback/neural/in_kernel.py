@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
-from pullback.core.errors import PullbackError, SimulationError
-from pullback.core.system import Bars, Named, State, refuse_overflow
+from pullback.core.bars import Bars, Named, refuse_overflow
+from pullback.core.errors import PullbackError
+from pullback.core.system import State
 from pullback.core.trees import tree_map
 from pullback.dynamics import Articulated
 from pullback.dynamics.driven import Driven, DrivenBackward, Layer, Wiring
@@ -137,14 +139,9 @@ class InKernel:
 
     def steps(self, hybrid: Hybrid, state, controls, held, *, keep_every, hold, inputs, status):
         inner, memory = hybrid._split(state)
-        options = {"keep_every": keep_every, "hold": hold, "inputs": inputs, "status": status}
-        try:
-            given = (inner, self._memory(hybrid, memory), controls, held.parts[""], self._weights(held))
-            return self._join(hybrid, *self.driven.steps(*given, **options))
-        except SimulationError as error:
-            if error.states is not None:
-                error.states = self._join(hybrid, error.states, error.memories)  # type: ignore[attr-defined]
-            raise
+        given = (inner, self._memory(hybrid, memory), controls, held.parts[""], self._weights(held))
+        join = partial(self._join, hybrid)
+        return self.driven.steps(*given, join, keep_every=keep_every, hold=hold, inputs=inputs, status=status)
 
     def backward(self, hybrid: Hybrid, controls, final, final_bar, held, *, hold, inputs, status, wants_params):
         return Backward(self, hybrid, controls, final, final_bar, held, hold, inputs, status, wants_params)
