@@ -466,7 +466,7 @@ class Articulated(KernelSystem):
         return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(
-        self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: list | None = None
+        self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()
     ) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
 
@@ -475,7 +475,7 @@ class Articulated(KernelSystem):
         """
         with self._crew.lock:
             launches = []
-            for lane, more in zip(self._lanes, own or [()] * len(self._lanes), strict=True):
+            for lane, more in zip(self._lanes, own or ((),) * len(self._lanes), strict=True):
                 workspace = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
                 inputs = (*before, *workspace, *more, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.launches.record(kernel, lane.slots, inputs, self.device))

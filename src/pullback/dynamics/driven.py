@@ -131,7 +131,7 @@ class Driven:
         remedy = "use fewer worlds"
         require_space((worlds, wiring.remembered + 1), system.dtype, "cpu", "the memory of a network", remedy)
         self.drive = self._drive()
-        self.own = [(self._activations(), self.drive) for _ in system._lanes]
+        self.own = tuple((self._activations(), self.drive) for _ in system._lanes)
         # what a step without controls of its own is given, and where their cotangents go
         self.no_controls, self.no_controls_bar = (self._every_step(self._zeros(max(system.nu, 1))) for _ in range(2))
         self.nothing = zeros((1, worlds, 1), system.dtype, "cpu")
@@ -347,7 +347,7 @@ class DrivenBackward(FusedBackward):
                 flat, shape, system.dtype, "memory_bar", ("worlds", "numbers")
             )
         drive = driven._drive(self.carry_memory)
-        self.own = [(activations, drive) for activations, _ in driven.own]
+        self.own = tuple((activations, drive) for activations, _ in driven.own)
         self.weights_bar, self.found = driven.weights_bar() if wants_params else (driven.kernels.Weights(), {})
         self.given = driven.given(self.controls, inputs or {}, False)
         self.given_bar = driven.given(self.controls_bar, self.inputs_bar, True)
@@ -401,5 +401,3 @@ class DrivenBackward(FusedBackward):
         if self.mask:
             bar[self.codes.numpy()[:, 1] >= 0] = 0.0
         return bar
-
-

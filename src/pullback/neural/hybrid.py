@@ -46,7 +46,7 @@ class Front(NamedTuple):
 
 
 def check_where(where) -> str:
-    """"torch" or "kernel"."""
+    """Where networks are evaluated, if it is "torch" or "kernel"."""
     if where not in PLACES:
         raise PullbackError(f"where is {' or '.join(map(repr, PLACES))}, not {where!r}")
     return where
@@ -215,9 +215,7 @@ class Hybrid(Wrapper):
             return super().steps(state, controls, params=params, **given)
         return self._kernel.steps(self, state, controls, self.hold_params(params), **given)
 
-    def backward(
-        self, controls, final, final_bar, *, hold=1, params=None, inputs=None, status=None, wants_params=True
-    ):
+    def backward(self, controls, final, final_bar, *, hold=1, params=None, inputs=None, status=None, wants_params=True):
         given = {"hold": hold, "inputs": inputs, "status": status, "wants_params": wants_params}
         if self._kernel is None:
             return super().backward(controls, final, final_bar, params=params, **given)

@@ -1,7 +1,8 @@
 """A launch pulls cotangents back through a whole trajectory with a network in front of each step.
 
-What the network gave is found again from the state before the step. The adjoint of the step, that of ``step_adjoint.py``,
-leaves the cotangent of what it was given, and the network's takes it from there to state, control, memory and weights.
+What the network gave is found again from the state before the step. The adjoint of the step, that of
+``step_adjoint.py``, leaves the cotangent of what it was given, and the network's takes it from there to state, control,
+memory and weights.
 """
 
 import warp as wp

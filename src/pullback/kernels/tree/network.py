@@ -129,8 +129,9 @@ class Drive:
 
 @wp.func
 def feature_value(
-    n: Network, d: Drive, s: Workspace, controls: wp.array3d(dtype=real), row: int, i: int, t: int, world: int, slot: int
-):
+    n: Network, d: Drive, s: Workspace, controls: wp.array3d(dtype=real),
+    row: int, i: int, t: int, world: int, slot: int,
+):  # fmt: skip
     kind = n.feature[row, i]
     at = n.feature_at[row, i]
     x = real(0.0)
@@ -322,9 +323,7 @@ def combine(
 
 
 @wp.func(inline=True)
-def product(
-    rows: wp.array2d(dtype=lanes4), at: int, groups: int, x: wp.array(dtype=lanes4), x_at: int, world: int
-):
+def product(rows: wp.array2d(dtype=lanes4), at: int, groups: int, x: wp.array(dtype=lanes4), x_at: int, world: int):
     """One row times all of x."""
     y = lanes()
     for group in range(groups):
