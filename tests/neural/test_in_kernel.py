@@ -1,5 +1,6 @@
 """Perceptrons inside a robot's kernels: the numbers of torch between steps, and gradients of their own."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -18,7 +19,7 @@ ROBOT = """<mujoco><option timestep="0.01" {option}/><worldbody>
   <body name="base" pos="0 0 1"><freejoint name="float"/><geom type="box" size="0.2 0.1 0.05" mass="2"/>
     <body name="arm" pos="0.2 0 0"><joint name="hinge" axis="0 1 0" damping="0.1"/>
       <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0" mass="0.5"/>
-      <body name="hand" pos="0.3 0 0"><joint name="ball" type="ball" damping="0.05"/>
+      <body name="hand" pos="0.3 0 0"><joint name="ball" type="ball" damping="0.05" armature="0.01"/>
         <geom type="capsule" size="0.02" fromto="0 0 0 0.2 0 0.1" mass="0.3"/></body></body>
     <body name="drawer" pos="-0.2 0 0"><joint name="slide" type="slide" axis="1 0 0" damping="0.1"/>
       <geom type="box" size="0.05 0.05 0.05" mass="0.4"/></body></body></worldbody>
@@ -34,9 +35,10 @@ def quadruped(worlds: int = 2, **options) -> pb.Articulated:
 
 
 def layers(sizes: tuple[int, ...], *bends: nn.Module, bias: bool = True) -> nn.Sequential:
+    """Linear layers with activations behind them, as far as there are any."""
     parts: list[nn.Module] = []
-    for n, m, bend in zip(sizes[:-1], sizes[1:], [*bends, None], strict=True):
-        parts += [nn.Linear(n, m, bias=bias, dtype=torch.float64), *([bend] if bend is not None else [])]
+    for n, m, bend in itertools.zip_longest(sizes[:-1], sizes[1:], bends):
+        parts += [nn.Linear(n, m, bias=bias, dtype=torch.float64), *([] if bend is None else [bend])]
     return nn.Sequential(*parts)
 
 
@@ -44,23 +46,19 @@ KINDS = {
     "control": lambda s, **o: neural.Residual(s, (5,), adds="control", reads=("v", "u"), **o),
     "force": lambda s, **o: neural.Residual(s, (70, 9), adds="force", reads=("q", "v", "u"), scale=0.3, **o),
     "some forces": lambda s, **o: neural.Residual(
-        s, layers((20, 37, 6, 7), nn.Softsign(), nn.ELU(0.7)), adds="force", on=("ball", "float")[::-1][:1] + ("hinge",),
-        reads=("angles", "v", "position")[::2], scale=np.arange(1.0, 8.0), **o,
-    ) if False else neural.Residual(
         s, layers((26, 37, 6, 4), nn.Softsign(), nn.ELU(0.7)), adds="force", on=("ball", "hinge"),
         reads=("angles", "position", "u"), scale=np.arange(1.0, 5.0), **o,
     ),
     "wrench": lambda s, **o: neural.Residual(s, (4, 40), adds="wrench", on=("hand", "base"), reads=("q", "v"), **o),
-    "one layer": lambda s, **o: neural.Residual(s, nn.Linear(11, 2, dtype=torch.float64), reads=("v",), **o)
-    if s.nv == 11 else neural.Residual(s, nn.Linear(s.nv, s.nu, dtype=torch.float64), reads=("v",), **o),
+    "one layer": lambda s, **o: neural.Residual(s, nn.Linear(11, 2, dtype=torch.float64), reads=("v",), **o),
     "now": lambda s, **o: neural.Actuator(s, (4,), history=(0,), pos_scale=3.0, **o),
     "history": lambda s, **o: neural.Actuator(
         s, layers((4, 33, 1), nn.ReLU(), bias=False), history=(0, 2), order="vel_pos", pos_scale=2.0, torque_scale=3.0,
-        vel_scale=0.7, limit=0.8, **o,
+        vel_scale=0.7, limit=2.0, **o,
     ),
     "older": lambda s, **o: neural.Actuator(
-        s, layers((4, 9, 1), nn.Softsign(), nn.Tanh())[:3], history=(3, 1), joints=("hinge", "slide"), **o
-    ) if "hinge" in s.model.joint_names else neural.Actuator(s, (8,), history=(3, 1), **o),
+        s, layers((4, 9, 1), nn.Tanh(), nn.Softsign()), history=(3, 1), joints=("hinge", "slide"), **o
+    ),
 }  # fmt: skip
 
 
@@ -74,7 +72,9 @@ def shaken(system, seed: int = 0, size: float = 0.4):
 
 def start(system, seed: int = 0):
     rng = np.random.default_rng(seed)
-    q = integrate(system.model, np.tile(system.model.q0, (system.worlds, 1)), rng.normal(size=(system.worlds, system.nv)))
+    q = integrate(
+        system.model, np.tile(system.model.q0, (system.worlds, 1)), rng.normal(size=(system.worlds, system.nv))
+    )
     state = system.state(q, rng.normal(size=(system.worlds, system.nv)))
     return state._replace(memory=rng.normal(size=state.memory.shape)) if hasattr(state, "memory") else state
 
@@ -106,14 +106,22 @@ def test_the_numbers_of_torch(kind, option):
     torched, inside = (shaken(KINDS[kind](plain, where=where)) for where in ("torch", "kernel"))
     given, u = start(inside), controls(inside)
     rng = np.random.default_rng(4)
-    inputs = {"force": rng.normal(size=(len(u), 2, plain.nv)), "wrench": rng.normal(size=(len(u), 2, 4 + 1, 6))}
-    for options in ({}, {"hold": 3}, {"inputs": inputs, "on_failure": "mask"}, {"inputs": {"force": inputs["force"]}}):
-        one, other = (pb.rollout(system, given, u, **options) for system in (torched, inside))
+    force, wrench = rng.normal(size=(len(u), 2, plain.nv)), rng.normal(size=(len(u), 2, 5, 6))
+    cases = [(1, {}), (1, {"inputs": {"force": force, "wrench": wrench}}), (12, {"hold": 3})]
+    cases += [(12, {"inputs": {"force": force, "wrench": wrench}, "on_failure": "mask"})]
+    cases += [(12, {"inputs": {"force": force}})]
+    for steps, options in cases:
+        # A step has the same numbers; over many, differences of rounding grow as the motion lets them.
+        tolerance = 1e-12 if steps == 1 else 1e-10
+        options = dict(options)
+        if "inputs" in options:
+            options["inputs"] = {name: x[:steps] for name, x in options["inputs"].items()}
+        one, other = (pb.rollout(system, given, u[:steps], **options) for system in (torched, inside))
         for x, y in zip(other.states, one.states, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12 * np.abs(y).max(initial=1.0))
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * np.abs(y).max(initial=1.0))
         wanted, found = (run.pullback(**bars_of(one)) for run in (one, other))
-        assert_same(found, wanted)
-        for name in inside.networks[0].weights:
+        assert_same(found, wanted, tolerance)
+        for name in inside.networks[0].weights if steps > 1 else ():
             assert np.abs(found.params[name]).max() > 1e-4, name
         assert np.abs(found.controls).max() > 1e-4
 
@@ -155,7 +163,9 @@ def test_a_quadruped_that_stands_on_its_feet():
     np.testing.assert_array_equal(one.q, other.q)
     rng = np.random.default_rng(5)
     systems = [
-        neural.Actuator(quadruped(threads=threads), (32, 32), pos_scale=4.0, vel_scale=0.2, torque_scale=8.0, where=where)
+        neural.Actuator(
+            quadruped(threads=threads), (32, 32), pos_scale=4.0, vel_scale=0.2, torque_scale=8.0, where=where
+        )
         for where, threads in (("torch", 1), ("kernel", 1), ("kernel", 2))
     ]
     target = systems[0].default_controls(60) + 0.1 * rng.normal(size=(60, 2, 12))
@@ -231,9 +241,7 @@ def test_ranges_and_weights_that_are_not_learned():
     systems = [neural.Residual(plain, module, reads=("v",), normalise=True, where=w) for w in ("torch", "kernel")]
     assert list(systems[1].networks[0].weights) == ["net.2.weight", "net.2.bias"]
     states = plain.state(v=np.random.default_rng(0).normal(size=(2, 11)))
-    known = [
-        system.calibrated(pb.State(*(x[None] for x in states)), np.zeros((1, 2, 2))) for system in systems
-    ]
+    known = [system.calibrated(pb.State(*(x[None] for x in states)), np.zeros((1, 2, 2))) for system in systems]
     assert known[1].where == "kernel"
     runs = [pb.rollout(system, states, controls(plain)) for system in known]
     np.testing.assert_allclose(runs[1].v, runs[0].v, rtol=1e-12, atol=1e-12)
@@ -247,13 +255,15 @@ def test_what_is_not_finite_is_named():
     reference = pb.rollout(inside, given, u)
     name = "net.0.weight"
     each = np.stack([inside.params[name], np.full_like(inside.params[name], 1e308)])
-    with pytest.raises(pb.SimulationError, match="network gives numbers that are not finite in world 1 at step 0") as caught:
+    with pytest.raises(
+        pb.SimulationError, match="network gives numbers that are not finite in world 1 at step"
+    ) as caught:
         pb.rollout(inside, given, u, params={name: each})
-    assert caught.value.states.memory.shape == (1, *given.memory.shape)
+    assert caught.value.states.memory.shape == (1 + caught.value.step, *given.memory.shape)
     run = pb.rollout(inside, given, u, params={name: each}, on_failure="mask")
     assert run.status.failed.tolist() == [False, True]
     np.testing.assert_array_equal(run.q[:, 0], reference.q[:, 0])
-    np.testing.assert_array_equal(run.memory[:, 1], np.tile(given.memory[1], (13, 1, 1, 1)))
+    np.testing.assert_array_equal(run.memory[-1, 1], run.memory[run.status.step[1], 1])  # it stays where it was
     bars = run.pullback(**bars_of(reference))
     wanted = reference.pullback(**bars_of(reference))
     np.testing.assert_array_equal(bars.params[name][0], pb.rollout(inside, given, u, params={
@@ -291,9 +301,12 @@ WRONG = {
     "a layer twice": (lambda s: force(s, nn.Sequential(*[nn.Linear(11, 11)] * 2)), "has a Linear as its part '1'"),
     "a module": (lambda s: force(s, nn.ModuleList()), "cannot take 11 features"),
     "its own module": (lambda s: force(s, type("Mine", (nn.Linear,), {})(11, 11)), "must be a torch.nn.Sequential"),
-    "a hybrid inside": (lambda s: force(force(s, (4,), where="torch"), (4,), name="more"), "the System inside is Residual"),
+    "a hybrid inside": (
+        lambda s: force(force(s, (4,), where="torch"), (4,), name="more"), "the System inside is Residual"
+    ),
     "a state without a memory": (
-        lambda s: pb.rollout(KINDS["history"](s, where="kernel"), s.state(), np.zeros((1, 2, 2))), "a state has a memory"
+        lambda s: pb.rollout(KINDS["history"](s, where="kernel"), s.state(), np.zeros((1, 2, 2))),
+        "a state has a memory",
     ),
     "a memory of another size": (
         lambda s: pb.rollout(
