@@ -8,7 +8,7 @@ import pytest
 
 import pullback as pb
 from pullback import dynamics
-from pullback.dynamics.algorithms import ALGORITHMS
+from pullback.dynamics.bound import ALGORITHMS
 
 WORLDS = 2
 NAMES = [algorithm.__name__ for algorithm in ALGORITHMS]
