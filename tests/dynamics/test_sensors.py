@@ -57,7 +57,8 @@ def readings_of_mujoco(m, q, v) -> np.ndarray:
     data, found = mujoco.MjData(m), []
     for each in zip(q, v, strict=True):
         data.qpos[:], data.qvel[:] = each
-        mujoco.mj_forward(m, data)
+        for _ in range(2):  # the kinetic energy is computed after the sensors are
+            mujoco.mj_forward(m, data)
         found.append(data.sensordata.copy())
     return np.array(found)
 
@@ -117,8 +118,8 @@ def test_gradients(model, lead):
         move = lambda h, n=name, d=turn: sensors(system, q, v, params=params | {n: params[n] + h * d}).value  # noqa: E731
         cases[name] = found, move
     for name, (found, moved) in cases.items():
-        assert abs(found) > 1e-3, name
-        assert min(abs(found - x) for x in slope(moved)) <= 1e-7 * max(1.0, abs(found)), name
+        assert abs(found) > 1e-4, name
+        assert min(abs(found - x) for x in slope(moved)) <= 1e-6 * abs(found), name
 
 
 def test_gradients_without_those_of_parameters(model):
