@@ -15,7 +15,8 @@ MOVED = """<mujoco><option timestep="0.004" integrator="{integrator}"/><worldbod
 <body name="lead" mocap="true" pos="0.5 0.5 0.5"/>
 <body name="box" pos="-0.02 0 0.1"><freejoint/><geom type="box" size="0.1 0.1 0.1" mass="1"/></body>
 <body name="arm" pos="0.5 0.5 0.5"><freejoint/><geom size="0.05" mass="0.3"/>
-  <body name="tool" pos="0.1 0 0"><joint axis="0 1 0" damping="0.01"/><geom size="0.04" pos="0.1 0 0" mass="0.1"/></body>
+  <body name="tool" pos="0.1 0 0"><joint axis="0 1 0" damping="0.01"/>
+    <geom size="0.04" pos="0.1 0 0" mass="0.1"/></body>
 </body></worldbody>
 <equality><weld body1="lead" body2="arm" solref="0.05 1"/></equality></mujoco>"""
 
