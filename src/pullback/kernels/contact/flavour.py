@@ -27,6 +27,9 @@ SITES = wp.constant(compiled_for.sites)
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
 
+# MuJoCo's sweeps against slip come after the convex problem.
+NOSLIP = wp.constant(compiled_for.noslip)
+
 # The backward pass adds the influence of shapes from afar.
 FAR = wp.constant(compiled_for.far)
 

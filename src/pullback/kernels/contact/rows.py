@@ -14,7 +14,10 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
+from .flavour import FORCES, IMPULSES, LOOPS, NOSLIP, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
+
+if NOSLIP:
+    from . import noslip_fields
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -361,6 +364,8 @@ if TENDONS:
         PARTS["dof"] += (TendonsPerDof,)
 if LOOPS:
     PARTS |= {"loop": (PerLoop,)}
+if NOSLIP:
+    PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in noslip_fields.PARTS.items()}
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -434,6 +439,8 @@ class Rows:
         for name, struct, there in (("tendons", Tendons, TENDONS), ("sites", Sites, SITES), ("loops", Loops, LOOPS))
         if there
     }
+    if NOSLIP:
+        __annotations__ |= {"noslip": noslip_fields.NoSlip}
 
 
 @wp.func

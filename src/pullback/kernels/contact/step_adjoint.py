@@ -21,7 +21,7 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FAR, FORCES, IMPULSES, LOOPS, POTENTIAL, REFINED, SITES, TENDONS
+from .flavour import FAR, FORCES, IMPULSES, LOOPS, NOSLIP, POTENTIAL, REFINED, SITES, TENDONS
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -47,6 +47,8 @@ if POTENTIAL:
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
 if LOOPS:
     from .loops import push_loop_forces
+if NOSLIP:
+    from .noslip_adjoint import stop_slip_adjoint
 if SITES:
     from .site_forces import site_forces_adjoint
 if TENDONS:
@@ -101,6 +103,8 @@ def accelerate_adjoint(
     passes = int(1)
     if FORCES:
         if has_rows(c, r, slot):
+            if NOSLIP:
+                stop_slip_adjoint(m, g, s, c, r, slot)
             constrained_solve(m, g, s, c, r, slot)
             passes = 2
     for sweep in range(passes):
@@ -136,6 +140,9 @@ def accelerate_adjoint(
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)
         with_S = int(0)
+        if NOSLIP:
+            if first:
+                with_S = 1
         if SITES:
             if not first:
                 site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)

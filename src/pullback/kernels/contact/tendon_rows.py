@@ -10,9 +10,13 @@ import warp as wp
 from ..collision.shapes import Shapes
 from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
+from .flavour import NOSLIP
 from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint
 from .rows import UNBOUNDED, Rows, add_joint_row_force, joint_row_motion
 from .tendons import tendon_motion
+
+if NOSLIP:
+    from .noslip_adjoint import row_bars
 
 
 @wp.func
@@ -179,6 +183,11 @@ def tendon_row_adjoint(
     z = r.joint_z[k, slot]
     force, K, bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
     z_bar = -K * u
+    loss_bar = bound * u
+    if NOSLIP:
+        start_bar, slip_bar, bound_bar = row_bars(r, k, slot)
+        z_bar += slip_bar - K * start_bar
+        loss_bar += bound * start_bar + bound_bar
     stiffness_bar = real(0.0)
     if K > real(0.0):
         stiffness_bar = -z * u
@@ -193,7 +202,7 @@ def tendon_row_adjoint(
         v_bar = damp * z_bar
         add_J_bar(s, r, t, real(1.0), force, z_bar, v_bar, slot)
         if wants_params == 1:
-            p_bar.loss[world, loss] = p_bar.loss[world, loss] + bound * u
+            p_bar.loss[world, loss] = p_bar.loss[world, loss] + loss_bar
     elif source < 2 * limits:
         limit = source / 2
         at = limit - g.limit_joint.shape[0]

@@ -1,6 +1,6 @@
 """Whitened Jacobians of blocks of rows, and what their cotangents become.
 
-With M = Lᵀ D L, whose factors are in r.H, and W = D^(-1/2) L^(-T), the whitened Jacobian of a block is B = W Jᵀ, so that
+With M = Lᵀ D L, whose factors are in r.H, and W = D^(-1/2) L^(-T), the whitened Jacobian of a block is B = W Jᵀ:
 J M⁻¹ Jᵀ = Bᵀ B. Of a function of such products alone, the gradient is that of Σ (Wᵀ B_bar)·Jᵀ - ½ (Wᵀ B_bar)·M (Wᵀ B).
 """
 
@@ -196,8 +196,10 @@ def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int
         arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
         velocity = lin(S) + wp.cross(ang(S), arm)
         force = in_world(bar, n, t1, t2)
-        moment = rotation_in_world(bar, n, t1, t2)
-        s.S_bar[d, slot] = s.S_bar[d, slot] + pack(moment + wp.cross(arm, force), force)
+        moment = wp.cross(arm, force)
+        if ROWS == 6:
+            moment += rotation_in_world(bar, n, t1, t2)
+        s.S_bar[d, slot] = s.S_bar[d, slot] + pack(moment, force)
         pos_bar += wp.cross(force, ang(S))
         n_bar += bar[0] * velocity
         t1_bar += bar[1] * velocity
