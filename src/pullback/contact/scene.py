@@ -255,8 +255,9 @@ class Scene:
         """The place of each pair in MuJoCo's list of contacts (npair,): by their bodies, explicit pairs first."""
         m, geoms = self.model.mujoco, self.geoms[self.pair_shapes]
         bodies = np.sort(m.geom_bodyid[geoms], axis=1).reshape(-1, 2)
-        own = self.pair_materials[:, 0] - len(self.geoms)
-        explicit = np.where(own >= 0, self.explicit[own] if len(self.explicit) else -1, m.npair)
+        material = self.pair_materials[:, 0]
+        explicit = np.full(len(geoms), m.npair)
+        explicit[material >= len(self.geoms)] = self.explicit[material[material >= len(self.geoms)] - len(self.geoms)]
         rank = np.empty(len(geoms), int)
         rank[np.lexsort((geoms[:, 1], geoms[:, 0], explicit, bodies[:, 1], bodies[:, 0]))] = np.arange(len(geoms))
         return rank

@@ -1,8 +1,8 @@
 """MuJoCo's noslip: after the convex problem, sweeps that let friction stop what still creeps.
 
-Friction of the convex problem gives way like a spring. The sweeps are projected Gauss-Seidel on the forces f of friction
-loss and of contacts' tangents alone, without that softness: residual = z + J M⁻¹ Jᵀ (f - f_start), where z = J a -
-reference is what the convex solution leaves. Normals, limits and equalities keep their forces.
+Friction of the convex problem gives way like a spring. The sweeps are projected Gauss-Seidel on the forces f of
+friction loss and of contacts' tangents alone, without that softness: residual = z + J M⁻¹ Jᵀ (f - f_start), where
+z = J a - reference is what the convex solution leaves. Normals, limits and equalities keep their forces.
 
     friction loss             f = f - residual / A_kk, between ± loss
     pyramid, each tangent     f = f - residual / A_jj, between ± mu (sum of both edges), which stays as it was
@@ -327,7 +327,7 @@ def cone_problem(own: matr, friction: vecr, old: vecr, miss: vecr, n: int):
 
 @wp.func
 def cone_update(own: matr, friction: vecr, old: vecr, miss: vecr, n: int):
-    """Tangents' forces, the factor and what became of them, by how much the cost fell; and those in units of friction."""
+    """Tangents' forces, these in units of friction, the factor, what became of them, and by how much the cost fell."""
     A, b, _plain = cone_problem(own, friction, old, miss, n)
     v = vecr()
     L = matr()

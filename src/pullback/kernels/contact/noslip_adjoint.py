@@ -12,7 +12,7 @@ own forces f_start and of z; ``constrained.py`` goes on from there, with f_start
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.scalar import real, vec3, vec6
+from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
 from .composites import composite_bodies_adjoint
 from .flavour import ROWS, TENDONS, matr, vecr
@@ -266,7 +266,8 @@ def slip_matrices_adjoint(
 ):
     """From r.B_bar to S_bar, which this sets, W and parameters, by way of Jacobians and the mass matrix.
 
-    g_bar is in r.kept_w. Cotangents of each contact's point and frame are left in r.pos_bar, r.n_bar, r.t1_bar, r.t2_bar.
+    g_bar is in r.kept_w. Cotangents of each contact's point and frame are left in r.pos_bar, r.n_bar, r.t1_bar and
+    r.t2_bar.
     """
     composite_bodies(m, p, s, r, world, slot)
     all_armature(m, p, r, world, slot)
