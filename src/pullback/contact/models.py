@@ -113,7 +113,7 @@ class Contact:
 @dataclass(frozen=True, kw_only=True)
 class ContactConvex(Contact):
     """MuJoCo's soft convex contact: pyramidal or elliptic cones, condim 1, 3, 4 and 6, solref and solimp, limits and
-    friction loss of joints and tendons, equality constraints, all as the file says.
+    friction loss of joints and tendons, equality constraints, sweeps against slip, all as the file says.
 
     The accelerations are the solution of a convex problem, found by Newton's method to rounding, and differentiated at
     the solution by one linear solve. A solution that does not balance the forces is an error.
