@@ -50,7 +50,12 @@ def coupled() -> list[Kernels]:
     flavours = [plain, plain._replace(sites=True), convex._replace(tendons=True), convex._replace(loops=True)]
     flavours += [convex._replace(tendons=True, loops=True), convex._replace(precision="float32", tendons=True)]
     slip = Flavour("float64", "convex", noslip=True)
-    flavours += [slip, slip._replace(rows=6), slip._replace(all_shapes=False), convex._replace(tendons=True, noslip=True)]
+    flavours += [
+        slip,
+        slip._replace(rows=6),
+        slip._replace(all_shapes=False),
+        convex._replace(tendons=True, noslip=True),
+    ]
     return [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
 
 
