@@ -291,9 +291,9 @@ def slip_matrices_adjoint(
         elif TENDONS:
             loss_jacobian_adjoint(m, g, r, k, slot)
     mass_bar(m, r, slot)
+    if TENDONS:
+        matrix_armature_adjoint(m, p, p_bar, r, world, slot, wants_params)
     if wants_params == 1:
-        if TENDONS:
-            matrix_armature_adjoint(m, p, p_bar, r, world, slot)
         for d in range(m.nv):
             p_bar.armature[world, d] = p_bar.armature[world, d] + r.M[d * m.nv + d, slot]
     composite_bodies_adjoint(m, p, p_bar, s, r, world, slot, wants_params)

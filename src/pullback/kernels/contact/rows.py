@@ -14,7 +14,8 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, LOOPS, NOSLIP, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
+from .flavour import FORCES, IMPULSES, LOOPS, NOSLIP, POTENTIAL, ROWS, SITES, SPATIAL, TENDONS, TRIANGLES, matr, vecr
+from .spans import Spans
 
 if NOSLIP:
     from . import noslip_fields
@@ -436,7 +437,12 @@ class Rows:
 
     __annotations__ = ARRAYS | {
         name: struct
-        for name, struct, there in (("tendons", Tendons, TENDONS), ("sites", Sites, SITES), ("loops", Loops, LOOPS))
+        for name, struct, there in (
+            ("tendons", Tendons, TENDONS),
+            ("spans", Spans, SPATIAL),
+            ("sites", Sites, SITES),
+            ("loops", Loops, LOOPS),
+        )
         if there
     }
     if NOSLIP:
