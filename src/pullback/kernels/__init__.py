@@ -62,6 +62,8 @@ class Flavour(NamedTuple):
     loops: bool = False
     # Whether MuJoCo's sweeps against slip come after its convex problem.
     noslip: bool = False
+    # Whether there are springs or dampers of joints with quadratic or cubic terms.
+    curved: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -81,6 +83,7 @@ class Flavour(NamedTuple):
             "_sites": self.sites,
             "_loops": self.loops,
             "_noslip": self.noslip,
+            "_curved": self.curved,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
