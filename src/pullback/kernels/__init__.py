@@ -56,6 +56,8 @@ class Flavour(NamedTuple):
     tendons: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
+    # Whether actuators have activations; likewise.
+    activations: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
@@ -72,8 +74,9 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not self.sites,
+            "_tendons": self.tendons and not (self.sites or self.activations),
             "_sites": self.sites,
+            "_activations": self.activations,
             "_loops": self.loops,
             "_far": self.far,
         }

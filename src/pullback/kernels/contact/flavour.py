@@ -21,6 +21,9 @@ SHARES = wp.constant(compiled_for.refined and compiled_for.model == "convex")
 # There are tendons, or equality constraints that are a relation of one or two of these.
 TENDONS = wp.constant(compiled_for.tendons)
 
+# Actuators have activations.
+ACTIVATIONS = wp.constant(compiled_for.activations)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 

@@ -14,7 +14,8 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
+from .activation_rows import ACTIVATION_PARTS, Activations
+from .flavour import ACTIVATIONS, FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -361,6 +362,8 @@ if TENDONS:
         PARTS["dof"] += (TendonsPerDof,)
 if LOOPS:
     PARTS |= {"loop": (PerLoop,)}
+if ACTIVATIONS:
+    PARTS |= ACTIVATION_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -431,7 +434,12 @@ class Rows:
 
     __annotations__ = ARRAYS | {
         name: struct
-        for name, struct, there in (("tendons", Tendons, TENDONS), ("sites", Sites, SITES), ("loops", Loops, LOOPS))
+        for name, struct, there in (
+            ("tendons", Tendons, TENDONS),
+            ("sites", Sites, SITES),
+            ("loops", Loops, LOOPS),
+            ("activations", Activations, ACTIVATIONS),
+        )
         if there
     }
 
