@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import warp as wp
@@ -46,6 +46,8 @@ from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
+
+S = TypeVar("S", State, ActivatedState)
 
 
 class Articulated(KernelSystem):
@@ -218,7 +220,13 @@ class Articulated(KernelSystem):
         sizes = {"q": self.nq, "v": self.nv, "act": self.na}
         return {name: sizes[name] for name in self.state_type._fields}
 
-    def state(self, q=None, v=None, act=None) -> Any:
+    @overload
+    def state(self, q=None, v=None) -> State: ...
+
+    @overload
+    def state(self, q=None, v=None, *, act) -> ActivatedState: ...
+
+    def state(self, q=None, v=None, act=None):
         """A state of all worlds: q (worlds, nq) or (nq,) [m, rad, wxyz], v (worlds, nv) or (nv,) [m/s, rad/s].
 
         What is not given is the model's home pose, at rest. Where actuators have activations, the state has those too,
@@ -321,9 +329,7 @@ class Articulated(KernelSystem):
 
     # --- the contract ------------------------------------------------------------------------------
 
-    def step(
-        self, state: RobotState, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
-    ) -> Any:
+    def step(self, state: S, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None) -> S:
         """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None.
 
         inputs: forces applied from outside, ``{"force": (worlds, nv), "wrench": (worlds, nbody, 6)}`` or one of them
@@ -387,7 +393,7 @@ class Articulated(KernelSystem):
         result[..., : self.nv, : self.nv] = difference_jacobian(self.model, apart[..., : self.nv])
         return result
 
-    def state_bar(self, state: RobotState, tangent_bar: np.ndarray) -> Any:
+    def state_bar(self, state: S, tangent_bar: np.ndarray) -> S:
         q_bar = coordinates_of_tangent(self.model, to_numpy(state.q), tangent_bar[..., : self.nv])
         return self.state_type(q_bar, *np.split(tangent_bar[..., self.nv :], [self.nv], axis=-1)[: 1 + (self.na > 0)])
 
@@ -429,7 +435,7 @@ class Articulated(KernelSystem):
 
     def steps(
         self,
-        state: RobotState,
+        state: S,
         controls,
         *,
         keep_every: int = 1,
@@ -437,7 +443,7 @@ class Articulated(KernelSystem):
         params: Mapping | None = None,
         inputs: Mapping | None = None,
         status: Status | None = None,
-    ) -> Any:
+    ) -> S:
         """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv), .... One launch."""
         if keep_every == 1 and is_single(self, controls, inputs):
             single = self._single(hold)
