@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, ContactLongRange, Far
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.status import Status
-from pullback.core.system import Bars, State, System
+from pullback.core.system import ActivatedState, Bars, State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
 from pullback.rollout import Run, check_system, rollout
@@ -21,6 +21,7 @@ WITH_TORCH = ("envs", "learn")
 LATER = ("dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
 
 __all__ = [
+    "ActivatedState",
     "Articulated",
     "Bars",
     "ContactCompliant",

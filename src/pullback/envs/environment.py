@@ -202,7 +202,7 @@ class Environment:
     def home(self):
         """The robot's keyframe "home", or its reference pose, at rest, in all worlds."""
         home = self.system.model.home
-        form = self.system.state_type
+        form: Any = self.system.state_type
         return form(*(self.tensor(getattr(home, name)).expand(self.worlds, -1) for name in form._fields))
 
     def reset(self, random: Random) -> EnvState:
