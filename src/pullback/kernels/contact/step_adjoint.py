@@ -331,6 +331,8 @@ def substeps_adjoint(
             for d in range(m.nv):
                 s.q_bar[d, slot] = s.q_bar[d, slot] + s.q_start_bar[d, slot]
                 s.v_bar[d, slot] = s.v_bar[d, slot] + s.v_start_bar[d, slot]
+    if ACTIVATIONS:
+        leave_stages_activations_adjoint(r, slot)
     return status
 
 
