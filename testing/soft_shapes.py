@@ -6,7 +6,7 @@ import numpy as np
 from crowds import KINDS, crowd
 
 from pullback import soft
-from pullback.core.system import Bars
+from pullback.core.bars import Bars
 from pullback.core.wrapper import Wrapper
 
 CENTRE = np.array([0.45, 0.45, 0.33])  # of the particles of a crowd

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pullback as pb
-from pullback.core.system import Named
+from pullback.core.bars import Named
 
 
 class Points(NamedTuple):

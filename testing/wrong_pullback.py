@@ -1,7 +1,7 @@
 """A System whose pullback is changed, to see that check_system finds it."""
 
 import pullback as pb
-from pullback.core.system import Bars, Named
+from pullback.core.bars import Bars, Named
 
 
 class Altered(pb.System):

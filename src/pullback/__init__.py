@@ -5,20 +5,23 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, ContactLongRange, Far
+from pullback.core.bars import Bars
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.status import Status
-from pullback.core.system import ActivatedState, Bars, State, System
+from pullback.core.system import ActivatedState, State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
 from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import dexterous, envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
+    from pullback import coupled, dexterous, envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
+    from pullback.coupled import Coupled
 
 # Packages that not everybody needs: imported when they are first used.
 WITH_TORCH = ("envs", "learn")
-LATER = ("dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
+CLASSES_LATER = {"Coupled": "coupled"}
+LATER = ("coupled", "dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
 
 __all__ = [
     "ActivatedState",
@@ -28,6 +31,7 @@ __all__ = [
     "ContactConvex",
     "ContactImpulse",
     "ContactLongRange",
+    "Coupled",
     "Far",
     "Model",
     "PullbackError",
@@ -38,6 +42,7 @@ __all__ = [
     "System",
     "__version__",
     "check_system",
+    "coupled",
     "dexterous",
     "load",
     "neural",
@@ -53,6 +58,8 @@ __all__ = [
 def __getattr__(name: str):
     if name in LATER:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in CLASSES_LATER:
+        return getattr(importlib.import_module(f"{__name__}.{CLASSES_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -14,7 +14,7 @@ import pullback as pb
 import pullback.jax as pbj
 import pullback.torch as pbt
 from pullback import plan, tasks
-from pullback.core.system import Named
+from pullback.core.bars import Named
 from pullback.core.trees import leaf_names, leaves, row, tree_map
 
 jax.config.update("jax_enable_x64", True)

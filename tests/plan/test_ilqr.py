@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.core.system import Named
+from pullback.core.bars import Named
 from pullback.plan import ILQR, ControlProblem, HeldControls, QuadraticLoss, minimise
 from pullback.tasks import Controls, Effort, Loss, Parameters, Position, StateGoal, Task, TorchLoss, Tracking
 

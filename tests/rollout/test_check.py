@@ -7,7 +7,7 @@ import pytest
 from wrong_pullback import Altered
 
 import pullback as pb
-from pullback.core.system import Bars, Named
+from pullback.core.bars import Bars, Named
 from pullback.model.robots import ROBOTS
 from pullback.rollout.check import AGREES, KINK, NO_INFLUENCE, SKIPPED, WRONG, Report, Row, WrongGradient
 

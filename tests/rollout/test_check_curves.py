@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.core.system import Bars, Named
+from pullback.core.bars import Bars, Named
 from pullback.rollout.check import AGREES, KINK, NO_INFLUENCE, SKIPPED, WRONG, WrongGradient
 
 

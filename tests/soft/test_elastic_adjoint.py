@@ -6,7 +6,7 @@ from soft_bodies import CLOTHS, GAP, SOLIDS, around_the_cube, bar, cube, flag, s
 
 import pullback as pb
 from pullback import soft
-from pullback.core.system import Bars, Named
+from pullback.core.bars import Bars, Named
 
 EVERYWHERE = {"x", "v", "control", "gravity", "damping"}
 OF_SOLIDS = {"shear", "lame", "density", "viscosity"}

@@ -6,7 +6,7 @@ from crowds import KINDS, crowd, motion, rest
 
 import pullback as pb
 from pullback import soft
-from pullback.core.system import Bars, Named
+from pullback.core.bars import Bars, Named
 
 ALWAYS = {"x", "v", "C", "F", "Jp", "shear", "lame", "density", "viscosity", "gravity", "control", "strength"}
 OWN = {"von Mises": {"yield_stress"}, "sand": {"friction_angle"}, "snow": {"compression", "stretch", "hardening"}}

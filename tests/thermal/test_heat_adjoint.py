@@ -6,7 +6,7 @@ from parts import controls_near, crooked_part, warm_state
 
 import pullback as pb
 from pullback import thermal
-from pullback.core.system import Bars, Named
+from pullback.core.bars import Bars, Named
 
 TIGHT = 1e-7
 SETTINGS = {"explicit": {"dt": 0.02}, "implicit": {"dt": 0.3, "method": "implicit"}}

@@ -10,10 +10,11 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import PRECISIONS, checked, full_shape, to_device, to_numbers, to_numpy
+from pullback.core.bars import Bars
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
-from pullback.core.system import Bars, check_inputs
+from pullback.core.system import check_inputs
 from pullback.core.trees import row
 
 

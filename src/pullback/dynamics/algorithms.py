@@ -23,8 +23,8 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy, zeros
+from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
-from pullback.core.system import Named
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.frames import Frames, empty_bars, frames_of, upload_frames
 from pullback.dynamics.params import Cotangents
@@ -65,6 +65,7 @@ def kinematics(
 ) -> Evaluation:
     """Poses (worlds, n, 7) of bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world.
 
+    of:    "com" are the centres of mass of bodies, with the axes of those
     names: which frames; all of that kind if None.
     """
     frames = frames_of(system, of, names, params)

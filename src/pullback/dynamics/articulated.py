@@ -24,13 +24,14 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
+from pullback.core.bars import Bars, Named
 from pullback.core.checks import check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import Crew, Recorder, cores_to_use, shares
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import ActivatedState, Bars, Named, RobotState, State
+from pullback.core.system import ActivatedState, RobotState, State
 from pullback.core.trees import row, tree_map
 from pullback.drawing import Drawing
 from pullback.dynamics.backward import FusedBackward

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from pullback.core.arrays import as_reals, empty, from_device, to_numpy, zeros
+from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.errors import PullbackError
 from pullback.core.launch import launch
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, RobotState, refuse_overflow
+from pullback.core.system import RobotState
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.params import Cotangents, KernelParams
 from pullback.kernels import specialise

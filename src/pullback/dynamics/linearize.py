@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
+from pullback.core.bars import Jacobians
 from pullback.core.errors import GradientOverflow
-from pullback.core.system import Jacobians, RobotState
+from pullback.core.system import RobotState
 from pullback.core.trees import row, stack, tree_map
 from pullback.dynamics.params import KernelParams
 

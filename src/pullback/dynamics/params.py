@@ -13,9 +13,9 @@ import warp as wp
 
 from pullback.contact import Contact, Scene
 from pullback.core.arrays import as_reals, empty, upload_per_world
+from pullback.core.bars import Named
 from pullback.core.launch import launch
 from pullback.core.params import FieldValues, Parameter, has_direction, linear, not_negative
-from pullback.core.system import Named
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import Layout, zeros_struct

@@ -13,8 +13,9 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import checked, to_device
+from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.launch import Crew
-from pullback.core.system import Bars, Named, RobotState, refuse_overflow
+from pullback.core.system import RobotState
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
+from pullback.core.bars import Bars, Named
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.params import FieldValues
-from pullback.core.system import Bars, Named, System
+from pullback.core.system import System
 from pullback.core.trees import is_real, leaf_names, leaves, row, tree_map, with_leaves
 from pullback.core.wrapper import HeldParts, Wrapper
 from pullback.neural.network import Network

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.bars import checked_bars
 from pullback.core.errors import PullbackError
-from pullback.core.system import System, checked_bars
+from pullback.core.system import System
 from pullback.core.trees import is_real, is_state, leaf_names, leaves, tree_map, with_leaves
 from pullback.rollout.entries import entry_name
 from pullback.rollout.run import rollout

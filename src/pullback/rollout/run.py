@@ -12,10 +12,11 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import checked, full_shape, to_numbers, to_numpy
+from pullback.core.bars import Bars
 from pullback.core.checks import check_kind, check_whole, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.status import Status
-from pullback.core.system import Bars, System, check_inputs
+from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, stack, tree_map
 from pullback.rollout.push import pushforward
 

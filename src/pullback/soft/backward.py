@@ -9,8 +9,8 @@ import warp as wp
 
 from pullback.core.arrays import from_device, to_device, to_numpy
 from pullback.core.backward import KernelBackward
+from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.core.trees import leaves, row, tree_map, where
 
 if TYPE_CHECKING:

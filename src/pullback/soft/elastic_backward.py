@@ -8,8 +8,8 @@ import warp as wp
 
 from pullback.core.arrays import from_device, zeros
 from pullback.core.backward import KernelBackward
+from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.core.trees import tree_map
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import upload_per_world
+from pullback.core.bars import Named
 from pullback.core.params import FieldValues, Parameter, anything, not_negative, positive
-from pullback.core.system import Named
 from pullback.kernels import specialise
 from pullback.kernels.elastic import kinds
 from pullback.soft.elastic_bodies import Bodies, Cloth, Solid

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.core.arrays import as_items, to_numpy
+from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
-from pullback.core.system import Named
 from pullback.spatial import quat_bar_of_tangent, unit_quat_matrix
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pullback.core.arrays import upload_per_world
+from pullback.core.bars import Named
 from pullback.core.params import FieldValues, Parameter, not_negative, positive
-from pullback.core.system import Named
 from pullback.kernels import SoftFlavour, specialise
 from pullback.kernels.soft import kinds
 from pullback.soft.bodies import Body, Muscle, Wall

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import checked, to_numbers, to_numpy
+from pullback.core.bars import Bars
 from pullback.core.checks import check_kind
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.renamed import renamed
-from pullback.core.system import Bars, System
+from pullback.core.system import System
 from pullback.core.trees import is_state, leaves, tree_map
 from pullback.plan import LBFGS, Estimate, Expansion, Found, Linearisation, Method, QuadraticLoss, estimate
 from pullback.rollout import Run, rollout

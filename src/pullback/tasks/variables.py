@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from pullback.core.arrays import to_numbers
+from pullback.core.bars import Bars
 from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
-from pullback.core.system import Bars, System
+from pullback.core.system import System
 from pullback.rollout.entries import entry_name
 
 

@@ -22,13 +22,13 @@ from pullback.core.arrays import (
     zeros,
 )
 from pullback.core.backward import KernelBackward
+from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import Bars, Named, refuse_overflow
 from pullback.drawing import Drawing
 from pullback.kernels import specialise
 from pullback.kernels.status import NOT_CONVERGED

@@ -8,8 +8,8 @@ import numpy as np
 import warp as wp
 
 from pullback.core.arrays import to_device, upload_per_world
+from pullback.core.bars import Named
 from pullback.core.params import FieldValues, Parameter, linear, not_negative, positive
-from pullback.core.system import Named
 from pullback.kernels import specialise
 from pullback.thermal.law import Pieces
 from pullback.thermal.materials import Material
