@@ -24,7 +24,7 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
-from pullback.core.bars import Bars, Named
+from pullback.core.bars import Bars, of_one_step
 from pullback.core.checks import check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
@@ -138,15 +138,10 @@ class Articulated(KernelSystem):
         ]
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
-        loops = self._scene is not None and len(self._scene.loops.index) > 0
-        sites = len(model.pushed_sites) > 0
-        tendons = bool(self._tendons) or sites or model.na > 0
-        self._flavour = self._flavour._replace(
-            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops, activations=model.na > 0
-        )
+        self._flavour = self._flavour._replace(refined=self.refine is not None, **self._tendons.switches())
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
-        factorised = contact is not None or tendons
+        factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
@@ -355,7 +350,7 @@ class Articulated(KernelSystem):
         options = {"params": params, "inputs": inputs, "wants_params": wants_params}
         backward = self.backward(controls, row(states, 1), next_bar, **options)
         backward.through(states, 0, 1)
-        return _of_one_step(backward.finish(row(states, 0)))
+        return of_one_step(backward.finish(row(states, 0)))
 
     def pullback_between(
         self,
@@ -370,7 +365,7 @@ class Articulated(KernelSystem):
     ) -> Bars:
         start, controls = tree_map(lambda x: x.reshape((1, *x.shape)), state), self._one_control(control)
         options = {"params": params, "wants_params": wants_params, "inputs": self._one_input(inputs)}
-        return _of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
+        return of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
 
     def linearize(
         self, state: RobotState, control=None, params: Mapping | None = None
@@ -513,17 +508,19 @@ class Articulated(KernelSystem):
         held = self.hold_params(params)
         return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
-    def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:
+    def _launch(
+        self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()
+    ) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
 
-        With contacts, those and their rows stand after the workspace. One launch at a time: a System has one workspace,
-        whichever threads of the user's call it.
+        With contacts, those and their rows stand after the workspace, and then what each lane has of its ``own``. One
+        launch at a time: a System has one workspace, whichever threads of the user's call it.
         """
         with self._crew.lock:
             launches = []
-            for lane in self._lanes:
+            for lane, more in zip(self._lanes, own or ((),) * len(self._lanes), strict=True):
                 workspace = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
-                inputs = (*before, *workspace, *arrays, lane.first, lane.end, *after)
+                inputs = (*before, *workspace, *more, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(launches)
 
@@ -536,9 +533,3 @@ class Articulated(KernelSystem):
 def _size_name(field: str) -> str:
     """What a message calls the length of a field."""
     return "na" if field == "act" else f"n{field}"
-
-
-def _of_one_step(bars: Bars) -> Bars:
-    """The cotangents of a rollout of one step as those of the step."""
-    control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
-    return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))

@@ -42,7 +42,7 @@ class FusedBackward:
         wants_params: bool,
     ):
         self.system, self.hold, self.params = system, hold, params
-        self.controls = system._take_controls(controls)
+        self.controls = self._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
         self.applied = system._take_inputs(inputs)
         self.inputs_bar = {name: zeros(x.shape, system.dtype, system.device) for name, x in (inputs or {}).items()}
@@ -64,6 +64,9 @@ class FusedBackward:
         self.codes = system._healthy() if status is None else self._copied(status.codes)
         self.first = None  # the step that it has come to
         self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
+
+    def _take_controls(self, controls) -> wp.array:
+        return self.system._take_controls(controls)
 
     def _copied(self, codes) -> wp.array:
         """A status, which was another's, on the device."""

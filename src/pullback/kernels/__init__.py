@@ -54,6 +54,8 @@ class Flavour(NamedTuple):
     triangles: bool = False
     # Whether there are tendons that act, or equality constraints that couple joints or tendons by numbers.
     tendons: bool = False
+    # Whether some of them are paths through space.
+    spatial: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
     # Whether actuators have activations; likewise.
@@ -74,7 +76,8 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not (self.sites or self.activations),
+            "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
+            "_spatial": self.spatial,
             "_sites": self.sites,
             "_activations": self.activations,
             "_loops": self.loops,
@@ -147,7 +150,7 @@ def _soft_flavour(flavour: SoftFlavour) -> str:
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".flavour")):
+        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".driven_adjoint", ".flavour")):
             sys.modules[package + name.removeprefix(source)] = module
 
 

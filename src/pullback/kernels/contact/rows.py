@@ -15,7 +15,21 @@ from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
 from .activation_rows import ACTIVATION_PARTS, Activations
-from .flavour import ACTIVATIONS, FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
+from .flavour import (
+    ACTIVATIONS,
+    FORCES,
+    IMPULSES,
+    LOOPS,
+    POTENTIAL,
+    ROWS,
+    SITES,
+    SPATIAL,
+    TENDONS,
+    TRIANGLES,
+    matr,
+    vecr,
+)
+from .spans import Spans
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -436,6 +450,7 @@ class Rows:
         name: struct
         for name, struct, there in (
             ("tendons", Tendons, TENDONS),
+            ("spans", Spans, SPATIAL),
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),

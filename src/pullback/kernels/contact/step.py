@@ -13,7 +13,7 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import ACTIVATIONS, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, TENDONS
+from .flavour import ACTIVATIONS, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -39,6 +39,8 @@ if ACTIVATIONS:
         undo_activations,
         write_activations,
     )
+if SPATIAL:
+    from .tied_bodies import tied_gyroscopic
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -100,7 +102,10 @@ def accelerate(
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    gyroscopic(m, p, s, world, slot)
+    if SPATIAL:
+        tied_gyroscopic(m, p, s, r, world, slot)
+    else:
+        gyroscopic(m, p, s, world, slot)
     if IMPULSES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         impulses(m, g, p, s, c, r, world, slot)
