@@ -62,6 +62,8 @@ class Flavour(NamedTuple):
     activations: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether there are springs or dampers of joints with quadratic or cubic terms.
+    curved: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -81,6 +83,7 @@ class Flavour(NamedTuple):
             "_sites": self.sites,
             "_activations": self.activations,
             "_loops": self.loops,
+            "_curved": self.curved,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
