@@ -68,7 +68,7 @@ def write(task: Manipulation, policy: ContactPolicy, found: Progress, seed: int,
     batch = task.batch(np.random.default_rng(0), 1, noisy=False)
     x, u, _ = task.rollout(policy, batch)
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
-    proposals = draw_proposals(task, x, u).labelled(camera=camera)
+    proposals = draw_proposals(task, x, u, things=batch.things).labelled(camera=camera)
     shown = int(np.argmax(trial.held))
     drawing = draw_trial(task, trial, start=shown).labelled(camera=camera)
     save_motion(folder / "proposals.npz", proposals, q=x.q[:, 0], u=u[:, 0], dt=np.array(task.scene.dt))

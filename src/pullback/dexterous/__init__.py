@@ -4,6 +4,7 @@ from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.drawing import draw_proposals, draw_trial
 from pullback.dexterous.goals import Along, GripFrom, Scattered
 from pullback.dexterous.hand import Hand
+from pullback.dexterous.objects import Assortment, Objects, with_object
 from pullback.dexterous.policy import ContactPolicy
 from pullback.dexterous.problem import ContactProblem, Training
 from pullback.dexterous.scene import Batch, Scene, States
@@ -15,6 +16,7 @@ __all__ = [
     "MODES",
     "PLANTS",
     "Along",
+    "Assortment",
     "Batch",
     "Consistency",
     "ContactPolicy",
@@ -23,6 +25,7 @@ __all__ = [
     "GripFrom",
     "Hand",
     "Manipulation",
+    "Objects",
     "Quality",
     "Scattered",
     "Scene",
@@ -36,4 +39,5 @@ __all__ = [
     "judge",
     "train",
     "try_policy",
+    "with_object",
 ]

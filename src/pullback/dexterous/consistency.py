@@ -9,11 +9,13 @@ then worth as much.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from pullback.dexterous import terms
 from pullback.dexterous.scene import Batch, Scene, States
+from pullback.dexterous.shapes import Shape
 from pullback.spatial import cross_matrix, unit_quat_matrix
 
 LENGTH, SPEED, ANGLE = 0.01, 0.1, 0.1  # what residuals count as one [m], [m/s], [rad]
@@ -97,16 +99,22 @@ class Blocks:
 class Consistency:
     """The residuals of a scene.
 
+    shape:        of the object, or of the object of every sample
     friction:     of the cone that proposed forces stay in, less than in the simulator that they are tried in [1]
     margin:       within which links avoid the object, and do not slip on it [m]
     usual:        (nu,) what the policy puts out without reason for anything else
     """
 
     scene: Scene
+    shape: Shape
     weights: Weights
     friction: float
     usual: np.ndarray
     margin: float = 0.01
+
+    @cached_property
+    def balls(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.shape.balls()
 
     def __call__(self, x: States, u: np.ndarray, batch: Batch, goal: Goal, slopes=None) -> Blocks:
         """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and
@@ -157,9 +165,9 @@ class Consistency:
         bodies, radii = hand.ball_bodies, hand.ball_radii
         centres = hand.points(pose, bodies, hand.ball_centres)
         local = (centres - x.at[..., None, :]) @ turn
-        near, out = scene.shape.distance(local)
+        near, out = (np.moveaxis(found, 0, 2) for found in self.shape.distance(np.moveaxis(local, -2, 0)))
         distances = {"hand and object": near - radii, "hand and table": centres[..., 2] - radii}
-        at, r = scene.balls
+        at, r = self.balls
         shift = at @ np.swapaxes(turn, -1, -2)
         if scene.table:
             distances["table and object"] = shift[..., 2] + x.at[..., None, 2] - r
@@ -197,12 +205,12 @@ class Consistency:
                 inward = turn[..., 2, :]  # the world's vertical in the object's frame
                 bend = {"turn": cross_matrix(inward)}
             else:
-                normal, slope = scene.shape.normal(p)
+                normal, slope = self.shape.normal(p)
                 inward, bend = -normal, {"p": -slope}
             rows = {
                 "distance": terms.times_force(d, f, "d")
                 * ((w.table_distance if of_table else w.distance) / (LENGTH * heavy)),
-                "shape of object": terms.within(scene.shape, p, "p") * (w.shape / LENGTH),
+                "shape of object": terms.within(self.shape, p, "p") * (w.shape / LENGTH),
                 "shape of hand": terms.within(shape, s, "s") * (w.shape / LENGTH),
                 "cone": terms.cone(f, inward, bend, self.friction) * (w.cone / heavy),
                 "point": terms.near(p, usual.p[k], "p") * (w.point / LENGTH),
@@ -235,7 +243,7 @@ class Consistency:
         before, after = (States(*(part[where] for part in x)) for where in (slice(None, -1), slice(1, None)))
         turn, pose = unit_quat_matrix(before.quat), scene.hand.pose(x.q)
         found = [self._geometry(k, before, after, given, turn, pose, None)[0] for k in range(scene.contacts)]
-        normals = -scene.shape.distance(given.p)[1]
+        normals = -np.moveaxis(self.shape.distance(np.moveaxis(given.p, -2, 0))[1], 0, -2)
         if scene.table:
             normals[..., -1, :] = turn[..., 2, :]
         return np.linalg.norm(np.stack(found, axis=-2), axis=-1), normals

@@ -44,6 +44,7 @@ class Along:
     wait:   the phase at which it sets out: until then the hand has time to come
     arrive: the phase at which it is there
     lift:   highest on the way, half a wave [m]
+    own:    the turn is about axes of the object itself, as it lies at the start
     """
 
     shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -51,12 +52,14 @@ class Along:
     wait: float = 0.4
     arrive: float = 0.9
     lift: float = 0.0
+    own: bool = False
 
     def __call__(self, start: States, phase: np.ndarray) -> Wanted:
         s = np.clip((phase - self.wait) / (self.arrive - self.wait), 0.0, 1.0)[:, None, None]
         s = s * s * (3 - 2 * s)
         at = start.at + s * np.array(self.shift) + np.sin(np.pi * s) * self.lift * UP
-        return Wanted(at, quat_mul(quat_exp(s * np.array(self.turn)), start.quat))
+        turn = quat_exp(s * np.array(self.turn))
+        return Wanted(at, quat_mul(start.quat, turn) if self.own else quat_mul(turn, start.quat))
 
 
 @dataclass(frozen=True)

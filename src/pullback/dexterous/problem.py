@@ -46,7 +46,7 @@ class ContactProblem:
 
     @cached_property
     def consistency(self):
-        return self.task.consistency(self.share)
+        return self.task.consistency(self.batch, self.share)
 
     def blocks(self, weights: np.ndarray, curvature: bool = False) -> tuple[Blocks, tuple]:
         """Loss and its parts; with the curvature also states, outputs, features and slopes."""

@@ -12,7 +12,8 @@ import numpy as np
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.dexterous.hand import HINGE, Hand
-from pullback.dexterous.shapes import HalfSpace, Union, shape_of
+from pullback.dexterous.objects import Objects
+from pullback.dexterous.shapes import HalfSpace, Shape, Union, shape_of
 from pullback.model import Model
 from pullback.spatial import cross_matrix, log_jacobian, quat_exp, quat_mul, unit_quat_matrix
 
@@ -37,11 +38,13 @@ class Batch(NamedTuple):
     mass:   of the object against that of the file (samples,) [1]
     noise:  what moves the states behind each frame (frames, samples, n + 6): joints, position, and rotation about
             the world's axes
+    things: the object of each sample, where it is not that of the file
     """
 
     start: States
     mass: np.ndarray
     noise: np.ndarray
+    things: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Scene:
     def __init__(self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None):
         m = model.mujoco
         body = m.nbody - 1
+        self._made = {"tips": tuple(tips), "dt": dt, "table": table, "force": force}
         self.model, self.dt, self.table, self.name = model, check_number(dt, "dt"), table, m.body(body).name
         if m.body_parentid[body] or m.body_jntnum[body] != 1:
             raise PullbackError(
@@ -77,7 +81,6 @@ class Scene:
         if not geoms or np.linalg.norm(m.body_ipos[body]) > 1e-6:
             raise PullbackError(f"body {self.name!r} needs geoms that touch, and its centre of mass in its origin")
         self.shape = Union(tuple(shape_of(m, g) for g in geoms))
-        self.balls = self.shape.balls()
         self.contacts = len(self.hand.tips) + table
         self.n, self.nx, self.nu = self.hand.n, self.hand.n + 12, self.hand.n + CONTACT * self.contacts
         turn = np.zeros(9)
@@ -102,6 +105,20 @@ class Scene:
         self.home = np.array(at[:3]), np.array(at[3:])  # where the object is at home [m], and how it is turned
         self.half_space = HalfSpace(0.0)
 
+    def with_thing(self, things: Objects, sample: int) -> Scene:
+        """The same with one of several objects."""
+        return Scene(things.model(sample), **self._made)
+
+    def shape_of(self, batch: Batch) -> Shape:
+        """Of the objects of a batch."""
+        return self.shape if batch.things is None else batch.things.shape
+
+    def inertia_of(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """Of the objects of a batch, and what a torque does to them: (3, 3), or one per sample."""
+        if batch.things is None:
+            return self.inertia, self.ease
+        return batch.things.inertia, np.linalg.inv(batch.things.inertia)
+
     def split(self, u: np.ndarray) -> Proposed:
         contacts = u[..., self.n :].reshape(*u.shape[:-1], self.contacts, 3, 3)
         return Proposed(u[..., : self.n], *(contacts[..., k, :] for k in range(3)))
@@ -118,11 +135,11 @@ class Scene:
         which falls over a thousand times faster than training could hold it.
         """
         given, turn = self.split(u), unit_quat_matrix(x.quat)
-        mass = batch.mass[:, None]
+        mass, (inertia, ease) = batch.mass[:, None], self.inertia_of(batch)
         force = (turn @ given.f.sum(-2)[..., None])[..., 0]
-        torque = np.cross(given.p, given.f).sum(-2) / mass - np.cross(x.omega, x.omega @ self.inertia)
+        torque = np.cross(given.p, given.f).sum(-2) / mass - np.cross(x.omega, _through(x.omega, inertia))
         v = x.v + self.dt * (self.lightness / mass * force + self.gravity)
-        omega = x.omega + self.dt * torque @ self.ease
+        omega = x.omega + self.dt * _through(torque, ease)
         quat = quat_mul(x.quat, quat_exp(self.dt * omega))
         q, at, turned = np.split(batch.noise[frame], [self.n, self.n + 3], axis=-1)
         moved = x.q + self.dt * given.rates + q, x.at + self.dt * v + at
@@ -146,8 +163,9 @@ class Scene:
             A[..., where, where] = np.eye(where.stop - where.start)
         B[..., q, q] = dt * np.eye(n)
         mass = batch.mass[:, None, None]
-        ease = dt * self.ease
-        gyro = cross_matrix(x.omega) @ self.inertia - cross_matrix(x.omega @ self.inertia)
+        inertia, ease = self.inertia_of(batch)
+        ease = dt * ease
+        gyro = cross_matrix(x.omega) @ inertia - cross_matrix(_through(x.omega, inertia))
         A[..., om, om] = np.eye(3) - ease @ gyro
         light = dt * self.lightness / mass
         for k in range(self.contacts):
@@ -164,3 +182,8 @@ class Scene:
             matrix[..., rot, :] += onwards @ matrix[..., om, :]
         A[..., rot, rot] += back
         return A, B
+
+
+def _through(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """Symmetric matrices (3, 3) or (samples, 3, 3) times vectors (..., samples, 3)."""
+    return vectors @ matrices if matrices.ndim == 2 else (vectors[..., None, :] @ matrices)[..., 0, :]

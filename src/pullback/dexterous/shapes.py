@@ -266,6 +266,47 @@ class Union(Shape):
 
 
 @dataclass(frozen=True)
+class Assorted(Shape):
+    """To each sample its own shape. Points have the samples as the last axis before their three numbers.
+
+    kind:    which of the shapes (samples,)
+    shapes:  all of them, with sizes for every sample (samples, ...)
+    """
+
+    kind: np.ndarray
+    shapes: tuple[Shape, ...]
+
+    def _own(self, x, name):
+        value, slope = getattr(self.shapes[0], name)(x)
+        for k, shape in enumerate(self.shapes[1:], start=1):
+            other, its_slope = getattr(shape, name)(x)
+            chosen = np.broadcast_to(self.kind == k, x.shape[:-1])
+            value = np.where(chosen.reshape(chosen.shape + (1,) * (value.ndim - chosen.ndim)), other, value)
+            slope = np.where(chosen.reshape(chosen.shape + (1,) * (slope.ndim - chosen.ndim)), its_slope, slope)
+        return value, slope
+
+    def distance(self, x):
+        return self._own(x, "distance")
+
+    def normal(self, x):
+        return self._own(x, "normal")
+
+    def outside(self, x):
+        return self._own(x, "outside")
+
+    def balls(self):
+        """Where one shape has fewer than another, its last ball is there several times."""
+        parts = [shape.balls() for shape in self.shapes]
+        most = max(radii.shape[-1] for _, radii in parts)
+        centres, radii = np.zeros((len(self.kind), most, 3)), np.zeros((len(self.kind), most))
+        for k, (c, r) in enumerate(parts):
+            which = np.minimum(np.arange(most), r.shape[-1] - 1)
+            own = self.kind == k
+            centres[own], radii[own] = c[own][:, which], r[own][:, which]
+        return centres, radii
+
+
+@dataclass(frozen=True)
 class HalfSpace(Shape):
     """All that lies below a height [m]: the top of a table."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 from pullback.dexterous.consistency import Consistency, Goal, Weights
+from pullback.dexterous.objects import Assortment
 from pullback.dexterous.policy import ContactPolicy
 from pullback.dexterous.scene import Batch, Scene, States
 from pullback.spatial import cross_matrix, quat_conj, quat_log, quat_mul, unit_quat_matrix
@@ -33,9 +34,12 @@ class Manipulation:
     scene:        hand, object and table
     frames:       how many, of ``scene.dt`` each
     starts:       (random, samples): random States at rest
+    things:       (random, samples): random Objects, which the policy sees; None if the object is that of the file
     wanted:       (start, phase): where the object shall be at phases (frames + 1,) from 0 to 1: Wanted (frames + 1,
                   samples, ...)
     least_grip:   normal force of each tip by phase (frames,), in weights of the object
+    facing:       horizontal directions (tips, 3) from the object's middle in which the tips touch it at first; where
+                  each is at home if None
     weights:      of the residuals
     friction:     of the cone of proposed forces [1]
     mass_spread:  the mass of samples is that of the file times 1 ± this [1]
@@ -54,7 +58,9 @@ class Manipulation:
     starts: Callable[[np.random.Generator, int], States]
     wanted: Callable[[States, np.ndarray], Wanted]
     least_grip: Callable[[np.ndarray], np.ndarray] = np.zeros_like
+    facing: Any = None
     weights: Weights = field(default_factory=Weights)
+    things: Assortment | None = None
     friction: float = 0.7
     mass_spread: float = 0.0
     noise: tuple[float, float] = (3e-4, 1.5e-4)
@@ -85,21 +91,24 @@ class Manipulation:
 
     def batch(self, random: np.random.Generator, samples: int, *, noisy: bool = True) -> Batch:
         """Random samples."""
-        scene = self.scene
-        start = self.starts(random, samples)
+        scene, start = self.scene, self.starts(random, samples)
+        things = None if self.things is None else self.things(random, samples)
+        if things is not None:
+            start = start._replace(at=np.concatenate([start.at[:, :2], things.half[:, 2:]], axis=-1))
         mass = 1 + self.mass_spread * random.uniform(-1, 1, samples)
         deviation = np.concatenate([np.full(scene.n, self.noise[0]), np.full(3, self.noise[1]), np.zeros(3)])
         noise = noisy * deviation * random.standard_normal((self.frames, samples, scene.n + 6))
-        return Batch(start, mass, noise)
+        return Batch(start, mass, noise, things)
 
     # --- what a policy sees and says ----------------------------------------------------------------------------------
 
     @property
     def features(self) -> int:
-        return self.scene.n + 3 + 3 * TURN_COLUMNS + 6 + 2
+        return self.scene.n + 3 + 3 * TURN_COLUMNS + 6 + 2 + (0 if self.things is None else self.things.SEEN)
 
-    def see(self, x: States, frame: int) -> np.ndarray:
-        """Features (..., features) of about one: joints, place and two axes of the object, and the phase.
+    def see(self, x: States, frame: int, batch: Batch) -> np.ndarray:
+        """Features (..., features) of about one: joints, place and two axes of the object, the phase, and what the
+        object is where that is not always the same.
 
         Without the phase a policy would time itself by the object, and wait where that does not move.
         """
@@ -109,7 +118,8 @@ class Manipulation:
         phase = frame / self.frames
         clock = np.broadcast_to([2 * phase - 1, np.cos(2 * np.pi * phase)], (*x.q.shape[:-1], 2))
         moves = x.v / SEEN_SPEED, x.omega / SEEN_SPIN
-        return np.concatenate([joints, 10 * (x.at - self.scene.home[0]), columns, *moves, clock], axis=-1)
+        things = () if batch.things is None else (batch.things.seen,)
+        return np.concatenate([joints, 10 * (x.at - self.scene.home[0]), columns, *moves, clock, *things], axis=-1)
 
     def see_slopes(self, x: States) -> np.ndarray:
         """By tangents of states (..., features, nx)."""
@@ -139,7 +149,8 @@ class Manipulation:
         pose = hand.pose(hand.home)
         for k, body in enumerate(hand.tip_bodies):
             p, s, _ = scene.columns(k)
-            towards = (pose.at[body] - self.scene.home[0]) * (1.0, 1.0, 0.0)
+            towards = pose.at[body] - self.scene.home[0] if self.facing is None else np.array(self.facing[k])
+            towards = towards * (1.0, 1.0, 0.0)
             towards = towards / max(np.linalg.norm(towards), 1e-9)
             u[p] = 0.99 * scene.shape.surface_towards(towards)
         if scene.table:
@@ -163,17 +174,17 @@ class Manipulation:
         """The model's motion: states (frames + 1, samples, ...), outputs (frames, samples, nu), and features."""
         x, states, outputs, seen = batch.start, [batch.start], [], []
         for frame in range(self.frames):
-            seen.append(self.see(x, frame))
+            seen.append(self.see(x, frame, batch))
             outputs.append(policy(seen[-1]))
             x = self.scene.step(x, outputs[-1], batch, frame)
             states.append(x)
         stacked = States(*(np.stack(part) for part in zip(*states, strict=True)))
         return stacked, np.stack(outputs), np.stack(seen)
 
-    def consistency(self, share: float = 1.0) -> Consistency:
-        return Consistency(
-            scene=self.scene, weights=self.weights.ramped(share), friction=self.friction, usual=self.usual()
-        )
+    def consistency(self, batch: Batch, share: float = 1.0) -> Consistency:
+        """Of the objects of a batch."""
+        return Consistency(scene=self.scene, shape=self.scene.shape_of(batch), weights=self.weights.ramped(share),
+                           friction=self.friction, usual=self.usual())  # fmt: skip
 
     def errors(self, x: States, start: States) -> tuple[np.ndarray, np.ndarray]:
         """Of the object against its last goal: (...) [m] and (...) [rad]."""
