@@ -2,7 +2,7 @@
 
 from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.drawing import draw_proposals, draw_trial
-from pullback.dexterous.goals import Along, GripFrom, Scattered
+from pullback.dexterous.goals import Along, GripFrom, Scattered, To
 from pullback.dexterous.hand import Hand
 from pullback.dexterous.objects import Assortment, Objects, with_object
 from pullback.dexterous.policy import ContactPolicy
@@ -30,6 +30,7 @@ __all__ = [
     "Scattered",
     "Scene",
     "States",
+    "To",
     "Training",
     "Trial",
     "Wanted",

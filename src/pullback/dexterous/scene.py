@@ -57,31 +57,52 @@ class Proposed:
     f: np.ndarray  # (..., contacts, 3) on the object, in its frame [N]
 
 
+@dataclass(frozen=True)
+class Support:
+    """What may hold the object from below, and does not move.
+
+    shape, at:  and where its frame is in the world (3,) [m]
+    """
+
+    name: str
+    shape: Shape
+    at: np.ndarray
+
+
 class Scene:
     """What a robot file says of a hand, an object and the table, which is the plane z = 0.
 
     model:     all in one file. The object is the last body, a child of the world, its frame in its centre of mass
+    base:      name of the body before it, free as well, on which the object may be put. It stands where it is at home,
+               and policies take it for fixed
     tips:      names of the bodies of the hand that may touch, one contact each
     dt:        length of a frame [s]
-    table:     whether the object may be held by the table: one more contact, the last
+    table:     whether the object may be held by the table: one more contact behind those of the tips
     force:     what forces are measured against [N]; the weight of the object if None
     """
 
-    def __init__(self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None):
+    def __init__(
+        self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None,
+        base: str | None = None,
+    ):  # fmt: skip
         m = model.mujoco
         body = m.nbody - 1
-        self._made = {"tips": tuple(tips), "dt": dt, "table": table, "force": force}
+        self._made = {"tips": tuple(tips), "dt": dt, "table": table, "force": force, "base": base}
         self.model, self.dt, self.table, self.name = model, check_number(dt, "dt"), table, m.body(body).name
         if m.body_parentid[body] or m.body_jntnum[body] != 1:
             raise PullbackError(
                 f"body {self.name!r}, the last, is no object: it needs a joint, and the world as parent"
             )
-        self.hand = Hand(model, tips, body)
+        self.hand = Hand(model, tips, body if base is None else body - 1)
+        self.supports = [Support("table", HalfSpace(0.0), np.zeros(3))] if table else []
+        self.between = 0 if base is None else 7  # coordinates between those of the hand and those of the object
+        if base is not None:
+            self.supports.append(self._based(base, body - 1))
         geoms = [g for g in range(m.ngeom) if m.geom_bodyid[g] == body and m.geom_contype[g] | m.geom_conaffinity[g]]
         if not geoms or np.linalg.norm(m.body_ipos[body]) > 1e-6:
             raise PullbackError(f"body {self.name!r} needs geoms that touch, and its centre of mass in its origin")
         self.shape = Union(tuple(shape_of(m, g) for g in geoms))
-        self.contacts = len(self.hand.tips) + table
+        self.contacts = len(self.hand.tips) + len(self.supports)
         self.n, self.nx, self.nu = self.hand.n, self.hand.n + 12, self.hand.n + CONTACT * self.contacts
         turn = np.zeros(9)
         mujoco.mju_quat2Mat(turn, m.body_iquat[body])
@@ -101,9 +122,20 @@ class Scene:
         else:
             raise PullbackError(f"the joint of {self.name!r} is neither free nor a hinge through its origin")
         self.gravity = m.opt.gravity.copy() if self.free else np.zeros(3)
-        at = model.home.q[self.n : self.n + 7] if self.free else (*m.body_pos[body], *m.body_quat[body])
+        first = self.n + self.between
+        at = model.home.q[first : first + 7] if self.free else (*m.body_pos[body], *m.body_quat[body])
         self.home = np.array(at[:3]), np.array(at[3:])  # where the object is at home [m], and how it is turned
-        self.half_space = HalfSpace(0.0)
+
+    def _based(self, name: str, body: int) -> Support:
+        m = self.model.mujoco
+        joint = m.body_jntadr[body]
+        if m.body(body).name != name or m.body_jntnum[body] != 1 or m.jnt_type[joint] != FREE:
+            raise PullbackError(f"{name!r}, the base, is to be a free body, the one before {self.name!r} in the file")
+        geoms = [g for g in range(m.ngeom) if m.geom_bodyid[g] == body and m.geom_contype[g] | m.geom_conaffinity[g]]
+        at = self.model.home.q[m.jnt_qposadr[joint] :][:7]
+        if not geoms or not np.allclose(at[3:], (1, 0, 0, 0)):
+            raise PullbackError(f"{name!r}, the base, needs geoms that touch, and to stand unturned at home")
+        return Support(name, Union(tuple(shape_of(m, g) for g in geoms)), np.array(at[:3]))
 
     def with_thing(self, things: Objects, sample: int) -> Scene:
         """The same with one of several objects."""
@@ -122,6 +154,10 @@ class Scene:
     def split(self, u: np.ndarray) -> Proposed:
         contacts = u[..., self.n :].reshape(*u.shape[:-1], self.contacts, 3, 3)
         return Proposed(u[..., : self.n], *(contacts[..., k, :] for k in range(3)))
+
+    def support(self, contact: int) -> Support | None:
+        """What a contact is with, if it is not with a tip."""
+        return None if contact < len(self.hand.tips) else self.supports[contact - len(self.hand.tips)]
 
     def columns(self, contact: int) -> tuple[slice, slice, slice]:
         """Where point, point of what touches, and force of a contact are in what a policy puts out."""

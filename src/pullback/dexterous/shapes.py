@@ -176,11 +176,24 @@ class Cylinder(Shape):
         return np.where(out > 0, out, np.maximum(side, end)), np.where((out > 0)[..., None], corner, inner)
 
     def normal(self, x):
-        reach, away, side, end = self._split(x)
-        at_side = (side > end)[..., None]
-        up = np.where(x[..., 2] < 0, -1.0, 1.0)[..., None] * np.array([0.0, 0.0, 1.0])
-        turned = _across(away) * np.array([1.0, 1.0, 0.0]) / reach[..., None, None]
-        return np.where(at_side, away, up), at_side[..., None] * turned
+        """Of a cylinder whose rims are a little round, as the edges of a box: the level sets of (ρ/radius)^16 +
+        (z/half)^16."""
+        reach, away, _, _ = self._split(x)
+        radius, half, power = np.asarray(self.radius), np.asarray(self.half), Box.POWER - 1
+        sign, up = np.where(x[..., 2] < 0, -1.0, 1.0), np.array([0.0, 0.0, 1.0])
+        aside, tall = reach / radius, np.abs(x[..., 2]) / half
+        most = np.maximum(np.maximum(aside, tall), TINY)
+        out, high = (aside / most) ** power / radius, sign * (tall / most) ** power / half
+        length, along = _direction(out[..., None] * away + high[..., None] * up)
+        bend_out = power * (aside / most) ** (power - 1) / (radius**2 * most)
+        bend_high = power * (tall / most) ** (power - 1) / (half**2 * most)
+        ring = np.diag([1.0, 1.0, 0.0]) - away[..., :, None] * away[..., None, :]
+        slope = (
+            bend_out[..., None, None] * away[..., :, None] * away[..., None, :]
+            + (out / reach)[..., None, None] * ring
+            + bend_high[..., None, None] * np.diag(up)
+        )
+        return along, _across(along) / length[..., None, None] @ slope
 
     def outside(self, x):
         reach, away, side, end = self._split(x)

@@ -38,6 +38,7 @@ class Manipulation:
     wanted:       (start, phase): where the object shall be at phases (frames + 1,) from 0 to 1: Wanted (frames + 1,
                   samples, ...)
     least_grip:   normal force of each tip by phase (frames,), in weights of the object
+    let_go:       phase from which on the tips put no force on the object
     facing:       horizontal directions (tips, 3) from the object's middle in which the tips touch it at first; where
                   each is at home if None
     weights:      of the residuals
@@ -58,6 +59,7 @@ class Manipulation:
     starts: Callable[[np.random.Generator, int], States]
     wanted: Callable[[States, np.ndarray], Wanted]
     least_grip: Callable[[np.ndarray], np.ndarray] = np.zeros_like
+    let_go: float = 2.0
     facing: Any = None
     weights: Weights = field(default_factory=Weights)
     things: Assortment | None = None
@@ -85,9 +87,9 @@ class Manipulation:
 
     def goal(self, start: States) -> Goal:
         wanted = self.wanted(start, self.phases)
-        return Goal(
-            at=wanted.at, quat=wanted.quat, least_grip=np.asarray(self.least_grip(self.phases[:-1]), dtype=float)
-        )
+        frames = self.phases[:-1]
+        grip = np.asarray(self.least_grip(frames), dtype=float)
+        return Goal(at=wanted.at, quat=wanted.quat, least_grip=grip, let_go=(frames >= self.let_go).astype(float))
 
     def batch(self, random: np.random.Generator, samples: int, *, noisy: bool = True) -> Batch:
         """Random samples."""
@@ -153,11 +155,14 @@ class Manipulation:
             towards = towards * (1.0, 1.0, 0.0)
             towards = towards / max(np.linalg.norm(towards), 1e-9)
             u[p] = 0.99 * scene.shape.surface_towards(towards)
-        if scene.table:
-            p, s, f = scene.columns(scene.contacts - 1)
+        for k, support in enumerate(scene.supports, start=len(hand.tips)):
+            p, s, f = scene.columns(k)
             u[p] = scene.shape.surface_towards(np.array([0.0, 0.0, -1.0]))
-            u[s] = self.scene.home[0] * (1.0, 1.0, 0.0)
-            u[f] = (0.0, 0.0, scene.weight)
+            if support.name == "table":
+                u[s] = self.scene.home[0] * (1.0, 1.0, 0.0)
+                u[f] = (0.0, 0.0, scene.weight)
+            else:
+                u[s] = support.shape.surface_towards(np.array([0.0, 0.0, 1.0]))
         return u
 
     def fresh_policy(self, seed: int, hidden: int = 64) -> ContactPolicy:

@@ -251,7 +251,8 @@ def try_policy(
 def coordinates(scene: Scene, x: States) -> np.ndarray:
     """Of the whole file (..., nq)."""
     if scene.free:
-        return np.concatenate([x.q, x.at, x.quat], axis=-1)
+        still = np.broadcast_to(scene.model.home.q[scene.n : scene.n + scene.between], (*x.q.shape[:-1], scene.between))
+        return np.concatenate([x.q, still, x.at, x.quat], axis=-1)
     angle = quat_log(x.quat) @ scene.axis
     return np.concatenate([x.q, angle[..., None]], axis=-1)
 
@@ -263,7 +264,8 @@ def measured(scene: Scene, q: np.ndarray, v: np.ndarray, at: np.ndarray) -> Stat
     """
     n = scene.n
     if scene.free:
-        return States(q[..., :n], q[..., n : n + 3], q[..., n + 3 : n + 7], v[..., n : n + 3], v[..., n + 3 : n + 6])
+        at, quat, v, omega = q[..., -7:-4], q[..., -4:], v[..., -6:-3], v[..., -3:]
+        return States(q[..., :n], at, quat, v, omega)
     turn, spin = q[..., n:] * scene.axis, v[..., n:] * scene.axis
     return States(q[..., :n], np.broadcast_to(at, spin.shape), quat_exp(turn), np.zeros_like(spin), spin)
 
