@@ -37,7 +37,7 @@ def test_blocks_are_those_of_autodiff():
     assert active >= {"distance", "slip", "cone", "shape of object", "shape of hand", "collision", "grip", "place"}
 
 
-@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any"])
+@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack"])
 def test_gradient_is_that_of_differences(name):
     ours, x, random = problem(name, frames=3)
     gradient, loss = ours.linearise(x).gradient, lambda x: ours(x[None], False).losses[0]

@@ -13,6 +13,7 @@ from pullback.model import Model, load
 
 HINGE_DAMPING = 1e-4  # [N·m·s/rad]
 COLOUR = (0.20, 0.47, 0.95, 0.55)  # so that one sees the contacts
+BASE_COLOUR = (0.93, 0.62, 0.24, 1.0)
 FRICTION = 1.0  # in the simulator: policies propose with less
 KINDS = ("box", "cylinder", "capsule")
 LYING = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])  # takes z to x
@@ -23,25 +24,38 @@ _GEOMS = dict(
 
 
 def with_object(
-    robot: str, kind, size: tuple, mass: float, pos: tuple, name: str, hinge: tuple | None = None, quat=(1.0, 0, 0, 0)
+    robot: str,
+    kind,
+    size: tuple,
+    mass: float,
+    pos: tuple,
+    name: str,
+    hinge: tuple | None = None,
+    quat: tuple = (1.0, 0.0, 0.0, 0.0),
+    base: tuple[tuple, float, tuple] | None = None,
 ) -> Model:
     """A robot and an object, as one file.
 
     hinge:  the axis about which the object turns; it is free if None
     quat:   how its geom is turned in it
+    base:   a box on the table, the body "base": half edges [m], mass [kg] and place [m]
     """
     spec = mujoco.MjSpec.from_string(robot)
     home = [float(x) for x in spec.keys[0].qpos]
     spec.delete(spec.keys[0])
+    touches = {"friction": (FRICTION, 0.005, 0.0001), "contype": 1, "conaffinity": 1}
+    if base is not None:
+        half, its_mass, at = base
+        body = spec.worldbody.add_body(name="base", pos=at)
+        body.add_freejoint(name="base")
+        body.add_geom(name="base", type=_GEOMS["box"], size=half, mass=its_mass, rgba=BASE_COLOUR, **touches)
+        home += [*at, 1.0, 0.0, 0.0, 0.0]
     body = spec.worldbody.add_body(name=name, pos=pos)
     if hinge is None:
         body.add_freejoint(name=name)
     else:
         body.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=hinge, damping=HINGE_DAMPING)
-    body.add_geom(
-        name=name, type=kind, size=size, mass=mass, rgba=COLOUR, friction=(FRICTION, 0.005, 0.0001), contype=1,
-        conaffinity=1, quat=quat,
-    )  # fmt: skip
+    body.add_geom(name=name, type=kind, size=size, mass=mass, rgba=COLOUR, quat=quat, **touches)
     placed = [*pos, 1.0, 0.0, 0.0, 0.0] if hinge is None else [0.0]
     spec.add_key(name="home", qpos=[*home, *placed])
     return load(spec)

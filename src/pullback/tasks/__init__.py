@@ -53,6 +53,7 @@ HANDS = (
     manipulations.push_cube,
     manipulations.reorient,
     manipulations.turn_wheel,
+    manipulations.stack,
 )
 # What makes each, by name: a task is made when it is asked for.
 MAKERS = (*ROBOTS, *DISTANT, *LEARNED, *HEAT, *LASER, *REACH, *SOFT, *HANDS)

@@ -13,6 +13,7 @@ from pullback.dexterous import (
     Manipulation,
     Scattered,
     Scene,
+    To,
     Weights,
     with_object,
 )
@@ -21,6 +22,7 @@ from pullback.tasks.task import Camera
 
 CUBE, CUBE_MASS = 0.03, 0.01  # half edge [m], [kg]: a cube of 60 mm and 10 g, as in Ruppel, Hendrich and Zhang
 WHEEL, WHEEL_HALF, WHEEL_MASS = 0.04, 0.03, 0.1  # radius, half height [m], [kg]
+BASE_AT, BASE_MASS = (0.0, 0.12, CUBE), 0.1  # where the lower block of a stack stands [m], [kg]
 EYE = Camera((0.30, -0.36, 0.24), (0.0, 0.0, 0.06))
 
 
@@ -111,5 +113,25 @@ def grasp_any() -> Manipulation:
         things=Assortment(robot, CUBE_MASS),
         wanted=Along(shift=(0.0, 0.0, 0.1), wait=0.42, arrive=0.95),
         least_grip=GripFrom(0.38, 0.7),
+        camera=EYE,
+    )
+
+
+def stack() -> Manipulation:
+    """Three fingertips put a cube onto another, and let it go."""
+    model = with_object(
+        fingertips(3), mujoco.mjtGeom.mjGEOM_BOX, (CUBE, CUBE, CUBE), CUBE_MASS, (0.0, 0.0, CUBE), "cube",
+        base=((CUBE, CUBE, CUBE), BASE_MASS, BASE_AT),
+    )  # fmt: skip
+    scene = Scene(model, ["tip1", "tip2", "tip3"], dt=0.03, base="base")
+    return Manipulation(
+        name="stack",
+        about="put a cube onto another with three fingertips that propose their contacts, and let go",
+        scene=scene,
+        frames=56,
+        starts=Scattered(scene, spread=0.01, yaw=0.3),
+        wanted=To((*BASE_AT[:2], 3 * CUBE), wait=0.22, arrive=0.75, lift=0.06),
+        least_grip=GripFrom(0.2, 0.7, until=0.75),
+        let_go=0.86,
         camera=EYE,
     )
