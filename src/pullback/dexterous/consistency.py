@@ -44,6 +44,7 @@ class Weights:
     let_go: float = 0.3  # forces of tips when they shall have let go
     avoid: float = 0.001  # distances less than a margin
     limit: float = 0.1  # joints beyond their limits
+    edge: float = 0.0  # contact points of tips in the rims of faces
     point: float = 2e-4  # contact points away from their usual places
     force: float = 0.01
     rate: float = 0.002  # of joints
@@ -105,6 +106,7 @@ class Consistency:
     shape:        of the object, or of the object of every sample
     friction:     of the cone that proposed forces stay in, less than in the simulator that they are tried in [1]
     margin:       within which links avoid the object, and do not slip on it [m]
+    rim:          how wide the rims of faces are that contact points avoid [m]
     usual:        (nu,) what the policy puts out without reason for anything else
     """
 
@@ -114,6 +116,7 @@ class Consistency:
     friction: float
     usual: np.ndarray
     margin: float = 0.01
+    rim: float = 0.01
 
     @cached_property
     def balls(self) -> tuple[np.ndarray, np.ndarray]:
@@ -237,6 +240,8 @@ class Consistency:
             if support is not None:
                 rows["dissipation"] = terms.dissipation(slip, f) * (w.dissipation / (SPEED * heavy))
             else:
+                if w.edge:
+                    rows["edge"] = terms.off_edges(self.shape, p, "p", self.rim) * (w.edge / LENGTH)
                 rows["slip"] = terms.times_force(slip, f, "w") * (w.slip / (SPEED * heavy))
                 rows["point of hand"] = terms.near(s, usual.s[k], "s") * (w.point / LENGTH)
                 rows["slip near"] = terms.slip_near(slip, d, self.margin) * (w.slip_near / SPEED)

@@ -46,7 +46,8 @@ class Manipulation:
     mass_spread:  the mass of samples is that of the file times 1 ± this [1]
     noise:        deviation of what moves joints [m or rad] and the object [m] behind each frame while training
     close, aligned:  how near to its goal the object must come at the end [m], [rad]
-    iterations:   of training
+    iterations, samples:  of training, and starts per iteration
+    ramp:         iterations until the weights of consistency are whole: what has to learn a long way takes more
     mode, squeeze: how the policy does best where contacts are real: see :func:`try_policy`
     target, unit: it is solved if the object is held at its goal in so many of 100 unseen starts, in MuJoCo
     camera:       for pictures: what has ``eye`` and ``target`` [m]
@@ -69,6 +70,8 @@ class Manipulation:
     close: float = 0.015
     aligned: float = 0.2
     iterations: int = 80
+    samples: int = 16
+    ramp: int = 25
     mode: str = "replay"
     squeeze: float = 0.004
     target: float = 0.9
