@@ -52,7 +52,7 @@ def test_slopes_of_shapes(name):
 def test_rims_are_along_edges():
     box, cylinder = SHAPES["box"], SHAPES["cylinder"]
     points = np.array([[0.03, 0.0, 0.0], [0.03, 0.01, 0.035], [0.029, -0.02, 0.0], [0.0, 0.0, -0.04]])
-    expected = [[0, 0, 0], [0, 0, 0.005], [0, -0.01, 0], [0, 0, 0]]
+    expected = [[0, 0, 0], [0, 0, 0.005], [0.009, 0, 0], [0, 0, 0]]
     np.testing.assert_allclose(box.rim(points, 0.01)[0], expected, atol=1e-12)
     points = np.array([[0.02, 0.0, 0.0], [0.0, 0.02, 0.025], [0.0, -0.015, -0.03], [0.0, 0.0, 0.03]])
     expected = [[0, 0, 0], [0, 0, 0.005], [0, -0.005, 0], [0, 0, 0]]

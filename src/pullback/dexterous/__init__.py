@@ -1,5 +1,6 @@
 """Policies that propose their contacts, trained for a task and for physical consistency at once."""
 
+from pullback.dexterous.choosing import Chosen, train_and_choose
 from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.drawing import draw_proposals, draw_trial
 from pullback.dexterous.goals import Along, GripFrom, Scattered, To
@@ -18,6 +19,7 @@ __all__ = [
     "Along",
     "Assortment",
     "Batch",
+    "Chosen",
     "Consistency",
     "ContactPolicy",
     "ContactProblem",
@@ -39,6 +41,7 @@ __all__ = [
     "draw_trial",
     "judge",
     "train",
+    "train_and_choose",
     "try_policy",
     "with_object",
 ]

@@ -48,6 +48,7 @@ class Manipulation:
     close, aligned:  how near to its goal the object must come at the end [m], [rad]
     iterations, samples:  of training, and starts per iteration
     ramp:         iterations until the weights of consistency are whole: what has to learn a long way takes more
+    tries:        how many first weights are tried at most, until one of them holds as often as it should
     mode, squeeze: how the policy does best where contacts are real: see :func:`try_policy`
     target, unit: it is solved if the object is held at its goal in so many of 100 unseen starts, in MuJoCo
     camera:       for pictures: what has ``eye`` and ``target`` [m]
@@ -72,6 +73,7 @@ class Manipulation:
     iterations: int = 80
     samples: int = 16
     ramp: int = 25
+    tries: int = 1
     mode: str = "replay"
     squeeze: float = 0.004
     target: float = 0.9

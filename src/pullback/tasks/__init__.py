@@ -53,6 +53,9 @@ HANDS = (
     manipulations.push_cube,
     manipulations.reorient,
     manipulations.turn_wheel,
+    manipulations.flip,
+    manipulations.flip_y,
+    manipulations.flip_z,
     manipulations.stack,
 )
 # What makes each, by name: a task is made when it is asked for.

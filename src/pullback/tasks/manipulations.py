@@ -117,6 +117,45 @@ def grasp_any() -> Manipulation:
     )
 
 
+def flip() -> Manipulation:
+    """Three fingertips tip a cube over about its x axis, onto its side."""
+    return _flip("flip", "x", ((-1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
+
+
+def flip_y() -> Manipulation:
+    """The same about its y axis."""
+    return _flip("flip-y", "y", ((-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 1.0, 0.0)))
+
+
+def flip_z() -> Manipulation:
+    """A quarter of a turn about the vertical, through the air."""
+    return _flip("flip-z", "z", None)
+
+
+def _flip(name: str, axis: str, facing) -> Manipulation:
+    """A quarter of a turn about one of a cube's own axes, on an arc above the table.
+
+    facing:  which faces the tips take: those that are neither the bottom at the end nor the top at the beginning
+    """
+    scene = _cube(3, 0.03)
+    return Manipulation(
+        name=name,
+        about=f"turn a cube over by 90 degrees about its {axis} axis with three fingertips that propose their contacts",
+        scene=scene,
+        frames=48,
+        starts=Scattered(scene, spread=0.01, yaw=0.3),
+        wanted=Along(
+            turn=tuple(math.pi / 2 * (axis == one) for one in "xyz"), wait=0.3, arrive=0.92, lift=0.08, own=True
+        ),
+        least_grip=GripFrom(0.27, 0.7),
+        facing=facing,
+        weights=Weights(place=0.1, turn=0.2, edge=0.05),
+        iterations=200,
+        ramp=100,
+        camera=EYE,
+    )
+
+
 def stack() -> Manipulation:
     """Three fingertips put a cube onto another, and let it go."""
     model = with_object(
