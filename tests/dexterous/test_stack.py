@@ -10,15 +10,14 @@ from pullback.core.errors import PullbackError
 from pullback.dexterous import Scene, States, To, try_policy
 from pullback.model.robots import fingertips
 from pullback.spatial import quat_exp
-from pullback.tasks import TASKS
-from pullback.tasks.manipulations import BASE_AT, with_object
+from pullback.tasks.manipulations import BASE_AT, stack, with_object
 
 CUBE = mujoco.mjtGeom.mjGEOM_BOX, (0.03, 0.03, 0.03), 0.01, (0.0, 0.0, 0.03), "cube"
 
 
 @pytest.fixture(scope="module")
 def task():
-    return TASKS["stack"]()
+    return stack()
 
 
 def near_the_base(task, seed=0):

@@ -29,14 +29,13 @@ from pullback.dexterous.scene import Scene, States
 from pullback.dexterous.shapes import Shape
 from pullback.dexterous.task import Manipulation
 from pullback.dynamics import Articulated
-from pullback.spatial import cross_matrix, quat_conj, quat_exp, quat_log, quat_mul, unit_quat_matrix
+from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul, unit_quat_matrix
 
 MODES = ("measured", "replay", "corrected")
 CORRECTION = 0.2  # share of the way to the measured object, per frame
 WHOLE_SQUEEZE = 0.3  # of the object's weight: a proposed force from which on the whole squeeze acts
 TOGETHER = 0.005  # how far apart the points of a contact may be for a grip to be held [m]
 FIRM = 1e-4  # damping of the way from tips to joints, against singular postures [m²]
-ARM, LOOSE = 0.03, 1e-6  # a lever at which a torque counts as a force does [m]; against wrenches that tips cannot make
 PUSH_SECONDS = 0.05
 
 
@@ -276,10 +275,6 @@ def squeezed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Share of the squeeze of each tip (..., tips), and how far the joints' targets move inwards (..., n).
 
-    Servos that are equally stiff make forces of the offsets. They are chosen as near to a whole squeeze along each
-    normal as leaves no force and no torque on the object: fingers that press by themselves would push it away, or turn
-    it about the line between two others.
-
     taken:  share in the frame before: a grip is held as long as the two points of the contact stay together, also
             where the object moves by itself and no force is proposed
     shape:  of the object
@@ -289,34 +284,16 @@ def squeezed(
     normal = np.moveaxis(shape.normal(np.moveaxis(given.p[..., :tips, :], -2, 0))[0], 0, -2)
     pose, turn = hand.pose(x.q), np.swapaxes(unit_quat_matrix(x.quat), -1, -2)
     points = hand.points(pose, hand.tip_bodies, given.s[..., :tips, :])
-    arm = given.p[..., :tips, :] @ turn
-    gap = np.linalg.norm(points - x.at[..., None, :] - arm, axis=-1)
+    gap = np.linalg.norm(points - x.at[..., None, :] - given.p[..., :tips, :] @ turn, axis=-1)
     strength = np.linalg.norm(given.f[..., :tips, :], axis=-1)
     share = np.minimum(1.0, strength / (WHOLE_SQUEEZE * scene.weight))
     share = np.maximum(share, taken * (gap < TOGETHER))
     way = -squeeze * share[..., None] * normal @ turn
-    way = _balanced(scene, x, way.reshape(*way.shape[:-2], 3 * tips), arm, np.repeat(share, 3, axis=-1))[..., None]
     J, _ = hand.jacobians(pose, hand.tip_bodies, points)
     J = J.reshape(*J.shape[:-3], 3 * tips, hand.n)
+    way = way.reshape(*way.shape[:-2], 3 * tips, 1)
     Jt = np.swapaxes(J, -1, -2)
     return share, (Jt @ np.linalg.solve(J @ Jt + FIRM * np.eye(3 * tips), way))[..., 0]
-
-
-def _balanced(scene: Scene, x: States, way: np.ndarray, arm: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The nearest offsets (..., 3 tips) that move an object neither here nor there, weighted by their shares.
-
-    arm:  from the object's origin to where each tip touches (..., tips, 3) [m]
-    """
-    force = np.broadcast_to(np.tile(np.eye(3), arm.shape[-2]), (*arm.shape[:-2], 3, way.shape[-1]))
-    torque = np.concatenate(np.moveaxis(cross_matrix(arm), -3, 0), axis=-1) / ARM
-    if scene.free:
-        G = np.concatenate([force, torque], axis=-2)
-    else:  # the hinge takes all but the torque about it
-        axis = unit_quat_matrix(x.quat) @ scene.axis
-        G = axis[..., None, :] @ torque
-    shared = share[..., None] * np.swapaxes(G, -1, -2)
-    rest = np.linalg.solve(G @ shared + LOOSE * np.eye(G.shape[-2]), G @ way[..., None])
-    return way - (shared @ rest)[..., 0]
 
 
 def _corrected(x: States, seen: States) -> States:

@@ -53,10 +53,6 @@ HANDS = (
     manipulations.push_cube,
     manipulations.reorient,
     manipulations.turn_wheel,
-    manipulations.flip,
-    manipulations.flip_y,
-    manipulations.flip_z,
-    manipulations.stack,
 )
 # What makes each, by name: a task is made when it is asked for.
 MAKERS = (*ROBOTS, *DISTANT, *LEARNED, *HEAT, *LASER, *REACH, *SOFT, *HANDS)

@@ -113,6 +113,9 @@ def grasp_any() -> Manipulation:
         things=Assortment(robot, CUBE_MASS),
         wanted=Along(shift=(0.0, 0.0, 0.1), wait=0.42, arrive=0.95),
         least_grip=GripFrom(0.38, 0.7),
+        iterations=160,
+        samples=48,
+        ramp=80,
         camera=EYE,
     )
 
@@ -150,7 +153,7 @@ def _flip(name: str, axis: str, facing) -> Manipulation:
         least_grip=GripFrom(0.27, 0.7),
         facing=facing,
         weights=Weights(place=0.1, turn=0.2, edge=0.05),
-        iterations=200,
+        iterations=260,
         ramp=100,
         camera=EYE,
     )
