@@ -1,6 +1,8 @@
-"""Tendons as kernels read them: their terms by degree of freedom, and which rows they have."""
+"""Tendons as kernels read them: what they are made of by degree of freedom, and which rows they have."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -10,8 +12,11 @@ from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import dof_tree
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
-from pullback.model.tendons import equality_dofs, equality_members, tendon_dofs, wraps_of
-from pullback.model.unsupported import EQ_JOINT
+from pullback.model.tendons import equality_dofs, equality_members, spans_of, tendon_dofs, wraps_of
+from pullback.model.unsupported import EQ_JOINT, spatial_tendons
+
+if TYPE_CHECKING:
+    from pullback.dynamics.weights import InverseWeights
 
 
 class TendonLayout:
@@ -21,6 +26,9 @@ class TendonLayout:
     ids:      (n,) tendons of the file
     joints:   (m,)
     dofs:     of each of both kinds, the last one first
+    fixed:    (n,) whether a tendon is a sum of joint coordinates
+    spans:    of each tendon of the file; none where it is fixed
+    sites:    on their paths, and those at which actuators push
     """
 
     def __init__(self, model: Model, scene: Scene | None):
@@ -35,9 +43,24 @@ class TendonLayout:
         self.ids, self.joints = np.array(sorted(used), int), np.array(sorted(joints), int)
         self.dofs = [tendon_dofs(m, t) for t in self.ids] + [[int(m.jnt_dofadr[j])] for j in self.joints]
         self.first = np.concatenate([[0], np.cumsum([len(dofs) for dofs in self.dofs])]).astype(int)
+        spatial = spatial_tendons(m)
+        self.fixed = [not spatial[t] for t in self.ids]
+        self.spans = [[] if fixed else spans_of(m, t) for t, fixed in zip(self.ids, self.fixed, strict=True)]
+        on_paths = {site for spans in self.spans for span in spans for site in span.sites}
+        self.sites = np.union1d(model.pushed_sites, np.array(sorted(on_paths), int)).astype(int)
 
     def __bool__(self) -> bool:
         return bool(self.dofs)
+
+    @property
+    def spatial(self) -> bool:
+        """Whether one of them goes through space."""
+        return not all(self.fixed)
+
+    def switches(self) -> dict[str, bool]:
+        """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
+        sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
+        return {"tendons": bool(self) or sites, "spatial": self.spatial, "sites": sites, "loops": loops}
 
     @property
     def entries(self) -> int:
@@ -51,11 +74,12 @@ class TendonLayout:
 
     @property
     def terms(self) -> tuple[np.ndarray, np.ndarray]:
-        """The terms of the file (n,) that enter, and which of them are summed in each entry: (entries, n)."""
+        """The terms of fixed tendons (n,) that enter, and which of them are summed in each entry: (entries, n)."""
         m = self.mujoco
-        wraps = np.array([w for t in self.ids for w in wraps_of(m, t)], int)
+        wraps = np.array([w for t in self.ids[self.fixed] for w in wraps_of(m, t)], int)
         table, column = np.zeros((self.own_entries, len(wraps))), 0
-        for number, t in enumerate(self.ids):
+        for number in np.flatnonzero(self.fixed):
+            t = self.ids[number]
             for w in wraps_of(m, t):
                 dof = int(m.jnt_dofadr[m.wrap_objid[w]])
                 table[self.first[number] + self.dofs[number].index(dof), column] = 1.0
@@ -68,7 +92,7 @@ class TendonLayout:
             return len(self.ids) + int(np.searchsorted(self.joints, member))
         return int(np.searchsorted(self.ids, member))
 
-    def struct(self, flavour: Flavour, device: str):
+    def struct(self, flavour: Flavour, weights: InverseWeights, device: str):
         """The kernels' Tendons."""
         m, scene = self.mujoco, self.scene
         module = specialise(flavour, "rows")
@@ -95,11 +119,9 @@ class TendonLayout:
             (empty, empty, empty) if scene is None else (scene.limited_tendons, scene.lossy_tendons, scene.equalities)
         )
         tendons.limit, tendons.loss = (ints(np.searchsorted(self.ids, x)) for x in (limited, lossy))
-        tendons.limit_margin, tendons.limit_weight = (
-            reals(m.tendon_margin[limited]),
-            reals(m.tendon_invweight0[limited]),
-        )
-        tendons.loss_weight = reals(m.tendon_invweight0[lossy])
+        tendons.limit_margin = reals(m.tendon_margin[limited])
+        tendons.limit_weight, tendons.loss_weight = ints(weights.tendon_limit), ints(weights.tendon_loss)
+        tendons.equality_weight = ints(weights.equality)
         tendons.loss_solref = reals(m.tendon_solref_fri[lossy], module.vec3, 3)
         tendons.loss_solimp = reals(m.tendon_solimp_fri[lossy], module.vec6, 6)
         self._relate(tendons, equalities, ints, reals)
@@ -125,18 +147,16 @@ class TendonLayout:
     def _relate(self, tendons, equalities, ints, reals) -> None:
         """The equality constraints, and whether a row of any kind couples different branches."""
         m = self.mujoco
-        one, two, rest, weight, first, chain = [], [], [], [], [0], []
+        one, two, rest, first, chain = [], [], [], [0], []
         entries: tuple[list[int], list[int]] = ([], [])
         for e in map(int, equalities):
             kind, members = int(m.eq_type[e]), equality_members(m, e)
             numbers = [self.number(kind, member) for member in members]
             is_joint = kind == EQ_JOINT
             rests = m.qpos0[m.jnt_qposadr[members]] if is_joint else m.tendon_length0[members]
-            weights = m.dof_invweight0[m.jnt_dofadr[members]] if is_joint else m.tendon_invweight0[members]
             one.append(numbers[0])
             two.append(numbers[1] if len(numbers) > 1 else -1)
             rest.append(np.resize(np.append(rests, 0.0), 2))
-            weight.append(weights.sum())
             dofs = equality_dofs(m, e)
             chain += dofs
             first.append(len(chain))
@@ -145,7 +165,7 @@ class TendonLayout:
                 at = self.first[numbers[side]] if side < len(numbers) else 0
                 entries[side].extend(at + own.index(d) if d in own else -1 for d in dofs)
         tendons.equality_one, tendons.equality_two = ints(one), ints(two)
-        tendons.equality_rest, tendons.equality_weight = reals(np.reshape(rest, (-1, 2))), reals(weight)
+        tendons.equality_rest = reals(np.reshape(rest, (-1, 2)))
         tendons.equality_first, tendons.equality_dof = ints(first), ints(chain)
         tendons.equality_entry_one, tendons.equality_entry_two = (ints(x) for x in entries)
         chains = [*self.dofs, *(chain[a:b] for a, b in zip(first, first[1:], strict=False))]

@@ -54,10 +54,14 @@ class Flavour(NamedTuple):
     triangles: bool = False
     # Whether there are tendons that act, or equality constraints that couple joints or tendons by numbers.
     tendons: bool = False
+    # Whether some of them are paths through space.
+    spatial: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether there are springs or dampers of joints with quadratic or cubic terms.
+    curved: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -72,9 +76,11 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not self.sites,
+            "_tendons": self.tendons and not (self.sites or self.spatial),
+            "_spatial": self.spatial,
             "_sites": self.sites,
             "_loops": self.loops,
+            "_curved": self.curved,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
@@ -144,7 +150,7 @@ def _soft_flavour(flavour: SoftFlavour) -> str:
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".flavour")):
+        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".driven_adjoint", ".flavour")):
             sys.modules[package + name.removeprefix(source)] = module
 
 

@@ -40,8 +40,8 @@ from pullback.spatial import unit, unit_quat_matrix
 # Every number that reaches the motion, by the element a message should name.
 FINITE_FIELDS = {
     "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia", "body_gravcomp"),
-    "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness"),
-    "dof": ("dof_armature", "dof_damping"),
+    "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness", "jnt_stiffnesspoly"),
+    "dof": ("dof_armature", "dof_damping", "dof_dampingpoly"),
     "coordinate": ("qpos0", "qpos_spring"),
     "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
     "output": ("actuator_gear",),
@@ -91,16 +91,16 @@ def load(
       friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·control + bias on one joint or fixed tendon, or at a site (muscles,
-      motors with activation or delay, PID and DC motors, actuators on spatial tendons, bodies, slider-cranks and sites
-      with a refsite, position servos on ball joints). They keep
+    - ``"actuator"``: actuators that are not gain·control + bias on one joint or tendon, or at a site (muscles,
+      motors with activation or delay, PID and DC motors, actuators on tendons that wrap around geoms, bodies,
+      slider-cranks and sites with a refsite, position servos on ball joints). They keep
       their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
       model; an error with ellipsoid geoms or implicitfast);
-    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of joint springs and dampers, the linear ones
-      stay;
+    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, the linear ones stay
+      (supported for joints; an error for tendons and for dampers of actuators);
     - ``"spring-yield"``: plastic joint springs, which become elastic;
     - ``"actuatorgravcomp"``: gravity compensation that counts as actuator force and may be clamped, which then acts
       directly;
@@ -159,6 +159,10 @@ def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
     bits |= {"frictionloss": Disable.mjDSBL_FRICTIONLOSS, "equality": Disable.mjDSBL_EQUALITY}
     for kind in bits.keys() & set(ignore):
         m.opt.disableflags |= int(bits[kind])
+    if "spring-poly" in ignore:
+        m.jnt_stiffnesspoly[:] = 0
+    if "damping-poly" in ignore:
+        m.dof_dampingpoly[:] = 0
     if "tendon" in ignore:
         for name in ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "armature", "frictionloss"):
             getattr(m, f"tendon_{name}")[:] = 0
@@ -412,10 +416,12 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
         "joint_pos": _frozen(m.jnt_pos),
         "joint_axis": _frozen(m.jnt_axis),
         "joint_stiffness": _frozen(np.zeros(m.njnt) if no_springs else m.jnt_stiffness),
+        "joint_stiffness_poly": _frozen(np.zeros((m.njnt, 2)) if no_springs else m.jnt_stiffnesspoly),
         "joint_force_limited": _frozen(m.jnt_actfrclimited, bool),
         "joint_force_range": _frozen(m.jnt_actfrcrange),
         "dof_armature": _frozen(armature),
         "dof_damping": _frozen(np.zeros(m.nv) if no_dampers else damping),
+        "dof_damping_poly": _frozen(np.zeros((m.nv, 2)) if no_dampers else m.dof_dampingpoly),
         "q0": _frozen(_unit_coordinates(m, m.qpos0)),
         "q_spring": _frozen(_unit_coordinates(m, m.qpos_spring)),
     }

@@ -8,12 +8,13 @@ from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
 from ..tree.advance import advance
 from ..tree.applied import Applied, applied_forces
+from ..tree.curved import add_curved_forces
 from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, TENDONS
+from .flavour import CURVED, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -26,6 +27,8 @@ if POTENTIAL:
     from .model import descend, finer, substep_count
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
+if SPATIAL:
+    from .tied_bodies import tied_gyroscopic
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -66,6 +69,8 @@ def accelerate(
         all_joint_forces(m, p, s, r, controls, t, world, slot)
     else:
         joint_forces(m, p, s, controls, t, world, slot)
+    if CURVED:
+        add_curved_forces(m, p, s, world, slot)
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
@@ -87,7 +92,10 @@ def accelerate(
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    gyroscopic(m, p, s, world, slot)
+    if SPATIAL:
+        tied_gyroscopic(m, p, s, r, world, slot)
+    else:
+        gyroscopic(m, p, s, world, slot)
     if IMPULSES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         impulses(m, g, p, s, c, r, world, slot)
