@@ -58,8 +58,12 @@ class Flavour(NamedTuple):
     spatial: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
+    # Whether actuators have activations; likewise.
+    activations: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether MuJoCo's sweeps against slip come after its convex problem.
+    noslip: bool = False
     # Whether there are springs or dampers of joints with quadratic or cubic terms.
     curved: bool = False
     # Whether poses of bodies may be inputs.
@@ -78,10 +82,12 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not (self.sites or self.spatial),
+            "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
             "_spatial": self.spatial,
             "_sites": self.sites,
+            "_activations": self.activations,
             "_loops": self.loops,
+            "_noslip": self.noslip,
             "_curved": self.curved,
             "_mocap": self.mocap,
             "_far": self.far,
