@@ -137,8 +137,9 @@ class Articulated(KernelSystem):
         loops = self._scene is not None and len(self._scene.loops.index) > 0
         sites = len(model.pushed_sites) > 0
         tendons = bool(self._tendons) or sites
+        flexes = len(model.flexes.edge) > 0
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops
+            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops, flexes=flexes
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)

@@ -16,6 +16,7 @@ from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.bars import Named
 from pullback.core.launch import launch
 from pullback.core.params import FieldValues, Parameter, has_direction, linear, not_negative
+from pullback.dynamics.flexes import flex_parameters
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import Layout, zeros_struct
@@ -77,7 +78,7 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
-    table |= site_parameters(model)
+    table |= site_parameters(model) | flex_parameters(model)
     if tendons is not None and len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
@@ -115,6 +116,7 @@ def item_names(model: Model) -> dict[str, list[str]]:
         "geom": model.geoms.names,
         "tendon": model.tendons.names,
         "site": model.sites.names,
+        "flex": model.flexes.names,
     }
 
 

@@ -58,6 +58,8 @@ class Flavour(NamedTuple):
     sites: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether there are flexes.
+    flexes: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -75,6 +77,7 @@ class Flavour(NamedTuple):
             "_tendons": self.tendons and not self.sites,
             "_sites": self.sites,
             "_loops": self.loops,
+            "_flexes": self.flexes,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

@@ -27,6 +27,9 @@ SITES = wp.constant(compiled_for.sites)
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
 
+# There are flexes: cloth, soft solids, ropes.
+FLEXES = wp.constant(compiled_for.flexes)
+
 # The backward pass adds the influence of shapes from afar.
 FAR = wp.constant(compiled_for.far)
 

@@ -13,7 +13,7 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, TENDONS
+from .flavour import FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -26,6 +26,8 @@ if POTENTIAL:
     from .model import descend, finer, substep_count
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
+if FLEXES:
+    from .flexes import flex_forces
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -69,6 +71,8 @@ def accelerate(
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
+    if FLEXES:
+        flex_forces(m, p, s, r, world, slot)
     applied_forces(m, p, s, f, t, world, slot)
     status = int(HEALTHY)
     if FORCES:

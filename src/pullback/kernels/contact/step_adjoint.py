@@ -21,7 +21,7 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FAR, FORCES, IMPULSES, LOOPS, POTENTIAL, REFINED, SITES, TENDONS
+from .flavour import FAR, FLEXES, FORCES, IMPULSES, LOOPS, POTENTIAL, REFINED, SITES, TENDONS
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -51,6 +51,8 @@ if SITES:
     from .site_forces import site_forces_adjoint
 if TENDONS:
     from .tendons import all_joint_forces_adjoint, clear_tendon_bars, solve_for_motions
+if FLEXES:
+    from .flexes import flex_forces_adjoint
 if FAR:
     from .far import far_adjoint
 
@@ -125,6 +127,8 @@ def accelerate_adjoint(
             gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
         if m.has_fluid == 1:
             fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if FLEXES:
+            flex_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         if f.has_wrench == 1:
             applied_wrenches_adjoint(m, p, p_bar, s, f, f_bar, t, world, slot, wants_params)
         if FORCES:
