@@ -60,7 +60,7 @@ def with_spheres(spec: mujoco.MjSpec, ignore: Collection[str], vfs: mujoco.MjVfs
                 size=[m.flex_radius[f], 0, 0],
                 pos=np.zeros(3) if m.flex_centered[f] else m.flex_vert[i],
                 mass=0,
-                rgba=m.flex_rgba[f],
+                rgba=(0.5, 0.5, 0.5, 0),  # what is drawn is the flex
                 friction=m.flex_friction[f],
                 condim=int(m.flex_condim[f]),
                 priority=int(m.flex_priority[f]),
