@@ -20,7 +20,7 @@ LINES = [
     ("model", "drawing"),
     ("contact",),
     ("dynamics", "thermal", "soft"),
-    ("rollout",),
+    ("rollout", "coupled"),
     ("torch", "jax", "plan", "reach"),
     ("neural", "dexterous"),
     ("tasks", "envs"),

@@ -15,11 +15,13 @@ from pullback.rollout import Run, check_system, rollout
 from pullback.version import __version__
 
 if TYPE_CHECKING:
-    from pullback import dexterous, envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
+    from pullback import coupled, dexterous, envs, learn, neural, reach, scale, soft, thermal  # noqa: F401
+    from pullback.coupled import Coupled
 
 # Packages that not everybody needs: imported when they are first used.
 WITH_TORCH = ("envs", "learn")
-LATER = ("dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
+CLASSES_LATER = {"Coupled": "coupled"}
+LATER = ("coupled", "dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
 
 __all__ = [
     "Articulated",
@@ -28,6 +30,7 @@ __all__ = [
     "ContactConvex",
     "ContactImpulse",
     "ContactLongRange",
+    "Coupled",
     "Far",
     "Model",
     "PullbackError",
@@ -38,6 +41,7 @@ __all__ = [
     "System",
     "__version__",
     "check_system",
+    "coupled",
     "dexterous",
     "load",
     "neural",
@@ -53,6 +57,8 @@ __all__ = [
 def __getattr__(name: str):
     if name in LATER:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in CLASSES_LATER:
+        return getattr(importlib.import_module(f"{__name__}.{CLASSES_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -11,7 +11,7 @@ from pullback.cli import main
 from pullback.cli.completion import SHELLS
 from pullback.cli.optimize import METHODS
 from pullback.envs import ENVS
-from pullback.model.robots import ROBOTS
+from pullback.model.robots import SAMPLES
 from pullback.tasks import TASKS
 
 
@@ -64,7 +64,7 @@ def test_verbs(script):
 
 @pytest.mark.parametrize("verb", ["simulate", "check", "bench"])
 def test_robots_and_files(script, verb):
-    assert offered(script, "pullback", verb, "") == set(ROBOTS) | ROBOT_FILES
+    assert offered(script, "pullback", verb, "") == set(SAMPLES) | ROBOT_FILES
     assert offered(script, "pullback", verb, "quad") == {"quadruped"}
     assert offered(script, "pullback", verb, "my_") == {"my_robot.xml", "my_robot.urdf"}
     assert offered(script, "pullback", verb, "arm", "--contact", "co") == {"convex", "compliant"}
@@ -74,7 +74,7 @@ def test_robots_and_files(script, verb):
 
 
 def test_robots_to_compile_for(script):
-    assert offered(script, "pullback", "compile", "") == set(ROBOTS) | ROBOT_FILES
+    assert offered(script, "pullback", "compile", "") == set(SAMPLES) | ROBOT_FILES
     assert offered(script, "pullback", "compile", "arm", "quad") == {"quadruped"}
     assert {"--jobs", "--device", "--contact"} <= offered(script, "pullback", "compile", "--")
 
@@ -94,13 +94,13 @@ def test_environments_and_policies(script):
 
 
 def test_motions_and_robots_to_view(script):
-    assert offered(script, "pullback", "view", "") == {"my_motion.npz"} | set(ROBOTS) | ROBOT_FILES
+    assert offered(script, "pullback", "view", "") == {"my_motion.npz"} | set(SAMPLES) | ROBOT_FILES
     assert offered(script, "pullback", "view", "my_motion.npz", "--export", "no") == {"notes.txt"}
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_know_the_same_words(shell):
     text = shown(shell)
-    assert all(word in text for word in (*VERBS, *ROBOTS, *TASKS, "contact", "compliant"))
+    assert all(word in text for word in (*VERBS, *SAMPLES, *TASKS, "contact", "compliant"))
     if shutil.which(shell):  # and can read the script
         subprocess.run([shell, "-n", "/dev/stdin"], input=text, text=True, check=True)

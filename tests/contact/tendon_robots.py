@@ -125,3 +125,58 @@ DRONE = """<mujoco><compiler angle="radian"/><option timestep="0.004" integrator
 <motor site="left" gear="0 0 1 0 0 0.02" ctrlrange="0 9"/><motor site="right" gear="0 0.1 1 0 0 -0.02"/>
 <general site="tail" gear="0.3 0.1 1 0.02 0.05 0.01" gaintype="affine" gainprm="2 0 0.1" biastype="affine"
   biasprm="0.3 0 {feedback}" forcerange="-2 2"/><motor joint="tilt"/></actuator></mujoco>"""
+
+
+# An arm whose muscles' paths cross its joints, a rope over pulleys to a load that carries a flap, and a fixed tendon.
+ARM = """<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="{integrator}"/>
+<default><geom contype="0" conaffinity="0" type="capsule" size="0.02"/></default>
+<worldbody><site name="shelf" pos="0 0.1 1.3"/>
+<body name="torso" pos="0 0 1"><joint name="turn" axis="0 0 1" damping="0.1"/>
+  <geom type="sphere" size="0.1" mass="2"/>
+  <site name="back" pos="-0.05 0.06 0.1"/><site name="chest" pos="0.06 0.03 0.08"/>
+  <body name="upper" pos="0 0.15 0"><joint name="shoulder" type="ball"/>
+    <geom fromto="0 0 0 0 0 -0.3" mass="0.8"/>
+    <site name="mid" pos="0.03 0 -0.2"/><site name="rear" pos="-0.03 0.01 -0.22" euler="0.2 0 0.1"/>
+    <body name="fore" pos="0 0 -0.3"><joint name="elbow" axis="0 1 0" actuatorfrcrange="-9 9"/>
+      <geom fromto="0 0 0 0.02 0 -0.25" mass="0.5"/>
+      <site name="ulna" pos="0.02 0 -0.05"/><site name="wrist" pos="0 0.02 -0.22"/></body></body></body>
+<body name="load" pos="0.3 0.1 0.6"><freejoint/><geom type="box" size="0.05 0.04 0.03" mass="0.3"/>
+  <site name="hook" pos="0.01 0.02 0.03"/>{flap}</body></worldbody>
+<tendon>
+  <spatial name="biceps" stiffness="40" damping="0.7" springlength="0.2 0.3">
+    <site site="chest"/><site site="mid"/><site site="ulna"/></spatial>
+  <spatial name="triceps" armature="0.05" frictionloss="0.3">
+    <site site="back"/><site site="rear"/><site site="ulna"/></spatial>
+  <fixed name="mixed" damping="0.05"><joint joint="turn" coef="0.4"/><joint joint="elbow" coef="0.7"/></fixed>
+  <spatial name="rope" range="0.6 0.8" stiffness="5" damping="0.2" armature="0.02" margin="0.01"
+    solreflimit="0.01 1.1" solimplimit="0.8 0.95 0.02 0.4 3">
+    <site site="shelf"/><site site="chest"/><pulley divisor="2"/><site site="shelf"/><site site="hook"/>
+    <pulley divisor="3"/><site site="wrist"/><site site="hook"/></spatial>
+  <spatial name="looks"><site site="back"/><site site="wrist"/></spatial></tendon>
+<equality><tendon name="pair" tendon1="looks" tendon2="biceps" polycoef="0.01 0.9 0.1 0 0.03" solref="0.05 1"/>
+</equality>
+<actuator>
+  <general tendon="biceps" gear="1.3" gainprm="-20" biastype="affine" biasprm="0.1 -3 -0.2" ctrlrange="-1 1"
+    forcerange="-15 15"/>
+  <position tendon="triceps" kp="10" kv="0.5"/>
+  <general tendon="rope" gaintype="affine" gainprm="0.5 0.2 0.05" biastype="affine" biasprm="0 -0.5 -0.2"/>
+  <motor joint="turn" gear="0.3"/>{thruster}</actuator></mujoco>"""
+FLAP = """<body name="flap" pos="0.05 0 0"><joint name="flap" axis="0 1 0" armature="0.001"/>
+  <geom fromto="0 0 0 0.05 0 0" mass="0.05"/></body>"""
+THRUSTER = '<motor site="rear" gear="0.3 0.1 1 0.02 0.05 0.01"/>'
+
+
+def arm(integrator: str = "Euler", *, flap: bool = True, thruster: bool = False) -> str:
+    """Without the flap its load is a free body that carries no joints."""
+    return ARM.format(integrator=integrator, flap=FLAP if flap else "", thruster=THRUSTER if thruster else "")
+
+
+# A cup on slides, and a ball on a string that may not be longer than it is. The ball may lie in the cup.
+CUP = """<mujoco><option timestep="0.005" integrator="{integrator}"/><worldbody>
+<body name="cup" pos="0 0 0.6"><joint name="x" type="slide" axis="1 0 0" damping="1"/>
+  <joint name="z" type="slide" axis="0 0 1" damping="1"/>
+  <geom type="capsule" fromto="-0.05 0 0 -0.03 0 -0.08" size="0.01"/>
+  <geom type="capsule" fromto="0.05 0 0 0.03 0 -0.08" size="0.01"/><site name="handle" pos="0 0 -0.09"/></body>
+<body name="ball" pos="0 0 0.3"><freejoint/><geom size="0.025" mass="0.05"/><site name="eye" pos="0 0 0.025"/></body>
+</worldbody><tendon><spatial name="string" range="0 0.25"><site site="handle"/><site site="eye"/></spatial></tendon>
+<actuator><motor joint="x" gear="5"/><motor joint="z" gear="20"/></actuator></mujoco>"""

@@ -40,7 +40,8 @@ def oracle(case):
 def test_poses(case, oracle):
     system, q, _, _, _ = case
     _, data = oracle
-    for of, pos, mat in (("body", data.xpos, data.xmat), ("geom", data.geom_xpos, data.geom_xmat)):
+    oracles = {"body": (data.xpos, data.xmat), "geom": (data.geom_xpos, data.geom_xmat), "com": (data.xipos, data.xmat)}
+    for of, (pos, mat) in oracles.items():
         pose = dynamics.kinematics(system, q, of=of).value[1]
         assert relative_error(pose[:, :3], pos) < 1e-13
         ours = np.empty((len(pose), 9))
@@ -100,6 +101,8 @@ ALGORITHMS = {
     "kinematics": lambda s, q, v, x, p: dynamics.kinematics(s, q, of="geom", params=p),
     "jacobian": lambda s, q, v, x, p: dynamics.jacobian(s, q, params=p),
     "velocity": lambda s, q, v, x, p: dynamics.velocity(s, q, v, of="geom", params=p),
+    "kinematics of com": lambda s, q, v, x, p: dynamics.kinematics(s, q, of="com", params=p),
+    "velocity of com": lambda s, q, v, x, p: dynamics.velocity(s, q, v, of="com", params=p),
     "center_of_mass": lambda s, q, v, x, p: dynamics.center_of_mass(s, q, params=p),
     "center_of_mass_velocity": lambda s, q, v, x, p: dynamics.center_of_mass_velocity(s, q, v, params=p),
     "energy": lambda s, q, v, x, p: dynamics.energy(s, q, v, params=p),
@@ -113,6 +116,8 @@ MUST_MATTER = {
     "kinematics": {"q", "body_pos", "body_quat"},
     "jacobian": {"q", "body_pos"},
     "velocity": {"q", "v", "body_pos", "body_quat"},
+    "kinematics of com": {"q", "com", "body_pos", "body_quat"},
+    "velocity of com": {"q", "v", "com", "body_pos", "body_quat"},
     "center_of_mass": {"q", "mass", "com"},
     "center_of_mass_velocity": {"q", "v", "mass", "com", "body_pos"},
     "energy": {"q", "v", "mass", "com", "inertia", "armature", "gravity", "stiffness"},

@@ -9,7 +9,7 @@ import pullback as pb
 from pullback.rollout.check import AGREES
 
 ROUNDING = 1e-12
-# A jelly of tetrahedra, a flat cloth, a ball of curved cloth, a solid one whose vertices move along its radii, and a rope
+# A jelly of tetrahedra, a flat cloth, a ball of curved cloth, a solid one whose vertices move along radii, and a rope
 # that hangs from an arm which swings.
 FLEXES = {
     "solid": """<flexcomp name="soft" type="grid" count="3 3 3" spacing=".07 .06 .08" radius=".005" dim="3" mass="2">

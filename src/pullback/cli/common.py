@@ -25,7 +25,7 @@ from pullback.core.folders import held_folder as held_folder
 from pullback.core.folders import writable_folder as writable_folder
 from pullback.dynamics import Articulated
 from pullback.model import Keyframe, Model, load
-from pullback.model.robots import ROBOTS
+from pullback.model.robots import SAMPLES
 from pullback.model.unsupported import KINDS
 from pullback.tasks import TASKS
 
@@ -169,7 +169,7 @@ def add_robot(parser: argparse.ArgumentParser, *, nargs: str | None = None, defa
         metavar="ROBOT",
         nargs=nargs,
         default=default,
-        help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(ROBOTS))}"
+        help=f"an MJCF or URDF file, or a sample robot: {', '.join(sorted(SAMPLES))}"
         + (f" (default {default})" if default else ""),
     )
     both = "" if dtype else " (default both)"
@@ -216,14 +216,14 @@ def read_robot(args) -> Model:
 
 def load_robot(name: str, *, ignore: Collection[str], anywhere: bool) -> Model:
     """A robot from a file, or a sample by its name."""
-    if name in ROBOTS and not Path(name).is_file():
-        return load(ROBOTS[name]())
+    if name in SAMPLES and not Path(name).is_file():
+        return load(SAMPLES[name]())
     if name.endswith(".npz"):
         raise PullbackError(f"{name!r} is no robot but a motion: look at it with 'pullback view {name}'")
     if not Path(name).exists() and name in TASKS:
         raise PullbackError(f"{name!r} is no robot but a task: solve it with 'pullback optimize {name}'")
     if not Path(name).exists() and not Path(name).suffix and os.sep not in name:
-        raise PullbackError(unknown("file and no sample robot", name, sorted(ROBOTS)))
+        raise PullbackError(unknown("file and no sample robot", name, sorted(SAMPLES)))
     return load(Path(name), ignore=tuple(ignore), anywhere=anywhere)
 
 

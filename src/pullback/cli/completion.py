@@ -12,13 +12,13 @@ import shtab
 
 from pullback.cli import common
 from pullback.core.errors import PullbackError
-from pullback.model.robots import ROBOTS
+from pullback.model.robots import SAMPLES
 from pullback.tasks import TASKS
 
 SHELLS = ("bash", "zsh", "fish")
 
 # What an argument may be, by what its help calls it: a name of ours, or a file whose name ends so.
-NAMES = {"ROBOT": tuple(ROBOTS), "TASK": tuple(TASKS), "FILE": tuple(ROBOTS), "POLICY": ()}
+NAMES = {"ROBOT": tuple(SAMPLES), "TASK": tuple(TASKS), "FILE": tuple(SAMPLES), "POLICY": ()}
 ENDINGS = {
     "ROBOT": ("xml", "urdf", "mjcf"), "TASK": ("py",), "ENV": ("py",), "POLICY": ("npz",),
     "FILE": ("npz", "xml", "urdf", "mjcf"),

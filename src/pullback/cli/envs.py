@@ -8,7 +8,7 @@ from pullback.cli import common
 from pullback.cli.common import ROBOT_FILES
 from pullback.core.checks import counted
 from pullback.core.errors import PullbackError
-from pullback.model.robots import ROBOTS
+from pullback.model.robots import SAMPLES
 from pullback.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def read_env(name: str, device: str = "cpu") -> Environment:
     if not name.endswith(".py"):
         if name in TASKS:
             raise PullbackError(f"{name!r} is no environment but a task: solve it with 'pullback optimize {name}'")
-        if name in ROBOTS or name.endswith(ROBOT_FILES):
+        if name in SAMPLES or name.endswith(ROBOT_FILES):
             raise PullbackError(f"{name!r} is no environment but a robot: write one around it, with a reward (ENV.py)")
         raise PullbackError(f"{common.unknown('environment', name, envs.ENVS)} (or give a Python file)")
     env = common.from_file(name, "env", {"device": device}, (envs.Environment,), "a pullback.envs.Environment")

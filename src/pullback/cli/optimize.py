@@ -18,7 +18,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.dexterous import Manipulation
-from pullback.model.robots import ROBOTS
+from pullback.model.robots import SAMPLES
 from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
@@ -138,7 +138,7 @@ def read_task(name: str, options: dict) -> Task | Planning | Manipulation:
     if name in TASKS:
         return common.call(TASKS[name], options)
     path = Path(name)
-    if name in ROBOTS or path.suffix in ROBOT_FILES:
+    if name in SAMPLES or path.suffix in ROBOT_FILES:
         raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
         raise PullbackError(f"{common.unknown('task', name, TASKS)} (or give a Python file)")

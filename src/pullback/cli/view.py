@@ -14,7 +14,7 @@ from rich.progress import MofNCompleteColumn
 from pullback.cli import common, policies
 from pullback.cli.common import ROBOT_FILES
 from pullback.core.errors import PullbackError
-from pullback.model.robots import ROBOTS
+from pullback.model.robots import SAMPLES
 from pullback.model.unsupported import KINDS
 from pullback.view import LAYERS, Drawing, Viewer, draw, export, load_motion
 
@@ -35,7 +35,7 @@ matter here.
 
 def add(verbs) -> None:
     parser = verbs.add_parser("view", help="look at a motion or a robot, or make a film of it", description=ABOUT)
-    about = f"a motion or a policy (.npz), or a robot: a file or {', '.join(ROBOTS)}"
+    about = f"a motion or a policy (.npz), or a robot: a file or {', '.join(SAMPLES)}"
     parser.add_argument("file", metavar="FILE", help=about)
     common.add_keyframe(parser)
     common.add_anywhere(parser)
@@ -111,7 +111,7 @@ def _no_shapes(file: str) -> str:
 def is_robot(name: str) -> bool:
     """Whether this is a robot's file or the name of a sample, and no motion."""
     path = Path(name)
-    return path.suffix.lower() in ROBOT_FILES or (name in ROBOTS and not path.exists())
+    return path.suffix.lower() in ROBOT_FILES or (name in SAMPLES and not path.exists())
 
 
 def moves_a_robot(name: str) -> bool:

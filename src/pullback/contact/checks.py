@@ -69,7 +69,7 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
     m, tendons = scene.model.mujoco, scene.model.acting_tendons
     only = f"which {type(contact).__name__} does not have: use ContactConvex"
     for t in np.union1d(np.union1d(scene.limited_tendons, scene.lossy_tendons), tendons).astype(int):
-        yield "tendon", label(m, "tendon", t), f"acts on joints, {only}"
+        yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
     for e in scene.all_equalities:

@@ -28,7 +28,7 @@ from pullback.model.unsupported import (
     disabled,
     label,
     pair_label,
-    spatial_tendons,
+    wrapping_tendons,
 )
 
 PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
@@ -92,7 +92,10 @@ class Scene:
         limits = constrained and not disabled(m, Disable.mjDSBL_LIMIT)
         losses = constrained and not disabled(m, Disable.mjDSBL_FRICTIONLOSS)
 
-        fixed = ~spatial_tendons(m)
+        # a constraint that no degree of freedom feels is none
+        moving = np.array([bool(tendon_dofs(m, t)) for t in range(m.ntendon)], bool).reshape(m.ntendon)
+        moving &= ~wrapping_tendons(m)
+        equalities = [e for e in acting_equalities(m, EQ_JOINT, EQ_TENDON) if equality_dofs(m, e)]
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
         pairs[swap] = pairs[swap, ::-1]
         explicit_of: dict[frozenset[int], list[int]] = {}
@@ -135,9 +138,9 @@ class Scene:
             explicit=np.array(explicit, int),
             limited=np.flatnonzero(m.jnt_limited) if limits else np.zeros(0, int),
             lossy=np.flatnonzero(m.dof_frictionloss > 0) if losses else np.zeros(0, int),
-            limited_tendons=np.flatnonzero(fixed & (m.tendon_limited > 0)) if limits else np.zeros(0, int),
-            lossy_tendons=np.flatnonzero(fixed & (m.tendon_frictionloss > 0)) if losses else np.zeros(0, int),
-            equalities=acting_equalities(m, EQ_JOINT, EQ_TENDON),
+            limited_tendons=np.flatnonzero(moving & (m.tendon_limited > 0)) if limits else np.zeros(0, int),
+            lossy_tendons=np.flatnonzero(moving & (m.tendon_frictionloss > 0)) if losses else np.zeros(0, int),
+            equalities=np.array(equalities, int),
             loops=Loops.of(m),
             hulls=Hulls.of(m, geoms),
         )

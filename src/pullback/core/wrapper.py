@@ -28,6 +28,22 @@ def table_of(system: System, prefix: str = "") -> dict[str, Parameter]:
     }
 
 
+def joined_params(parts: Mapping[str, System], own: Mapping[str, Parameter], worlds: int) -> NamedParams:
+    """Parameters of Systems, by the prefix of their names, at the values that they have now; and some more."""
+    table: dict[str, Parameter] = {}
+    items: dict[str, Any] = {}
+    for prefix, part in parts.items():
+        table |= table_of(part, prefix)
+        items |= getattr(getattr(part, "params", None), "item_names", None) or {}
+    joined = NamedParams({**table, **own}, worlds, items)
+    for prefix, part in parts.items():
+        params = getattr(part, "params", None)
+        if isinstance(params, NamedParams) and params.version:
+            for name, value in params.items():
+                joined[prefix + name] = value
+    return joined
+
+
 class HeldParts(FieldValues):
     """Values of the parameters of a System made of others, and what each of those holds of its own.
 
@@ -71,11 +87,7 @@ class Wrapper(NamedSystem):
                 raise PullbackError(
                     f"{type(self).__name__} cannot have a parameter {name!r}: the System has one already"
                 )
-        params = getattr(system, "params", {})
-        self.params = NamedParams({**inner, **own}, self.worlds, getattr(params, "item_names", None))
-        if isinstance(params, NamedParams) and params.version:
-            for name, value in params.items():
-                self.params[name] = value
+        self.params = joined_params({"": system}, own, self.worlds)
         self._kept_wide: tuple[int, Any] = (0, None)
 
     def __getattr__(self, name: str) -> Any:

@@ -65,6 +65,7 @@ def kinematics(
 ) -> Evaluation:
     """Poses (worlds, n, 7) of bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world.
 
+    of:    "com" are the centres of mass of bodies, with the axes of those
     names: which frames; all of that kind if None.
     """
     frames = frames_of(system, of, names, params)

@@ -134,16 +134,13 @@ class Articulated(KernelSystem):
         ]
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
-        loops = self._scene is not None and len(self._scene.loops.index) > 0
-        sites = len(model.pushed_sites) > 0
-        tendons = bool(self._tendons) or sites
         flexes = len(model.flexes.edge) > 0
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, tendons=tendons, sites=sites, loops=loops, flexes=flexes
+            refined=self.refine is not None, flexes=flexes, **self._tendons.switches()
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
-        factorised = contact is not None or tendons
+        factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
             model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)

@@ -16,6 +16,7 @@ from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
 from pullback.dynamics.sites import sites_struct
+from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
 from pullback.dynamics.tree import Layout, zeros_struct
 from pullback.kernels import Flavour, specialise
@@ -131,8 +132,10 @@ def contact_workspace(
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
     if flavour.tendons:
         result[1].tendons = tendons.struct(flavour, device)
+    if flavour.spatial:
+        result[1].spans = spans_struct(tendons, flavour, device)
     if flavour.sites:
-        result[1].sites = sites_struct(tendons.model, flavour, device)
+        result[1].sites = sites_struct(tendons.model, tendons.sites, flavour, device)
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.loops:

@@ -1,4 +1,5 @@
-"""Frames that are fixed to bodies, where parameters put them: poses of geoms and sites, and their cotangents."""
+"""Frames that are fixed to bodies, where parameters put them: poses of geoms, sites and centres of mass, and their
+cotangents."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from pullback.spatial import quat_bar_of_tangent, unit
 class Frames:
     """Frames of one kind, or those of them that were named.
 
-    of:     the kind, "geom" for example: their places are the parameters "geom_pos" and "geom_quat", if there are any
+    of:     the kind, "geom" for example: their places are the parameters "geom_pos" and "geom_quat", if there are any;
+            those of "com" are the parameter "com"
     which:  numbers of the frames among all of that kind (n,)
     body:   that each is fixed to (n,)
     pos:    in it (1 or worlds, n, 3) [m]
@@ -40,7 +42,8 @@ class Frames:
     def add_bars(self, params: KernelParams, bars: Named, pos_bar: wp.array, turn_bar: wp.array) -> None:
         """Adds the cotangents of places to those of parameters, from (worlds, n) vectors in the axes of bodies and of
         frames."""
-        rules = {f"{self.of}_pos": (pos_bar, lambda value, x: x), f"{self.of}_quat": (turn_bar, quat_bar_of_tangent)}
+        place = "com" if self.of == "com" else f"{self.of}_pos"
+        rules = {place: (pos_bar, lambda value, x: x), f"{self.of}_quat": (turn_bar, quat_bar_of_tangent)}
         for name, (x, adjoint) in rules.items():
             if name in bars and self.of != "body":  # whose places are those of the robot
                 by_frame = to_numpy(x).astype(float)
@@ -58,12 +61,15 @@ def frames_of(system: Articulated, of: str, names: Sequence[str] | None, params:
     if of == "body":  # in its own frame
         known, body = model.body_names, np.arange(model.nbody)
         pos, quat = np.zeros((1, model.nbody, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (1, model.nbody, 1))
+    elif of == "com":  # with the axes of the body
+        known, body = model.body_names, np.arange(model.nbody)
+        pos, quat = _batched(held, "com"), np.tile([1.0, 0.0, 0.0, 0.0], (1, model.nbody, 1))
     elif of in kinds:
         known, body = kinds[of].names, kinds[of].body
         places = {f"{of}_pos": kinds[of].pos, f"{of}_quat": kinds[of].quat}
         pos, quat = (_batched(held, name) if name in held.values else x[None] for name, x in places.items())
     else:
-        raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site' or 'camera'")
+        raise PullbackError(f"of={of!r} is not known: use 'body', 'geom', 'site', 'camera' or 'com'")
     which = np.arange(len(known))
     if names is not None:
         names = (names,) if isinstance(names, str) else names

@@ -29,9 +29,9 @@ from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint
 def parameters(
     model: Model,
     layout: Layout,
-    scene: Scene | None = None,
-    contact: Contact | None = None,
-    tendons: TendonLayout | None = None,
+    scene: Scene | None,
+    contact: Contact | None,
+    tendons: TendonLayout,
 ) -> dict[str, Parameter]:
     """All differentiable parameters of a model, at the values the file gave."""
     body, joint, actuator = ("body", "axis"), ("joint", "axis"), ("actuator", "entry")
@@ -78,8 +78,8 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
-    table |= site_parameters(model) | flex_parameters(model)
-    if tendons is not None and len(tendons.ids):
+    table |= site_parameters(model, tendons.sites) | flex_parameters(model)
+    if len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
 
@@ -92,8 +92,8 @@ def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
         of_all = {"field": "tendon", "of": of, "blank": np.zeros((len(of), 5)), "at": (slice(None), number)}
         return Parameter(unit, (*axes, "end")[: value.ndim], value, **of_all, **options)
 
-    return {
-        "tendon_coef": Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums)),
+    coef = Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums))
+    return ({"tendon_coef": coef} if any(layout.fixed) else {}) | {
         "tendon_stiffness": law("N·m/rad or N/m", value.stiffness, 0),
         "tendon_damping": law("N·m·s/rad or N·s/m", value.damping, 1),
         "tendon_armature": law("kg·m² or kg", value.armature, 2, check=not_negative),

@@ -1,4 +1,4 @@
-"""Tendons as kernels read them: their terms by degree of freedom, and which rows they have."""
+"""Tendons as kernels read them: what they are made of by degree of freedom, and which rows they have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import dof_tree
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
-from pullback.model.tendons import equality_dofs, equality_members, tendon_dofs, wraps_of
-from pullback.model.unsupported import EQ_JOINT
+from pullback.model.tendons import equality_dofs, equality_members, spans_of, tendon_dofs, wraps_of
+from pullback.model.unsupported import EQ_JOINT, spatial_tendons
 
 
 class TendonLayout:
@@ -21,6 +21,9 @@ class TendonLayout:
     ids:      (n,) tendons of the file
     joints:   (m,)
     dofs:     of each of both kinds, the last one first
+    fixed:    (n,) whether a tendon is a sum of joint coordinates
+    spans:    of each tendon of the file; none where it is fixed
+    sites:    on their paths, and those at which actuators push
     """
 
     def __init__(self, model: Model, scene: Scene | None):
@@ -35,9 +38,24 @@ class TendonLayout:
         self.ids, self.joints = np.array(sorted(used), int), np.array(sorted(joints), int)
         self.dofs = [tendon_dofs(m, t) for t in self.ids] + [[int(m.jnt_dofadr[j])] for j in self.joints]
         self.first = np.concatenate([[0], np.cumsum([len(dofs) for dofs in self.dofs])]).astype(int)
+        spatial = spatial_tendons(m)
+        self.fixed = [not spatial[t] for t in self.ids]
+        self.spans = [[] if fixed else spans_of(m, t) for t, fixed in zip(self.ids, self.fixed, strict=True)]
+        on_paths = {site for spans in self.spans for span in spans for site in span.sites}
+        self.sites = np.union1d(model.pushed_sites, np.array(sorted(on_paths), int)).astype(int)
 
     def __bool__(self) -> bool:
         return bool(self.dofs)
+
+    @property
+    def spatial(self) -> bool:
+        """Whether one of them goes through space."""
+        return not all(self.fixed)
+
+    def switches(self) -> dict[str, bool]:
+        """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
+        sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
+        return {"tendons": bool(self) or sites, "spatial": self.spatial, "sites": sites, "loops": loops}
 
     @property
     def entries(self) -> int:
@@ -51,11 +69,12 @@ class TendonLayout:
 
     @property
     def terms(self) -> tuple[np.ndarray, np.ndarray]:
-        """The terms of the file (n,) that enter, and which of them are summed in each entry: (entries, n)."""
+        """The terms of fixed tendons (n,) that enter, and which of them are summed in each entry: (entries, n)."""
         m = self.mujoco
-        wraps = np.array([w for t in self.ids for w in wraps_of(m, t)], int)
+        wraps = np.array([w for t in self.ids[self.fixed] for w in wraps_of(m, t)], int)
         table, column = np.zeros((self.own_entries, len(wraps))), 0
-        for number, t in enumerate(self.ids):
+        for number in np.flatnonzero(self.fixed):
+            t = self.ids[number]
             for w in wraps_of(m, t):
                 dof = int(m.jnt_dofadr[m.wrap_objid[w]])
                 table[self.first[number] + self.dofs[number].index(dof), column] = 1.0

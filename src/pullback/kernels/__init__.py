@@ -54,6 +54,8 @@ class Flavour(NamedTuple):
     triangles: bool = False
     # Whether there are tendons that act, or equality constraints that couple joints or tendons by numbers.
     tendons: bool = False
+    # Whether some of them are paths through space.
+    spatial: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
     # Whether there are equality constraints that close loops.
@@ -74,7 +76,8 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not self.sites,
+            "_tendons": self.tendons and not (self.sites or self.spatial),
+            "_spatial": self.spatial,
             "_sites": self.sites,
             "_loops": self.loops,
             "_flexes": self.flexes,

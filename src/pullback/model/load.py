@@ -93,9 +93,9 @@ def load(
       friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·control + bias on one joint or fixed tendon, or at a site (muscles,
-      motors with activation or delay, PID and DC motors, actuators on spatial tendons, bodies, slider-cranks and sites
-      with a refsite, position servos on ball joints). They keep
+    - ``"actuator"``: actuators that are not gain·control + bias on one joint or tendon, or at a site (muscles,
+      motors with activation or delay, PID and DC motors, actuators on tendons that wrap around geoms, bodies,
+      slider-cranks and sites with a refsite, position servos on ball joints). They keep
       their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;

@@ -183,7 +183,7 @@ class Model:
 
     @property
     def acting_tendons(self) -> np.ndarray:
-        """The fixed tendons that exert forces or have inertia, or that an actuator pulls."""
+        """The tendons that exert forces or have inertia, or that an actuator pulls."""
         tendons = self.tendons
         acts = (tendons.stiffness != 0) | (tendons.damping != 0) | (tendons.armature != 0)
         acts[self.actuator_tendon[self.actuator_tendon >= 0]] = True

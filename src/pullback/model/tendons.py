@@ -2,21 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import mujoco
 import numpy as np
 
+from pullback.model.loops import dofs_above
 from pullback.model.model import Tendons
-from pullback.model.unsupported import EQ_TENDON, Disable, disabled, name_of, reflecting_actuators
+from pullback.model.unsupported import (
+    EQ_TENDON,
+    Disable,
+    disabled,
+    name_of,
+    reflecting_actuators,
+    spatial_tendons,
+)
+
+WRAP_SITE, WRAP_PULLEY = int(mujoco.mjtWrap.mjWRAP_SITE), int(mujoco.mjtWrap.mjWRAP_PULLEY)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a spatial tendon, from a site to the next one.
+
+    weight:  what its length counts for: one over the divisor of the pulley before it
+    geom:    that it may wrap around, or -1
+    side:    the site that says on which side, or -1
+    """
+
+    sites: tuple[int, int]
+    weight: float
+    geom: int = -1
+    side: int = -1
+
+    def bodies(self, m: mujoco.MjModel) -> list[int]:
+        """That it joins."""
+        around = [int(m.geom_bodyid[self.geom])] if self.geom >= 0 else []
+        return [*(int(m.site_bodyid[site]) for site in self.sites), *around]
+
+    def chains(self, m: mujoco.MjModel) -> list[list[int]]:
+        """Of each of these, the degrees of freedom that move it against another: what carries all changes no length."""
+        chains = [dofs_above(m, body) for body in self.bodies(m)]
+        common = set(chains[0]).intersection(*chains)
+        return [[d for d in chain if d not in common] for chain in chains]
 
 
 def wraps_of(m: mujoco.MjModel, t: int) -> range:
-    """The terms of a fixed tendon, in the file's list of all."""
+    """The terms of a fixed tendon, or the way of a spatial one, in the file's list of all."""
     return range(int(m.tendon_adr[t]), int(m.tendon_adr[t] + m.tendon_num[t]))
 
 
+def spans_of(m: mujoco.MjModel, t: int) -> list[Span]:
+    """The pieces of a spatial tendon. None crosses a pulley."""
+    found, weight, last, around = [], 1.0, -1, (-1, -1)
+    for w in wraps_of(m, t):
+        kind, member = int(m.wrap_type[w]), int(m.wrap_objid[w])
+        if kind == WRAP_PULLEY:
+            weight, last = 1.0 / float(m.wrap_prm[w]), -1
+        elif kind == WRAP_SITE:
+            if last >= 0:
+                found.append(Span((last, member), weight, *around))
+            last, around = member, (-1, -1)
+        else:
+            around = member, round(float(m.wrap_prm[w]))
+    return found
+
+
 def tendon_dofs(m: mujoco.MjModel, t: int) -> list[int]:
-    """The degrees of freedom of a fixed tendon, each once, the last one first."""
-    return sorted({int(m.jnt_dofadr[m.wrap_objid[w]]) for w in wraps_of(m, t)}, reverse=True)
+    """The degrees of freedom that change a tendon's length, each once, the last one first."""
+    if spatial_tendons(m)[t]:
+        dofs = {d for span in spans_of(m, t) for chain in span.chains(m) for d in chain}
+    else:
+        dofs = {int(m.jnt_dofadr[m.wrap_objid[w]]) for w in wraps_of(m, t)}
+    return sorted(dofs, reverse=True)
 
 
 def equality_members(m: mujoco.MjModel, e: int) -> list[int]:

@@ -23,7 +23,7 @@ def draw_particles(run) -> Drawing:
     rows = np.arange(len(run.kept))
     if len(rows) > FRAMES:
         rows = frame_rows(len(rows), 1.0, fps=FRAMES / len(rows))
-    floors = [wall for wall in soft.walls if wall.normal[-1] > UPWARD]
+    ground = floors(soft)
     at_rest = np.tile([0.0, 0, 0, 1, 0, 0, 0], (len(rows), 1, 1, 1))
     return Drawing(
         title="Particles",
@@ -32,21 +32,26 @@ def draw_particles(run) -> Drawing:
         body_moves=np.array([False] + [True] * len(shapes)),
         body_com=np.zeros((1 + len(shapes), 3)),
         poses=np.concatenate([at_rest, shape_poses(run, rows)[:, None]], axis=2).astype(np.float32),
-        shape_kind=np.array(["plane"] * len(floors) + [shape.kind for shape in shapes], dtype=str),
-        shape_size=np.array([*np.zeros((len(floors), 3)), *(drawn_size(shape, 0.0) for shape in shapes)]).reshape(
+        shape_kind=np.array(["plane"] * len(ground) + [shape.kind for shape in shapes], dtype=str),
+        shape_size=np.array([*np.zeros((len(ground), 3)), *(drawn_size(shape, 0.0) for shape in shapes)]).reshape(
             -1, 3
         ),
-        shape_mesh=np.full(len(floors) + len(shapes), -1),
-        shape_body=np.array([0] * len(floors) + list(range(1, 1 + len(shapes))), dtype=int),
-        shape_pos=np.array([*(in_space(wall.point) for wall in floors), *np.zeros((len(shapes), 3))]).reshape(-1, 3),
+        shape_mesh=np.full(len(ground) + len(shapes), -1),
+        shape_body=np.array([0] * len(ground) + list(range(1, 1 + len(shapes))), dtype=int),
+        shape_pos=np.array([*(in_space(wall.point) for wall in ground), *np.zeros((len(shapes), 3))]).reshape(-1, 3),
         shape_quat=np.array(
-            [*(upright(in_space(wall.normal)) for wall in floors), *([1.0, 0, 0, 0] for _ in shapes)]
+            [*(upright(in_space(wall.normal)) for wall in ground), *([1.0, 0, 0, 0] for _ in shapes)]
         ).reshape(-1, 4),
         shape_colours=np.array(
-            [*(FLOOR for _ in floors), *(FLOOR if shape.kind == "plane" else SHAPE for shape in shapes)]
+            [*(FLOOR for _ in ground), *(FLOOR if shape.kind == "plane" else SHAPE for shape in shapes)]
         ).reshape(-1, 2, 4),
         **drawn_particles(soft, *(to_numpy(states)[rows, 0] for states in (run.x, run.F)), muscle_controls(run, rows)),
     )
+
+
+def floors(soft) -> list:
+    """Walls that are drawn."""
+    return [wall for wall in soft.walls if wall.normal[-1] > UPWARD]
 
 
 def drawn_particles(soft, x: np.ndarray, F: np.ndarray, pulls: np.ndarray) -> dict:

@@ -176,6 +176,19 @@ class Particles(KernelSystem):
         """The first world, coloured by what muscles do, or else by strain. Ghost and bars are not drawn."""
         return draw_particles(run)
 
+    def among(self, shapes: Sequence[Shape] | Shape) -> Particles:
+        """The same particles, with the parameters that they have, among these shapes besides their own."""
+        more = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
+        other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
+        for name, value in self.params.items() if self.params.version else ():
+            if name.startswith("shape_"):
+                own = other.params[name]
+                lead = value.shape[: value.ndim - own.ndim]
+                new = np.broadcast_to(own[len(self.shapes) :], (*lead, *own[len(self.shapes) :].shape))
+                value = np.concatenate([value, new], axis=len(lead))
+            other.params[name] = value
+        return other
+
     # --- states, controls, parameters ---------------------------------------------------------------
 
     @property

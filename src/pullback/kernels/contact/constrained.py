@@ -12,7 +12,7 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
-from .flavour import LOOPS, ROWS, TENDONS
+from .flavour import LOOPS, ROWS, SPATIAL, TENDONS
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
@@ -197,8 +197,11 @@ def constraints_adjoint(
             joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
     if LOOPS:
         loops_adjoint(g, p, p_bar, s, r, world, slot, wants_params)
+    if SPATIAL:
+        armature_adjoint(p, p_bar, r, r.a, world, slot, wants_params)  # J depends on the pose
+    elif TENDONS:
+        if wants_params == 1:
+            armature_adjoint(p, p_bar, r, r.a, world, slot, wants_params)
     if wants_params == 1:
-        if TENDONS:
-            armature_adjoint(p, p_bar, r, r.a, world, slot)
         for d in range(m.nv):
             p_bar.armature[world, d] = p_bar.armature[world, d] - r.w[d, slot] * r.a[d, slot]

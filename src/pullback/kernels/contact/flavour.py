@@ -21,8 +21,15 @@ SHARES = wp.constant(compiled_for.refined and compiled_for.model == "convex")
 # There are tendons, or equality constraints that are a relation of one or two of these.
 TENDONS = wp.constant(compiled_for.tendons)
 
+# Some of them are paths through space, or none is.
+SPATIAL = wp.constant(compiled_for.spatial)
+FIXED_TENDONS = wp.constant(compiled_for.tendons and not compiled_for.spatial)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
+
+# Joint forces depend on where bodies are, so that their adjoint comes before the sweep inward.
+PLACED_FORCES = wp.constant(compiled_for.sites or compiled_for.spatial)
 
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)

@@ -14,7 +14,8 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FLEXES, FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, TENDONS, TRIANGLES, matr, vecr
+from .flavour import FLEXES, FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, SPATIAL, TENDONS, TRIANGLES, matr, vecr
+from .spans import Spans
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -476,6 +477,7 @@ class Rows:
         name: struct
         for name, struct, there in (
             ("tendons", Tendons, TENDONS),
+            ("spans", Spans, SPATIAL),
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
             ("flexes", Flexes, FLEXES),

@@ -48,9 +48,7 @@ def add_site_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot:
 def site_forces_adjoint(
     m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int
 ):
-    """Sets S_bar and the drives' cotangents, and adds to V_bar, W and p_bar what these forces have to do with them."""
-    for e in range(m.nv):
-        s.S_bar[e, slot] = vec6()
+    """Sets the drives' cotangents, and adds to S_bar, V_bar, W and p_bar what these forces have to do with them."""
     for n in range(r.sites.actuator.shape[0]):
         k = r.sites.actuator[n]
         body = r.sites.body[n]

@@ -13,7 +13,7 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, TENDONS
+from .flavour import FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -26,6 +26,8 @@ if POTENTIAL:
     from .model import descend, finer, substep_count
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
+if SPATIAL:
+    from .tied_bodies import tied_gyroscopic
 if FLEXES:
     from .flexes import flex_forces
 
@@ -91,7 +93,10 @@ def accelerate(
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    gyroscopic(m, p, s, world, slot)
+    if SPATIAL:
+        tied_gyroscopic(m, p, s, r, world, slot)
+    else:
+        gyroscopic(m, p, s, world, slot)
     if IMPULSES:
         detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
         impulses(m, g, p, s, c, r, world, slot)

@@ -13,7 +13,7 @@ from ..spatial.algebra import (
     log_jacobian_transposed,
     tangent_of_coordinates,
 )
-from ..spatial.scalar import real, vec3, vec4
+from ..spatial.scalar import real, vec3, vec4, vec6
 from ..status import GRADIENT_NOT_FINITE, HEALTHY
 from ..tree.advance import advance_adjoint
 from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
@@ -21,7 +21,20 @@ from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import FAR, FLEXES, FORCES, IMPULSES, LOOPS, POTENTIAL, REFINED, SITES, TENDONS
+from .flavour import (
+    FAR,
+    FIXED_TENDONS,
+    FLEXES,
+    FORCES,
+    IMPULSES,
+    LOOPS,
+    PLACED_FORCES,
+    POTENTIAL,
+    REFINED,
+    SITES,
+    SPATIAL,
+    TENDONS,
+)
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
@@ -51,6 +64,8 @@ if SITES:
     from .site_forces import site_forces_adjoint
 if TENDONS:
     from .tendons import all_joint_forces_adjoint, clear_tendon_bars, solve_for_motions
+if SPATIAL:
+    from .tied_bodies import tied_gyroscopic_solve
 if FLEXES:
     from .flexes import flex_forces_adjoint
 if FAR:
@@ -93,7 +108,10 @@ def accelerate_adjoint(
     elif TENDONS:
         clear_tendon_bars(r, slot)
         solve_for_motions(m, s, r, slot)
-        gyroscopic_solve(m, p, s, world, slot)
+        if SPATIAL:
+            tied_gyroscopic_solve(m, p, s, r, world, slot)
+        else:
+            gyroscopic_solve(m, p, s, world, slot)
     else:
         solve(m, s, slot)
         gyroscopic_solve(m, p, s, world, slot)
@@ -140,10 +158,17 @@ def accelerate_adjoint(
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)
         with_S = int(0)
+        if PLACED_FORCES:
+            if not first:
+                for d in range(m.nv):
+                    s.S_bar[d, slot] = vec6()
+                with_S = 1
         if SITES:
             if not first:
                 site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
-                with_S = 1
+        if SPATIAL:
+            if not first:
+                all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
         if IMPULSES:
             if has_rows(c, r, slot):
                 rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
@@ -154,8 +179,10 @@ def accelerate_adjoint(
             drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
             with_S = 1
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
-    if TENDONS:
+    if FIXED_TENDONS:
         all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
+    elif SPATIAL:
+        pass  # was done before the sweep
     else:
         joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
     if f.has_force == 1:

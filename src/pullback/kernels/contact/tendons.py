@@ -1,7 +1,7 @@
 """Tendons: their lengths, what springs, dampers and actuators do along them, and their inertia, each with its adjoint.
 
-The length of a fixed tendon is L = Σ coef · q, and J = ∂L/∂q. Everything that acts along it depends on L and L̇ = J v,
-and pulls with Jᵀ force.
+The length of a fixed tendon is L = Σ coef · q, and J = ∂L/∂q; those that go through space are in ``paths.py``.
+Everything that acts along one depends on L and L̇ = J v, and pulls with Jᵀ force.
 
 Armature c adds c Jᵀ J to the mass matrix, but as in MuJoCo only where the matrix has entries anyway: between degrees of
 freedom of which one carries the other. Under implicitfast so do dampers and actuators that feed back velocity. Where a
@@ -29,17 +29,28 @@ from ..tree.forces import (
 )
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
-from .flavour import SITES
+from .flavour import SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
 if SITES:
     from .site_forces import add_site_forces
+if SPATIAL:
+    from .paths import add_path_bias, find_paths, is_path, paths_adjoint
 
 
 @wp.func
 def tendon_count(r: Rows):
     return r.tendons.first.shape[0] - 1
+
+
+@wp.func
+def has_terms(r: Rows, t: int):
+    """Whether tendon t is a sum of joint coordinates with coefficients of its own: no path, and no joint."""
+    fixed = t < r.tendons.own
+    if SPATIAL:
+        fixed = fixed and not is_path(r, t)
+    return fixed
 
 
 @wp.func
@@ -50,7 +61,7 @@ def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
         velocity = real(0.0)
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
             coef = real(1.0)
-            if t < r.tendons.own:
+            if has_terms(r, t):
                 coef = p.tendon_coef[world, i]
             length += coef * s.q[r.tendons.q[i], slot]
             velocity += coef * s.v[r.tendons.dof[i], slot]
@@ -64,6 +75,8 @@ def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
         r.tendon_length[t, slot] = length
         r.tendon_velocity[t, slot] = velocity
         r.tendon_inertia[t, slot] = inertia
+    if SPATIAL:
+        find_paths(m, p, s, r, world, slot)
 
 
 @wp.func
@@ -134,6 +147,8 @@ def all_joint_forces(
             d = r.tendons.dof[i]
             J = r.tendon_J[i, slot]
             s.diagonal[d, slot] = s.diagonal[d, slot] + r.tendon_inertia[k, slot] * J * J
+    if SPATIAL:
+        add_path_bias(m, p, s, r, world, slot)
 
 
 @wp.func
@@ -231,18 +246,24 @@ def clear_tendon_bars(r: Rows, slot: int):
 
 @wp.func
 def tendons_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
-    """Of ``find_tendons``, but for what is added to the mass matrix."""
+    """Of ``find_tendons``, but for what is added to the mass matrix; with the bias of paths."""
+    if SPATIAL:
+        paths_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
     for t in range(tendon_count(r)):
         length_bar = r.tendon_length_bar[t, slot]
         velocity_bar = r.tendon_velocity_bar[t, slot]
-        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
-            d = r.tendons.dof[i]
-            J = r.tendon_J[i, slot]
-            s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * J
-            s.v_bar[d, slot] = s.v_bar[d, slot] + velocity_bar * J
-            if wants_params == 1 and t < r.tendons.own:
-                coef_bar = length_bar * s.q[r.tendons.q[i], slot] + velocity_bar * s.v[d, slot]
-                p_bar.tendon_coef[world, i] = p_bar.tendon_coef[world, i] + coef_bar + r.tendon_J_bar[i, slot]
+        of_joints = bool(True)
+        if SPATIAL:
+            of_joints = not is_path(r, t)
+        if of_joints:
+            for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+                d = r.tendons.dof[i]
+                J = r.tendon_J[i, slot]
+                s.q_bar[d, slot] = s.q_bar[d, slot] + length_bar * J
+                s.v_bar[d, slot] = s.v_bar[d, slot] + velocity_bar * J
+                if wants_params == 1 and t < r.tendons.own:
+                    coef_bar = length_bar * s.q[r.tendons.q[i], slot] + velocity_bar * s.v[d, slot]
+                    p_bar.tendon_coef[world, i] = p_bar.tendon_coef[world, i] + coef_bar + r.tendon_J_bar[i, slot]
 
 
 # --- inertia ---------------------------------------------------------------------------------------
@@ -344,7 +365,9 @@ def pair_term(r: Rows, t: int, i: int, j: int, factor: real, c: real, slot: int)
 
 
 @wp.func
-def armature_adjoint(p: Params, p_bar: Params, r: Rows, a: wp.array2d(dtype=real), world: int, slot: int):
+def armature_adjoint(
+    p: Params, p_bar: Params, r: Rows, a: wp.array2d(dtype=real), world: int, slot: int, wants_params: int
+):
     """The same of armature alone, with w = r.w; c goes to the parameter itself."""
     for t in range(r.tendons.own):
         c = p.tendon[world, t][2]
@@ -360,7 +383,8 @@ def armature_adjoint(p: Params, p_bar: Params, r: Rows, a: wp.array2d(dtype=real
                 d = r.tendons.dof[i]
                 e = r.tendons.dof[j]
                 pair_term(r, t, i, j, -r.w[d, slot] * a[e, slot] - r.w[e, slot] * a[d, slot], c, slot)
-        law_bar = p_bar.tendon[world, t]
-        law_bar[2] += r.tendon_inertia_bar[t, slot]
-        p_bar.tendon[world, t] = law_bar
+        if wants_params == 1:
+            law_bar = p_bar.tendon[world, t]
+            law_bar[2] += r.tendon_inertia_bar[t, slot]
+            p_bar.tendon[world, t] = law_bar
         r.tendon_inertia_bar[t, slot] = kept

@@ -43,21 +43,33 @@ def composite(m: Tree, p: Params, s: Workspace, k: int, world: int, slot: int):
 
 
 @wp.func
+def bias_slopes(m: Tree, p: Params, s: Workspace, k: int, world: int, slot: int):
+    """h K_la and h K_aa of the k-th of these bodies."""
+    _mass, c, J = composite(m, p, s, k, world, slot)
+    i = m.lone_body[k]
+    d = m.joint_v[m.body_joint[i]]
+    R = s.R[i, slot]
+    omega = R * read_vec3(s.v, d + 3, slot)
+    J_full = mat33(J[0], J[3], J[4], J[3], J[1], J[5], J[4], J[5], J[2])
+    K_la = -m.timestep * (skew(wp.cross(omega, c)) + skew(omega) * skew(c)) * R
+    K_aa = m.timestep * wp.transpose(R) * (skew(omega) * J_full - skew(sym_mul(J, omega))) * R
+    return K_la, K_aa
+
+
+@wp.func
 def blocks(m: Tree, p: Params, s: Workspace, k: int, world: int, slot: int):
     """low, M_la, h K_la, and N without and with K."""
     mass, c, J = composite(m, p, s, k, world, slot)
     i = m.lone_body[k]
     d = m.joint_v[m.body_joint[i]]
     R = s.R[i, slot]
-    omega = R * read_vec3(s.v, d + 3, slot)
     J_full = mat33(J[0], J[3], J[4], J[3], J[1], J[5], J[4], J[5], J[2])
     slides = read_vec3(s.diagonal, d, slot)
     ball = read_vec3(s.diagonal, d + 3, slot)
     low = vec3(real(1.0) / (mass + slides[0]), real(1.0) / (mass + slides[1]), real(1.0) / (mass + slides[2]))
     M_la = -skew(c) * R
     M_al = wp.transpose(M_la)
-    K_la = -m.timestep * (skew(wp.cross(omega, c)) + skew(omega) * skew(c)) * R
-    K_aa = m.timestep * wp.transpose(R) * (skew(omega) * J_full - skew(sym_mul(J, omega))) * R
+    K_la, K_aa = bias_slopes(m, p, s, k, world, slot)
     N_without = wp.transpose(R) * J_full * R + wp.diag(ball) - M_al * wp.diag(low) * M_la
     return low, M_la, K_la, N_without, N_without + K_aa - M_al * wp.diag(low) * K_la
 

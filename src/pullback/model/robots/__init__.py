@@ -8,7 +8,8 @@ N·m, or in N for the cart.
 ``pendulum``, ``cartpole``, ``acrobot`` and ``chain`` have no contacts, joint limits or friction. ``arm``, ``quadruped``
 and ``humanoid`` have joint limits, touch the floor (but not themselves) and start from a keyframe "home".
 
-``fingertips`` has position servos, so that its controls are places in m; it has no arm, and needs an object to hold.
+Hands have position servos, so that their controls are joint positions, and need an object to hold: ``gripper`` (two
+fingers), ``three_finger`` and ``hand`` (five) on an arm, and ``fingertips`` without one.
 
 ``ant``, ``hopper`` and ``half_cheetah`` move as Gymnasium's do, so their controls are in ±1, as there.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .arms import arm
-from .hands import fingertips
+from .hands import fingertips, gripper, hand, three_finger
 from .humanoids import humanoid
 from .planar import acrobot, cartpole, chain, pendulum
 from .quadrupeds import quadruped
@@ -35,18 +36,30 @@ ROBOTS: dict[str, Callable[[], str]] = {
     "hopper": hopper,
     "half_cheetah": half_cheetah,
 }
+HANDS: dict[str, Callable[[], str]] = {
+    "fingertips": fingertips,
+    "gripper": gripper,
+    "three_finger": three_finger,
+    "hand": hand,
+}
+SAMPLES = ROBOTS | HANDS  # all that commands know by name
 
 __all__ = [
+    "HANDS",
     "ROBOTS",
+    "SAMPLES",
     "acrobot",
     "ant",
     "arm",
     "cartpole",
     "chain",
     "fingertips",
+    "gripper",
     "half_cheetah",
+    "hand",
     "hopper",
     "humanoid",
     "pendulum",
     "quadruped",
+    "three_finger",
 ]

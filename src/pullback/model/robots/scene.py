@@ -34,6 +34,7 @@ class Stage(NamedTuple):
     eye: Vector  # where the camera "side" stands [m]
     target: Vector  # what it looks at [m]
     touchable: bool = True  # the floor takes contacts
+    integrator: str = ""  # MuJoCo's default if empty
 
 
 def add(parent: ET.Element, tag: str, **attributes: object) -> ET.Element:
@@ -63,10 +64,10 @@ def look(eye: Vector, target: Vector) -> tuple[float, ...]:
 
 def stage(about: Stage) -> tuple[ET.Element, ET.Element, ET.Element]:
     """The root of a document with floor, light, camera and materials; its worldbody; its actuator list."""
-    name, timestep, eye, target, touchable = about
+    name, timestep, eye, target, touchable, integrator = about
     root = ET.Element("mujoco", model=name)
     add(root, "compiler", angle="radian", autolimits=True)
-    add(root, "option", timestep=timestep)
+    add(root, "option", timestep=timestep, **({"integrator": integrator} if integrator else {}))
     away = math.dist(eye, target)
     add(root, "statistic", center=target, extent=0.6 * away)  # scales haze, shadows and the viewer's start
     _visuals(root)
@@ -113,15 +114,24 @@ def motor(actuators: ET.Element, joint: str, limit: float, **more: object) -> No
     add(actuators, "motor", **({"name": joint, "joint": joint, "ctrlrange": (-limit, limit)} | more))
 
 
+def servo(actuators: ET.Element, joint: str, limit: float, kp: float, kv: float, reach: tuple[float, float]) -> None:
+    """A position servo called after its joint, whose control is a position; at most ``limit`` [N·m or N]."""
+    add(actuators, "position", name=joint, joint=joint, kp=kp, kv=kv, forcerange=(-limit, limit), ctrlrange=reach)
+
+
 def hinge(body: ET.Element, actuators: ET.Element, name: str, axis: Vector, torque: float, **more: object) -> None:
     """A hinge about an axis of the body, and its motor of at most ``torque`` [N·m]."""
     add(body, "joint", name=name, type="hinge", axis=axis, **more)
     motor(actuators, name, torque)
 
 
-def document(root: ET.Element, home: Iterable[float] | None = None) -> str:
-    """The finished text, with ``home`` (nq,) as the keyframe "home", at rest and without control."""
+def document(root: ET.Element, home: Iterable[float] | None = None, *, held: bool = False) -> str:
+    """The finished text, with ``home`` (nq,) as the keyframe "home", at rest.
+
+    held:  servos, one per coordinate, hold the robot there; otherwise controls are zero
+    """
     if home is not None:
-        add(add(root, "keyframe"), "key", name="home", qpos=tuple(home))
+        home = tuple(home)
+        add(add(root, "keyframe"), "key", name="home", qpos=home, **({"ctrl": home} if held else {}))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode")

@@ -1,0 +1,67 @@
+"""What a run of a robot among particles looks like: the robots, and the particles of the first world as balls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pullback.core.arrays import to_numpy
+from pullback.drawing import Drawing, draw
+from pullback.drawing.drawing import frame_rows
+from pullback.drawing.robot import MAX_POSE_BYTES, world_bytes
+from pullback.dynamics import kinematics
+from pullback.soft.drawing import FLOOR, FRAMES, drawn_particles, floors, muscle_controls, upright
+
+
+def draw_coupled(run, *, ghost=None) -> Drawing:
+    """The states that the run has kept. Arrows are what the particles push geoms with, at the origins of those."""
+    system, model, dt = run.system, run.system.model, run.system.dt * run.hold * run.checkpoint_every
+    robot, soft = run.states.robot, run.states.soft
+    q, impulse = to_numpy(robot.q), to_numpy(soft.impulse)[:, 0]
+    fps = FRAMES / (dt * max(len(q), FRAMES))
+    rows = frame_rows(len(q), dt, fps)
+    worlds = max(1, min(q.shape[1], MAX_POSE_BYTES // world_bytes(model, rows)))
+    drawing = draw(model, q[:, :worlds], dt=dt, fps=fps, ghost=ghost)
+    given = run.params.parts["robot."]
+    at = to_numpy(kinematics(system.robot, q[rows], of="geom", names=system.shapes, params=given).value)[:, 0, :, :3]
+    pulls = muscle_controls(run, rows)[:, system.robot.nu :]
+    return replace(
+        drawing,
+        times=system.dt * run.hold * run.kept[rows],
+        **_with_floors(drawing, floors(system.soft)),
+        **_pushes(impulse, system.dt * run.hold * run.kept, rows, at),
+        **drawn_particles(system.soft, *(to_numpy(x)[rows, 0] for x in (soft.x, soft.F)), pulls),
+    )
+
+
+def _with_floors(drawing: Drawing, walls) -> dict[str, np.ndarray]:
+    """The fields of shapes, with walls of the particles as planes of the world."""
+    count = len(walls)
+    more = {
+        "shape_kind": np.full(count, "plane"),
+        "shape_size": np.zeros((count, 3)),
+        "shape_mesh": np.full(count, -1),
+        "shape_body": np.zeros(count, int),
+        "shape_pos": np.array([wall.point for wall in walls]).reshape(-1, 3),
+        "shape_quat": np.array([upright(wall.normal) for wall in walls]).reshape(-1, 4),
+        "shape_colours": np.array([FLOOR] * count).reshape(-1, 2, 4),
+    }
+    return {name: np.concatenate([getattr(drawing, name), x]) for name, x in more.items()} if count else {}
+
+
+def _pushes(impulse: np.ndarray, times: np.ndarray, rows: np.ndarray, at: np.ndarray) -> dict[str, np.ndarray]:
+    """Forces on shapes in the time after each frame, as the contacts of a drawing.
+
+    impulse: (kept, shapes, 6); times: (kept,); at: (frames, shapes, 3)
+    """
+    if len(times) < 2:
+        return {}
+    force = np.diff(impulse[..., 3:], axis=0) / np.diff(times)[:, None, None]
+    force = force[np.minimum(rows, len(force) - 1)]
+    frame, shape = np.nonzero(np.any(force != 0, axis=-1))
+    return {
+        "contact_frame": frame.astype(np.int32),
+        "contact_pos": at[frame, shape],
+        "contact_force": force[frame, shape],
+    }

@@ -1,0 +1,36 @@
+"""The pieces of tendons through space, as kernels read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from pullback.core.arrays import PRECISIONS
+from pullback.dynamics.tendons import TendonLayout
+from pullback.kernels import Flavour, specialise
+
+
+def spans_struct(layout: TendonLayout, flavour: Flavour, device: str):
+    """The kernels' Spans."""
+    m, real = layout.mujoco, PRECISIONS[flavour.precision]
+    result = specialise(flavour, "spans").Spans()
+    ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+    spans = [span for of_one in layout.spans for span in of_one]
+    counts = [len(of_one) for of_one in layout.spans] + [0] * len(layout.joints)
+    result.first = ints(np.concatenate([[0], np.cumsum(counts)]))
+    bodies = np.zeros((len(spans), 3), int)
+    for row, span in zip(bodies, spans, strict=True):
+        row[: len(span.bodies(m))] = span.bodies(m)
+    sites = np.array([span.sites for span in spans], int)
+    result.body, result.site = ints(bodies), ints(np.searchsorted(layout.sites, sites))
+    result.weight = wp.array(np.array([span.weight for span in spans], flavour.precision), dtype=real, device=device)
+    moved, first = [], [0]
+    for number, of_one in enumerate(layout.spans):
+        dofs, start = layout.dofs[number], int(layout.first[number])
+        for span in of_one:
+            chains = span.chains(m)
+            for chain in (*chains, *[[]] * (3 - len(chains))):
+                moved += [start + dofs.index(d) for d in chain]
+                first.append(len(moved))
+    result.moved, result.moved_first = ints(moved), ints(first)
+    return result
