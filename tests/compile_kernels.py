@@ -54,9 +54,15 @@ def coupled() -> list[Kernels]:
     return [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
 
 
+def driven() -> list[Kernels]:
+    """Of robots with a network in front of every step."""
+    flavours = (Flavour("float64", "convex", all_shapes=False), Flavour("float64"), Flavour("float32"))
+    return [Kernels(flavour, name) for name in ("driven_adjoint", "driven") for flavour in flavours]
+
+
 if __name__ == "__main__":
     tested = list(filter(is_tested, all_kernels()))
     far = [other(each, far=True) for each in filter(is_tested_from_afar, tested)]
     refined = [other(each, refined=True) for each in filter(is_refined, tested)]
     both = [other(each, far=True, refined=True) for each in filter(refined_from_afar, tested)]
-    compile_kernels([*far, *refined, *both, *coupled(), *tested])
+    compile_kernels([*far, *refined, *both, *coupled(), *driven(), *tested])

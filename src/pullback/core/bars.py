@@ -67,6 +67,12 @@ class Jacobians(NamedTuple):
     params: dict[str, np.ndarray]
 
 
+def of_one_step(bars: Bars) -> Bars:
+    """The cotangents of a rollout of one step as those of the step."""
+    control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
+    return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
+
+
 def checked_bars(system: System, bars) -> Bars:
     """What ``pullback`` of a System returned, if it is what it should be."""
     if not isinstance(bars, Bars):

@@ -25,7 +25,7 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
-from pullback.core.bars import Bars, Named, refuse_overflow
+from pullback.core.bars import Bars, Named, of_one_step, refuse_overflow
 from pullback.core.checks import check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
@@ -317,14 +317,14 @@ class Articulated(KernelSystem):
         final = State(states.q[1], states.v[1])
         backward = self.backward(controls, final, next_bar, params=params, inputs=inputs, wants_params=wants_params)
         backward.through(states, 0, 1)
-        return _of_one_step(backward.finish(State(states.q[0], states.v[0])))
+        return of_one_step(backward.finish(State(states.q[0], states.v[0])))
 
     def pullback_between(
         self, state: State, control, after: State, next_bar: State, params=None, *, inputs=None, wants_params=True
     ) -> Bars:
         start, controls = State(*(x.reshape((1, *x.shape)) for x in state)), self._one_control(control)
         options = {"params": params, "wants_params": wants_params, "inputs": self._one_input(inputs)}
-        return _of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
+        return of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
 
     def linearize(self, state: State, control=None, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians of a step in the tangent space: A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu).
@@ -463,17 +463,19 @@ class Articulated(KernelSystem):
         held = self.hold_params(params)
         return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
-    def _launch(self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False) -> None:
+    def _launch(
+        self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()
+    ) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
 
-        With contacts, those and their rows stand after the workspace. One launch at a time: a System has one workspace,
-        whichever threads of the user's call it.
+        With contacts, those and their rows stand after the workspace, and then what each lane has of its ``own``. One
+        launch at a time: a System has one workspace, whichever threads of the user's call it.
         """
         with self._crew.lock:
             launches = []
-            for lane in self._lanes:
+            for lane, more in zip(self._lanes, own or ((),) * len(self._lanes), strict=True):
                 workspace = (lane.workspace, lane.contacts, lane.rows) if with_contacts else (lane.workspace,)
-                inputs = (*before, *workspace, *arrays, lane.first, lane.end, *after)
+                inputs = (*before, *workspace, *more, *arrays, lane.first, lane.end, *after)
                 launches.append(lane.launches.record(kernel, lane.slots, inputs, self.device))
             self._crew.launch(launches)
 
@@ -481,12 +483,6 @@ class Articulated(KernelSystem):
         """Runs a kernel that needs no workspace, with one thread per world."""
         with self._crew.lock:
             self._launches.record(kernel, self.worlds, inputs, self.device).launch()
-
-
-def _of_one_step(bars: Bars) -> Bars:
-    """The cotangents of a rollout of one step as those of the step."""
-    control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
-    return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
 
 
 class FusedBackward:
@@ -509,7 +505,7 @@ class FusedBackward:
         wants_params: bool,
     ):
         self.system, self.hold, self.params = system, hold, params
-        self.controls = system._take_controls(controls)
+        self.controls = self._take_controls(controls)
         self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
         self.applied = system._take_inputs(inputs)
         self.inputs_bar = {name: zeros(x.shape, system.dtype, system.device) for name, x in (inputs or {}).items()}
@@ -528,6 +524,9 @@ class FusedBackward:
         self.codes = system._healthy() if status is None else self._copied(status.codes)
         self.first = None  # the step that it has come to
         self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
+
+    def _take_controls(self, controls) -> wp.array:
+        return self.system._take_controls(controls)
 
     def _copied(self, codes) -> wp.array:
         """A status, which was another's, on the device."""

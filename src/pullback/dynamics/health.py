@@ -16,6 +16,7 @@ from pullback.kernels.status import (
     BEYOND_LIMIT,
     GRADIENT_NOT_FINITE,
     HEALTHY,
+    NETWORK_NOT_FINITE,
     NOT_CONVERGED,
     NOT_FINITE,
     OVERLAP,
@@ -81,6 +82,8 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
         )
     if code == GRADIENT_NOT_FINITE:
         return f"the gradient of world {world} grew beyond {system.dtype} in the backward pass, at step {step}"
+    if code == NETWORK_NOT_FINITE:
+        return f"the network gives numbers that are not finite in world {world} at step {step}"
     if code <= OVERLAP:
         return f"{_too_near(system, code)} in world {world} at step {step}"
     if code not in (NOT_CONVERGED, NOT_FINITE):

@@ -13,8 +13,10 @@ from pullback.core.checks import check_kind, check_number, check_path, check_who
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import is_state
+from pullback.dynamics.driven import Feature, Layer, Wiring
 from pullback.model import HINGE, SLIDE
-from pullback.neural.hybrid import Front, Hybrid
+from pullback.neural.hybrid import Front, Hybrid, check_where
+from pullback.neural.in_kernel import KERNEL, InKernel, perceptron_layers, refuse
 from pullback.neural.network import Network, perceptron
 
 ORDERS = ("pos_vel", "vel_pos")
@@ -45,6 +47,8 @@ class Actuator(Hybrid):
     joints:   hinges and slides by name; those of the model's actuators if None, in their order
     limit:    of the torque [N·m or N]; None for none
     pos_scale, vel_scale, torque_scale: of position errors, velocities and torques
+    where:    "torch": between steps; or "kernel": inside the robot's kernels, so that a rollout is one launch, for
+              perceptrons with tanh, softsign, ELU or ReLU
     name:     prefix of the weights' names
     seed:     of the first weights, where sizes of layers are given: small torques
     """
@@ -63,6 +67,7 @@ class Actuator(Hybrid):
         pos_scale: float = 1.0,
         vel_scale: float = 1.0,
         torque_scale: float = 1.0,
+        where: str = "torch",
         name: str = "net",
         seed: int = 0,
     ):
@@ -82,6 +87,7 @@ class Actuator(Hybrid):
         if not self.history or len(set(self.history)) < len(self.history):
             raise PullbackError(f"history must be different numbers of timesteps ago, not {history!r}")
         self.order, self.joints, self.seed = order, joints, seed
+        self.where = check_where(where)
         self.limit = None if limit is None else check_number(limit, "limit")
         self.scales = [check_number(x, "a scale") for x in (pos_scale, vel_scale, torque_scale)]
         self.in_q, self.in_v = _joints(model, joints)
@@ -91,13 +97,18 @@ class Actuator(Hybrid):
         super().__init__(system, (Network(module, name, system.dtype),))
         self.nu, self.state_type = len(self.in_q), ActuatorState
         self.front(self.state(), self.default_controls(1)[0])  # what does not fit is said now
+        if self.where == KERNEL:
+            if self.lstm:
+                raise refuse("an LSTM is no perceptron")
+            layers, sources = perceptron_layers(self.networks[0])
+            self._kernel = InKernel(self, sources, self._wiring(layers))
 
     def __repr__(self) -> str:
         kind = "LSTM" if self.lstm else f"history={self.history}"
         return f"Actuator({self.system!r}, {self.nu} joints, {kind}, {self.networks[0].size} weights)"
 
     def _settings(self) -> dict[str, Any]:
-        names = ("system", "module", "history", "order", "joints", "limit", "seed")
+        names = ("system", "module", "history", "order", "joints", "limit", "where", "seed")
         scales = dict(zip(("pos_scale", "vel_scale", "torque_scale"), self.scales, strict=True))
         return {name: getattr(self, name) for name in names} | scales | {"name": self.networks[0].name}
 
@@ -108,7 +119,7 @@ class Actuator(Hybrid):
     # --- states ----------------------------------------------------------------------------------------------------
 
     @property
-    def _remembered(self) -> tuple[int, ...]:
+    def remembered(self) -> tuple[int, ...]:
         """The shape of the memory in one world."""
         if self.lstm:
             return (self.nu, 2, *self.lstm)
@@ -119,7 +130,7 @@ class Actuator(Hybrid):
         if not hasattr(self.system, "state"):
             raise PullbackError(f"{type(self.system).__name__} has no state()")
         inner = self.system.state(q, v)
-        shape = (self.worlds, *self._remembered)
+        shape = (self.worlds, *self.remembered)
         require_space(shape, self.dtype, "cpu", f"a history of {max(self.history)} timesteps", "use a shorter one")
         memory = np.zeros(shape, self.dtype) if memory is None else np.array(to_numpy(memory), dtype=self.dtype)
         if memory.shape != shape:
@@ -145,15 +156,15 @@ class Actuator(Hybrid):
         return np.concatenate([inner, moved.reshape(*inner.shape[:-1], -1)], axis=-1)
 
     def difference_jacobian(self, apart):
-        size, inner = apart.shape[-1], apart.shape[-1] - int(np.prod(self._remembered))
+        size, inner = apart.shape[-1], apart.shape[-1] - int(np.prod(self.remembered))
         result = np.broadcast_to(np.eye(size), (*apart.shape, size)).copy()
         result[..., :inner, :inner] = super().difference_jacobian(apart[..., :inner])
         return result
 
     def state_bar(self, state, tangent_bar):
-        at = tangent_bar.shape[-1] - int(np.prod(self._remembered))
+        at = tangent_bar.shape[-1] - int(np.prod(self.remembered))
         inner = super().state_bar(self._split(state)[0], tangent_bar[..., :at])
-        return self._join(inner, (tangent_bar[..., at:].reshape(*tangent_bar.shape[:-1], *self._remembered),))
+        return self._join(inner, (tangent_bar[..., at:].reshape(*tangent_bar.shape[:-1], *self.remembered),))
 
     def tangent_bar(self, state, bars):
         inner = super().tangent_bar(self._split(state)[0], self._split(bars)[0])
@@ -171,7 +182,7 @@ class Actuator(Hybrid):
         rows = len(states.q)
         after = np.concatenate([targets, targets[-1:]])  # of the last row, whose target nobody knows
         pairs = np.stack([after - states.q[:, self.in_q], states.v[:, self.in_v]], axis=-1)  # (rows, joints, 2)
-        memory = np.zeros((rows, *self._remembered), self.dtype)
+        memory = np.zeros((rows, *self.remembered), self.dtype)
         if not self.lstm:
             for back in range(memory.shape[2]):
                 ago = np.maximum(np.arange(rows) - -(-(back + 1) // hold), 0)
@@ -181,7 +192,7 @@ class Actuator(Hybrid):
         one = self.in_worlds(1)
         weights = one._tensors(one.hold_params())
         with torch.no_grad():
-            now = torch.zeros((1, *self._remembered), dtype=self.networks[0].dtype)
+            now = torch.zeros((1, *self.remembered), dtype=self.networks[0].dtype)
             for row in range(rows):
                 memory[row] = now[0].numpy()
                 for _ in range(hold):
@@ -206,6 +217,22 @@ class Actuator(Hybrid):
         force = given.index_add(1, torch.as_tensor(self.in_v), torque)
         none = torch.zeros((len(torque), self.system.nu), dtype=torque.dtype)
         return front._replace(control=none, inputs={**front.inputs, "force": force}, memory=(memory,))
+
+    def _wiring(self, layers: list[Layer]) -> Wiring:
+        """The same for kernels."""
+        times, rows = max(self.history), []
+        for j, (q, v) in enumerate(zip(self.in_q.tolist(), self.in_v.tolist(), strict=True)):
+            ago = [2 * (j * times + back - 1) for back in self.history]
+            errors = [Feature("memory", at) if at >= 2 * j * times else Feature("error", q, v, j) for at in ago]
+            speeds = [Feature("memory", at + 1) if at >= 2 * j * times else Feature("velocity", v) for at in ago]
+            rows.append([*errors, *speeds] if self.order == "pos_vel" else [*speeds, *errors])
+        pair = self.scales[:2] if self.order == "pos_vel" else self.scales[1::-1]
+        return Wiring(
+            layers, rows, "force", self.in_v[:, None], np.array(self.scales[2:]),
+            centre=np.zeros(len(rows[0])), gain=np.repeat(pair, len(self.history)), controls=self.nu,
+            limit=np.inf if self.limit is None else self.limit, replaces=True,
+            pairs=np.stack([self.in_q, self.in_v], axis=1), times=times,
+        )  # fmt: skip
 
     def _recall(self, weights, now, memory):
         """Torques (worlds, joints) of a perceptron, and its history after the step."""

@@ -12,7 +12,9 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import is_real, leaf_names, leaves
+from pullback.dynamics.driven import Feature
 from pullback.model import BALL, FREE, HINGE
+from pullback.neural.in_kernel import refuse
 
 AXES = ("x", "y", "z")
 ANGLES_ONLY = ("q", "position", "angles")
@@ -97,7 +99,7 @@ class Reads:
             return
         if isinstance(reads, str):
             self.reads = reads = (reads,)
-        self.model = getattr(system, "model", None)
+        self.model, self.controls = getattr(system, "model", None), system.nu
         known = ["u"] + (["q", "angles", "position", "v"] if self.model is not None else [])
         state = system.state() if hasattr(system, "state") else None
         names = [] if state is None else leaf_names(state)
@@ -161,6 +163,33 @@ class Reads:
             else:
                 parts.append(names[name].flatten(1) if names[name].ndim > 1 else names[name][:, None])
         return torch.cat(parts, dim=1)
+
+    def wires(self) -> list[Feature]:
+        """Where a robot's kernels find the same numbers."""
+        if callable(self.reads):
+            raise refuse("a function that reads needs torch: give names")
+        found = []
+        for name in self.reads:
+            if name in ANGLES_ONLY:
+                found += self._wired_coordinates(name)
+            else:
+                kind, count = ("control", self.controls) if name == "u" else ("velocity", self.model.nv)
+                found += [Feature(kind, i) for i in range(count)]
+        return found
+
+    def _wired_coordinates(self, name: str) -> list[Feature]:
+        found = []
+        for (kind, at, _), dof in zip(self._joints(), self.model.joint_v.tolist(), strict=True):
+            if name == "position":
+                found += [Feature("coordinate", at + i, dof + i) for i in range(3)] if kind == FREE else []
+            elif kind in (FREE, BALL):
+                moved = 3 * (kind == FREE)
+                found += [Feature("rotation", at + moved, dof + moved, entry) for entry in range(9)]
+            elif name == "angles" and kind == HINGE:
+                found += [Feature("sine", at, dof), Feature("cosine", at, dof)]
+            else:
+                found.append(Feature("coordinate", at, dof))
+        return found
 
     def _coordinates(self, name: str, q) -> list:
         import torch

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
-from pullback.core.bars import Bars, Named
+from pullback.core.bars import Bars, Named, of_one_step
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.core.params import FieldValues
 from pullback.core.system import System
 from pullback.core.trees import is_real, leaf_names, leaves, row, tree_map, with_leaves
 from pullback.core.wrapper import HeldParts, Wrapper
+from pullback.neural.in_kernel import PLACES, InKernel
 from pullback.neural.network import Network
 from pullback.rollout import Run
 
@@ -44,6 +45,13 @@ class Front(NamedTuple):
     params: dict
 
 
+def check_where(where) -> str:
+    """Where networks are evaluated, if it is "torch" or "kernel"."""
+    if where not in PLACES:
+        raise PullbackError(f"where is {' or '.join(map(repr, PLACES))}, not {where!r}")
+    return where
+
+
 class Hybrid(Wrapper):
     """A System around another one, with networks before its step. A derived class has ``_front``.
 
@@ -61,6 +69,7 @@ class Hybrid(Wrapper):
         super().__init__(system, {**weights, **(own or {})})
         self.networks, self.replaces = networks, tuple(replaces)
         self._own_names = (*weights, *(own or {}))
+        self._kernel: InKernel | None = None  # with networks inside the System's kernels
 
     @abstractmethod
     def _front(self, front: Front, weights: Mapping) -> Front:
@@ -72,6 +81,11 @@ class Hybrid(Wrapper):
 
     def _join(self, inner, memory: tuple):
         return inner
+
+    @property
+    def remembered(self) -> tuple[int, ...]:
+        """The shape of the memory in one world."""
+        return (0,)
 
     # --- tensors ---------------------------------------------------------------------------------------------------
 
@@ -146,6 +160,9 @@ class Hybrid(Wrapper):
 
         held = self.hold_params(params)
         control = self.default_controls(1)[0] if control is None else control
+        if self._kernel is not None:
+            given = {"params": held, "inputs": self.system._one_input(inputs)}
+            return row(self.steps(state, to_numpy(control)[None], **given), 1)
         with torch.no_grad():
             given, weights, _ = self._given(state, control, inputs, held, False, False)
             front = self._checked(self._front(given, weights))
@@ -158,6 +175,10 @@ class Hybrid(Wrapper):
 
         held = self.hold_params(params)
         control = self.default_controls(1)[0] if control is None else control
+        if self._kernel is not None:
+            start = tree_map(lambda x: to_numpy(x)[None], state)
+            options = {"params": held, "wants_params": wants_params, "inputs": self.system._one_input(inputs)}
+            return of_one_step(self.step_pullback(start, to_numpy(control)[None], after, next_bar, **options))
         with torch.enable_grad():
             given, weights, leaf = self._given(state, control, inputs, held, True, wants_params)
             front = self._front(given, weights)
@@ -187,6 +208,18 @@ class Hybrid(Wrapper):
         given_bars = dict(zip(given.inputs, grad_of("inputs"), strict=True))
         (control_bar,) = grad_of("control")
         return Bars(self._join(state_bar, tuple(grad_of("memory"))), control_bar, Named(result), Named(given_bars))
+
+    def steps(self, state, controls, *, keep_every=1, hold=1, params=None, inputs=None, status=None):
+        given = {"keep_every": keep_every, "hold": hold, "inputs": inputs, "status": status}
+        if self._kernel is None:
+            return super().steps(state, controls, params=params, **given)
+        return self._kernel.steps(self, state, controls, self.hold_params(params), **given)
+
+    def backward(self, controls, final, final_bar, *, hold=1, params=None, inputs=None, status=None, wants_params=True):
+        given = {"hold": hold, "inputs": inputs, "status": status, "wants_params": wants_params}
+        if self._kernel is None:
+            return super().backward(controls, final, final_bar, params=params, **given)
+        return self._kernel.backward(self, controls, final, final_bar, self.hold_params(params), **given)
 
     # --- what came of a run ----------------------------------------------------------------------------------------
 

@@ -12,8 +12,10 @@ from pullback.core.checks import check_kind, shown, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System, input_shape
 from pullback.core.trees import leaves, tree_map
+from pullback.dynamics.driven import Layer, Wiring
 from pullback.neural.features import Ranges, Reads, Violations
-from pullback.neural.hybrid import Front, Hybrid
+from pullback.neural.hybrid import Front, Hybrid, check_where
+from pullback.neural.in_kernel import KERNEL, InKernel, perceptron_layers, refuse
 from pullback.neural.network import Network, perceptron
 
 FORMS = ("free", "dissipative", "conservative")
@@ -44,6 +46,8 @@ class Residual(Hybrid):
     ranges:   of the features where the network learned: :meth:`calibrated` finds them
     normalise: whether the network is given features in units of their deviation over the ranges; if None, where the
               perceptron is made here
+    where:    "torch": between steps; or "kernel": inside a robot's kernels, so that a rollout is one launch, for
+              perceptrons with tanh, softsign, ELU or ReLU, named reads and the free form
     seed:     of the first weights, where sizes of layers are given
     """
 
@@ -60,10 +64,12 @@ class Residual(Hybrid):
         name: str = "net",
         ranges: Ranges | None = None,
         normalise: bool | None = None,
+        where: str = "torch",
         seed: int = 0,
     ):
         check_kind(system, System, "system", "pb.Articulated(model)")
         self.adds, self.on, self.form, self.seed = adds, on, form, seed
+        self.where = check_where(where)
         if adds != "control":
             if adds not in system.inputs:
                 raise PullbackError(unknown("input", str(adds), ["control", *system.inputs]))
@@ -111,12 +117,15 @@ class Residual(Hybrid):
         self._outputs = outputs
         if hasattr(system, "state"):  # what does not fit is said now
             self.front(self.state(), self.default_controls(1)[0])
+        if self.where == KERNEL:
+            layers, sources = perceptron_layers(self.networks[0])
+            self._kernel = InKernel(self, sources, self._wiring(layers))
 
     def __repr__(self) -> str:
         return f"Residual({self.system!r}, adds={self.adds!r}, {self.networks[0].size} weights)"
 
     def _settings(self) -> dict[str, Any]:
-        names = ("system", "module", "reads", "adds", "on", "scale", "form", "ranges", "normalise", "seed")
+        names = ("system", "module", "reads", "adds", "on", "scale", "form", "ranges", "normalise", "where", "seed")
         return {name: getattr(self, name) for name in names} | {"name": self.networks[0].name}
 
     @property
@@ -148,6 +157,21 @@ class Residual(Hybrid):
             given = torch.zeros((len(force), *self.shape), dtype=force.dtype)
         added = _scatter(given, self.places, force.reshape(len(force), len(self.places), *self.shape[1:]))
         return front._replace(inputs={**front.inputs, self.adds: added})
+
+    def _wiring(self, layers: list[Layer]) -> Wiring:
+        """The same for kernels."""
+        if self.form != "free":
+            raise refuse(f"a {self.form} form needs torch")
+        if self.adds not in ("control", "force", "wrench"):
+            raise refuse(f"kernels add to control, force or wrench, not to {self.adds!r}")
+        features = self._reads.wires()
+        centre, gain = np.zeros(len(features)), np.ones(len(features))
+        if self.ranges is not None and self.normalise:
+            centre, gain = np.asarray(self.ranges.centre), 1.0 / np.asarray(self.ranges.spread)
+        each = int(np.prod(self.shape[1:], dtype=int))
+        places = (each * self.places[:, None] + np.arange(each)).reshape(1, -1)
+        scale = np.broadcast_to(self.scale, self._outputs)
+        return Wiring(layers, [features], self.adds, places, scale, centre, gain, controls=self.nu)
 
     def _network(self, features, weights):
         import torch
