@@ -1,5 +1,8 @@
 """Tendons, and equality constraints on joints and tendons, against MuJoCo, and their gradients."""
 
+import copy
+
+import mujoco
 import numpy as np
 import pytest
 from oracles import mujoco_run
@@ -103,7 +106,7 @@ def test_single_precision():
 
 
 def test_parameters_are_those_of_mujoco():
-    """What is set moves the hand as a compiled model with those numbers does."""
+    """What is set moves the hand as a compiled model with those numbers and its inverse weights does."""
     model = pb.load(HAND.format(integrator="implicitfast"))
     m = model.mujoco
     rng = np.random.default_rng(0)
@@ -118,6 +121,9 @@ def test_parameters_are_those_of_mujoco():
         there = getattr(m, fields.get(name, name))
         there[:] = np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, there.shape[-1] - value.shape[-1])])
         system.params[name] = value
+    again = copy.copy(m)
+    mujoco.mj_setConst(again, mujoco.MjData(again))
+    m.tendon_invweight0[:], m.dof_invweight0[:] = again.tendon_invweight0, again.dof_invweight0
     ours = system.step(system.state(q, v), controls).v
     assert worst_world(before, ours) > 1e-3
     assert worst_world((ours - v) / 0.002, (next_states(m, q, v, controls)[1] - v) / 0.002) <= ACCURACY

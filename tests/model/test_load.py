@@ -437,10 +437,15 @@ def test_tendon_limits_are_constraints():
 
 def test_nonlinear_springs_and_dampers():
     slide = '<mujoco><worldbody><body name="b"><joint name="j" {}/><geom size=".1"/></body></worldbody></mujoco>'
-    model = refused("joint 'j'.*stiffness", "spring-poly", source=slide.format('stiffness="1 2 3"'))
-    assert model.joint_stiffness.tolist() == [1]
-    model = refused("joint 'j'.*damping", "damping-poly", source=slide.format('damping="1 2 3"'))
-    assert model.dof_damping.tolist() == [1]
+    curved = slide.format('stiffness="1 2 3" damping="4 5 6"')
+    model = load(curved)
+    assert [*model.joint_stiffness, *model.joint_stiffness_poly[0]] == [1, 2, 3]
+    assert [*model.dof_damping, *model.dof_damping_poly[0]] == [4, 5, 6]
+    linear = load(curved, ignore=("spring-poly", "damping-poly"))
+    assert [*linear.joint_stiffness, *linear.dof_damping] == [1, 4]
+    assert not linear.joint_stiffness_poly.any() and not linear.dof_damping_poly.any()
+    off = curved.replace("<worldbody>", '<option><flag spring="disable" damper="disable"/></option><worldbody>')
+    assert not load(off).joint_stiffness_poly.any() and not load(off).dof_damping_poly.any()
     model = refused("joint 'j'.*yields", "spring-yield", source=slide.format('stiffness="1" springyield="1"'))
     assert model.joint_stiffness.tolist() == [1]
     motor = '<actuator><motor joint="j" damping="0 1"/></actuator></mujoco>'

@@ -53,6 +53,8 @@ class Contact:
     impulses: ClassVar[bool] = False
     # Whether a step is the minimum of its potential.
     potential: ClassVar[bool] = False
+    # Whether its constraints are as stiff as inverse weights say, which follow parameters; or else those of the file.
+    follows_inertia: ClassVar[bool] = False
     # Rows per contact at most: 3, or 6 with torsional and rolling friction.
     most_rows: ClassVar[int] = 3
     # Fields of the kernels' Shapes that are its own settings, under the same names.
@@ -113,6 +115,7 @@ class ContactConvex(Contact):
     """
 
     kernels: ClassVar[str] = "convex"
+    follows_inertia: ClassVar[bool] = True
     most_rows: ClassVar[int] = 6
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:

@@ -68,8 +68,6 @@ class Scene:
     pair_share: np.ndarray  # (npair,) of the first material, where two are mixed [1]
     pair_dim: np.ndarray  # (npair,) condim: 1, 3, 4 or 6
     pair_margin: np.ndarray  # (npair,) how far apart shapes begin to push [m]
-    pair_tran: np.ndarray  # (npair,) MuJoCo's mean inverse inertia of both bodies: of translation [1/kg]
-    pair_rot: np.ndarray  # (npair,) and of rotation [1/(kg·m²)]
     pair_solref_friction: np.ndarray  # (npair, 2) as solref; zeros: the same as along the normal
     explicit: np.ndarray  # (n,) the explicit pairs among the file's that are used, by index
     limited: np.ndarray  # (n,) joints
@@ -120,7 +118,6 @@ class Scene:
             else:
                 materials.append({None: (i, j), 0: (i, i), 1: (j, j)}[row["only"]])
         column = lambda name, empty=(): np.array([row[name] for row in rows]).reshape(len(rows), *empty)  # noqa: E731
-        weights = m.body_invweight0[m.geom_bodyid[pairs]].sum(axis=1)  # (npair, 2): translation, rotation
         return Scene(
             model=model,
             geoms=geoms,
@@ -132,8 +129,6 @@ class Scene:
             pair_share=column("share"),
             pair_dim=column("dim"),
             pair_margin=column("margin"),
-            pair_tran=weights[:, 0],
-            pair_rot=weights[:, 1],
             pair_solref_friction=column("solref_friction", (2,)),
             explicit=np.array(explicit, int),
             limited=np.flatnonzero(m.jnt_limited) if limits else np.zeros(0, int),

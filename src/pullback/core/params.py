@@ -116,6 +116,20 @@ class Parameter:
         return bar
 
 
+@dataclass(frozen=True)
+class Derived:
+    """A field of the kernels that is a function of several parameters together.
+
+    of:       their names
+    value:    from their values, {name: (1 or worlds, *shape)}, to the field (1 or worlds, items)
+    adjoint:  from these values and the cotangent of the field to those of the values, {name: (worlds, *shape)}
+    """
+
+    of: tuple[str, ...]
+    value: Callable[[dict[str, np.ndarray]], np.ndarray]
+    adjoint: Callable[[dict[str, np.ndarray], np.ndarray], dict[str, np.ndarray]]
+
+
 class NamedParams(Mapping):
     """``system.params``: read an array by name, or set one: ``system.params["mass"] = new_mass``.
 
@@ -238,17 +252,27 @@ class NamedParams(Mapping):
 
 
 class FieldValues:
-    """Values of all parameters of a table, shared by all worlds or one per world, and the kernels' fields of them."""
+    """Values of all parameters of a table, shared by all worlds or one per world, and the kernels' fields of them.
+
+    derived:  fields that are functions of several parameters, by name; none of these enters them besides
+    """
 
     precision: str
     device: str
 
-    def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int):
-        self.table, self.values, self.worlds = table, dict(values), worlds
+    def __init__(
+        self,
+        table: Mapping[str, Parameter],
+        values: Mapping,
+        worlds: int,
+        derived: Mapping[str, Derived] | None = None,
+    ):
+        self.table, self.values, self.worlds, self.derived = table, dict(values), worlds, derived or {}
         self.per_world = {name: np.ndim(value) > len(table[name].shape) for name, value in self.values.items()}
         self.entering: dict[str, list[str]] = {}  # by field, the parameters that enter it
         for name, entry in table.items():
             self.entering.setdefault(entry.field or name, []).append(name)
+        self.entering |= {name: list(entry.of) for name, entry in self.derived.items()}
 
     def _batched(self, name: str) -> np.ndarray:
         """The value with a leading axis of 1 or worlds."""
@@ -257,8 +281,13 @@ class FieldValues:
 
     def field(self, name: str) -> np.ndarray:
         """A field (1 or worlds, items, ...); one that no parameter enters is a single zero."""
+        if name in self.derived:
+            return self.derived[name].value(self._of(self.derived[name]))
         parts = [self.table[n].enter(self._batched(n)) for n in self.entering.get(name, ())]
         return sum(parts[1:], start=parts[0]) if parts else np.zeros((1, 1))
+
+    def _of(self, entry: Derived) -> dict[str, np.ndarray]:
+        return {name: self._batched(name) for name in entry.of}
 
     def bars(self, field_bar: Callable[[str, bool], np.ndarray], precision: str) -> dict[str, np.ndarray]:
         """Cotangents in the shapes of the values.
@@ -267,10 +296,16 @@ class FieldValues:
         """
         found = {}
         for name, entry in self.table.items():
-            per_world = self.per_world[name]
-            bar = entry.leave(self._batched(name), field_bar(entry.field or name, per_world))
-            found[name] = np.asarray(bar if per_world else bar[0], dtype=precision)
-        return found
+            value, field = self._batched(name), entry.field or name
+            found[name] = np.zeros(value.shape)
+            if field not in self.derived:
+                found[name] = entry.leave(value, field_bar(field, self.per_world[name]))
+        for field, derived in self.derived.items():
+            if derived.of:
+                bar = field_bar(field, any(self.per_world[name] for name in derived.of))
+                for name, more in derived.adjoint(self._of(derived), bar).items():
+                    found[name] = found[name] + (more if self.per_world[name] else more.sum(axis=0, keepdims=True))
+        return {n: np.asarray(bar if self.per_world[n] else bar[0], dtype=precision) for n, bar in found.items()}
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

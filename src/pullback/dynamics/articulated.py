@@ -41,7 +41,8 @@ from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import Cotangents, KernelParams, item_names, parameters
 from pullback.dynamics.single import SingleSteps, is_single
 from pullback.dynamics.tendons import TendonLayout
-from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, tree_struct, workspace_struct
+from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, is_curved, tree_struct, workspace_struct
+from pullback.dynamics.weights import InverseWeights, derived_fields
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
@@ -134,12 +135,16 @@ class Articulated(KernelSystem):
         ]
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
-        flexes = len(model.flexes.edge) > 0
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, flexes=flexes, **self._tendons.switches()
+            refined=self.refine is not None,
+            curved=is_curved(model),
+            flexes=len(model.flexes.edge) > 0,
+            **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
-        self._shapes = shapes_struct(self._scene, contact, self._layout, self.dtype, self.device)
+        weights = self._weights = InverseWeights(model, self._scene, contact, self._tendons)
+        self._derived = derived_fields(model, table, weights)
+        self._shapes = shapes_struct(self._scene, contact, self._layout, weights, self.dtype, self.device)
         factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
@@ -189,7 +194,8 @@ class Articulated(KernelSystem):
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts
         sizes = (slots, most, self.nv, lanes)
-        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes, self._tendons)
+        of_rows = (self._tendons, self._weights)
+        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes, *of_rows)
         substeps = int(specialise(self._flavour, "refinement").MOST_SUBSTEPS) if self.refine else 0
         workspace = workspace_struct(self.model, self.dtype, self.device, slots, substeps)
         return Lane(first, end, slots, workspace, *contacts)
@@ -286,7 +292,8 @@ class Articulated(KernelSystem):
 
     def _kernel_params_of(self, values: Mapping, like: KernelParams | None = None) -> KernelParams:
         places = (self.worlds, self.dtype, self.device)
-        return KernelParams(self.params.table, values, *places, like=like, spare=self._spare)
+        options = {"like": like, "spare": self._spare, "derived": self._derived}
+        return KernelParams(self.params.table, values, *places, **options)
 
     # --- the contract ------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
 from pullback.dynamics.tree import Layout, zeros_struct
+from pullback.dynamics.weights import InverseWeights
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model.unsupported import Disable, disabled
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
     from pullback.dynamics.params import KernelParams
 
 
-def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, precision: str, device: str):
+def shapes_struct(
+    scene: Scene | None,
+    contact: Contact | None,
+    layout: Layout,
+    weights: InverseWeights,
+    precision: str,
+    device: str,
+):
     """The kernels' Shapes; without a scene, one that is never looked at."""
     module = specialise(precision, "collision.shapes")
     shapes = module.Shapes()
@@ -59,16 +67,16 @@ def shapes_struct(scene: Scene | None, contact: Contact | None, layout: Layout, 
     shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(margins)
     shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
     shapes.pair_share1 = reals(scene.pair_share)
-    shapes.pair_tran, shapes.pair_rot = reals(scene.pair_tran), reals(scene.pair_rot)
+    shapes.pair_weight = ints(weights.pair)
     shapes.pair_solref_friction = vectors(scene.pair_solref_friction, vec3, 3)
 
     limited, lossy = scene.limited, scene.lossy
     shapes.joint_width = scene.joint_width
     shapes.limit_joint = ints([np.flatnonzero(layout.source == j)[0] for j in limited])
     shapes.limit_margin = reals(m.jnt_margin[limited])
-    shapes.limit_weight = reals(m.dof_invweight0[m.jnt_dofadr[limited]])
+    shapes.limit_weight = ints(weights.limit)
     shapes.limit_arm = reals([_arm(m, j) for j in limited])
-    shapes.loss_dof, shapes.loss_weight = ints(lossy), reals(m.dof_invweight0[lossy])
+    shapes.loss_dof, shapes.loss_weight = ints(lossy), ints(weights.loss)
     shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
     shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
 
@@ -110,6 +118,7 @@ def contact_workspace(
     nv: int,
     lanes: int,
     tendons: TendonLayout,
+    weights: InverseWeights,
 ):
     """The kernels' Contacts and Rows for ``slots`` worlds at a time with at most ``most`` contacts in each.
 
@@ -131,7 +140,7 @@ def contact_workspace(
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
     if flavour.tendons:
-        result[1].tendons = tendons.struct(flavour, device)
+        result[1].tendons = tendons.struct(flavour, weights, device)
     if flavour.spatial:
         result[1].spans = spans_struct(tendons, flavour, device)
     if flavour.sites:
@@ -139,7 +148,7 @@ def contact_workspace(
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.loops:
-        result[1].loops = loops_struct(scene, flavour, device)
+        result[1].loops = loops_struct(scene, flavour, weights, device)
     return result
 
 

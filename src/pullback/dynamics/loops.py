@@ -7,17 +7,18 @@ import warp as wp
 
 from pullback.contact import Scene
 from pullback.core.arrays import PRECISIONS
+from pullback.dynamics.weights import InverseWeights
 from pullback.kernels import Flavour, specialise
 
 
-def loops_struct(scene: Scene, flavour: Flavour, device: str):
+def loops_struct(scene: Scene, flavour: Flavour, weights: InverseWeights, device: str):
     """The kernels' Loops."""
     m, loops = scene.model.mujoco, scene.loops
     result, real = specialise(flavour, "rows").Loops(), PRECISIONS[flavour.precision]
     ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
     reals = lambda x: wp.array(np.asarray(x, dtype=flavour.precision), dtype=real, device=device)  # noqa: E731
     result.rows, result.body = ints(loops.rows), ints(loops.body)
-    result.weight = reals(m.body_invweight0[loops.body].sum(axis=1))
+    result.weight = ints(weights.loop)
     result.first = ints(np.concatenate([[0], np.cumsum([len(chain) for chain in loops.chains])]))
     result.dof = ints([d for chain in loops.chains for d, _, _ in chain])
     result.moves = reals([carries for chain in loops.chains for _, *carries in chain])

@@ -15,11 +15,11 @@ from pullback.contact import Contact, Scene
 from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.bars import Named
 from pullback.core.launch import launch
-from pullback.core.params import FieldValues, Parameter, has_direction, linear, not_negative
+from pullback.core.params import Derived, FieldValues, Parameter, has_direction, linear, not_negative
 from pullback.dynamics.flexes import flex_parameters
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
-from pullback.dynamics.tree import Layout, zeros_struct
+from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
 from pullback.model.tangent import rotations
@@ -78,10 +78,24 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
+    table |= _of_curves(model, layout)
     table |= site_parameters(model, tendons.sites) | flex_parameters(model)
     if len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
+
+
+def _of_curves(model: Model, layout: Layout) -> dict[str, Parameter]:
+    """Quadratic and cubic terms of springs and dampers, for those joints whose file has some."""
+    springs, dampers, table = curved_joints(model, layout), curved_dampers(model), {}
+    if len(springs):
+        unit_, rows = "N·m/rad² or N/m², and per rad or m", np.eye(model.njoint)[layout.source[springs]]
+        form = linear(np.einsum("kj,ab->kajb", rows, np.eye(2)))
+        table["stiffness_poly"] = Parameter(unit_, ("joint", "power"), model.joint_stiffness_poly, form=form)
+    if len(dampers):
+        unit_ = "N·m·s²/rad² or N·s²/m², and times s/rad or s/m"
+        table["damping_poly"] = Parameter(unit_, ("dof", "power"), model.dof_damping_poly, of=dampers)
+    return table
 
 
 def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
@@ -167,6 +181,7 @@ class KernelParams(FieldValues):
     """Values of all parameters as the kernels read them.
 
     like:   another such: fields of values that are the very arrays of that one are not made and uploaded again
+    derived: fields that are functions of several parameters
     spare:  memory for cotangents that is free to be used again; one list for all of a System
     """
 
@@ -180,8 +195,9 @@ class KernelParams(FieldValues):
         *,
         like: KernelParams | None = None,
         spare: list | None = None,
+        derived: Mapping[str, Derived] | None = None,
     ):
-        super().__init__(table, values, worlds)
+        super().__init__(table, values, worlds, derived)
         self.precision, self.device, self.spare = precision, device, [] if spare is None else spare
         struct = specialise(precision, "tree.structs").Params
         self.struct = struct()
@@ -194,7 +210,8 @@ class KernelParams(FieldValues):
 
     def __reduce__(self):
         """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
-        return KernelParams, (self.table, self.values, self.worlds, self.precision, self.device)
+        make = functools.partial(KernelParams, derived=self.derived)
+        return make, (self.table, self.values, self.worlds, self.precision, self.device)
 
     @functools.cached_property
     def no_bars(self):

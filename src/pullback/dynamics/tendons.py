@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import warp as wp
 
@@ -12,6 +14,9 @@ from pullback.kernels import Flavour, specialise
 from pullback.model import Model
 from pullback.model.tendons import equality_dofs, equality_members, spans_of, tendon_dofs, wraps_of
 from pullback.model.unsupported import EQ_JOINT, spatial_tendons
+
+if TYPE_CHECKING:
+    from pullback.dynamics.weights import InverseWeights
 
 
 class TendonLayout:
@@ -87,7 +92,7 @@ class TendonLayout:
             return len(self.ids) + int(np.searchsorted(self.joints, member))
         return int(np.searchsorted(self.ids, member))
 
-    def struct(self, flavour: Flavour, device: str):
+    def struct(self, flavour: Flavour, weights: InverseWeights, device: str):
         """The kernels' Tendons."""
         m, scene = self.mujoco, self.scene
         module = specialise(flavour, "rows")
@@ -114,11 +119,9 @@ class TendonLayout:
             (empty, empty, empty) if scene is None else (scene.limited_tendons, scene.lossy_tendons, scene.equalities)
         )
         tendons.limit, tendons.loss = (ints(np.searchsorted(self.ids, x)) for x in (limited, lossy))
-        tendons.limit_margin, tendons.limit_weight = (
-            reals(m.tendon_margin[limited]),
-            reals(m.tendon_invweight0[limited]),
-        )
-        tendons.loss_weight = reals(m.tendon_invweight0[lossy])
+        tendons.limit_margin = reals(m.tendon_margin[limited])
+        tendons.limit_weight, tendons.loss_weight = ints(weights.tendon_limit), ints(weights.tendon_loss)
+        tendons.equality_weight = ints(weights.equality)
         tendons.loss_solref = reals(m.tendon_solref_fri[lossy], module.vec3, 3)
         tendons.loss_solimp = reals(m.tendon_solimp_fri[lossy], module.vec6, 6)
         self._relate(tendons, equalities, ints, reals)
@@ -144,18 +147,16 @@ class TendonLayout:
     def _relate(self, tendons, equalities, ints, reals) -> None:
         """The equality constraints, and whether a row of any kind couples different branches."""
         m = self.mujoco
-        one, two, rest, weight, first, chain = [], [], [], [], [0], []
+        one, two, rest, first, chain = [], [], [], [0], []
         entries: tuple[list[int], list[int]] = ([], [])
         for e in map(int, equalities):
             kind, members = int(m.eq_type[e]), equality_members(m, e)
             numbers = [self.number(kind, member) for member in members]
             is_joint = kind == EQ_JOINT
             rests = m.qpos0[m.jnt_qposadr[members]] if is_joint else m.tendon_length0[members]
-            weights = m.dof_invweight0[m.jnt_dofadr[members]] if is_joint else m.tendon_invweight0[members]
             one.append(numbers[0])
             two.append(numbers[1] if len(numbers) > 1 else -1)
             rest.append(np.resize(np.append(rests, 0.0), 2))
-            weight.append(weights.sum())
             dofs = equality_dofs(m, e)
             chain += dofs
             first.append(len(chain))
@@ -164,7 +165,7 @@ class TendonLayout:
                 at = self.first[numbers[side]] if side < len(numbers) else 0
                 entries[side].extend(at + own.index(d) if d in own else -1 for d in dofs)
         tendons.equality_one, tendons.equality_two = ints(one), ints(two)
-        tendons.equality_rest, tendons.equality_weight = reals(np.reshape(rest, (-1, 2))), reals(weight)
+        tendons.equality_rest = reals(np.reshape(rest, (-1, 2)))
         tendons.equality_first, tendons.equality_dof = ints(first), ints(chain)
         tendons.equality_entry_one, tendons.equality_entry_two = (ints(x) for x in entries)
         chains = [*self.dofs, *(chain[a:b] for a, b in zip(first, first[1:], strict=False))]

@@ -92,6 +92,10 @@ def tree_struct(
     # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
     tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
 
+    springs, dampers = curved_joints(model, layout), curved_dampers(model)
+    tree.curved_spring, tree.curved_damper = ints(springs), ints(dampers)
+    tree.curved_is_free = ints(layout.from_free[springs] & ~layout.ball[springs])
+
     # A step that minimises a potential has no place for a matrix that is not symmetric.
     lone = [] if contact is not None and contact.potential else lone_free_bodies(model)
     lone = lone if model.integrator == "implicitfast" else []
@@ -117,6 +121,23 @@ def tree_struct(
     tree.timestep = model.timestep
     tree.integrator = INTEGRATORS[model.integrator]
     return tree
+
+
+def is_curved(model: Model) -> bool:
+    """Whether springs or dampers of joints have quadratic or cubic terms."""
+    return bool(np.any(model.joint_stiffness_poly) or np.any(model.dof_damping_poly))
+
+
+def curved_joints(model: Model, layout: Layout) -> np.ndarray:
+    """The kernels' joints whose springs have quadratic or cubic terms; of the slides of a free joint the first."""
+    curved = np.any(model.joint_stiffness_poly, axis=1)[layout.source] if model.njoint else np.zeros(0, bool)
+    later = layout.from_free & (layout.q > model.joint_q[layout.source]) & ~layout.ball
+    return np.flatnonzero(curved & ~later)
+
+
+def curved_dampers(model: Model) -> np.ndarray:
+    """The degrees of freedom whose dampers have such terms."""
+    return np.flatnonzero(np.any(model.dof_damping_poly, axis=1))
 
 
 def matrix_columns(dof_parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,8 @@ class Flavour(NamedTuple):
     sites: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether there are springs or dampers of joints with quadratic or cubic terms.
+    curved: bool = False
     # Whether there are flexes.
     flexes: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
@@ -80,6 +82,7 @@ class Flavour(NamedTuple):
             "_spatial": self.spatial,
             "_sites": self.sites,
             "_loops": self.loops,
+            "_curved": self.curved,
             "_flexes": self.flexes,
             "_far": self.far,
         }

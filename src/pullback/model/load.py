@@ -42,8 +42,8 @@ from pullback.spatial import unit, unit_quat_matrix
 # Every number that reaches the motion, by the element a message should name.
 FINITE_FIELDS = {
     "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia", "body_gravcomp"),
-    "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness"),
-    "dof": ("dof_armature", "dof_damping"),
+    "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness", "jnt_stiffnesspoly"),
+    "dof": ("dof_armature", "dof_damping", "dof_dampingpoly"),
     "coordinate": ("qpos0", "qpos_spring"),
     "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
     "output": ("actuator_gear",),
@@ -103,8 +103,8 @@ def load(
       themselves: their vertices alone touch, with shapes;
     - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
       model; an error with ellipsoid geoms or implicitfast);
-    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of joint springs and dampers, the linear ones
-      stay;
+    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, the linear ones stay
+      (supported for joints; an error for tendons and for dampers of actuators);
     - ``"spring-yield"``: plastic joint springs, which become elastic;
     - ``"actuatorgravcomp"``: gravity compensation that counts as actuator force and may be clamped, which then acts
       directly;
@@ -164,6 +164,10 @@ def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
     bits |= {"frictionloss": Disable.mjDSBL_FRICTIONLOSS, "equality": Disable.mjDSBL_EQUALITY}
     for kind in bits.keys() & set(ignore):
         m.opt.disableflags |= int(bits[kind])
+    if "spring-poly" in ignore:
+        m.jnt_stiffnesspoly[:] = 0
+    if "damping-poly" in ignore:
+        m.dof_dampingpoly[:] = 0
     if "tendon" in ignore:
         for name in ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "armature", "frictionloss"):
             getattr(m, f"tendon_{name}")[:] = 0
@@ -425,10 +429,12 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
         "joint_pos": _frozen(m.jnt_pos),
         "joint_axis": _frozen(m.jnt_axis),
         "joint_stiffness": _frozen(np.zeros(m.njnt) if no_springs else m.jnt_stiffness),
+        "joint_stiffness_poly": _frozen(np.zeros((m.njnt, 2)) if no_springs else m.jnt_stiffnesspoly),
         "joint_force_limited": _frozen(m.jnt_actfrclimited, bool),
         "joint_force_range": _frozen(m.jnt_actfrcrange),
         "dof_armature": _frozen(armature),
         "dof_damping": _frozen(np.zeros(m.nv) if no_dampers else damping),
+        "dof_damping_poly": _frozen(np.zeros((m.nv, 2)) if no_dampers else m.dof_dampingpoly),
         "q0": _frozen(_unit_coordinates(m, m.qpos0)),
         "q_spring": _frozen(_unit_coordinates(m, m.qpos_spring)),
     }

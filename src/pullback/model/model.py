@@ -118,12 +118,14 @@ class Model:
     joint_pos: np.ndarray  # (njoint, 3) anchor in the body's frame [m]
     joint_axis: np.ndarray  # (njoint, 3) unit axis in the body's frame
     joint_stiffness: np.ndarray  # (njoint,) [N·m/rad or N/m]
+    joint_stiffness_poly: np.ndarray  # (njoint, 2) quadratic and cubic [N·m/rad² or N/m², N·m/rad³ or N/m³]
     joint_force_limited: np.ndarray  # (njoint,) bool: total actuator force on the joint is clamped
     joint_force_range: np.ndarray  # (njoint, 2) [N·m or N]
 
     # degrees of freedom and coordinates
     dof_armature: np.ndarray  # (nv,) [kg·m² or kg]
     dof_damping: np.ndarray  # (nv,) [N·m·s/rad or N·s/m]
+    dof_damping_poly: np.ndarray  # (nv, 2) quadratic and cubic [N·m·s²/rad² or N·s²/m², N·m·s³/rad³ or N·s³/m³]
     q0: np.ndarray  # (nq,) the pose the file was written in; hinge and slide coordinates are measured from here
     q_spring: np.ndarray  # (nq,) where springs rest
 

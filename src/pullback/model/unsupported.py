@@ -182,14 +182,12 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     yield "plugin", "body", m.body_plugin >= 0, "gets its passive forces from a plugin"
 
     curved = np.any(m.jnt_stiffnesspoly, axis=1)
-    yield "spring-poly", "joint", springs & curved, "has a spring with quadratic or cubic stiffness"
     yields = (m.jnt_plasticadr >= 0) & ((m.jnt_stiffness != 0) | curved)
     yield "spring-yield", "joint", springs & yields, "has a spring that yields"
     damped = np.zeros(m.njnt, dtype=bool)
-    damped[m.dof_jntid[np.any(m.dof_dampingpoly, axis=1)]] = True
     for j in range(m.njnt):
-        damped[j] |= np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, j)])
-    yield "damping-poly", "joint", dampers & damped, "has quadratic or cubic damping"
+        damped[j] = np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, j)])
+    yield "damping-poly", "joint", dampers & damped, "is damped by an actuator with quadratic or cubic damping"
 
     # MuJoCo adds the compensation to the actuators' force, which may then be clamped, or be switched off with them.
     held_up = np.any(m.body_gravcomp) and np.any(m.opt.gravity) and not disabled(m, Disable.mjDSBL_GRAVITY)

@@ -155,17 +155,16 @@ class Shapes:
     pair_material1: wp.array(dtype=int)  # the materials that are mixed
     pair_material2: wp.array(dtype=int)
     pair_share1: wp.array(dtype=real)  # the first one's share in solref and solimp
-    pair_tran: wp.array(dtype=real)  # inverse weights of both bodies in the file's pose, translation [1/kg] ...
-    pair_rot: wp.array(dtype=real)  # ... and rotation [1/(kg·m²)]
+    pair_weight: wp.array(dtype=int)  # which of the inverse weights it has: that of both bodies together
     pair_solref_friction: wp.array(dtype=vec3)  # zero: friction has the solref of the normal direction
 
     joint_width: int  # degrees of freedom in a row of joints, at most
     limit_joint: wp.array(dtype=int)  # joints that are limited
     limit_margin: wp.array(dtype=real)
-    limit_weight: wp.array(dtype=real)  # inverse weight [1/(kg·m²) or 1/kg]
+    limit_weight: wp.array(dtype=int)  # which of the inverse weights it has
     limit_arm: wp.array(dtype=real)  # inertia of what the joint carries over its mass, in the file's pose [m² or 1]
     loss_dof: wp.array(dtype=int)  # degrees of freedom with friction loss
-    loss_weight: wp.array(dtype=real)
+    loss_weight: wp.array(dtype=int)  # likewise
     loss_solref: wp.array(dtype=vec3)
     loss_solimp: wp.array(dtype=vec6)
 

@@ -27,6 +27,7 @@ from .law import (
     spring,
     spring_adjoint,
     sticking_curvature,
+    weight_adjoint,
 )
 from .limits import add_limit_row, limit_distance, row_velocity, sides
 from .mass_matrix import (
@@ -109,7 +110,7 @@ def contact_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         acting = d
         if SHARES:
             acting = share * d
-        weight = g.pair_tran[pair]
+        weight = p.weight[world, g.pair_weight[pair]]
         stiffness, _d, _mu = cone_stiffness(acting, weight, g.pair_dim[pair], g.elliptic, g.impratio, friction[1])
         velocity = contact_motion(m, r, s.v, k, slot)
         z = friction_damping(g, solimp, damp, pair) * velocity
@@ -137,7 +138,7 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
             solimp = g.loss_solimp[k]
             d, _slope = impedance(solimp, real(0.0))
             _k, damp = spring(g.loss_solref[k], solimp, g.shortest_time)
-            stiffness, _s = row_stiffness(d, g.loss_weight[k])
+            stiffness, _s = row_stiffness(d, p.weight[world, g.loss_weight[k]])
             row = add_loss_row(g, r, k, slot)
             set_law(r, row, damp * s.v[dof, slot], stiffness, loss, slot)
     for k in range(g.limit_joint.shape[0]):
@@ -157,7 +158,7 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
                 if SHARES:
                     acting = share * d
                 stiff, damp = spring(p.limit_solref[world, k], solimp, g.shortest_time)
-                stiffness, _s = row_stiffness(acting, g.limit_weight[k])
+                stiffness, _s = row_stiffness(acting, p.weight[world, g.limit_weight[k]])
                 z = damp * row_velocity(m, s, joint, J, slot) + stiff * d * x
                 row = add_limit_row(m, g, r, k, side, J, slot)
                 set_law(r, row, z, stiffness, real(0.0), slot)
@@ -445,9 +446,11 @@ def contact_law_adjoint(
     if SHARES:
         acting = share * d
     _stiffness, stiffness_d, stiffness_mu = cone_stiffness(
-        acting, g.pair_tran[pair], dim, g.elliptic, g.impratio, friction[1]
+        acting, p.weight[world, g.pair_weight[pair]], dim, g.elliptic, g.impratio, friction[1]
     )
     stiffness_bar, friction_bar = cone_force_adjoint(z, u, dim, g.elliptic, g.impratio, r.stiffness[k, slot], friction)
+    if wants_params == 1:
+        weight_adjoint(p, p_bar, g.pair_weight[pair], r.stiffness[k, slot], stiffness_d, stiffness_bar, world)
     if SHARES:
         share_bar = stiffness_bar * stiffness_d * d
         stiffness_d *= share
@@ -505,6 +508,10 @@ def joint_law_adjoint(
         _k, damp = spring(g.loss_solref[loss], g.loss_solimp[loss], g.shortest_time)
         v_bar = damp * z_bar
         if wants_params == 1:
+            if K > real(0.0):
+                d_loss, _slope = impedance(g.loss_solimp[loss], real(0.0))
+                stiffness, slope = row_stiffness(d_loss, p.weight[world, g.loss_weight[loss]])
+                weight_adjoint(p, p_bar, g.loss_weight[loss], stiffness, slope, -z * u, world)
             p_bar.loss[world, loss] = p_bar.loss[world, loss] + bound * u
     else:
         limit = source / 2
@@ -520,10 +527,12 @@ def joint_law_adjoint(
         acting = d
         if SHARES:
             acting = share * d
-        _stiffness, stiffness_d = row_stiffness(acting, g.limit_weight[limit])
+        row, stiffness_d = row_stiffness(acting, p.weight[world, g.limit_weight[limit]])
         stiffness_bar = real(0.0)
         if K > real(0.0):
             stiffness_bar = -z * u
+        if wants_params == 1:
+            weight_adjoint(p, p_bar, g.limit_weight[limit], row, stiffness_d, stiffness_bar, world)
         if SHARES:
             share_bar = stiffness_bar * stiffness_d * d
             stiffness_d *= share

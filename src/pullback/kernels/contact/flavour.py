@@ -31,6 +31,9 @@ SITES = wp.constant(compiled_for.sites)
 # Joint forces depend on where bodies are, so that their adjoint comes before the sweep inward.
 PLACED_FORCES = wp.constant(compiled_for.sites or compiled_for.spatial)
 
+# There are springs or dampers of joints with quadratic or cubic terms.
+CURVED = wp.constant(compiled_for.curved)
+
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
 

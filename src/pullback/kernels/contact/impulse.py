@@ -236,7 +236,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
         r.friction[k, slot] = mixed_friction(p, g, pair, world)
         r.low[k, slot] = real(0.0)
         r.arm[k, slot] = real(1.0)
-        D = START_STIFFNESS / g.pair_tran[pair]
+        D = START_STIFFNESS / p.weight[world, g.pair_weight[pair]]
         r.start_stiffness[k, slot] = only_normal(D)
         if g.pair_dim[pair] > 1:
             r.start_stiffness[k, slot] = vecr(D, D, D)
@@ -244,7 +244,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
     for k in range(g.loss_dof.shape[0]):
         loss = h * p.loss[world, k]
         add_loss_row(g, r, k, slot)
-        k_block = joint_block(m, g, s, c, r, real(0.0), g.loss_weight[k], slot)
+        k_block = joint_block(m, g, s, c, r, real(0.0), p.weight[world, g.loss_weight[k]], slot)
         r.low[k_block, slot] = -loss
         r.high[k_block, slot] = loss
         r.aim[k_block, slot] = NO_BOUND
@@ -255,7 +255,7 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
             if distance < g.limit_margin[k]:
                 add_limit_row(m, g, r, k, side, J, slot)
                 aim = rest_aim(distance, real(0.0), erp, h)
-                k_block = joint_block(m, g, s, c, r, aim, g.limit_weight[k], slot)
+                k_block = joint_block(m, g, s, c, r, aim, p.weight[world, g.limit_weight[k]], slot)
                 r.low[k_block, slot] = real(0.0)
                 r.aim[k_block, slot] = wp.max(aim, real(0.0))
                 r.arm[k_block, slot] = g.limit_arm[k]

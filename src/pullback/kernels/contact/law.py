@@ -14,6 +14,7 @@ margin, the velocity J v, the impedance d(x), and the damping b and stiffness k 
 import warp as wp
 
 from ..spatial.scalar import real, vec3, vec6
+from ..tree.structs import Params
 from .flavour import ROWS, matr, vecr
 
 # Bounds that MuJoCo sets: of the impedance, of friction coefficients, and of what is divided by.
@@ -153,6 +154,14 @@ def row_stiffness(d: real, weight: real):
         stiffness = real(1.0) / regularisation
         slope = stiffness / (d * (real(1.0) - d))
     return stiffness, slope
+
+
+@wp.func
+def weight_adjoint(p: Params, p_bar: Params, at: int, stiffness: real, slope: real, stiffness_bar: real, world: int):
+    """To the inverse weight of a row, whose stiffness goes with one over it; unless that is the largest there is, and
+    has no slope by d."""
+    if slope > real(0.0):
+        p_bar.weight[world, at] = p_bar.weight[world, at] - stiffness_bar * stiffness / p.weight[world, at]
 
 
 # --- contacts: a pyramid or an elliptic cone -------------------------------------------------------

@@ -22,7 +22,7 @@ from ..spatial.algebra import ang, lin, quat_conj, quat_mul, quat_vec
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import accelerations
-from .law import impedance, impedance_adjoint, row_stiffness, spring, spring_adjoint
+from .law import impedance, impedance_adjoint, row_stiffness, spring, spring_adjoint, weight_adjoint
 from .rows import LOOP_ROW, UNBOUNDED, Rows, joint_row_motion, push_body
 
 
@@ -125,8 +125,8 @@ def loop_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, 
         stiff, damp = spring(p.equality_solref[world, at], solimp, g.shortest_time)
         z = speeding + damp * moving + stiff * d * apart
         z_turn = turn_speeding + damp * turn_speed + stiff * d * turned
-        stiffness, _s = row_stiffness(d, r.loops.weight[e, 0])
-        stiffness_turn, _t = row_stiffness(d, r.loops.weight[e, 1])
+        stiffness, _s = row_stiffness(d, p.weight[world, r.loops.weight[e, 0]])
+        stiffness_turn, _t = row_stiffness(d, p.weight[world, r.loops.weight[e, 1]])
         for i in range(3):
             r.joint_source[first_row + i, slot] = LOOP_ROW
             r.joint_z_free[first_row + i, slot] = z[i]
@@ -261,8 +261,8 @@ def loop_adjoint(
     solimp = p.equality_solimp[world, at]
     stiff, damp = spring(solref, solimp, g.shortest_time)
     d, d_slope = impedance(solimp, x)
-    _stiffness, stiffness_d = row_stiffness(d, r.loops.weight[e, 0])
-    _turn_stiffness, turn_stiffness_d = row_stiffness(d, r.loops.weight[e, 1])
+    stiffness, stiffness_d = row_stiffness(d, p.weight[world, r.loops.weight[e, 0]])
+    turn_stiffness, turn_stiffness_d = row_stiffness(d, p.weight[world, r.loops.weight[e, 1]])
     along = wp.dot(z_bar, apart) + wp.dot(z_turn_bar, turned)
     d_bar = stiff * along - wp.dot(z, U) * stiffness_d - wp.dot(z_turn, U_turn) * turn_stiffness_d
     per_length = real(0.0)
@@ -326,6 +326,11 @@ def loop_adjoint(
     push_body(s.W, body1, arm1, turn1_bar, p1_bar, real(1.0), slot)
     push_body(s.W, body2, arm2, -turn2_bar, p2_bar, real(-1.0), slot)
     if wants_params == 1:
+        at_weight = r.loops.weight[e, 0]
+        weight_adjoint(p, p_bar, at_weight, stiffness, stiffness_d, -wp.dot(z, U), world)
+        if rows == 6:
+            at_weight = r.loops.weight[e, 1]
+            weight_adjoint(p, p_bar, at_weight, turn_stiffness, turn_stiffness_d, -wp.dot(z_turn, U_turn), world)
         solimp_bar = impedance_adjoint(solimp, x, d_bar)
         damp_bar = wp.dot(z_bar, moving) + wp.dot(z_turn_bar, turn_speed)
         solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, d * along, damp_bar)

@@ -405,15 +405,15 @@ class Tendons:
     actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site
     limit: wp.array(dtype=int)  # tendons that are limited
     limit_margin: wp.array(dtype=real)
-    limit_weight: wp.array(dtype=real)
+    limit_weight: wp.array(dtype=int)  # which of the inverse weights it has
     loss: wp.array(dtype=int)  # tendons with friction loss
-    loss_weight: wp.array(dtype=real)
+    loss_weight: wp.array(dtype=int)
     loss_solref: wp.array(dtype=vec3)
     loss_solimp: wp.array(dtype=vec6)
     equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...
     equality_two: wp.array(dtype=int)  # ... another, or -1
     equality_rest: wp.array2d(dtype=real)  # lengths of both in the file's pose
-    equality_weight: wp.array(dtype=real)
+    equality_weight: wp.array(dtype=int)
     equality_first: wp.array(dtype=int)  # its degrees of freedom, the last one first
     equality_dof: wp.array(dtype=int)
     equality_entry_one: wp.array(dtype=int)  # the entries of both tendons for these, or -1
@@ -427,7 +427,7 @@ class Loops:
 
     rows: wp.array(dtype=int)  # per loop: 3 for points, 6 for frames
     body: wp.array2d(dtype=int)  # per loop and side
-    weight: wp.array2d(dtype=real)  # inverse weight of translation [1/kg] and rotation [1/(kg·m²)]
+    weight: wp.array2d(dtype=int)  # which of the inverse weights it has, for translation and for rotation
     first: wp.array(dtype=int)  # the degrees of freedom of loop e, the last one first, are first[e] .. first[e + 1]
     dof: wp.array(dtype=int)
     moves: wp.array2d(dtype=real)  # 1 where it carries body 1, body 2

@@ -8,12 +8,13 @@ from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
 from ..tree.advance import advance
 from ..tree.applied import Applied, applied_forces
+from ..tree.curved import add_curved_forces
 from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
+from .flavour import CURVED, FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -70,6 +71,8 @@ def accelerate(
         all_joint_forces(m, p, s, r, controls, t, world, slot)
     else:
         joint_forces(m, p, s, controls, t, world, slot)
+    if CURVED:
+        add_curved_forces(m, p, s, world, slot)
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)

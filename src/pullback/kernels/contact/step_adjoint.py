@@ -17,11 +17,13 @@ from ..spatial.scalar import real, vec3, vec4, vec6
 from ..status import GRADIENT_NOT_FINITE, HEALTHY
 from ..tree.advance import advance_adjoint
 from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
+from ..tree.curved import curved_forces_adjoint
 from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .flavour import (
+    CURVED,
     FAR,
     FIXED_TENDONS,
     FLEXES,
@@ -185,6 +187,8 @@ def accelerate_adjoint(
         pass  # was done before the sweep
     else:
         joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
+    if CURVED:
+        curved_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     if f.has_force == 1:
         applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
     if FAR:

@@ -10,7 +10,7 @@ import warp as wp
 from ..collision.shapes import Shapes
 from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
-from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint
+from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint, weight_adjoint
 from .rows import UNBOUNDED, Rows, add_joint_row_force, joint_row_motion
 from .tendons import tendon_motion
 
@@ -123,7 +123,7 @@ def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows,
             solimp = r.tendons.loss_solimp[k]
             d, _slope = impedance(solimp, real(0.0))
             _k, damp = spring(r.tendons.loss_solref[k], solimp, g.shortest_time)
-            stiffness, _s = row_stiffness(d, r.tendons.loss_weight[k])
+            stiffness, _s = row_stiffness(d, p.weight[world, r.tendons.loss_weight[k]])
             row = add_tendon_row(g, r, -1 - losses - k, t, real(1.0), slot)
             set_row_law(r, row, damp * r.tendon_velocity[t, slot], stiffness, loss, slot)
     joints = g.limit_joint.shape[0]
@@ -137,7 +137,7 @@ def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows,
                 solimp = p.limit_solimp[world, limit]
                 d, _slope = impedance(solimp, x)
                 stiff, damp = spring(p.limit_solref[world, limit], solimp, g.shortest_time)
-                stiffness, _s = row_stiffness(d, r.tendons.limit_weight[k])
+                stiffness, _s = row_stiffness(d, p.weight[world, r.tendons.limit_weight[k]])
                 z = damp * sign * r.tendon_velocity[t, slot] + stiff * d * x
                 row = add_tendon_row(g, r, 2 * limit + side, t, sign, slot)
                 set_row_law(r, row, z, stiffness, real(0.0), slot)
@@ -146,7 +146,7 @@ def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows,
         solimp = p.equality_solimp[world, e]
         d, _slope = impedance(solimp, x)
         stiff, damp = spring(p.equality_solref[world, e], solimp, g.shortest_time)
-        stiffness, _s = row_stiffness(d, r.tendons.equality_weight[e])
+        stiffness, _s = row_stiffness(d, p.weight[world, r.tendons.equality_weight[e]])
         row = add_equality_row(g, r, 2 * limit_count(g, r) + e, e, slope, slot)
         set_row_law(r, row, damp * joint_row_motion(g, r, s.v, row, slot) + stiff * d * x, stiffness, UNBOUNDED, slot)
 
@@ -193,6 +193,9 @@ def tendon_row_adjoint(
         v_bar = damp * z_bar
         add_J_bar(s, r, t, real(1.0), force, z_bar, v_bar, slot)
         if wants_params == 1:
+            d_loss, _slope = impedance(r.tendons.loss_solimp[at], real(0.0))
+            row, slope = row_stiffness(d_loss, p.weight[world, r.tendons.loss_weight[at]])
+            weight_adjoint(p, p_bar, r.tendons.loss_weight[at], row, slope, stiffness_bar, world)
             p_bar.loss[world, loss] = p_bar.loss[world, loss] + bound * u
     elif source < 2 * limits:
         limit = source / 2
@@ -204,13 +207,14 @@ def tendon_row_adjoint(
         solimp = p.limit_solimp[world, limit]
         stiff, damp = spring(solref, solimp, g.shortest_time)
         d, d_slope = impedance(solimp, x)
-        _stiffness, stiffness_d = row_stiffness(d, r.tendons.limit_weight[at])
+        row, stiffness_d = row_stiffness(d, p.weight[world, r.tendons.limit_weight[at]])
         d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
         x_bar = z_bar * stiff * d + d_bar * d_slope
         v_bar = damp * z_bar
         r.tendon_length_bar[t, slot] = r.tendon_length_bar[t, slot] + sign * x_bar
         add_J_bar(s, r, t, sign, force, z_bar, v_bar, slot)
         if wants_params == 1:
+            weight_adjoint(p, p_bar, r.tendons.limit_weight[at], row, stiffness_d, stiffness_bar, world)
             solimp_bar = impedance_adjoint(solimp, x, d_bar)
             solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
             solimp_bar[1] = solimp_bar[1] + d1_bar
@@ -231,7 +235,7 @@ def tendon_row_adjoint(
         solimp = p.equality_solimp[world, e]
         stiff, damp = spring(solref, solimp, g.shortest_time)
         d, d_slope = impedance(solimp, x)
-        _stiffness, stiffness_d = row_stiffness(d, r.tendons.equality_weight[e])
+        row, stiffness_d = row_stiffness(d, p.weight[world, r.tendons.equality_weight[e]])
         d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
         x_bar = z_bar * stiff * d + d_bar * d_slope
         v_bar = damp * z_bar
@@ -245,6 +249,7 @@ def tendon_row_adjoint(
             y_bar = bend * paired - slope * x_bar
             r.tendon_length_bar[two, slot] = r.tendon_length_bar[two, slot] + y_bar
         if wants_params == 1:
+            weight_adjoint(p, p_bar, r.tendons.equality_weight[e], row, stiffness_d, stiffness_bar, world)
             solimp_bar = impedance_adjoint(solimp, x, d_bar)
             solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
             solimp_bar[1] = solimp_bar[1] + d1_bar

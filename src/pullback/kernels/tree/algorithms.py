@@ -31,6 +31,7 @@ from ..spatial.algebra import (
     tangent_of_coordinates,
 )
 from ..spatial.scalar import real, vec3, vec4, vec6
+from .curved import curved_energy, curved_energy_adjoint
 from .forces import ball_stretch
 from .structs import BALL, Params, Tree, Workspace, add_vec3, read_vec3
 from .sweeps import (
@@ -229,7 +230,7 @@ def energies(m: Tree, p: Params, s: Workspace, world: int, slot: int):
         else:
             stretched = s.q[qi, slot] - p.spring_ref[world, qi]
             potential += real(0.5) * p.stiffness[world, k] * stretched * stretched
-    return potential, kinetic
+    return potential + curved_energy(m, p, s, world, slot), kinetic
 
 
 @wp.func
@@ -463,6 +464,7 @@ def energies_adjoint(
                 half_of_square = real(0.5) * stretched * stretched
                 p_bar.stiffness[world, k] = p_bar.stiffness[world, k] + potential_bar * half_of_square
                 p_bar.spring_ref[world, qi] = p_bar.spring_ref[world, qi] - stiff_bar * stretched
+    curved_energy_adjoint(m, p, p_bar, s, potential_bar, world, slot, wants_params)
 
 
 @wp.func

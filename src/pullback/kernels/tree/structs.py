@@ -48,6 +48,11 @@ class Tree:
     columns_count: wp.array2d(dtype=int)
     joint_q0: wp.array(dtype=real)  # hinge and slide: the coordinate of the pose the file was written in
 
+    # springs and dampers with quadratic or cubic terms: of a free joint the first slide and the ball
+    curved_spring: wp.array(dtype=int)
+    curved_is_free: wp.array(dtype=int)  # 1: of the slides of a free joint
+    curved_damper: wp.array(dtype=int)
+
     lone_body: wp.array(dtype=int)  # under implicitfast, free bodies that carry no joints ...
     lone_end: wp.array(dtype=int)  # ... and where the bodies welded to them end
 
@@ -86,6 +91,8 @@ class Params:
     joint_pos: wp.array2d(dtype=vec3)  # per joint
     joint_axis: wp.array2d(dtype=vec3)  # unit
     stiffness: wp.array2d(dtype=real)
+    stiffness_poly: wp.array2d(dtype=vec3)  # per spring that has one: quadratic and cubic term, 0
+    damping_poly: wp.array2d(dtype=vec3)  # per damper that has one: likewise
     spring_ref: wp.array2d(dtype=real)  # per coordinate; quaternions unit
     armature: wp.array2d(dtype=real)  # per degree of freedom
     damping: wp.array2d(dtype=real)
@@ -125,6 +132,10 @@ class Params:
     solimp: wp.array2d(dtype=vec6)  # the last number is not used
     limit_solref: wp.array2d(dtype=vec3)  # per limit; likewise
     limit_solimp: wp.array2d(dtype=vec6)
+
+    # inverse weights [1/kg or 1/(kg·m²)] of constraints, one for each combination of bodies, degrees of freedom or
+    # tendons that some constraint has
+    weight: wp.array2d(dtype=real)
 
     # those of compliant contact
     surface: wp.array2d(dtype=vec3)  # per shape: stiffness, dissipation, 0

@@ -1,0 +1,63 @@
+"""The box that stands for a body in a fluid: that of uniform density with the body's mass and moments of inertia, as
+MuJoCo has it; as a function of parameters, with its adjoint.
+
+Its axes are the body's principal axes in the file, and stay there. Where ``fluid_box`` is another than in the file, its
+edges are those of MuJoCo times the ratio of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+
+from pullback.core.params import Derived
+from pullback.model import Model
+from pullback.spatial import unit_quat_matrix
+
+MJMINVAL = mujoco.mjMINVAL
+# The symmetric matrix of xx yy zz xy xz yz, as flat rows.
+FULL = np.array([0, 3, 4, 3, 1, 5, 4, 5, 2])
+
+
+def fluid_box_field(model: Model) -> Derived:
+    """The kernels' field of edge lengths (1 or worlds, nbody, 3)."""
+    axes = unit_quat_matrix(model.fluid_quat)  # in columns
+    # moments = turn · (xx yy zz xy xz yz)
+    outer = np.einsum("bik,bjk->bkij", axes, axes).reshape(model.nbody, 3, 9)
+    turn = np.zeros((model.nbody, 3, 6))
+    np.add.at(turn, (slice(None), slice(None), FULL), outer)
+    start = model.body_mass[None], model.body_inertia[None]
+    in_file = _edges(turn, *start)[0]
+
+    def value(values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return values["fluid_box"] * _ratio(_edges(turn, values["mass"], values["inertia"])[0], in_file)
+
+    def adjoint(values: Mapping[str, np.ndarray], bar: np.ndarray) -> dict[str, np.ndarray]:
+        edges, squares, mass, free = _edges(turn, values["mass"], values["inertia"])
+        bar = bar[..., :3]
+        square_bar = bar * _ratio(values["fluid_box"] / (2 * np.where(edges > 0, edges, 1.0)), in_file)
+        # square = 6 (Σ moments - 2 moment) / mass, where that is not held at the least there is
+        mass_bar = -np.sum(square_bar * squares, axis=-1) / mass
+        square_bar = free * 6 * square_bar / mass[..., None]
+        moments_bar = square_bar.sum(axis=-1, keepdims=True) - 2 * square_bar
+        inertia_bar = np.einsum("wbk,bke->wbe", moments_bar, turn)
+        return {"fluid_box": bar * _ratio(edges, in_file), "mass": mass_bar, "inertia": inertia_bar}
+
+    return Derived(("fluid_box", "mass", "inertia"), value, adjoint)
+
+
+def _edges(turn: np.ndarray, mass: np.ndarray, inertia: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Edge lengths (worlds, nbody, 3), their squares, the masses, and 1 where a square is not held at its least."""
+    moments = np.einsum("bke,wbe->wbk", turn, inertia)
+    sums = moments.sum(axis=-1, keepdims=True) - 2 * moments
+    has_mass = mass >= MJMINVAL
+    mass = np.where(has_mass, mass, 1.0)
+    squares = np.where(has_mass[..., None], 6 * np.maximum(MJMINVAL, sums) / mass[..., None], 0.0)
+    return np.sqrt(squares), squares, mass, (sums > MJMINVAL).astype(float)
+
+
+def _ratio(edges: np.ndarray, in_file: np.ndarray) -> np.ndarray:
+    """Edges over those in the file; bodies without mass have neither."""
+    return np.where(in_file > 0, edges / np.where(in_file > 0, in_file, 1.0), 0.0)

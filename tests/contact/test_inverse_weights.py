@@ -1,0 +1,209 @@
+"""Constraints are as stiff as in a file that has the parameters' numbers: against MuJoCo's compiler, and against
+differences of what it compiles."""
+
+import mujoco
+import numpy as np
+import pytest
+from oracles import precise, relative_error
+from scenes import next_states
+from tendon_robots import HAND, arm, looped, scattered
+from trees import random_tree
+
+import pullback as pb
+from pullback.dynamics.rest_inertia import COLUMN, ROW, RestInertia
+from pullback.model.robots import ROBOTS
+from pullback.spatial import quat_exp, quat_matrix
+
+BOX = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="5 5 1"/>
+<body name="box" pos="0 0 0.26" euler="3 5 0"><freejoint/>
+  <geom type="box" size="0.1 0.15 0.25" mass="1" friction="0.8"/></body></worldbody></mujoco>"""
+SLIDERS = """<mujoco><worldbody><geom type="plane" size="5 5 1" pos="0 0 -0.1"/>
+<body name="a"><joint type="slide" axis="1 0 0" armature="0.3" range="-0.1 0.1" limited="true"/>
+  <joint type="slide" axis="0 0 1" frictionloss="0.2"/><geom size="0.1" mass="2"/></body>
+<body name="b" pos="1 0 0"><joint type="slide" axis="0.1 0 1" armature="0.3"/><geom size="0.1" mass="2"/></body>
+<body name="c" pos="3 0 0"><geom size="0.1"/><body name="d" pos="0 0.3 0"><joint type="slide" axis="0 0 1"/>
+  <geom size="0.1"/></body></body>
+<body name="e" pos="4 0 0"><joint axis="0 0 1" frictionloss="0.1"/><geom size="0.1"/></body></worldbody></mujoco>"""
+FILES = {
+    "box": BOX,
+    "ant": ROBOTS["ant"](),
+    "quadruped": ROBOTS["quadruped"](),
+    "hand with tendons": HAND.format(integrator="Euler"),
+    "tendons through space": arm(),
+    "loops": looped("biped"),
+    "sliders": SLIDERS,
+}
+NAMES = ("mass", "com", "inertia", "armature")
+each_file = pytest.mark.parametrize("name", FILES)
+
+
+def other_numbers(model: pb.Model, seed: int, size: float = 0.4) -> dict[str, np.ndarray]:
+    """Masses, centres of mass, inertias and armature of other robots of this kind."""
+    rng = np.random.default_rng(seed)
+    m = model.mujoco
+    scale = np.exp(size * rng.normal(size=model.nbody))
+    reach = np.sqrt(np.abs(model.body_inertia[:, :3]).sum(axis=1) / np.where(model.body_mass > 0, model.body_mass, 1))
+    spread = scale * np.exp(size * rng.normal(size=model.nbody))
+    R = quat_matrix(quat_exp(size * rng.normal(size=(model.nbody, 3))))
+    inertia = np.zeros((model.nbody, 3, 3))
+    inertia[:, ROW, COLUMN] = inertia[:, COLUMN, ROW] = model.body_inertia * spread[:, None]
+    inertia = (R @ inertia @ np.swapaxes(R, 1, 2))[:, ROW, COLUMN]
+    # What only slides along the world's axes is such a body of MuJoCo's while its frames are aligned.
+    aligned = m.body_simple == 2
+    inertia[aligned] = model.body_inertia[aligned] * spread[aligned, None]
+    of_joint = m.jnt_dofadr[m.dof_jntid]  # a file has one armature per joint
+    return {
+        "mass": model.body_mass * scale,
+        "com": model.body_com + ~aligned[:, None] * 0.1 * size * rng.normal(size=(model.nbody, 3)) * reach[:, None],
+        "inertia": inertia,
+        "armature": (model.dof_armature * np.exp(size * rng.normal(size=model.nv)))[of_joint],
+    }
+
+
+def recompiled(xml: str, numbers: dict[str, np.ndarray]) -> mujoco.MjModel:
+    """The file with these numbers, by MuJoCo's compiler."""
+    spec = mujoco.MjSpec.from_string(xml)
+    m = spec.compile()
+    for i in range(1, m.nbody):
+        if m.body_mass[i] == 0:
+            continue
+        body = spec.bodies[i]
+        body.explicitinertial, body.mass, body.ipos = True, numbers["mass"][i], numbers["com"][i]
+        if np.all(numbers["inertia"][i, 3:] == 0):
+            body.inertia, body.iquat = numbers["inertia"][i, :3], [1, 0, 0, 0]
+        else:
+            body.inertia, body.fullinertia = [0, 0, 0], numbers["inertia"][i]
+    for j, joint in enumerate(spec.joints):
+        joint.armature = numbers["armature"][m.jnt_dofadr[j]]
+    return spec.compile()
+
+
+def weights_of(m: mujoco.MjModel, rest: RestInertia) -> np.ndarray:
+    tendons = m.tendon_invweight0[rest.tendon_ids] if rest.tendons else np.zeros(0)
+    return np.concatenate([*m.body_invweight0.T, m.dof_invweight0, tendons])
+
+
+def values_of(system: pb.Articulated, numbers: dict) -> dict[str, np.ndarray]:
+    rest = system._weights.rest
+    return {name: np.asarray(numbers.get(name, system.params[name]))[None] for name in rest.names}
+
+
+@each_file
+def test_weights_are_those_of_the_compiler(name):
+    model = pb.load(FILES[name])
+    system = pb.Articulated(model, pb.ContactConvex())
+    rest = system._weights.rest
+    for seed in range(3):
+        numbers = other_numbers(model, seed)
+        wanted = weights_of(recompiled(FILES[name], numbers), rest)
+        found = rest.value(values_of(system, numbers))[0]
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+        assert not np.allclose(weights_of(model.mujoco, rest), wanted, rtol=0.01)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_of_random_robots(seed):
+    """Whatever joints they have: a function of all their numbers, as they stand in the file."""
+    model = pb.load(random_tree(seed))
+    rest = pb.Articulated(model, pb.ContactConvex())._weights.rest
+    system = pb.Articulated(model, pb.ContactConvex())
+    np.testing.assert_allclose(rest.value(values_of(system, {}))[0], weights_of(model.mujoco, rest), rtol=1e-11)
+
+
+def test_untouched_parameters_have_the_bits_of_the_compiler():
+    model = pb.load(FILES["quadruped"])
+    m = model.mujoco
+    system = pb.Articulated(model, worlds=3)
+    field = system.hold_params().struct.weight.numpy()
+    pairs = m.body_invweight0[m.geom_bodyid[system._scene.geoms[system._scene.pair_shapes]], 0].sum(axis=1)
+    np.testing.assert_array_equal(field[0, system._weights.pair], pairs)
+    np.testing.assert_array_equal(
+        field[0, system._weights.limit], m.dof_invweight0[m.jnt_dofadr[system._scene.limited]]
+    )
+    # Of worlds with numbers of their own, those that have the file's.
+    mass = np.tile(model.body_mass, (3, 1))
+    mass[1] *= 2
+    own = system.hold_params({"mass": mass}).struct.weight.numpy()
+    np.testing.assert_array_equal(own[[0, 2]], field[[0, 2]])
+    assert np.all(own[1, system._weights.pair] < field[0, system._weights.pair])
+
+
+@each_file
+def test_robots_move_as_recompiled(name):
+    """At a thousand states of a motion with contact and random controls."""
+    model = pb.load(FILES[name])
+    numbers = other_numbers(model, 7)
+    m = recompiled(FILES[name], numbers)
+    rng = np.random.default_rng(1)
+    system = pb.Articulated(model)
+    q, v, _ = scattered(m, 1, seed=4, size=0.1)
+    if name == "quadruped":
+        q[0, 2] = 0.5
+    controls = np.repeat(rng.normal(size=(20, 1, m.nu)), 50, axis=0) * 0.5
+    run = pb.rollout(system, system.state(q, v), controls, params=numbers)
+    q, v = run.q[:-1, 0], run.v[:-1, 0]
+    wanted_q, wanted_v, active = next_states(m, q, v, controls[:, 0])
+    assert np.mean(active > 0) > 0.3
+    dt = m.opt.timestep
+    assert relative_error(run.q[1:, 0], wanted_q) <= 1e-8
+    assert relative_error(run.v[1:, 0], wanted_v) <= 1e-8
+    assert relative_error((run.v[1:, 0] - v) / dt, (wanted_v - v) / dt) <= 1e-8
+    # With the weights of the file it would be another motion.
+    _q, old, _ = next_states(_with_weights(m, model.mujoco), q, v, controls[:, 0])
+    assert relative_error((run.v[1:, 0] - v) / dt, (old - v) / dt) > 1e-3
+
+
+def _with_weights(m: mujoco.MjModel, other: mujoco.MjModel) -> mujoco.MjModel:
+    m = precise(m)
+    for name in ("body_invweight0", "dof_invweight0", "tendon_invweight0"):
+        getattr(m, name)[:] = getattr(other, name)
+    return m
+
+
+def test_a_box_ends_where_one_of_its_mass_does():
+    """After 1,000 steps: it stands, lies or leans on an edge, by what its mass is in the file."""
+    model = pb.load(BOX)
+    system = pb.Articulated(model)
+    for factor in (0.2, 1.0, 5.0):
+        numbers = {"mass": factor * model.body_mass, "inertia": factor * model.body_inertia}
+        m = precise(recompiled(BOX, numbers | {"com": model.body_com, "armature": model.dof_armature}))
+        data = mujoco.MjData(m)
+        run = pb.rollout(system, system.state(), steps=1000, params=numbers)
+        for _ in range(1000):
+            mujoco.mj_step(m, data)
+        np.testing.assert_allclose(run.final.q[0], data.qpos, atol=1e-8)
+
+
+@each_file
+def test_gradients_are_those_of_recompiled_files(name):
+    """Of a thousand steps at once, each by itself, against differences of MuJoCo's compiler and step."""
+    xml = FILES[name]
+    model = pb.load(xml)
+    numbers = other_numbers(model, 3, 0.1)
+    m = recompiled(xml, numbers)
+    rng = np.random.default_rng(5)
+    system = pb.Articulated(model)
+    q, v, _ = scattered(m, 1, seed=4, size=0.1)
+    controls = np.repeat(rng.normal(size=(20, 1, m.nu)), 50, axis=0) * 0.3
+    run = pb.rollout(system, system.state(q, v), controls, params=numbers)
+    picked = np.linspace(100, 999, 40).astype(int)
+    q, v, controls = run.q[picked, 0], run.v[picked, 0], controls[picked, 0]
+    each = pb.Articulated(model, worlds=len(picked))
+    v_bar = rng.normal(size=v.shape) / (np.abs(run.v[picked + 1, 0] - v) + 1e-3)
+    bars = each.pullback(each.state(q, v), controls, pb.State(None, v_bar), params=numbers)
+    assert np.count_nonzero(next_states(m, q, v, controls)[2]) > 5
+    for parameter in NAMES:
+        if not np.any(numbers[parameter]) or (name == "sliders" and parameter in ("com", "inertia")):
+            continue
+        direction = other_numbers(model, 11, 0.5)[parameter] - getattr(system.params, parameter)
+        slopes = []
+        for h in (1e-4, 3e-5, 1e-5):
+            ends = []
+            for side in (h, -h):
+                moved = numbers | {parameter: numbers[parameter] + side * direction}
+                ends.append(next_states(recompiled(xml, moved), q, v, controls)[1])
+            slopes.append(np.sum(v_bar * (ends[0] - ends[1])) / (2 * h))
+        found = np.sum(bars.params[parameter] * direction)
+        error = min(abs(found - slope) for slope in slopes) / abs(found)
+        assert abs(found) > 1e-3, parameter
+        assert error <= 1e-5, (parameter, found, slopes)
