@@ -53,7 +53,7 @@ def residuals(problem: ContactProblem):
     inertia, mass = tensor(np.diag(scene.inertia)), tensor(batch.mass)[:, None]
     usual = problem.consistency.usual
     usual_p, usual_f = (tensor(part) for part in (scene.split(usual).p, scene.split(usual).f))
-    corners = tensor(scene.balls[0])
+    corners = tensor(problem.consistency.balls[0])
 
     def function(weights):
         first = weights[: policy.first.size].reshape(policy.first.shape)

@@ -10,11 +10,12 @@ from contact_autodiff import residuals
 from pullback.dexterous import ContactProblem, Training
 from pullback.plan.matrix_free import conjugate_gradients
 from pullback.tasks import TASKS
+from pullback.tasks.manipulations import stack
 
 
 def problem(name="grasp-cube", frames=4, samples=3, seed=0):
     """A problem at random weights, where most residuals are active in some sample."""
-    task = replace(TASKS[name](), frames=frames, noise=(2e-3, 1e-3), mass_spread=0.3)
+    task = replace((stack if name == "stack" else TASKS[name])(), frames=frames, noise=(2e-3, 1e-3), mass_spread=0.3)
     random = np.random.default_rng(seed)
     policy = task.fresh_policy(seed, hidden=8)
     x = policy.weights + 0.1 * random.standard_normal(len(policy.weights))
@@ -37,7 +38,7 @@ def test_blocks_are_those_of_autodiff():
     assert active >= {"distance", "slip", "cone", "shape of object", "shape of hand", "collision", "grip", "place"}
 
 
-@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel"])
+@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack"])
 def test_gradient_is_that_of_differences(name):
     ours, x, random = problem(name, frames=3)
     gradient, loss = ours.linearise(x).gradient, lambda x: ours(x[None], False).losses[0]

@@ -43,10 +43,22 @@ def test_slopes_of_shapes(name):
     assert distance.min() < 0 < distance.max()
     assert np.allclose(np.linalg.norm(gradient, axis=-1), 1)
     assert slope_error(lambda x: shape.distance(x)[0], x, gradient) < 1e-7
-    for method in (shape.normal, shape.outside):
+    for method in (shape.normal, shape.outside, lambda x: shape.rim(x, 0.008)):
         assert slope_error(lambda x, f=method: f(x)[0], x, method(x)[1]) < 1e-7
     out = np.linalg.norm(shape.outside(x)[0], axis=-1)
     assert np.allclose(out, np.maximum(distance, 0), atol=1e-12)
+
+
+def test_rims_are_along_edges():
+    box, cylinder = SHAPES["box"], SHAPES["cylinder"]
+    points = np.array([[0.03, 0.0, 0.0], [0.03, 0.01, 0.035], [0.029, -0.02, 0.0], [0.0, 0.0, -0.04]])
+    expected = [[0, 0, 0], [0, 0, 0.005], [0.009, 0, 0], [0, 0, 0]]
+    np.testing.assert_allclose(box.rim(points, 0.01)[0], expected, atol=1e-12)
+    points = np.array([[0.02, 0.0, 0.0], [0.0, 0.02, 0.025], [0.0, -0.015, -0.03], [0.0, 0.0, 0.03]])
+    expected = [[0, 0, 0], [0, 0, 0.005], [0, -0.005, 0], [0, 0, 0]]
+    np.testing.assert_allclose(cylinder.rim(points, 0.01)[0], expected, atol=1e-12)
+    for name in ("ball", "capsule", "half-space"):
+        assert not np.any(SHAPES[name].rim(scattered(), 0.01)[0])
 
 
 @pytest.mark.parametrize("name", ["ball", "box", "capsule", "cylinder"])
@@ -101,6 +113,7 @@ TERMS = {
     "distance": (("d", "f"), lambda d, f: terms.times_force(d, f, "d")),
     "slip": (("w", "f"), lambda w, f: terms.times_force(w, f, "w")),
     "dissipation": (("w", "f"), terms.dissipation),
+    "edge": (("p",), lambda p: terms.off_edges(SHAPES["cylinder"], p, "p", 0.01)),
     "within": (("p",), lambda p: terms.within(SHAPES["cylinder"], p, "p")),
     "cone": (("f", "p"), lambda f, p: terms.cone(f, *facing(p), 0.7)),
     "grip": (("f", "p"), lambda f, p: terms.grip(f, *facing(p), 0.1)),

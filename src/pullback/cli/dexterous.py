@@ -12,16 +12,15 @@ from pullback.cli.view import announce
 from pullback.core.errors import PullbackError
 from pullback.dexterous import (
     MODES,
-    ContactPolicy,
+    Chosen,
     Manipulation,
     Quality,
     draw_proposals,
     draw_trial,
     judge,
-    train,
+    train_and_choose,
     try_policy,
 )
-from pullback.plan import Progress
 from pullback.view import Viewer, export, plot_curve, save_motion
 
 STATE = "state.npz"
@@ -35,11 +34,12 @@ def run(task: Manipulation, args) -> int:
     name = f"{task.name}-{args.seed}" if args.seed else task.name
     with common.held_folder(args.out or Path("out") / name) as folder:
         if args.fresh:
-            (folder / STATE).unlink(missing_ok=True)
+            for old in (folder / STATE, *folder.glob("state-*.npz")):
+                old.unlink(missing_ok=True)
         if (folder / STATE).exists():
             common.console().print(f"resuming from {folder / STATE} (--fresh starts over)", style="dim")
-        policy, found = trained(task, args, folder / STATE)
-        summary, drawing = write(task, policy, found, args.seed, folder)
+        chosen = trained(task, args, folder / STATE)
+        summary, drawing = write(task, chosen, folder)
     common.report(args, summary, _text(summary))
     if args.view:
         with Viewer(drawing, host=args.host, port=args.port) as viewer:
@@ -48,17 +48,18 @@ def run(task: Manipulation, args) -> int:
     return 0 if summary["solved"] else 1
 
 
-def trained(task: Manipulation, args, state: Path) -> tuple[ContactPolicy, Progress]:
-    """Trains with a progress bar."""
+def trained(task: Manipulation, args, state: Path) -> Chosen:
+    """Trains with a progress bar, which begins anew where the first weights do."""
     iterations = args.iterations or task.iterations
     with common.progress(task.name, MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.3g}")) as progress:
         bar = progress.add_task("", total=iterations, loss=float("nan"))
         watch = lambda found: progress.update(bar, completed=found.iterations, loss=found.losses[-1])  # noqa: E731
-        return train(task, seed=args.seed, iterations=iterations, checkpoint=state, watch=watch)
+        return train_and_choose(task, seed=args.seed, iterations=iterations, checkpoint=state, watch=watch)
 
 
-def write(task: Manipulation, policy: ContactPolicy, found: Progress, seed: int, folder: Path):
+def write(task: Manipulation, chosen: Chosen, folder: Path):
     """Judges and tries the policy, writes all there is, and returns a summary and a drawing."""
+    policy, found = chosen.policy, chosen.found
     quality = judge(task, policy)
     trials = {
         mode: {squeeze: try_policy(task, policy, mode=mode, squeeze=squeeze) for squeeze in (0.0, task.squeeze)}
@@ -68,7 +69,7 @@ def write(task: Manipulation, policy: ContactPolicy, found: Progress, seed: int,
     batch = task.batch(np.random.default_rng(0), 1, noisy=False)
     x, u, _ = task.rollout(policy, batch)
     camera = None if task.camera is None else (task.camera.eye, task.camera.target)
-    proposals = draw_proposals(task, x, u).labelled(camera=camera)
+    proposals = draw_proposals(task, x, u, things=batch.things).labelled(camera=camera)
     shown = int(np.argmax(trial.held))
     drawing = draw_trial(task, trial, start=shown).labelled(camera=camera)
     save_motion(folder / "proposals.npz", proposals, q=x.q[:, 0], u=u[:, 0], dt=np.array(task.scene.dt))
@@ -76,7 +77,8 @@ def write(task: Manipulation, policy: ContactPolicy, found: Progress, seed: int,
     summary = {
         "task": task.name,
         "about": task.about,
-        "seed": seed,
+        "seed": chosen.seed,
+        "tried": {str(seed): rate for seed, rate in chosen.rates.items()},
         "solved": bool(trial.rate >= task.target),
         "metric": trial.rate,
         "target": task.target,
@@ -107,6 +109,7 @@ def _text(s: dict) -> str:
         f"{s['task']}: {s['about']}",
         f"{verdict}: held in {s['metric']:.0%} of {s['starts']} starts in MuJoCo ({s['mode']}, squeeze "
         f"{1000 * s['squeeze']:g} mm), target {s['target']:.0%}",
+        *_choice(s),
         f"spent:  {s['iterations']} iterations, {s['seconds']:.2g} s",
         f"model:  goal reached from {q.reached:.0%}; contacts {1000 * q.gap:.2g} mm apart, {q.outside:.2g} of the "
         f"force outside its cone, penetration {1000 * q.penetration:.2g} mm",
@@ -118,3 +121,10 @@ def _text(s: dict) -> str:
         f"look:      pullback view {s['result']}",
     ]
     return "\n".join(lines)
+
+
+def _choice(s: dict) -> list[str]:
+    if len(s["tried"]) == 1:
+        return []
+    rates = ", ".join(f"{rate:.0%} from seed {seed}" for seed, rate in s["tried"].items())
+    return [f"chosen: seed {s['seed']}, on other starts: held in {rates}"]

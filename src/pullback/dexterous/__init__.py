@@ -1,9 +1,11 @@
 """Policies that propose their contacts, trained for a task and for physical consistency at once."""
 
+from pullback.dexterous.choosing import Chosen, train_and_choose
 from pullback.dexterous.consistency import Consistency, Goal, Weights
 from pullback.dexterous.drawing import draw_proposals, draw_trial
-from pullback.dexterous.goals import Along, GripFrom, Scattered
+from pullback.dexterous.goals import Along, GripFrom, Scattered, To
 from pullback.dexterous.hand import Hand
+from pullback.dexterous.objects import Assortment, Objects, with_object
 from pullback.dexterous.policy import ContactPolicy
 from pullback.dexterous.problem import ContactProblem, Training
 from pullback.dexterous.scene import Batch, Scene, States
@@ -15,7 +17,9 @@ __all__ = [
     "MODES",
     "PLANTS",
     "Along",
+    "Assortment",
     "Batch",
+    "Chosen",
     "Consistency",
     "ContactPolicy",
     "ContactProblem",
@@ -23,10 +27,12 @@ __all__ = [
     "GripFrom",
     "Hand",
     "Manipulation",
+    "Objects",
     "Quality",
     "Scattered",
     "Scene",
     "States",
+    "To",
     "Training",
     "Trial",
     "Wanted",
@@ -35,5 +41,7 @@ __all__ = [
     "draw_trial",
     "judge",
     "train",
+    "train_and_choose",
     "try_policy",
+    "with_object",
 ]

@@ -9,11 +9,13 @@ then worth as much.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from pullback.dexterous import terms
 from pullback.dexterous.scene import Batch, Scene, States
+from pullback.dexterous.shapes import Shape
 from pullback.spatial import cross_matrix, unit_quat_matrix
 
 LENGTH, SPEED, ANGLE = 0.01, 0.1, 0.1  # what residuals count as one [m], [m/s], [rad]
@@ -39,8 +41,10 @@ class Weights:
 
     place: float = 0.05
     turn: float = 0.05
+    let_go: float = 0.3  # forces of tips when they shall have let go
     avoid: float = 0.001  # distances less than a margin
     limit: float = 0.1  # joints beyond their limits
+    edge: float = 0.0  # contact points of tips in the rims of faces
     point: float = 2e-4  # contact points away from their usual places
     force: float = 0.01
     rate: float = 0.002  # of joints
@@ -69,11 +73,13 @@ class Goal:
 
     at, quat:   of the object: [m] and (..., 4)
     least_grip: normal force of every tip in each frame (frames,), in weights of the object
+    let_go:     whether tips shall put no force on it in a frame (frames,)
     """
 
     at: np.ndarray
     quat: np.ndarray
     least_grip: np.ndarray
+    let_go: np.ndarray
 
 
 @dataclass
@@ -97,16 +103,24 @@ class Blocks:
 class Consistency:
     """The residuals of a scene.
 
+    shape:        of the object, or of the object of every sample
     friction:     of the cone that proposed forces stay in, less than in the simulator that they are tried in [1]
     margin:       within which links avoid the object, and do not slip on it [m]
+    rim:          how wide the rims of faces are that contact points avoid [m]
     usual:        (nu,) what the policy puts out without reason for anything else
     """
 
     scene: Scene
+    shape: Shape
     weights: Weights
     friction: float
     usual: np.ndarray
     margin: float = 0.01
+    rim: float = 0.01
+
+    @cached_property
+    def balls(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.shape.balls()
 
     def __call__(self, x: States, u: np.ndarray, batch: Batch, goal: Goal, slopes=None) -> Blocks:
         """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and
@@ -147,7 +161,7 @@ class Consistency:
         for pair, d in distance.items():
             slopes = by.get(pair, {})
             add("collision", terms.closer(d, slopes, 0.0), w.collision / LENGTH)
-            if pair != "table and object":
+            if pair.startswith("hand"):
                 add("avoid", terms.closer(d, slopes, self.margin), w.avoid / LENGTH)
 
     def clearance(self, x: States, pose, wants_slopes: bool = True):
@@ -157,15 +171,13 @@ class Consistency:
         bodies, radii = hand.ball_bodies, hand.ball_radii
         centres = hand.points(pose, bodies, hand.ball_centres)
         local = (centres - x.at[..., None, :]) @ turn
-        near, out = scene.shape.distance(local)
+        near, out = (np.moveaxis(found, 0, 2) for found in self.shape.distance(np.moveaxis(local, -2, 0)))
         distances = {"hand and object": near - radii, "hand and table": centres[..., 2] - radii}
-        at, r = scene.balls
+        at, r = self.balls
         shift = at @ np.swapaxes(turn, -1, -2)
-        if scene.table:
-            distances["table and object"] = shift[..., 2] + x.at[..., None, 2] - r
+        J = hand.jacobians(pose, bodies, centres)[0] if wants_slopes else None
         slopes = {}
         if wants_slopes:
-            J, _ = hand.jacobians(pose, bodies, centres)
             world = out @ np.swapaxes(turn, -1, -2)
             slopes["hand and object"] = {
                 "q": (world[..., None, :] @ J)[..., 0, :],
@@ -173,10 +185,27 @@ class Consistency:
                 "turn": np.cross(out, local),
             }
             slopes["hand and table"] = {"q": J[..., 2, :]}
-            if scene.table:
-                up = np.broadcast_to([0.0, 0.0, 1.0], shift.shape)
-                down = up @ turn  # the world's vertical in the object's frame
-                slopes["table and object"] = {"x": up, "turn": np.cross(np.broadcast_to(at, down.shape), down)}
+        for support in scene.supports:
+            pair = f"{support.name} and object"
+            near, out = support.shape.distance(shift + x.at[..., None, :] - support.at)
+            distances[pair] = near - r
+            if wants_slopes:
+                down = out @ turn  # its normal in the object's frame
+                slopes[pair] = {"x": out, "turn": np.cross(np.broadcast_to(at, down.shape), down)}
+            if support.name == "table":
+                continue
+            near, out = support.shape.distance(centres - support.at)
+            distances[f"hand and {support.name}"] = near - radii
+            corners, its_radii = support.shape.balls()
+            local = (corners + support.at - x.at[..., None, :]) @ turn
+            near, inner = (np.moveaxis(found, 0, 2) for found in self.shape.distance(np.moveaxis(local, -2, 0)))
+            distances[f"corners of {support.name} and object"] = near - its_radii
+            if wants_slopes:
+                slopes[f"hand and {support.name}"] = {"q": (out[..., None, :] @ J)[..., 0, :]}
+                slopes[f"corners of {support.name} and object"] = {
+                    "x": -inner @ np.swapaxes(turn, -1, -2),
+                    "turn": np.cross(inner, local),
+                }
         return distances, slopes
 
     # --- contacts -----------------------------------------------------------------------------------------------------
@@ -189,31 +218,35 @@ class Consistency:
         turn = unit_quat_matrix(before.quat)
         least = heavy * goal.least_grip[:, None] * np.ones(u.shape[1])
         for k in range(scene.contacts):
-            of_table = scene.table and k == scene.contacts - 1
+            support = scene.support(k)
             p, s, f = (part[..., k, :] for part in (given.p, given.s, given.f))
             d, slip, chain = self._geometry(k, before, after, given, turn, pose, slopes)
-            shape = scene.half_space if of_table else scene.hand.tip_shapes[k]
-            if of_table:
+            shape = scene.hand.tip_shapes[k] if support is None else support.shape
+            if support is not None:
                 inward = turn[..., 2, :]  # the world's vertical in the object's frame
                 bend = {"turn": cross_matrix(inward)}
             else:
-                normal, slope = scene.shape.normal(p)
+                normal, slope = self.shape.normal(p)
                 inward, bend = -normal, {"p": -slope}
             rows = {
                 "distance": terms.times_force(d, f, "d")
-                * ((w.table_distance if of_table else w.distance) / (LENGTH * heavy)),
-                "shape of object": terms.within(scene.shape, p, "p") * (w.shape / LENGTH),
+                * ((w.distance if support is None else w.table_distance) / (LENGTH * heavy)),
+                "shape of object": terms.within(self.shape, p, "p") * (w.shape / LENGTH),
                 "shape of hand": terms.within(shape, s, "s") * (w.shape / LENGTH),
                 "cone": terms.cone(f, inward, bend, self.friction) * (w.cone / heavy),
                 "point": terms.near(p, usual.p[k], "p") * (w.point / LENGTH),
                 "force": terms.near(f, usual.f[k], "f") * (w.force / heavy),
             }
-            if of_table:
+            if support is not None:
                 rows["dissipation"] = terms.dissipation(slip, f) * (w.dissipation / (SPEED * heavy))
             else:
+                if w.edge:
+                    rows["edge"] = terms.off_edges(self.shape, p, "p", self.rim) * (w.edge / LENGTH)
                 rows["slip"] = terms.times_force(slip, f, "w") * (w.slip / (SPEED * heavy))
                 rows["point of hand"] = terms.near(s, usual.s[k], "s") * (w.point / LENGTH)
                 rows["slip near"] = terms.slip_near(slip, d, self.margin) * (w.slip_near / SPEED)
+                if np.any(goal.let_go):
+                    rows["let go"] = terms.near(f, 0.0, "f") * (w.let_go * goal.let_go[:, None] / heavy)
                 if np.any(goal.least_grip > 0):
                     rows["grip"] = terms.grip(f, inward, bend, least) * (w.grip / heavy)
             H, g = (
@@ -235,20 +268,19 @@ class Consistency:
         before, after = (States(*(part[where] for part in x)) for where in (slice(None, -1), slice(1, None)))
         turn, pose = unit_quat_matrix(before.quat), scene.hand.pose(x.q)
         found = [self._geometry(k, before, after, given, turn, pose, None)[0] for k in range(scene.contacts)]
-        normals = -scene.shape.distance(given.p)[1]
-        if scene.table:
-            normals[..., -1, :] = turn[..., 2, :]
+        normals = -np.moveaxis(self.shape.distance(np.moveaxis(given.p, -2, 0))[1], 0, -2)
+        normals[..., len(scene.hand.tips) :, :] = turn[..., None, 2, :]
         return np.linalg.norm(np.stack(found, axis=-2), axis=-1), normals
 
     def _geometry(self, k: int, before: States, after: States, given, turn, pose, slopes):
         """Distance and slip of a contact (frames, samples, 3) in the object's frame, and how its eighteen numbers move
         with state and outputs (frames, samples, 18, nx + nu)."""
         scene, hand, n, nx = self.scene, self.scene.hand, self.scene.n, self.scene.nx
-        of_table = scene.table and k == scene.contacts - 1
+        support = scene.support(k)
         back = np.swapaxes(turn, -1, -2)
         p, s = given.p[..., k, :], given.s[..., k, :]
-        if of_table:
-            point, velocity = s, np.zeros_like(s)
+        if support is not None:
+            point, velocity = s + support.at, np.zeros_like(s)
         else:
             bodies = [hand.tip_bodies[k]]
             frames = type(pose)(*(part[:-1] for part in vars(pose).values()))
@@ -273,7 +305,7 @@ class Consistency:
         D[..., at], D[..., rot], D[..., columns["p"]] = -back, cross_matrix(y), -np.eye(3)
         S[..., rot] += cross_matrix(a)
         S[..., columns["p"]] -= cross_matrix(after.omega)
-        if of_table:
+        if support is not None:
             D[..., columns["s"]] = back
             return d, slip, chain
         link = back @ frames.turn[..., hand.tip_bodies[k], :, :]

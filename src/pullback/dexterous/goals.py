@@ -44,6 +44,7 @@ class Along:
     wait:   the phase at which it sets out: until then the hand has time to come
     arrive: the phase at which it is there
     lift:   highest on the way, half a wave [m]
+    own:    the turn is about axes of the object itself, as it lies at the start
     """
 
     shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -51,20 +52,47 @@ class Along:
     wait: float = 0.4
     arrive: float = 0.9
     lift: float = 0.0
+    own: bool = False
 
     def __call__(self, start: States, phase: np.ndarray) -> Wanted:
-        s = np.clip((phase - self.wait) / (self.arrive - self.wait), 0.0, 1.0)[:, None, None]
-        s = s * s * (3 - 2 * s)
+        s = _smooth((phase - self.wait) / (self.arrive - self.wait))
         at = start.at + s * np.array(self.shift) + np.sin(np.pi * s) * self.lift * UP
-        return Wanted(at, quat_mul(quat_exp(s * np.array(self.turn)), start.quat))
+        turn = quat_exp(s * np.array(self.turn))
+        return Wanted(at, quat_mul(start.quat, turn) if self.own else quat_mul(turn, start.quat))
+
+
+@dataclass(frozen=True)
+class To:
+    """A goal that moves the object to a place, the same from every start, without turning it.
+
+    at:      in the world [m]
+    wait, arrive, lift:  as of Along
+    """
+
+    at: tuple[float, float, float]
+    wait: float = 0.4
+    arrive: float = 0.9
+    lift: float = 0.0
+
+    def __call__(self, start: States, phase: np.ndarray) -> Wanted:
+        s = _smooth((phase - self.wait) / (self.arrive - self.wait))
+        at = start.at + s * (np.array(self.at) - start.at) + np.sin(np.pi * s) * self.lift * UP
+        return Wanted(at, np.broadcast_to(start.quat, (*at.shape[:-1], 4)))
+
+
+def _smooth(s: np.ndarray) -> np.ndarray:
+    """From 0 to 1 without a jerk (phases, 1, 1)."""
+    s = np.clip(s, 0.0, 1.0)[:, None, None]
+    return s * s * (3 - 2 * s)
 
 
 @dataclass(frozen=True)
 class GripFrom:
-    """A least normal force of every tip, in weights of the object, from a phase on."""
+    """A least normal force of every tip, in weights of the object, from a phase on, and until another."""
 
     phase: float
     force: float
+    until: float = 2.0
 
     def __call__(self, phase: np.ndarray) -> np.ndarray:
-        return self.force * (phase >= self.phase)
+        return self.force * ((phase >= self.phase) & (phase < self.until))

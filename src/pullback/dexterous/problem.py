@@ -23,7 +23,7 @@ from pullback.dexterous.scene import Batch
 from pullback.dexterous.task import Manipulation
 from pullback.plan import Found, Linearisation
 
-FIRST_SHARE, RAMP = 0.03, 25  # of consistency at first, and iterations until all of it counts
+FIRST_SHARE = 0.03  # of consistency at first
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ContactProblem:
 
     @cached_property
     def consistency(self):
-        return self.task.consistency(self.share)
+        return self.task.consistency(self.batch, self.share)
 
     def blocks(self, weights: np.ndarray, curvature: bool = False) -> tuple[Blocks, tuple]:
         """Loss and its parts; with the curvature also states, outputs, features and slopes."""
@@ -152,18 +152,16 @@ class Training:
     :class:`~pullback.plan.Sampled` problem.
 
     samples:  per iteration
-    ramp:     iterations until the weights of consistency are those of the task, from a few hundredths of them
-    most:     share of them at which they stay
+    most:     share of the weights of consistency at which they stay, from a few hundredths of them at first
     """
 
     task: Manipulation
     policy: ContactPolicy
     samples: int = 16
-    ramp: int = RAMP
     most: float = 4.0
 
     def sample(self, random: np.random.Generator, iteration: int) -> ContactProblem:
-        share = min(self.most, FIRST_SHARE ** (1 - iteration / self.ramp))
+        share = min(self.most, FIRST_SHARE ** (1 - iteration / self.task.ramp))
         return ContactProblem(self.task, self.policy, self.task.batch(random, self.samples), share)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.dexterous.hand import HINGE, Hand
-from pullback.dexterous.shapes import HalfSpace, Union, shape_of
+from pullback.dexterous.objects import Objects
+from pullback.dexterous.shapes import HalfSpace, Shape, Union, shape_of
 from pullback.model import Model
 from pullback.spatial import cross_matrix, log_jacobian, quat_exp, quat_mul, unit_quat_matrix
 
@@ -37,11 +38,13 @@ class Batch(NamedTuple):
     mass:   of the object against that of the file (samples,) [1]
     noise:  what moves the states behind each frame (frames, samples, n + 6): joints, position, and rotation about
             the world's axes
+    things: the object of each sample, where it is not that of the file
     """
 
     start: States
     mass: np.ndarray
     noise: np.ndarray
+    things: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -54,31 +57,52 @@ class Proposed:
     f: np.ndarray  # (..., contacts, 3) on the object, in its frame [N]
 
 
+@dataclass(frozen=True)
+class Support:
+    """What may hold the object from below, and does not move.
+
+    shape, at:  and where its frame is in the world (3,) [m]
+    """
+
+    name: str
+    shape: Shape
+    at: np.ndarray
+
+
 class Scene:
     """What a robot file says of a hand, an object and the table, which is the plane z = 0.
 
     model:     all in one file. The object is the last body, a child of the world, its frame in its centre of mass
+    base:      name of the body before it, free as well, on which the object may be put. It stands where it is at home,
+               and policies take it for fixed
     tips:      names of the bodies of the hand that may touch, one contact each
     dt:        length of a frame [s]
-    table:     whether the object may be held by the table: one more contact, the last
+    table:     whether the object may be held by the table: one more contact behind those of the tips
     force:     what forces are measured against [N]; the weight of the object if None
     """
 
-    def __init__(self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None):
+    def __init__(
+        self, model: Model, tips: Sequence[str], *, dt: float, table: bool = True, force: float | None = None,
+        base: str | None = None,
+    ):  # fmt: skip
         m = model.mujoco
         body = m.nbody - 1
+        self._made = {"tips": tuple(tips), "dt": dt, "table": table, "force": force, "base": base}
         self.model, self.dt, self.table, self.name = model, check_number(dt, "dt"), table, m.body(body).name
         if m.body_parentid[body] or m.body_jntnum[body] != 1:
             raise PullbackError(
                 f"body {self.name!r}, the last, is no object: it needs a joint, and the world as parent"
             )
-        self.hand = Hand(model, tips, body)
+        self.hand = Hand(model, tips, body if base is None else body - 1)
+        self.supports = [Support("table", HalfSpace(0.0), np.zeros(3))] if table else []
+        self.between = 0 if base is None else 7  # coordinates between those of the hand and those of the object
+        if base is not None:
+            self.supports.append(self._based(base, body - 1))
         geoms = [g for g in range(m.ngeom) if m.geom_bodyid[g] == body and m.geom_contype[g] | m.geom_conaffinity[g]]
         if not geoms or np.linalg.norm(m.body_ipos[body]) > 1e-6:
             raise PullbackError(f"body {self.name!r} needs geoms that touch, and its centre of mass in its origin")
         self.shape = Union(tuple(shape_of(m, g) for g in geoms))
-        self.balls = self.shape.balls()
-        self.contacts = len(self.hand.tips) + table
+        self.contacts = len(self.hand.tips) + len(self.supports)
         self.n, self.nx, self.nu = self.hand.n, self.hand.n + 12, self.hand.n + CONTACT * self.contacts
         turn = np.zeros(9)
         mujoco.mju_quat2Mat(turn, m.body_iquat[body])
@@ -98,13 +122,42 @@ class Scene:
         else:
             raise PullbackError(f"the joint of {self.name!r} is neither free nor a hinge through its origin")
         self.gravity = m.opt.gravity.copy() if self.free else np.zeros(3)
-        at = model.home.q[self.n : self.n + 7] if self.free else (*m.body_pos[body], *m.body_quat[body])
+        first = self.n + self.between
+        at = model.home.q[first : first + 7] if self.free else (*m.body_pos[body], *m.body_quat[body])
         self.home = np.array(at[:3]), np.array(at[3:])  # where the object is at home [m], and how it is turned
-        self.half_space = HalfSpace(0.0)
+
+    def _based(self, name: str, body: int) -> Support:
+        m = self.model.mujoco
+        joint = m.body_jntadr[body]
+        if m.body(body).name != name or m.body_jntnum[body] != 1 or m.jnt_type[joint] != FREE:
+            raise PullbackError(f"{name!r}, the base, is to be a free body, the one before {self.name!r} in the file")
+        geoms = [g for g in range(m.ngeom) if m.geom_bodyid[g] == body and m.geom_contype[g] | m.geom_conaffinity[g]]
+        at = self.model.home.q[m.jnt_qposadr[joint] :][:7]
+        if not geoms or not np.allclose(at[3:], (1, 0, 0, 0)):
+            raise PullbackError(f"{name!r}, the base, needs geoms that touch, and to stand unturned at home")
+        return Support(name, Union(tuple(shape_of(m, g) for g in geoms)), np.array(at[:3]))
+
+    def with_thing(self, things: Objects, sample: int) -> Scene:
+        """The same with one of several objects."""
+        return Scene(things.model(sample), **self._made)
+
+    def shape_of(self, batch: Batch) -> Shape:
+        """Of the objects of a batch."""
+        return self.shape if batch.things is None else batch.things.shape
+
+    def inertia_of(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """Of the objects of a batch, and what a torque does to them: (3, 3), or one per sample."""
+        if batch.things is None:
+            return self.inertia, self.ease
+        return batch.things.inertia, np.linalg.inv(batch.things.inertia)
 
     def split(self, u: np.ndarray) -> Proposed:
         contacts = u[..., self.n :].reshape(*u.shape[:-1], self.contacts, 3, 3)
         return Proposed(u[..., : self.n], *(contacts[..., k, :] for k in range(3)))
+
+    def support(self, contact: int) -> Support | None:
+        """What a contact is with, if it is not with a tip."""
+        return None if contact < len(self.hand.tips) else self.supports[contact - len(self.hand.tips)]
 
     def columns(self, contact: int) -> tuple[slice, slice, slice]:
         """Where point, point of what touches, and force of a contact are in what a policy puts out."""
@@ -118,11 +171,11 @@ class Scene:
         which falls over a thousand times faster than training could hold it.
         """
         given, turn = self.split(u), unit_quat_matrix(x.quat)
-        mass = batch.mass[:, None]
+        mass, (inertia, ease) = batch.mass[:, None], self.inertia_of(batch)
         force = (turn @ given.f.sum(-2)[..., None])[..., 0]
-        torque = np.cross(given.p, given.f).sum(-2) / mass - np.cross(x.omega, x.omega @ self.inertia)
+        torque = np.cross(given.p, given.f).sum(-2) / mass - np.cross(x.omega, _through(x.omega, inertia))
         v = x.v + self.dt * (self.lightness / mass * force + self.gravity)
-        omega = x.omega + self.dt * torque @ self.ease
+        omega = x.omega + self.dt * _through(torque, ease)
         quat = quat_mul(x.quat, quat_exp(self.dt * omega))
         q, at, turned = np.split(batch.noise[frame], [self.n, self.n + 3], axis=-1)
         moved = x.q + self.dt * given.rates + q, x.at + self.dt * v + at
@@ -146,8 +199,9 @@ class Scene:
             A[..., where, where] = np.eye(where.stop - where.start)
         B[..., q, q] = dt * np.eye(n)
         mass = batch.mass[:, None, None]
-        ease = dt * self.ease
-        gyro = cross_matrix(x.omega) @ self.inertia - cross_matrix(x.omega @ self.inertia)
+        inertia, ease = self.inertia_of(batch)
+        ease = dt * ease
+        gyro = cross_matrix(x.omega) @ inertia - cross_matrix(_through(x.omega, inertia))
         A[..., om, om] = np.eye(3) - ease @ gyro
         light = dt * self.lightness / mass
         for k in range(self.contacts):
@@ -164,3 +218,8 @@ class Scene:
             matrix[..., rot, :] += onwards @ matrix[..., om, :]
         A[..., rot, rot] += back
         return A, B
+
+
+def _through(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """Symmetric matrices (3, 3) or (samples, 3, 3) times vectors (..., samples, 3)."""
+    return vectors @ matrices if matrices.ndim == 2 else (vectors[..., None, :] @ matrices)[..., 0, :]

@@ -33,6 +33,11 @@ class Shape(ABC):
     def outside(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From the nearest point of the shape to x (..., 3) [m], zero inside, and by x (..., 3, 3)."""
 
+    def rim(self, x: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+        """How far x (..., 3) is in the rim of its face (..., 3) [m], which is so wide [m], and by x (..., 3, 3). Zero
+        where faces have no edges."""
+        return np.zeros_like(x), np.zeros((*x.shape, 3))
+
     @abstractmethod
     def balls(self) -> tuple[np.ndarray, np.ndarray]:
         """Centres (..., n, 3) [m] and radii (..., n) [m] of balls whose hull is the shape, or nearly."""
@@ -105,6 +110,12 @@ class Box(Shape):
         beyond = np.abs(x) - self.half > 0
         return np.where(beyond, x - np.sign(x) * self.half, 0.0), beyond[..., None] * np.eye(3)
 
+    def rim(self, x, width):
+        half = np.asarray(self.half, dtype=float)
+        aside = np.arange(3) != (np.abs(x) - half).argmax(-1)[..., None]
+        over = (np.abs(x) - half + width) * aside
+        return np.maximum(over, 0.0) * np.sign(x), (over > 0)[..., None] * np.eye(3)
+
     def balls(self):
         corners = np.stack(np.meshgrid(*[(-1.0, 1.0)] * 3, indexing="ij"), axis=-1).reshape(8, 3)
         half = np.asarray(self.half, dtype=float)
@@ -176,11 +187,24 @@ class Cylinder(Shape):
         return np.where(out > 0, out, np.maximum(side, end)), np.where((out > 0)[..., None], corner, inner)
 
     def normal(self, x):
-        reach, away, side, end = self._split(x)
-        at_side = (side > end)[..., None]
-        up = np.where(x[..., 2] < 0, -1.0, 1.0)[..., None] * np.array([0.0, 0.0, 1.0])
-        turned = _across(away) * np.array([1.0, 1.0, 0.0]) / reach[..., None, None]
-        return np.where(at_side, away, up), at_side[..., None] * turned
+        """Of a cylinder whose rims are a little round, as the edges of a box: the level sets of (ρ/radius)^16 +
+        (z/half)^16."""
+        reach, away, _, _ = self._split(x)
+        radius, half, power = np.asarray(self.radius), np.asarray(self.half), Box.POWER - 1
+        sign, up = np.where(x[..., 2] < 0, -1.0, 1.0), np.array([0.0, 0.0, 1.0])
+        aside, tall = reach / radius, np.abs(x[..., 2]) / half
+        most = np.maximum(np.maximum(aside, tall), TINY)
+        out, high = (aside / most) ** power / radius, sign * (tall / most) ** power / half
+        length, along = _direction(out[..., None] * away + high[..., None] * up)
+        bend_out = power * (aside / most) ** (power - 1) / (radius**2 * most)
+        bend_high = power * (tall / most) ** (power - 1) / (half**2 * most)
+        ring = np.diag([1.0, 1.0, 0.0]) - away[..., :, None] * away[..., None, :]
+        slope = (
+            bend_out[..., None, None] * away[..., :, None] * away[..., None, :]
+            + (out / reach)[..., None, None] * ring
+            + bend_high[..., None, None] * np.diag(up)
+        )
+        return along, _across(along) / length[..., None, None] @ slope
 
     def outside(self, x):
         reach, away, side, end = self._split(x)
@@ -190,6 +214,14 @@ class Cylinder(Shape):
         up = np.array([0.0, 0.0, 1.0])
         tall = np.where(x[..., 2:] < 0, -1.0, 1.0) * end[..., None] * up
         return e + np.where(over, tall, 0.0), de * flat + over[..., None] * np.diag(up)
+
+    def rim(self, x, width):
+        reach, away, side, end = self._split(x)
+        at_side = (side > end)[..., None]
+        tall = np.maximum(end + width, 0.0)[..., None] * np.where(x[..., 2:] < 0, -1.0, 1.0) * np.array([0.0, 0.0, 1.0])
+        by_tall = ((end + width) > 0)[..., None, None] * np.diag([0.0, 0.0, 1.0])
+        wide, by_wide = _beyond(reach[..., None] * away, np.asarray(self.radius) - width)
+        return np.where(at_side, tall, wide), np.where(at_side[..., None], by_tall, by_wide * np.array([1.0, 1.0, 0.0]))
 
     def balls(self):
         radius, half = np.asarray(self.radius, dtype=float), np.asarray(self.half, dtype=float)
@@ -226,6 +258,10 @@ class Placed(Shape):
         e, de = self.shape.outside(self._in(x))
         return e @ self.turn.T, self.turn @ de @ self.turn.T
 
+    def rim(self, x, width):
+        e, de = self.shape.rim(self._in(x), width)
+        return e @ self.turn.T, self.turn @ de @ self.turn.T
+
     def balls(self):
         centres, radii = self.shape.balls()
         return self.at + centres @ self.turn.T, radii
@@ -237,13 +273,13 @@ class Union(Shape):
 
     shapes: tuple[Shape, ...]
 
-    def _nearest(self, x, name):
+    def _nearest(self, x, name, *more):
         if len(self.shapes) == 1:
-            return getattr(self.shapes[0], name)(x)
+            return getattr(self.shapes[0], name)(x, *more)
         nearest = np.argmin([shape.distance(x)[0] for shape in self.shapes], axis=0)
-        value, slope = getattr(self.shapes[0], name)(x)
+        value, slope = getattr(self.shapes[0], name)(x, *more)
         for k, shape in enumerate(self.shapes[1:], start=1):
-            other, its_slope = getattr(shape, name)(x)
+            other, its_slope = getattr(shape, name)(x, *more)
             chosen = nearest == k
             value = np.where(chosen.reshape(chosen.shape + (1,) * (value.ndim - chosen.ndim)), other, value)
             slope = np.where(chosen.reshape(chosen.shape + (1,) * (slope.ndim - chosen.ndim)), its_slope, slope)
@@ -258,11 +294,58 @@ class Union(Shape):
     def outside(self, x):
         return self._nearest(x, "outside")
 
+    def rim(self, x, width):
+        return self._nearest(x, "rim", width)
+
     def balls(self):
         parts = [shape.balls() for shape in self.shapes]
         return tuple(
             np.concatenate(part, axis=-1 - k) for part, k in zip(zip(*parts, strict=True), (1, 0), strict=True)
         )
+
+
+@dataclass(frozen=True)
+class Assorted(Shape):
+    """To each sample its own shape. Points have the samples as the last axis before their three numbers.
+
+    kind:    which of the shapes (samples,)
+    shapes:  all of them, with sizes for every sample (samples, ...)
+    """
+
+    kind: np.ndarray
+    shapes: tuple[Shape, ...]
+
+    def _own(self, x, name, *more):
+        value, slope = getattr(self.shapes[0], name)(x, *more)
+        for k, shape in enumerate(self.shapes[1:], start=1):
+            other, its_slope = getattr(shape, name)(x, *more)
+            chosen = np.broadcast_to(self.kind == k, x.shape[:-1])
+            value = np.where(chosen.reshape(chosen.shape + (1,) * (value.ndim - chosen.ndim)), other, value)
+            slope = np.where(chosen.reshape(chosen.shape + (1,) * (slope.ndim - chosen.ndim)), its_slope, slope)
+        return value, slope
+
+    def distance(self, x):
+        return self._own(x, "distance")
+
+    def normal(self, x):
+        return self._own(x, "normal")
+
+    def outside(self, x):
+        return self._own(x, "outside")
+
+    def rim(self, x, width):
+        return self._own(x, "rim", width)
+
+    def balls(self):
+        """Where one shape has fewer than another, its last ball is there several times."""
+        parts = [shape.balls() for shape in self.shapes]
+        most = max(radii.shape[-1] for _, radii in parts)
+        centres, radii = np.zeros((len(self.kind), most, 3)), np.zeros((len(self.kind), most))
+        for k, (c, r) in enumerate(parts):
+            which = np.minimum(np.arange(most), r.shape[-1] - 1)
+            own = self.kind == k
+            centres[own], radii[own] = c[own][:, which], r[own][:, which]
+        return centres, radii
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,12 @@ def within(shape: Shape, x: np.ndarray, name: str) -> Rows:
     return Rows(value, {name: slope})
 
 
+def off_edges(shape: Shape, x: np.ndarray, name: str, width: float) -> Rows:
+    """How far a point (..., 3) is in the rim of its face [m], where a fingertip would slip off."""
+    value, slope = shape.rim(x, width)
+    return Rows(value, {name: slope})
+
+
 def cone(f: np.ndarray, inward: np.ndarray, bend: Mapping[str, np.ndarray], friction: float) -> Rows:
     """How far a force (..., 3) is from the cone of friction about a unit normal (..., 3), as one number [N].
 

@@ -51,7 +51,7 @@ def train(
     *,
     seed: int = 0,
     iterations: int | None = None,
-    samples: int = 16,
+    samples: int | None = None,
     hidden: int = 64,
     method: MatrixFreeGaussNewton | None = None,
     checkpoint: Path | None = None,
@@ -60,14 +60,14 @@ def train(
     """Trains a policy for task and consistency at once, by matrix-free Gauss-Newton.
 
     iterations:  the task's own if None
-    samples:     starts per iteration, drawn anew in each
+    samples:     starts per iteration, drawn anew in each; the task's own if None
     hidden:      size of the network
     checkpoint:  a file to resume from if it exists: the result is the same to the last bit
     watch:       called after every iteration
     """
     check_reach(task)
     policy = task.fresh_policy(check_seed(seed), hidden)
-    problem = Training(task, policy, samples)
+    problem = Training(task, policy, samples or task.samples)
     with one_blas_thread():
         found = minimise(
             problem, policy.weights, method or MatrixFreeGaussNewton(), iterations=iterations or task.iterations,

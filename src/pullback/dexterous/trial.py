@@ -23,8 +23,10 @@ import numpy as np
 
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
+from pullback.dexterous.objects import Objects
 from pullback.dexterous.policy import ContactPolicy
 from pullback.dexterous.scene import Scene, States
+from pullback.dexterous.shapes import Shape
 from pullback.dexterous.task import Manipulation
 from pullback.dynamics import Articulated
 from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul, unit_quat_matrix
@@ -47,6 +49,7 @@ class Trial:
     u:         what the policy put out (frames, starts, nu)
     at:        where the object was at the start (starts, 3) [m]
     dt:        between two rows [s]
+    things:    the object of each start, where it is not that of the file
     """
 
     held: np.ndarray
@@ -56,6 +59,7 @@ class Trial:
     u: np.ndarray
     at: np.ndarray
     dt: float
+    things: Objects | None = None
 
     @property
     def rate(self) -> float:
@@ -144,6 +148,25 @@ class Simulated:
         return np.asarray(self.state.q), np.asarray(self.state.v)
 
 
+class Each:
+    """A plant for every start, where each has an object of its own."""
+
+    def __init__(self, plants: list[Plant]):
+        self.plants = plants
+
+    def begin(self, q, at):
+        for k, plant in enumerate(self.plants):
+            plant.begin(q[k : k + 1], at[k : k + 1])
+
+    def advance(self, targets, push):
+        for k, plant in enumerate(self.plants):
+            plant.advance(targets[:, k : k + 1], push[k : k + 1])
+
+    def read(self):
+        q, v = zip(*(plant.read() for plant in self.plants), strict=True)
+        return np.concatenate(q), np.concatenate(v)
+
+
 PLANTS = {"mujoco": MuJoCo, "pullback": Simulated}
 
 
@@ -181,13 +204,18 @@ def try_policy(
         raise PullbackError(
             "a policy is tried with one position servo per joint of the hand, in the order of the joints"
         )
-    if isinstance(plant, str):
-        if plant not in PLANTS:
-            raise PullbackError(f"plant is one of {', '.join(PLANTS)}, not {plant!r}")
-        plant = PLANTS[plant](scene, mass=mass, friction=friction)
     random = np.random.default_rng(seed)
     batch = task.batch(random, starts, noisy=False)
     batch = batch._replace(mass=np.ones(starts))  # what the policy believes
+    if isinstance(plant, str):
+        if plant not in PLANTS:
+            raise PullbackError(f"plant is one of {', '.join(PLANTS)}, not {plant!r}")
+        make = PLANTS[plant]
+        if batch.things is None:
+            plant = make(scene, mass=mass, friction=friction)
+        else:
+            scenes = (scene.with_thing(batch.things, k) for k in range(starts))
+            plant = Each([make(one, mass=mass, friction=friction) for one in scenes])
     angle = random.uniform(0, 2 * np.pi, starts)
     force = push * scene.mass * mass / PUSH_SECONDS * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=-1)
     pushed = range(task.frames // 2, task.frames // 2 + max(1, round(PUSH_SECONDS / scene.dt)))
@@ -199,10 +227,10 @@ def try_policy(
     rows, outputs = [plant.read()[0]], []
     for frame in range(task.frames):
         seen = measured(scene, *plant.read(), batch.start.at) if mode == "measured" else x
-        u = policy(task.see(seen, frame))
+        u = policy(task.see(seen, frame, batch))
         moved = scene.step(seen, u, batch, frame)
         goal = target - inward + scene.dt * scene.split(u).rates if mode == "measured" else moved.q
-        taken, inward = squeezed(task, seen, u, squeeze, taken)
+        taken, inward = squeezed(task, seen, u, squeeze, taken, scene.shape_of(batch))
         goal = goal + inward
         plant.advance(target + ramp * (goal - target), force if frame in pushed else 0 * force)
         target, x = goal, moved
@@ -217,13 +245,14 @@ def try_policy(
     distance, turned = task.errors(end, batch.start)
     held = (distance <= close) & (turned <= aligned)
     return Trial(held=held, distance=distance, angle=turned, q=np.stack(rows), u=np.stack(outputs),
-                 at=batch.start.at, dt=scene.dt)  # fmt: skip
+                 at=batch.start.at, dt=scene.dt, things=batch.things)  # fmt: skip
 
 
 def coordinates(scene: Scene, x: States) -> np.ndarray:
     """Of the whole file (..., nq)."""
     if scene.free:
-        return np.concatenate([x.q, x.at, x.quat], axis=-1)
+        still = np.broadcast_to(scene.model.home.q[scene.n : scene.n + scene.between], (*x.q.shape[:-1], scene.between))
+        return np.concatenate([x.q, still, x.at, x.quat], axis=-1)
     angle = quat_log(x.quat) @ scene.axis
     return np.concatenate([x.q, angle[..., None]], axis=-1)
 
@@ -235,22 +264,24 @@ def measured(scene: Scene, q: np.ndarray, v: np.ndarray, at: np.ndarray) -> Stat
     """
     n = scene.n
     if scene.free:
-        return States(q[..., :n], q[..., n : n + 3], q[..., n + 3 : n + 7], v[..., n : n + 3], v[..., n + 3 : n + 6])
+        at, quat, v, omega = q[..., -7:-4], q[..., -4:], v[..., -6:-3], v[..., -3:]
+        return States(q[..., :n], at, quat, v, omega)
     turn, spin = q[..., n:] * scene.axis, v[..., n:] * scene.axis
     return States(q[..., :n], np.broadcast_to(at, spin.shape), quat_exp(turn), np.zeros_like(spin), spin)
 
 
 def squeezed(
-    task: Manipulation, x: States, u: np.ndarray, squeeze: float, taken: np.ndarray
+    task: Manipulation, x: States, u: np.ndarray, squeeze: float, taken: np.ndarray, shape: Shape
 ) -> tuple[np.ndarray, np.ndarray]:
     """Share of the squeeze of each tip (..., tips), and how far the joints' targets move inwards (..., n).
 
     taken:  share in the frame before: a grip is held as long as the two points of the contact stay together, also
             where the object moves by itself and no force is proposed
+    shape:  of the object
     """
     scene, hand = task.scene, task.scene.hand
     given, tips = scene.split(u), len(hand.tips)
-    normal, _ = scene.shape.normal(given.p[..., :tips, :])
+    normal = np.moveaxis(shape.normal(np.moveaxis(given.p[..., :tips, :], -2, 0))[0], 0, -2)
     pose, turn = hand.pose(x.q), np.swapaxes(unit_quat_matrix(x.quat), -1, -2)
     points = hand.points(pose, hand.tip_bodies, given.s[..., :tips, :])
     gap = np.linalg.norm(points - x.at[..., None, :] - given.p[..., :tips, :] @ turn, axis=-1)

@@ -11,7 +11,8 @@ import warp as wp
 from pullback.contact import Contact, ContactPoints, Scene
 from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
-from pullback.core.system import State
+from pullback.core.trees import tree_map
+from pullback.dynamics.activations import activation_sizes, activations_struct
 from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
@@ -119,10 +120,11 @@ def contact_workspace(
     lanes: int,
     tendons: TendonLayout,
     weights: InverseWeights,
+    substeps: int,
 ):
     """The kernels' Contacts and Rows for ``slots`` worlds at a time with at most ``most`` contacts in each.
 
-    There will be one per lane.
+    There will be one per lane. substeps: the most of a step that is refined
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
     if contact is None and not (flavour.tendons or flavour.flexes):
@@ -132,11 +134,8 @@ def contact_workspace(
     approaches = most if scene is not None and scene.has_side_lines else 0
     sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
     along = free_sizes(nv if flavour.tendons else 0) if contact is None else contact.workspace(scene, most, nv)
-    along |= (
-        tendon_sizes(tendons)
-        | flex_sizes(tendons.model.flexes)
-        | {"loop": (0 if scene is None else len(scene.loops.index),)}
-    )
+    along |= tendon_sizes(tendons) | activation_sizes(tendons.model, substeps) | flex_sizes(tendons.model.flexes)
+    along |= {"loop": (0 if scene is None else len(scene.loops.index),)}
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
     if flavour.tendons:
@@ -145,6 +144,8 @@ def contact_workspace(
         result[1].spans = spans_struct(tendons, flavour, device)
     if flavour.sites:
         result[1].sites = sites_struct(tendons.model, tendons.sites, flavour, device)
+    if flavour.activations:
+        result[1].activations = activations_struct(tendons.model, flavour, device)
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.loops:
@@ -167,7 +168,7 @@ def _arm(m, joint: int) -> float:
     return m.dof_M0[first : first + size].max() / mass if mass > 0 else 0.0
 
 
-def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, applied, params: KernelParams):
+def read_contacts(system: Articulated, state, controls: wp.array, applied, params: KernelParams):
     """One :class:`ContactPoints` per world."""
     kernels = specialise(system._flavour, "report")
     worlds, most, device = system.worlds, system.max_contacts, system.device
@@ -181,10 +182,10 @@ def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.ar
         kernels.contact_report,
         (system._tree, system._shapes, params.struct),
         (controls, applied),
-        (q, v, status, count, pair, pos, normal, dist, force, moment),
+        (*system._kernel_state(state), status, count, pair, pos, normal, dist, force, moment),
         with_contacts=True,
     )
-    check_health(system, status, controls, State(q.reshape((1, *q.shape)), v.reshape((1, *v.shape))))
+    check_health(system, status, controls, tree_map(lambda x: x.reshape((1, *x.shape)), state))
     scene, names = system._scene, system.model.geoms.names
     count, pair, dist, *vectors = (x.numpy() for x in (count, pair, dist, pos, normal, force, moment))
     found = []

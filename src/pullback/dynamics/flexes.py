@@ -14,7 +14,7 @@ from pullback.model.model import Flexes
 
 def flexes_struct(flexes: Flexes, flavour: Flavour, device: str):
     """The kernels' Flexes."""
-    module = specialise(flavour, "rows")
+    module = specialise(flavour, "flex_rows")
     result, numbers = module.Flexes(), np.searchsorted(flexes.used, np.arange(len(flexes.names)))
     real, vec3, vec6 = PRECISIONS[flavour.precision], module.vec3, module.vec6
     kinds = {

@@ -78,6 +78,8 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
+    if model.na:
+        table["activation"] = Parameter("s, s, 1", actuator, model.activations.law)
     table |= _of_curves(model, layout)
     table |= site_parameters(model, tendons.sites) | flex_parameters(model)
     if len(tendons.ids):

@@ -58,6 +58,8 @@ class Flavour(NamedTuple):
     spatial: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
+    # Whether actuators have activations; likewise.
+    activations: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether there are springs or dampers of joints with quadratic or cubic terms.
@@ -78,9 +80,10 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not (self.sites or self.spatial),
+            "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
             "_spatial": self.spatial,
             "_sites": self.sites,
+            "_activations": self.activations,
             "_loops": self.loops,
             "_curved": self.curved,
             "_flexes": self.flexes,

@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
+from pullback.model.activations import read_activations
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
@@ -45,14 +46,14 @@ FINITE_FIELDS = {
     "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness", "jnt_stiffnesspoly"),
     "dof": ("dof_armature", "dof_damping", "dof_dampingpoly"),
     "coordinate": ("qpos0", "qpos_spring"),
-    "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
+    "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_dynprm", "actuator_armature", "actuator_damping"),
     "output": ("actuator_gear",),
     "tendon": ("tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_lengthspring", "tendon_range"),
     "equality": ("eq_data", "eq_solref", "eq_solimp"),
     "geom": ("geom_pos", "geom_quat"),
     "site": ("site_pos", "site_quat"),
     "camera": ("cam_pos", "cam_quat"),
-    "key": ("key_qpos", "key_qvel", "key_ctrl"),
+    "key": ("key_qpos", "key_qvel", "key_act", "key_ctrl"),
 }
 QUATERNION_FIELDS = {
     "body": ("body_quat", "body_iquat"),
@@ -93,10 +94,10 @@ def load(
       friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·control + bias on one joint or tendon, or at a site (muscles,
-      motors with activation or delay, PID and DC motors, actuators on tendons that wrap around geoms, bodies,
-      slider-cranks and sites with a refsite, position servos on ball joints). They keep
-      their controls, so that ``nu`` is as in MuJoCo, and give no force;
+    - ``"actuator"``: actuators that are not gain·drive + bias on one joint or tendon, or at a site, with the control or
+      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on tendons that wrap
+      around geoms, bodies, slider-cranks and sites with a refsite, position servos on ball joints). They keep their
+      controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
@@ -138,11 +139,12 @@ def load(
         "geoms": _frames(m, "geom", m.ngeom, m.geom_bodyid, m.geom_pos, m.geom_quat),
         "sites": _frames(m, "site", m.nsite, m.site_bodyid, m.site_pos, m.site_quat),
         "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
-        "keyframes": _keyframes(m),
         "tendons": read_tendons(m),
         "flexes": read_flexes(m, ignore),
+        "activations": read_activations(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
+    fields["keyframes"] = _keyframes(m, fields["activations"].count)
     check_mass_matrix(m, fields["dof_armature"], fields["tendons"].armature)
     return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
 
@@ -298,10 +300,11 @@ def _quaternion_slices(m: mujoco.MjModel) -> list[tuple[int, slice]]:
 
 
 def _check_actuators(m: mujoco.MjModel) -> None:
-    for what, name in {"control": "ctrl", "actuator": "force"}.items():
+    for what, name in (("control", "ctrl"), ("actuator", "force"), ("actuator", "act")):
         limited, ranges = getattr(m, f"actuator_{name}limited"), getattr(m, f"actuator_{name}range")
         empty = limited.astype(bool) & ~(ranges[:, 0] <= ranges[:, 1])
-        _refuse(m, what, empty, ranges, f"a {'control' if name == 'ctrl' else name} range that is empty")
+        called = {"ctrl": "control", "force": "force", "act": "activation"}[name]
+        _refuse(m, what, empty, ranges, f"{'an' if name == 'act' else 'a'} {called} range that is empty")
 
 
 def _check_option(m: mujoco.MjModel) -> None:
@@ -490,10 +493,11 @@ def _frames(m: mujoco.MjModel, what: str, count: int, body, pos, quat) -> Frames
     return Frames(names, _frozen(body, np.int32), _frozen(pos), _frozen(unit(quat)))
 
 
-def _keyframes(m: mujoco.MjModel) -> dict[str, Keyframe]:
+def _keyframes(m: mujoco.MjModel, na: int) -> dict[str, Keyframe]:
     keyframes = {}
     for k in range(m.nkey):
         name, q = name_of(m, "key", k), m.key_qpos[k]
         _check_quaternions(m, q, where=label(m, "key", k))
-        keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), _frozen(m.key_qvel[k]), _frozen(m.key_ctrl[k]))
+        others = (_frozen(x[k]) for x in (m.key_qvel, m.key_ctrl, m.key_act[:, :na]))
+        keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), *others)
     return keyframes

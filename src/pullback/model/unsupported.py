@@ -26,6 +26,7 @@ INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast"}
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
+ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ("INTEGRATOR", "FILTER", "FILTEREXACT"))
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
 TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
@@ -250,7 +251,7 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator is not (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on a joint, tendon or site."""
+    """Why an actuator is not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇ on a joint, tendon or site."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
@@ -264,9 +265,10 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
         "acts through a tendon that wraps around a geom": (
             pulls_tendon(m, i) and wrapping_tendons(m)[m.actuator_trnid[i, 0]]
         ),
-        f"has activation dynamics ({dynamics}); only stateless actuators are supported": (
-            m.actuator_dyntype[i] != STATELESS or m.actuator_actnum[i] > 0
+        f"has activation dynamics of type {dynamics}; only none, integrator, filter and filterexact are supported": (
+            m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),
+        f"has {m.actuator_actnum[i]} activations; only one is supported": m.actuator_actnum[i] > 1,
         "delays its control": m.actuator_delay[i] > 0,
         f"has a gain of type {gain}; only fixed and affine are supported": (
             m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE)
@@ -278,6 +280,10 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     return ("actuator", reason) if reason else _complaint_on_rotations(m, i)
+
+
+def has_activation(m: mujoco.MjModel, i: int) -> bool:
+    return m.actuator_actnum[i] > 0
 
 
 def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:

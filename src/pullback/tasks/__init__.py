@@ -47,7 +47,13 @@ LEARNED = (swimmer.swimmer,)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 SOFT = (soft_walker.soft_walker, soft_walker.soft_walker_3d, soft_throw.soft_throw)
-HANDS = (manipulations.grasp_cube, manipulations.push_cube, manipulations.reorient, manipulations.turn_wheel)
+HANDS = (
+    manipulations.grasp_cube,
+    manipulations.grasp_any,
+    manipulations.push_cube,
+    manipulations.reorient,
+    manipulations.turn_wheel,
+)
 # What makes each, by name: a task is made when it is asked for.
 MAKERS = (*ROBOTS, *DISTANT, *LEARNED, *HEAT, *LASER, *REACH, *SOFT, *HANDS)
 TASKS = {make.__name__.replace("_", "-"): make for make in MAKERS}

@@ -6,39 +6,24 @@ import math
 
 import mujoco
 
-from pullback.dexterous import Along, GripFrom, Manipulation, Scattered, Scene, Weights
-from pullback.model import Model, load
+from pullback.dexterous import (
+    Along,
+    Assortment,
+    GripFrom,
+    Manipulation,
+    Scattered,
+    Scene,
+    To,
+    Weights,
+    with_object,
+)
 from pullback.model.robots import fingertips
 from pullback.tasks.task import Camera
 
 CUBE, CUBE_MASS = 0.03, 0.01  # half edge [m], [kg]: a cube of 60 mm and 10 g, as in Ruppel, Hendrich and Zhang
 WHEEL, WHEEL_HALF, WHEEL_MASS = 0.04, 0.03, 0.1  # radius, half height [m], [kg]
-HINGE_DAMPING = 1e-4  # [N·m·s/rad]
-COLOUR = (0.20, 0.47, 0.95, 0.55)  # so that one sees the contacts
-FRICTION = 1.0  # in the simulator: policies propose with less
+BASE_AT, BASE_MASS = (0.0, 0.12, CUBE), 0.1  # where the lower block of a stack stands [m], [kg]
 EYE = Camera((0.30, -0.36, 0.24), (0.0, 0.0, 0.06))
-
-
-def with_object(robot: str, kind, size: tuple, mass: float, pos: tuple, name: str, hinge: tuple | None = None) -> Model:
-    """A robot and an object, as one file.
-
-    hinge:  the axis about which the object turns; it is free if None
-    """
-    spec = mujoco.MjSpec.from_string(robot)
-    home = [float(x) for x in spec.keys[0].qpos]
-    spec.delete(spec.keys[0])
-    body = spec.worldbody.add_body(name=name, pos=pos)
-    if hinge is None:
-        body.add_freejoint(name=name)
-    else:
-        body.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=hinge, damping=HINGE_DAMPING)
-    body.add_geom(
-        name=name, type=kind, size=size, mass=mass, rgba=COLOUR, friction=(FRICTION, 0.005, 0.0001), contype=1,
-        conaffinity=1,
-    )  # fmt: skip
-    placed = [*pos, 1.0, 0.0, 0.0, 0.0] if hinge is None else [0.0]
-    spec.add_key(name="home", qpos=[*home, *placed])
-    return load(spec)
 
 
 def _cube(tips: int, dt: float) -> Scene:
@@ -110,5 +95,85 @@ def reorient() -> Manipulation:
         wanted=Along(turn=(0.0, 0.0, math.pi / 3), wait=0.35, arrive=0.85),
         least_grip=GripFrom(0.32, 0.5),
         target=0.6,
+        camera=EYE,
+    )
+
+
+def grasp_any() -> Manipulation:
+    """Three fingertips lift a box, a cylinder or a capsule of any size by 10 cm."""
+    robot = fingertips(3)
+    nominal = (mujoco.mjtGeom.mjGEOM_BOX, (CUBE, CUBE, CUBE), CUBE_MASS, (0.0, 0.0, CUBE), "object")
+    scene = Scene(with_object(robot, *nominal), ["tip1", "tip2", "tip3"], dt=0.03)
+    return Manipulation(
+        name="grasp-any",
+        about="lift boxes, cylinders and capsules of random size with three fingertips that propose their contacts",
+        scene=scene,
+        frames=24,
+        starts=Scattered(scene, spread=0.01, yaw=math.pi / 4),
+        things=Assortment(robot, CUBE_MASS),
+        wanted=Along(shift=(0.0, 0.0, 0.1), wait=0.42, arrive=0.95),
+        least_grip=GripFrom(0.38, 0.7),
+        iterations=160,
+        samples=48,
+        ramp=80,
+        camera=EYE,
+    )
+
+
+def flip() -> Manipulation:
+    """Three fingertips tip a cube over about its x axis, onto its side."""
+    return _flip("flip", "x", ((-1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
+
+
+def flip_y() -> Manipulation:
+    """The same about its y axis."""
+    return _flip("flip-y", "y", ((-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 1.0, 0.0)))
+
+
+def flip_z() -> Manipulation:
+    """A quarter of a turn about the vertical, through the air."""
+    return _flip("flip-z", "z", None)
+
+
+def _flip(name: str, axis: str, facing) -> Manipulation:
+    """A quarter of a turn about one of a cube's own axes, on an arc above the table.
+
+    facing:  which faces the tips take: those that are neither the bottom at the end nor the top at the beginning
+    """
+    scene = _cube(3, 0.03)
+    return Manipulation(
+        name=name,
+        about=f"turn a cube over by 90 degrees about its {axis} axis with three fingertips that propose their contacts",
+        scene=scene,
+        frames=48,
+        starts=Scattered(scene, spread=0.01, yaw=0.3),
+        wanted=Along(
+            turn=tuple(math.pi / 2 * (axis == one) for one in "xyz"), wait=0.3, arrive=0.92, lift=0.08, own=True
+        ),
+        least_grip=GripFrom(0.27, 0.7),
+        facing=facing,
+        weights=Weights(place=0.1, turn=0.2, edge=0.05),
+        iterations=260,
+        ramp=100,
+        camera=EYE,
+    )
+
+
+def stack() -> Manipulation:
+    """Three fingertips put a cube onto another, and let it go."""
+    model = with_object(
+        fingertips(3), mujoco.mjtGeom.mjGEOM_BOX, (CUBE, CUBE, CUBE), CUBE_MASS, (0.0, 0.0, CUBE), "cube",
+        base=((CUBE, CUBE, CUBE), BASE_MASS, BASE_AT),
+    )  # fmt: skip
+    scene = Scene(model, ["tip1", "tip2", "tip3"], dt=0.03, base="base")
+    return Manipulation(
+        name="stack",
+        about="put a cube onto another with three fingertips that propose their contacts, and let go",
+        scene=scene,
+        frames=56,
+        starts=Scattered(scene, spread=0.01, yaw=0.3),
+        wanted=To((*BASE_AT[:2], 3 * CUBE), wait=0.22, arrive=0.75, lift=0.06),
+        least_grip=GripFrom(0.2, 0.7, until=0.75),
+        let_go=0.86,
         camera=EYE,
     )

@@ -25,6 +25,9 @@ TENDONS = wp.constant(compiled_for.tendons)
 SPATIAL = wp.constant(compiled_for.spatial)
 FIXED_TENDONS = wp.constant(compiled_for.tendons and not compiled_for.spatial)
 
+# Actuators have activations.
+ACTIVATIONS = wp.constant(compiled_for.activations)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 

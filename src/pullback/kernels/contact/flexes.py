@@ -19,7 +19,8 @@ import warp as wp
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import Params, Tree, Workspace
-from .rows import Rows, mat44
+from .flex_rows import mat44
+from .rows import Rows
 
 TWO = wp.constant(real(2.0))
 

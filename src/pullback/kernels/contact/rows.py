@@ -14,7 +14,23 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FLEXES, FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, SPATIAL, TENDONS, TRIANGLES, matr, vecr
+from .activation_rows import ACTIVATION_PARTS, Activations
+from .flavour import (
+    ACTIVATIONS,
+    FLEXES,
+    FORCES,
+    IMPULSES,
+    LOOPS,
+    POTENTIAL,
+    ROWS,
+    SITES,
+    SPATIAL,
+    TENDONS,
+    TRIANGLES,
+    matr,
+    vecr,
+)
+from .flex_rows import FLEX_PARTS, Flexes
 from .spans import Spans
 
 # The largest force of an equality: rows with a largest force push and pull.
@@ -24,8 +40,6 @@ LOOP_ROW = wp.constant(1 << 30)
 
 # Length, and radius and three sizes of a shape that is no mesh.
 vec5 = wp.types.vector(5, real)
-
-mat44 = wp.types.matrix((4, 4), real)
 
 
 class PerWorld:
@@ -324,22 +338,6 @@ class PerLoop:
     loop_row: wp.array2d(dtype=int)  # the first of its rows
 
 
-class PerFlexVertex:
-    flex_x: wp.array2d(dtype=vec3)
-    flex_v: wp.array2d(dtype=vec3)
-    flex_force: wp.array2d(dtype=vec3)
-    flex_xi: wp.array2d(dtype=vec3)  # virtual velocity
-    flex_x_bar: wp.array2d(dtype=vec3)
-    flex_v_bar: wp.array2d(dtype=vec3)
-
-
-class PerFlexEdge:
-    flex_stretch: wp.array2d(dtype=real)
-    flex_pull: wp.array2d(dtype=real)
-    flex_stretch_bar: wp.array2d(dtype=real)
-    flex_pull_bar: wp.array2d(dtype=real)
-
-
 class TendonsPerDof:
     smooth: wp.array2d(dtype=real)  # joint forces less the bias
 
@@ -380,8 +378,10 @@ if TENDONS:
         PARTS["dof"] += (TendonsPerDof,)
 if LOOPS:
     PARTS |= {"loop": (PerLoop,)}
+if ACTIVATIONS:
+    PARTS |= ACTIVATION_PARTS
 if FLEXES:
-    PARTS |= {"flex vertex": (PerFlexVertex,), "flex edge": (PerFlexEdge,)}
+    PARTS |= FLEX_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -447,29 +447,6 @@ class Sites:
 
 
 @wp.struct
-class Flexes:
-    """Vertices on bodies, and what holds them together: nothing here is differentiated."""
-
-    body: wp.array(dtype=int)  # per vertex
-    place: wp.array(dtype=vec3)  # in the frame of its body
-    edge: wp.array(dtype=wp.vec2i)  # both vertices
-    edge_flex: wp.array(dtype=int)
-    rest: wp.array(dtype=real)  # length
-    triangle_flex: wp.array(dtype=int)
-    triangle_edge: wp.array2d(dtype=int)
-    triangle_A: wp.array(dtype=mat33)
-    triangle_b: wp.array(dtype=vec3)
-    solid_flex: wp.array(dtype=int)  # per tetrahedron
-    solid_edge: wp.array2d(dtype=int)
-    solid_A: wp.array(dtype=mat66)
-    solid_b: wp.array(dtype=vec6)
-    hinge: wp.array(dtype=wp.vec4i)  # both vertices of an edge, and those opposite to it in its two triangles
-    hinge_flex: wp.array(dtype=int)
-    hinge_Q: wp.array(dtype=mat44)
-    hinge_curve: wp.array(dtype=real)
-
-
-@wp.struct
 class Rows:
     """Constraints of one world: the arrays of all parts."""
 
@@ -480,6 +457,7 @@ class Rows:
             ("spans", Spans, SPATIAL),
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
+            ("activations", Activations, ACTIVATIONS),
             ("flexes", Flexes, FLEXES),
         )
         if there

@@ -99,6 +99,7 @@ class Params:
     gear: wp.array2d(dtype=vec6)  # per actuator
     gain: wp.array2d(dtype=vec3)
     bias: wp.array2d(dtype=vec3)
+    activation: wp.array2d(dtype=vec3)  # of its law: see ``activation.py``
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
