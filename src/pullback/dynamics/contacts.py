@@ -144,12 +144,23 @@ def contact_workspace(
         result[1].spans = spans_struct(tendons, flavour, device)
     if flavour.sites:
         result[1].sites = sites_struct(tendons.model, tendons.sites, flavour, device)
+    if flavour.noslip:
+        result[1].noslip = noslip_struct(scene, flavour, device)
     if flavour.activations:
         result[1].activations = activations_struct(tendons.model, flavour, device)
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.loops:
         result[1].loops = loops_struct(scene, flavour, weights, device)
+    return result
+
+
+def noslip_struct(scene: Scene, flavour: Flavour, device: str):
+    """The kernels' NoSlip."""
+    m, result = scene.model.mujoco, specialise(flavour, "noslip_fields").NoSlip()
+    result.sweeps, result.tolerance = int(m.opt.noslip_iterations), float(m.opt.noslip_tolerance)
+    result.by_island = int(not disabled(m, Disable.mjDSBL_ISLAND))
+    result.rank = wp.array(scene.pair_ranks.astype(np.int32), dtype=wp.int32, device=device)
     return result
 
 

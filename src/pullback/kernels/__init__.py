@@ -62,6 +62,8 @@ class Flavour(NamedTuple):
     activations: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether MuJoCo's sweeps against slip come after its convex problem.
+    noslip: bool = False
     # Whether there are springs or dampers of joints with quadratic or cubic terms.
     curved: bool = False
     # Whether there are flexes.
@@ -85,6 +87,7 @@ class Flavour(NamedTuple):
             "_sites": self.sites,
             "_activations": self.activations,
             "_loops": self.loops,
+            "_noslip": self.noslip,
             "_curved": self.curved,
             "_flexes": self.flexes,
             "_far": self.far,

@@ -43,6 +43,9 @@ LOOPS = wp.constant(compiled_for.loops)
 # There are flexes: cloth, soft solids, ropes.
 FLEXES = wp.constant(compiled_for.flexes)
 
+# MuJoCo's sweeps against slip come after the convex problem.
+NOSLIP = wp.constant(compiled_for.noslip)
+
 # The backward pass adds the influence of shapes from afar.
 FAR = wp.constant(compiled_for.far)
 

@@ -21,6 +21,7 @@ from .flavour import (
     FORCES,
     IMPULSES,
     LOOPS,
+    NOSLIP,
     POTENTIAL,
     ROWS,
     SITES,
@@ -32,6 +33,9 @@ from .flavour import (
 )
 from .flex_rows import FLEX_PARTS, Flexes
 from .spans import Spans
+
+if NOSLIP:
+    from . import noslip_fields
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -378,6 +382,8 @@ if TENDONS:
         PARTS["dof"] += (TendonsPerDof,)
 if LOOPS:
     PARTS |= {"loop": (PerLoop,)}
+if NOSLIP:
+    PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in noslip_fields.PARTS.items()}
 if ACTIVATIONS:
     PARTS |= ACTIVATION_PARTS
 if FLEXES:
@@ -462,6 +468,8 @@ class Rows:
         )
         if there
     }
+    if NOSLIP:
+        __annotations__ |= {"noslip": noslip_fields.NoSlip}
 
 
 @wp.func

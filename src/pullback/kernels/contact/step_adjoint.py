@@ -29,6 +29,7 @@ from .flavour import (
     FORCES,
     IMPULSES,
     LOOPS,
+    NOSLIP,
     PLACED_FORCES,
     POTENTIAL,
     REFINED,
@@ -59,6 +60,8 @@ if POTENTIAL:
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
 if LOOPS:
     from .loops import push_loop_forces
+if NOSLIP:
+    from .noslip_adjoint import stop_slip_adjoint
 if SITES:
     from .site_forces import site_forces_adjoint
 if TENDONS:
@@ -134,6 +137,8 @@ def accelerate_adjoint(
     passes = int(1)
     if FORCES:
         if has_rows(c, r, slot):
+            if NOSLIP:
+                stop_slip_adjoint(m, g, s, c, r, slot)
             constrained_solve(m, g, s, c, r, slot)
             passes = 2
     for sweep in range(passes):
@@ -171,6 +176,9 @@ def accelerate_adjoint(
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)
         with_S = int(0)
+        if NOSLIP:
+            if first:
+                with_S = 1
         if PLACED_FORCES:
             if not first:
                 for d in range(m.nv):

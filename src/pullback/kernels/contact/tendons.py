@@ -394,3 +394,26 @@ def armature_adjoint(
             law_bar[2] += r.tendon_inertia_bar[t, slot]
             p_bar.tendon[world, t] = law_bar
         r.tendon_inertia_bar[t, slot] = kept
+
+
+@wp.func
+def matrix_armature_adjoint(m: Tree, p: Params, p_bar: Params, r: Rows, world: int, slot: int, wants_params: int):
+    """The same of the cotangent of the mass matrix in r.M."""
+    for t in range(r.tendons.own):
+        c = p.tendon[world, t][2]
+        kept = r.tendon_inertia_bar[t, slot]
+        r.tendon_inertia_bar[t, slot] = real(0.0)
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            pair_term(r, t, i, i, r.M[d * m.nv + d, slot], c, slot)
+        for k in range(r.tendons.pair_tendon.shape[0]):
+            if r.tendons.pair_tendon[k] == t:
+                i = r.tendons.pair_below[k]
+                j = r.tendons.pair_above[k]
+                at = r.tendons.dof[i] * m.nv + r.tendons.dof[j]
+                pair_term(r, t, i, j, real(2.0) * r.M[at, slot], c, slot)
+        if wants_params == 1:
+            law_bar = p_bar.tendon[world, t]
+            law_bar[2] += r.tendon_inertia_bar[t, slot]
+            p_bar.tendon[world, t] = law_bar
+        r.tendon_inertia_bar[t, slot] = kept
