@@ -151,6 +151,7 @@ class Articulated(KernelSystem):
             refined=self.refine is not None,
             curved=is_curved(model),
             mocap="mocap" in self.inputs,
+            flexes=len(model.flexes.edge) > 0,
             **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)

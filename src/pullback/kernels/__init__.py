@@ -68,6 +68,8 @@ class Flavour(NamedTuple):
     curved: bool = False
     # Whether poses of bodies may be inputs.
     mocap: bool = False
+    # Whether there are flexes.
+    flexes: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -90,6 +92,7 @@ class Flavour(NamedTuple):
             "_noslip": self.noslip,
             "_curved": self.curved,
             "_mocap": self.mocap,
+            "_flexes": self.flexes,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
