@@ -1,5 +1,7 @@
 """Tendons that are paths through space, against MuJoCo, and their gradients."""
 
+import copy
+
 import mujoco
 import numpy as np
 import pytest
@@ -109,7 +111,7 @@ def test_a_ball_on_a_string(integrator):
 
 
 def test_parameters_are_those_of_mujoco():
-    """What is set moves the arm as a compiled model with those numbers does."""
+    """What is set moves the arm as a compiled model with those numbers and its inverse weights does."""
     model = pb.load(arm("implicitfast"))
     m, rng = model.mujoco, np.random.default_rng(0)
     fields = {"tendon_spring": "tendon_lengthspring", "equality_polycoef": "eq_data"}
@@ -124,6 +126,10 @@ def test_parameters_are_those_of_mujoco():
         there = getattr(m, fields.get(name, name))
         there[:] = np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, there.shape[-1] - value.shape[-1])])
         system.params[name] = value
+    again = copy.copy(m)
+    mujoco.mj_setConst(again, mujoco.MjData(again))
+    for name in ("body_invweight0", "dof_invweight0", "tendon_invweight0"):
+        getattr(m, name)[:] = getattr(again, name)
     ours = system.step(system.state(q, v), controls).v
     assert worst_world(before, ours) > 1e-3
     assert worst_world((ours - v) / 0.002, (next_states(m, q, v, controls)[1] - v) / 0.002) <= ACCURACY
