@@ -140,7 +140,10 @@ class Articulated(KernelSystem):
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, curved=is_curved(model), **self._tendons.switches()
+            refined=self.refine is not None,
+            curved=is_curved(model),
+            flexes=len(model.flexes.edge) > 0,
+            **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         weights = self._weights = InverseWeights(model, self._scene, contact, self._tendons)

@@ -13,6 +13,7 @@ from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.trees import tree_map
 from pullback.dynamics.activations import activation_sizes, activations_struct
+from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
 from pullback.dynamics.sites import sites_struct
@@ -126,14 +127,14 @@ def contact_workspace(
     There will be one per lane. substeps: the most of a step that is refined
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
-    if contact is None and not flavour.tendons:
+    if contact is None and not (flavour.tendons or flavour.flexes):
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
     approaches = most if scene is not None and scene.has_side_lines else 0
     sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
-    along = free_sizes(nv) if contact is None else contact.workspace(scene, most, nv)
-    along |= tendon_sizes(tendons) | activation_sizes(tendons.model, substeps)
+    along = free_sizes(nv if flavour.tendons else 0) if contact is None else contact.workspace(scene, most, nv)
+    along |= tendon_sizes(tendons) | activation_sizes(tendons.model, substeps) | flex_sizes(tendons.model.flexes)
     along |= {"loop": (0 if scene is None else len(scene.loops.index),)}
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
@@ -147,6 +148,8 @@ def contact_workspace(
         result[1].noslip = noslip_struct(scene, flavour, device)
     if flavour.activations:
         result[1].activations = activations_struct(tendons.model, flavour, device)
+    if flavour.flexes:
+        result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.loops:
         result[1].loops = loops_struct(scene, flavour, weights, device)
     return result
@@ -162,7 +165,8 @@ def noslip_struct(scene: Scene, flavour: Flavour, device: str):
 
 
 def free_sizes(nv: int) -> dict[str, tuple[int, ...]]:
-    """How long the arrays of ``kernels/contact/rows.py`` are where nothing touches, but a matrix is factorised."""
+    """How long the arrays of ``kernels/contact/rows.py`` are where nothing touches, but a matrix of nv × nv may be
+    factorised."""
     none = dict.fromkeys(("contact", "chain", "joint row", "joint chain"), (0,))
     return none | {"world": (1,), "dof": (nv,), "entry": (nv * nv,)}
 

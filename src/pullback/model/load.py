@@ -15,6 +15,8 @@ from pullback.core.errors import PullbackError
 from pullback.model.activations import read_activations
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
+from pullback.model.flex_contacts import flexes_to_convert, with_spheres
+from pullback.model.flexes import read_flexes
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
 from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
@@ -98,6 +100,8 @@ def load(
       controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
+    - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
+      themselves: their vertices alone touch, with shapes;
     - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
       model; an error with ellipsoid geoms or implicitfast);
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, the linear ones stay
@@ -121,7 +125,7 @@ def load(
     require_known_kinds(ignore)
     if not isinstance(anywhere, bool):  # a string such as "no" would be taken for trust
         raise PullbackError(f"anywhere must be True or False, not {anywhere!r}")
-    m = compile_source(source, anywhere=anywhere, folder=folder)
+    m = compile_source(source, anywhere=anywhere, folder=folder, ignore=ignore)
     _set_option(m, integrator, timestep)
     _drop(m, ignore)
     check_numbers(m)
@@ -136,6 +140,7 @@ def load(
         "sites": _frames(m, "site", m.nsite, m.site_bodyid, m.site_pos, m.site_quat),
         "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
         "tendons": read_tendons(m),
+        "flexes": read_flexes(m, ignore),
         "activations": read_activations(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
@@ -172,29 +177,37 @@ def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
         m.tendon_actuatorid[:] = -1
 
 
-def compile_source(source, *, anywhere: bool, folder: str | os.PathLike | None) -> mujoco.MjModel:
+def compile_source(
+    source, *, anywhere: bool, folder: str | os.PathLike | None, ignore: Collection[str]
+) -> mujoco.MjModel:
     """A compiled model of our own, whatever it was given as."""
     if isinstance(source, (mujoco.MjSpec, mujoco.MjModel)) and folder is not None:
         raise PullbackError(f"folder= applies to files and XML text, not to a {type(source).__name__}")
     if isinstance(source, mujoco.MjModel):
+        for f in flexes_to_convert(source, ignore):
+            raise PullbackError(
+                f"{label(source, 'flex', f)} may touch other shapes, which needs geoms at its vertices: give load the "
+                'file or a mujoco.MjSpec in place of a compiled MjModel, or ignore=("contact",)'
+            )
         return copy.copy(source)  # later edits of the user's are not ours
     if isinstance(source, mujoco.MjSpec):
         try:
-            return source.copy().compile()  # compiling fuses and renumbers, which the user's spec must not see
+            # compiling fuses and renumbers, which the user's spec must not see
+            return with_spheres(source.copy(), ignore)
         except (ValueError, RuntimeError, mujoco.FatalError) as error:
             raise PullbackError(f"MjSpec '{source.modelname}': MuJoCo cannot compile it: {one_line(error)}") from None
     if isinstance(source, str):
         if source.lstrip("\ufeff \t\r\n").startswith("<"):
-            return compile_string(source, folder=folder, anywhere=anywhere)
+            return compile_string(source, folder=folder, anywhere=anywhere, ignore=ignore)
         if not source.strip():
             raise PullbackError("load was given an empty string; give a path or XML text")
         if len(source) > LONGEST_PATH or not source.isprintable():
             raise PullbackError(
                 f"load was given text that is no path and no XML, which starts with '<': {source[:60]!r}"
             )
-        return compile_file(Path(source), folder=folder, anywhere=anywhere)
+        return compile_file(Path(source), folder=folder, anywhere=anywhere, ignore=ignore)
     if isinstance(source, os.PathLike) and isinstance(os.fspath(source), str):
-        return compile_file(Path(source), folder=folder, anywhere=anywhere)
+        return compile_file(Path(source), folder=folder, anywhere=anywhere, ignore=ignore)
     raise PullbackError(
         f"load takes a path, XML text, a mujoco.MjSpec or a mujoco.MjModel, not {type(source).__name__}"
     )

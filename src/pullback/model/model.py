@@ -51,6 +51,46 @@ class Tendons:
 
 
 @dataclass(frozen=True)
+class Flexes:
+    """The flexes that move and are held together, with all their elements one after the other.
+
+    An element's edges are pulled by (shear · A + lame · b bᵀ) e, with e their squared lengths less those at rest.
+    """
+
+    names: tuple[str, ...]  # (nflex,) of all flexes of the file
+    # material, (nflex,); for cloth all is per thickness: N/m in place of Pa
+    shear: np.ndarray  # Lamé's second modulus [Pa]
+    lame: np.ndarray  # Lamé's first [Pa]; of cloth that of plane stress
+    damping: np.ndarray  # time constant [s]
+    edge_stiffness: np.ndarray  # springs along edges [N/m]
+    edge_damping: np.ndarray  # [N·s/m]
+    bending: np.ndarray  # as many times as stiff as in the file [1]
+
+    vertex_body: np.ndarray  # (n,)
+    vertex_place: np.ndarray  # (n, 3) in the frame of its body [m]
+    edge: np.ndarray  # (n, 2) vertices
+    edge_flex: np.ndarray  # (n,)
+    rest: np.ndarray  # (n,) length [m]
+    triangle_flex: np.ndarray  # (n,)
+    triangle_edge: np.ndarray  # (n, 3)
+    triangle_A: np.ndarray  # (n, 3, 3)
+    triangle_b: np.ndarray  # (n, 3)
+    solid_flex: np.ndarray  # (n,)
+    solid_edge: np.ndarray  # (n, 6)
+    solid_A: np.ndarray  # (n, 6, 6)
+    solid_b: np.ndarray  # (n, 6)
+    hinge: np.ndarray  # (n, 4) vertices: of an edge, and those opposite to it
+    hinge_flex: np.ndarray  # (n,)
+    hinge_Q: np.ndarray  # (n, 4, 4) [N/m]
+    hinge_curve: np.ndarray  # (n,) [N/m²]
+
+    @property
+    def used(self) -> np.ndarray:
+        """The flexes that have edges here, by number."""
+        return np.unique(self.edge_flex)
+
+
+@dataclass(frozen=True)
 class Activations:
     """The states of actuators: each follows its control, and drives its force in the control's place."""
 
@@ -129,6 +169,7 @@ class Model:
     fluid_quat: np.ndarray  # (nbody, 4) of that box in the body's frame
 
     tendons: Tendons
+    flexes: Flexes
     activations: Activations
 
     # what is fixed to bodies, and what the file asks of a contact model

@@ -14,7 +14,7 @@ from pullback.model.model import BALL, FREE
 # What ``load(..., ignore=...)`` may drop; its docstring says what is left then.
 KINDS = (
     *("contact", "limit", "frictionloss", "equality"),
-    *("tendon", "actuator", "plugin", "flex", "fluid"),
+    *("tendon", "actuator", "plugin", "flex", "flexface", "fluid"),
     *("spring-poly", "spring-yield", "damping-poly", "actuatorgravcomp", "sleep"),
 )
 
@@ -157,7 +157,7 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
 def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Callable[[int], str]]]:
     """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
     springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
-    yield "flex", "flex", ~m.flex_rigid.astype(bool), "is deformable"
+    yield from _flexes(m)
 
     around, of_such = wrapping_tendons(m), np.zeros(m.neq, bool)
     for e in acting_equalities(m, EQ_TENDON):
@@ -197,6 +197,26 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     reason = "has gravity compensation that counts as actuator force"
     yield "actuatorgravcomp", "joint", counted & clamped, reason
     yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
+
+
+def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
+    """Of those that deform."""
+    soft = np.isin(np.arange(m.nflex), soft_flexes(m))
+    reasons = {
+        "moves its vertices by interpolation": m.flex_interp != 0,
+        "keeps the lengths of its edges by equality constraints": m.flex_edgeequality != 0,
+        "yields": m.flex_plasticmode != 0,
+        "has passive contacts": m.flex_passive != 0,
+        'is deformable, which is supported with integrator "Euler" or "RK4" only': m.opt.integrator == IMPLICITFAST,
+        "is deformable, and the file switches springs off": disabled(m, Disable.mjDSBL_SPRING),
+    }
+    for reason, is_so in reasons.items():
+        yield "flex", "flex", soft & is_so, reason
+
+
+def soft_flexes(m: mujoco.MjModel) -> np.ndarray:
+    """The flexes that deform, by number."""
+    return np.flatnonzero(~m.flex_rigid.astype(bool))
 
 
 def spatial_tendons(m: mujoco.MjModel) -> np.ndarray:

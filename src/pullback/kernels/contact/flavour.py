@@ -40,6 +40,9 @@ CURVED = wp.constant(compiled_for.curved)
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
 
+# There are flexes: cloth, soft solids, ropes.
+FLEXES = wp.constant(compiled_for.flexes)
+
 # MuJoCo's sweeps against slip come after the convex problem.
 NOSLIP = wp.constant(compiled_for.noslip)
 

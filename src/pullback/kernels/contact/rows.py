@@ -17,6 +17,7 @@ from ..tree.structs import Tree, Workspace, dofs
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .flavour import (
     ACTIVATIONS,
+    FLEXES,
     FORCES,
     IMPULSES,
     LOOPS,
@@ -30,6 +31,7 @@ from .flavour import (
     matr,
     vecr,
 )
+from .flex_rows import FLEX_PARTS, Flexes
 from .spans import Spans
 
 if NOSLIP:
@@ -384,6 +386,8 @@ if NOSLIP:
     PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in noslip_fields.PARTS.items()}
 if ACTIVATIONS:
     PARTS |= ACTIVATION_PARTS
+if FLEXES:
+    PARTS |= FLEX_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -460,6 +464,7 @@ class Rows:
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
+            ("flexes", Flexes, FLEXES),
         )
         if there
     }

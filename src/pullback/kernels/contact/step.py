@@ -14,7 +14,7 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import ACTIVATIONS, CURVED, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
+from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -42,6 +42,8 @@ if ACTIVATIONS:
     )
 if SPATIAL:
     from .tied_bodies import tied_gyroscopic
+if FLEXES:
+    from .flexes import flex_forces
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -87,6 +89,8 @@ def accelerate(
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
+    if FLEXES:
+        flex_forces(m, p, s, r, world, slot)
     applied_forces(m, p, s, f, t, world, slot)
     status = int(HEALTHY)
     if FORCES:

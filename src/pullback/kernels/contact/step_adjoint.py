@@ -25,6 +25,7 @@ from .flavour import (
     CURVED,
     FAR,
     FIXED_TENDONS,
+    FLEXES,
     FORCES,
     IMPULSES,
     LOOPS,
@@ -81,6 +82,8 @@ if ACTIVATIONS:
     )
 if SPATIAL:
     from .tied_bodies import tied_gyroscopic_solve
+if FLEXES:
+    from .flexes import flex_forces_adjoint
 if FAR:
     from .far import far_adjoint
 
@@ -160,6 +163,8 @@ def accelerate_adjoint(
             gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
         if m.has_fluid == 1:
             fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if FLEXES:
+            flex_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         if f.has_wrench == 1:
             applied_wrenches_adjoint(m, p, p_bar, s, f, f_bar, t, world, slot, wants_params)
         if FORCES:

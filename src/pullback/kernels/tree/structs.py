@@ -117,6 +117,9 @@ class Params:
     equality_solref: wp.array2d(dtype=vec3)  # the last number is not used
     equality_solimp: wp.array2d(dtype=vec6)  # the last number is not used
 
+    # per flex: shear and lame, damping; stiffness and damping of edges; bending
+    flex: wp.array2d(dtype=vec6)
+
     # contacts, limits and friction loss, in any model
     shape_pos: wp.array2d(dtype=vec3)  # per shape, in its body's frame
     shape_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
