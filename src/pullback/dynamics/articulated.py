@@ -42,7 +42,15 @@ from pullback.dynamics.linearize import Jacobians, jacobians, linearize
 from pullback.dynamics.params import KernelParams, item_names, parameters
 from pullback.dynamics.single import SingleSteps, is_single
 from pullback.dynamics.tendons import TendonLayout
-from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, is_curved, tree_struct, workspace_struct
+from pullback.dynamics.tree import (
+    INTEGRATORS,
+    MOST_SLOTS,
+    Layout,
+    is_curved,
+    mocap_bodies,
+    tree_struct,
+    workspace_struct,
+)
 from pullback.dynamics.weights import InverseWeights, derived_fields
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
@@ -142,6 +150,7 @@ class Articulated(KernelSystem):
         self._flavour = self._flavour._replace(
             refined=self.refine is not None,
             curved=is_curved(model),
+            mocap="mocap" in self.inputs,
             flexes=len(model.flexes.edge) > 0,
             **self._tendons.switches(),
         )
@@ -309,8 +318,14 @@ class Articulated(KernelSystem):
 
         force:   (nv,) along each degree of freedom [N·m or N]
         wrench:  (nbody, 6) on each body: torque [N·m], then force [N] at its centre of mass, in world axes
+        mocap:   (n, 7) poses of the file's mocap bodies, position [m] and quaternion, if it has some; they stay where
+                 the file has them if this is not given
         """
-        return {"force": (self.nv,), "wrench": (self.model.nbody, 6)}
+        shapes = {"force": (self.nv,), "wrench": (self.model.nbody, 6)}
+        bodies = np.sum(mocap_bodies(self.model)[1] >= 0)
+        # Those that search for poses by sweeps of their own would not see them.
+        sweeps = self.refine is not None or (self.contact is not None and (self.contact.potential or self.contact.far))
+        return shapes if bodies == 0 or sweeps else shapes | {"mocap": (int(bodies), 7)}
 
     def _take_inputs(self, given: Mapping | None):
         """The kernels' Applied, over (CPU) or with (CUDA) the arrays (steps, worlds, ...) that are given."""

@@ -96,6 +96,9 @@ def tree_struct(
     tree.curved_spring, tree.curved_damper = ints(springs), ints(dampers)
     tree.curved_is_free = ints(layout.from_free[springs] & ~layout.ball[springs])
 
+    moved, numbers = mocap_bodies(model)
+    tree.mocap_body, tree.mocap_number = ints(moved), ints(numbers)
+
     # A step that minimises a potential has no place for a matrix that is not symmetric.
     lone = [] if contact is not None and contact.potential else lone_free_bodies(model)
     lone = lone if model.integrator == "implicitfast" else []
@@ -121,6 +124,19 @@ def tree_struct(
     tree.timestep = model.timestep
     tree.integrator = INTEGRATORS[model.integrator]
     return tree
+
+
+def mocap_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The bodies that are moved from outside, and those welded to them; and the number of each among mocap bodies, or
+    -1. None, where one of them carries joints."""
+    ids, parent = model.mujoco.body_mocapid, model.body_parent
+    moved = np.zeros(model.nbody, bool)
+    if len(ids) == model.nbody:  # else this Model was changed since it was loaded
+        for i in range(1, model.nbody):
+            moved[i] = ids[i] >= 0 or moved[parent[i]]
+    if np.any(moved[model.joint_body]):
+        moved[:] = False
+    return np.flatnonzero(moved), ids[moved] if np.any(moved) else np.zeros(0, int)
 
 
 def is_curved(model: Model) -> bool:

@@ -66,6 +66,8 @@ class Flavour(NamedTuple):
     noslip: bool = False
     # Whether there are springs or dampers of joints with quadratic or cubic terms.
     curved: bool = False
+    # Whether poses of bodies may be inputs.
+    mocap: bool = False
     # Whether there are flexes.
     flexes: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
@@ -89,6 +91,7 @@ class Flavour(NamedTuple):
             "_loops": self.loops,
             "_noslip": self.noslip,
             "_curved": self.curved,
+            "_mocap": self.mocap,
             "_flexes": self.flexes,
             "_far": self.far,
         }

@@ -34,6 +34,9 @@ SITES = wp.constant(compiled_for.sites)
 # Joint forces depend on where bodies are, so that their adjoint comes before the sweep inward.
 PLACED_FORCES = wp.constant(compiled_for.sites or compiled_for.spatial)
 
+# Poses of bodies may be inputs.
+MOCAP = wp.constant(compiled_for.mocap)
+
 # There are springs or dampers of joints with quadratic or cubic terms.
 CURVED = wp.constant(compiled_for.curved)
 

@@ -11,10 +11,11 @@ from ..tree.applied import Applied, applied_forces
 from ..tree.curved import add_curved_forces
 from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
+from ..tree.mocap import place_mocap
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
+from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, MOCAP, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -80,6 +81,9 @@ def accelerate(
     What the adjoint needs stays in s, c and r. Returns the status.
     """
     outward(m, p, s, world, slot)
+    if MOCAP:
+        if f.has_mocap == 1:
+            place_mocap(m, p, s, f, t, world, slot)
     if TENDONS:
         all_joint_forces(m, p, s, r, controls, t, world, slot)
     else:

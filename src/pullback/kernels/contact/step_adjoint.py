@@ -18,6 +18,7 @@ from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrench
 from ..tree.curved import curved_forces_adjoint
 from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
+from ..tree.mocap import place_mocap_adjoint
 from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .flavour import (
@@ -29,6 +30,7 @@ from .flavour import (
     FORCES,
     IMPULSES,
     LOOPS,
+    MOCAP,
     NOSLIP,
     PLACED_FORCES,
     POTENTIAL,
@@ -199,6 +201,9 @@ def accelerate_adjoint(
         if POTENTIAL:
             drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
             with_S = 1
+        if MOCAP:
+            if f.has_mocap == 1:
+                place_mocap_adjoint(m, p_bar, s, f, f_bar, t, world, slot, wants_params)
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     if FIXED_TENDONS:
         all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)

@@ -1,10 +1,13 @@
-"""Forces that somebody applies from outside, along degrees of freedom and on bodies, with their adjoint."""
+"""Forces that somebody applies from outside, along degrees of freedom and on bodies, with their adjoint; and the poses
+of bodies that are moved from outside, of which ``mocap.py`` knows."""
 
 import warp as wp
 
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import real, vec6
 from .structs import Params, Tree, Workspace, com_from_o
+
+vec7 = wp.types.vector(7, real)
 
 
 @wp.struct
@@ -13,8 +16,10 @@ class Applied:
 
     force: wp.array3d(dtype=real)  # along each degree of freedom
     wrench: wp.array3d(dtype=vec6)  # on each body: torque, and force at the centre of mass, in world axes
+    mocap: wp.array3d(dtype=vec7)  # pose of each mocap body: position, quaternion
     has_force: int
     has_wrench: int
+    has_mocap: int
 
 
 @wp.func

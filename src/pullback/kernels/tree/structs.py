@@ -53,6 +53,10 @@ class Tree:
     curved_is_free: wp.array(dtype=int)  # 1: of the slides of a free joint
     curved_damper: wp.array(dtype=int)
 
+    # bodies that are moved from outside, and those welded to them, parents first
+    mocap_body: wp.array(dtype=int)
+    mocap_number: wp.array(dtype=int)  # of its pose among the inputs, or -1: it is welded to another
+
     lone_body: wp.array(dtype=int)  # under implicitfast, free bodies that carry no joints ...
     lone_end: wp.array(dtype=int)  # ... and where the bodies welded to them end
 
