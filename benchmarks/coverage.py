@@ -1,6 +1,6 @@
 """What becomes of every MJCF file that people have: loads, moves as in MuJoCo, or is refused and why.
 
-    python benchmarks/coverage.py [--json FILE] [--quick] [--table FILE] [FOLDER ...]
+    python benchmarks/coverage.py [--json FILE] [--quick] [--table FILE] [--only PACKAGE ...] [FOLDER ...]
 
 Files are those of the packages of ``robots.py`` that are installed, and of any folder given. Each that MuJoCo compiles
 and Pullback loads takes 40 steps (8 with --quick) of a random motion: MuJoCo moves it under random controls from the
@@ -17,7 +17,7 @@ A state counts as undetermined, and is left out, where MuJoCo's own step changes
 changes by rounding (1e-15): where bodies without weight are squeezed, for example.
 
 MuJoCo's solver goes on until rounding stops it, and its search for contacts to 1e-12. ``--table`` writes the page
-``docs/coverage.md``.
+``docs/coverage.md``; with ``--only`` of some packages, named as their modules, what it says of the others stays.
 """
 
 import argparse
@@ -159,8 +159,17 @@ def examine(name: str, path: Path, count: int) -> File:
     return file
 
 
-def page(of: dict[str, list[File]]) -> str:
-    """docs/coverage.md"""
+def sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Of each package on a page: its line in the first table, and its own table."""
+    head, *rest = text.split("\n## ")
+    rows = [line for line in head.splitlines() if line.startswith("| ")][1:]
+    names = [row.split("|")[1].strip() for row in rows]
+    return dict(zip(names, rows, strict=True)), dict(zip(names, rest, strict=True))
+
+
+def page(of: dict[str, list[File]], before: str = "") -> str:
+    """docs/coverage.md; packages that are not in ``of`` stay as they are in the page before."""
+    rows, tables = sections(before)
     lines = ["# Coverage", "", (__doc__ or "").split("\n\n")[0].strip(), ""]
     lines += [
         "Made by `benchmarks/coverage.py`, which says what is compared. Velocity: median relative difference of the"
@@ -170,20 +179,23 @@ def page(of: dict[str, list[File]]) -> str:
     for package, files in of.items():
         counts = collections.Counter(file.outcome for file in files)
         loaded = len(files) - counts["refused"]
-        lines.append(f"| {package} | {len(files)} | {loaded} | {counts['matches']} | {counts['refused']} |")
-    for package, files in of.items():
-        lines += ["", f"## {package}", "", "| file | outcome | velocity | Jacobian |", "|---|---|---|---|"]
+        table = [package, "", "| file | outcome | velocity | Jacobian |", "|---|---|---|---|"]
         for file in files:
             errors, jacobians = (f"{np.median(x):.1e}" if x else "" for x in (file.errors, file.jacobians))
             why = f": {file.why}".replace("|", "/") if file.why else ""
-            lines.append(f"| `{file.name}` | {file.outcome}{why} | {errors} | {jacobians} |")
-    return "\n".join(lines) + "\n"
+            table.append(f"| `{file.name}` | {file.outcome}{why} | {errors} | {jacobians} |")
+        rows[package] = f"| {package} | {len(files)} | {loaded} | {counts['matches']} | {counts['refused']} |"
+        tables[package] = "\n".join(table) + "\n"
+    lines += rows.values()
+    return "\n".join(lines) + "".join(f"\n\n## {table.strip()}" for table in tables.values()) + "\n"
 
 
-def figures(quick: bool, folders: list[Path], table: Path | None):
+def figures(quick: bool, folders: list[Path], table: Path | None, only: list[str]):
     warnings.filterwarnings("ignore")
     roots = {}
     for package, distribution in PACKAGES.items():
+        if only and package not in only:
+            continue
         if (spec := importlib.util.find_spec(package)) is None:
             yield Result(f"coverage, {version(distribution, package)}", None, "files", "", "", "absent: not installed")
         else:
@@ -198,7 +210,8 @@ def figures(quick: bool, folders: list[Path], table: Path | None):
             errors = [f"{np.median(x):.1e}" for x in (file.errors, file.jacobians) if x]
             print(f"{package}: {name}: {file.outcome} {' '.join(errors)} {file.why}", file=sys.stderr, flush=True)
     if table:
-        table.write_text(page(of), encoding="utf-8")
+        before = table.read_text(encoding="utf-8") if only and table.exists() else ""
+        table.write_text(page(of, before), encoding="utf-8")
     files = [file for each in of.values() for file in each]
     loaded = [file for file in files if file.outcome != "refused"]
     moved = [file for file in loaded if file.errors]
@@ -222,7 +235,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--table", type=Path)
     parser.add_argument("--json")
+    parser.add_argument("--only", action="append", default=[], choices=list(PACKAGES))
     own, rest = parser.parse_known_args()
     options = [x for x in rest if x.startswith("-")] + (["--json", own.json] if own.json else [])
     folders = [Path(x) for x in rest if not x.startswith("-")]
-    main(partial(figures, folders=folders, table=own.table), options)
+    main(partial(figures, folders=folders, table=own.table, only=own.only), options)

@@ -33,6 +33,7 @@ TITLES = {
     "reach": "Reachability maps and plans",
     "impacts": "Gradients through impacts",
     "longrange": "Contact with long range",
+    "flexes": "Cloth and soft solids of MJCF, one core, float64",
     "soft_elastic": "Elastic bodies, one core, float64",
     "dexterous": "Policies that propose contacts",
     "hybrid": "Networks inside a System",

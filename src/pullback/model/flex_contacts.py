@@ -6,6 +6,7 @@ flexes each other and themselves; here they do not, so that this has to be asked
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 
 import mujoco
@@ -70,7 +71,9 @@ def with_spheres(spec: mujoco.MjSpec, ignore: Collection[str], vfs: mujoco.MjVfs
                 margin=m.flex_margin[f],
                 gap=m.flex_gap[f],
             )
-    converted = spec.compile(vfs)
+    with warnings.catch_warnings():  # those of the first time are enough
+        warnings.simplefilter("ignore")
+        converted = spec.compile(vfs)
     for f in flexes:
         bit = _free_bit(converted, f)
         name = f"{name_of(m, 'flex', f)} vertex "
