@@ -38,9 +38,12 @@ def test_blocks_are_those_of_autodiff():
     assert active >= {"distance", "slip", "cone", "shape of object", "shape of hand", "collision", "grip", "place"}
 
 
-@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack"])
+@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack", "flip-y"])
 def test_gradient_is_that_of_differences(name):
     ours, x, random = problem(name, frames=3)
+    if name == "flip-y":
+        shares = ours.blocks(x)[0].shares
+        assert shares["edge"] > 1e-3 and shares["balance"] > 1e-3
     gradient, loss = ours.linearise(x).gradient, lambda x: ours(x[None], False).losses[0]
     for _ in range(3):
         d = random.standard_normal(len(x))
