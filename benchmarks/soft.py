@@ -21,10 +21,19 @@ from common import Result, interleave, main, one_core, peak_added_memory, versio
 one_core()
 
 import numpy as np  # noqa: E402
+from coupled_scenes import (  # noqa: E402
+    finger,
+    floating,
+    in_motion,
+    particle_momentum,
+    robot_momentum,
+    tumbling,
+)
 from crowds import KINDS, WALLS, crowd, motion, rest  # noqa: E402
 
 import pullback as pb  # noqa: E402
 from pullback import soft  # noqa: E402
+from pullback.core.trees import row  # noqa: E402
 from pullback.soft import NeoHookean, Particles, block, room  # noqa: E402
 from pullback.tasks import TASKS  # noqa: E402
 from pullback.tasks.soft_walker import STEP, STEPS, STRENGTH, robot, robot_in_space  # noqa: E402
@@ -86,6 +95,23 @@ def conserved(quick: bool):
         momentum = 2.0 * body.volume[0] * states.v.sum(axis=2)
         drift = np.abs(momentum[1] - momentum[0]).max()
         yield Result(f"momentum of a free body in {dim}-D over {steps} steps", drift, "kg m/s", "<= 1e-12")
+
+
+def coupled(quick: bool):
+    """A robot among particles."""
+    for name, scene in (("in motion", finger()), ("at rest", finger(friction=math.inf))):
+        point = in_motion(scene) if name == "in motion" else (scene.state(), np.zeros((1, scene.nu)))
+        rows = pb.check_system(scene, *point).rows
+        worst, kinks = max(r.error for r in rows if r.status == "agrees"), sum(r.status == "kink" for r in rows)
+        about = f"{len(rows)} fields, {kinks} at kinks"
+        yield Result(f"check_system of a robot among particles, {name}: worst error", worst, "1", "<= 1e-6", note=about)
+    scene, steps = floating(), 20 if quick else 60
+    run = pb.rollout(scene, tumbling(scene), steps=steps)
+    robot_had, robot_has = (robot_momentum(scene.robot, row(run.states.robot, t)) for t in (0, steps))
+    had, has = (particle_momentum(scene.soft, row(run.states.soft, t)) for t in (0, steps))
+    drift = np.abs(has + robot_has - had - robot_had).max()
+    about = f"angular about the origin, and linear; of which they exchanged {np.abs(robot_has - robot_had).max():.1e}"
+    yield Result(f"momentum of robot and particles over {steps} steps", drift, "kg m/s", "<= 1e-12", note=about)
 
 
 def checkpoints(quick: bool):
@@ -307,8 +333,8 @@ def walker(quick: bool):
 
 
 QUESTIONS = {
-    "gradients": gradients, "conserved": conserved, "checkpoints": checkpoints, "plane": plane, "space": space,
-    "cores": cores, "memory": memory, "growth": growth, "walker": walker,
+    "gradients": gradients, "conserved": conserved, "coupled": coupled, "checkpoints": checkpoints, "plane": plane,
+    "space": space, "cores": cores, "memory": memory, "growth": growth, "walker": walker,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -64,6 +64,14 @@ def finger(worlds: int = 1, dtype: str = "float64", friction=0.4, steps_in_one: 
     return pb.Coupled(robot, particles, shapes=FINGERS, friction=friction)
 
 
+def tumbling(coupled: pb.Coupled):
+    """Of ``floating``: its bodies fly at the jelly, and turn."""
+    random = np.random.default_rng(1)
+    v = np.concatenate([[0.0, 0.0, -0.6], random.normal(size=3), [0.0, 0.3, 0.3], random.normal(size=3)])
+    particles = coupled.soft.state(v=0.1 * random.normal(size=(coupled.soft.n, 3)))
+    return coupled.state(coupled.robot.state(v=v), particles)
+
+
 def in_motion(coupled: pb.Coupled, seed: int = 0):
     """A state in which everything moves, and a control."""
     random = np.random.default_rng(seed)

@@ -45,11 +45,19 @@ def other(kernels: Kernels, **fields: bool) -> Kernels:
 
 
 def coupled() -> list[Kernels]:
-    """Of robots with tendons, closed loops and actuators at sites."""
+    """Of robots with tendons, closed loops, actuators at sites, flexes and sweeps against slip."""
     plain, convex = Flavour("float64", tendons=True), Flavour("float64", "convex", all_shapes=False)
     flavours = [plain, plain._replace(sites=True), convex._replace(tendons=True), convex._replace(loops=True)]
     flavours += [convex._replace(tendons=True, spatial=True), plain._replace(spatial=True)]
+    flavours += [Flavour("float64", flexes=True), convex._replace(flexes=True)]
     flavours += [convex._replace(tendons=True, loops=True), convex._replace(precision="float32", tendons=True)]
+    slip = Flavour("float64", "convex", noslip=True)
+    flavours += [
+        slip,
+        slip._replace(rows=6),
+        slip._replace(all_shapes=False),
+        convex._replace(tendons=True, noslip=True),
+    ]
     return [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
 
 

@@ -8,7 +8,7 @@ from pullback.contact import ContactCompliant, ContactConvex, ContactImpulse, Co
 from pullback.core.bars import Bars
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.status import Status
-from pullback.core.system import State, System
+from pullback.core.system import ActivatedState, State, System
 from pullback.dynamics import Articulated
 from pullback.model import Model, load, robots
 from pullback.rollout import Run, check_system, rollout
@@ -24,6 +24,7 @@ CLASSES_LATER = {"Coupled": "coupled"}
 LATER = ("coupled", "dexterous", "neural", "reach", "scale", "soft", "thermal", *WITH_TORCH)
 
 __all__ = [
+    "ActivatedState",
     "Articulated",
     "Bars",
     "ContactCompliant",

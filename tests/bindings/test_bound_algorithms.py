@@ -8,9 +8,12 @@ import pytest
 
 import pullback as pb
 from pullback import dynamics
-from pullback.dynamics.algorithms import ALGORITHMS
+from pullback.dynamics.bound import ALGORITHMS
 
 WORLDS = 2
+SENSORS = """<framepos objtype="xbody" objname="trunk"/><subtreecom body="trunk"/><subtreeangmom body="trunk"/>
+  <framelinvel objtype="xbody" objname="trunk"/>"""
+SENSED = pb.robots.quadruped().replace("</mujoco>", "<sensor>" + SENSORS + "</sensor></mujoco>")
 NAMES = [algorithm.__name__ for algorithm in ALGORITHMS]
 # What each depends on, of the parameters that are given here: a gradient of zero there is a failure.
 PARAMS = ("mass", "com", "body_pos")
@@ -34,7 +37,7 @@ def jax():
 @pytest.fixture(scope="module")
 def system():
     """Quadrupeds, whose trunk has a quaternion."""
-    return pb.Articulated(pb.load(pb.robots.quadruped()), contact=None, worlds=WORLDS, threads=1)
+    return pb.Articulated(pb.load(SENSED), contact=None, worlds=WORLDS, threads=1)
 
 
 def some_arrays(system, name: str, times: int | None = None, seed: int = 0) -> list[np.ndarray]:

@@ -169,7 +169,6 @@ REFUSED = {
     "height field": (HFIELD, "geom 'hills' is a height field of more than 100,000 cells.*contact=None"),
     "adhesion": (scene(TOUCHING.format('adhesion="1"')), "geom 'ball' has adhesion"),
     "surface velocity": (scene(TOUCHING.format('surfacevel="1 0 0"')), "geom 'ball' has a surface velocity"),
-    "noslip": (scene(TOUCHING.format(""), option='noslip_iterations="3"'), "noslip_iterations"),
     "override": (scene(TOUCHING.format(""), flag='override="enable"'), "overrides contact parameters"),
     "exact diagonal": (scene(TOUCHING.format(""), flag='diagexact="enable"'), "exact diagonals"),
     "speculative": (scene(TOUCHING.format(""), flag='speculative="enable"'), "speculative"),

@@ -85,7 +85,7 @@ def test_an_integrator_that_is_not_known(integrator):
 
 
 def test_every_element_that_is_refused_is_named():
-    slow = "".join(f'<general name="m{i}" joint="b" dyntype="filter" dynprm="1"/>' for i in range(3))
+    slow = "".join(f'<general name="m{i}" joint="b" dyntype="user"/>' for i in range(3))
     cord = '<tendon><fixed name="cord" actuatorfrcrange="-1 1"><joint joint="b" coef="1"/></fixed></tendon>'
     xml = DERIVED.replace("Euler", "implicit").replace("<actuator>", f"{cord}<actuator>{slow}")
     with pytest.raises(pb.PullbackError) as caught:

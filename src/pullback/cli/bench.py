@@ -97,7 +97,7 @@ def start_of(model: Model, keyframe: Keyframe, args, worlds: int) -> tuple[np.nd
 
 def pullback_motions(model: Model, keyframe: Keyframe, args, worlds: int) -> dict[str, Callable]:
     system = common.make_system(model, args, worlds=worlds)
-    start = system.state(*start_of(model, keyframe, args, worlds))
+    start = system.state(*start_of(model, keyframe, args, worlds), **({"act": keyframe.act} if model.na else {}))
     # on the device beforehand, as states are: copies are not what is timed
     controls, v_bar = (
         from_device(to_device(array.astype(system.dtype), system.dtype, system.device))
@@ -129,6 +129,7 @@ def mujoco_motion(model: Model, keyframe: Keyframe, args, worlds: int) -> Callab
     def one():
         mujoco.mj_resetData(compiled, data)
         data.qpos[:], data.qvel[:], data.ctrl[:] = q[0], v[0], keyframe.control
+        data.act[: model.na] = keyframe.act
         mujoco.mj_step(compiled, data, nstep=args.steps)
         return data
 
@@ -144,6 +145,7 @@ def mujoco_motion(model: Model, keyframe: Keyframe, args, worlds: int) -> Callab
     starts = np.zeros((worlds, mujoco.mj_stateSize(compiled, full)))
     for world in range(worlds):
         data.qpos[:], data.qvel[:] = q[world], v[world]
+        data.act[: model.na] = keyframe.act
         mujoco.mj_getState(compiled, data, starts[world], full)
     controls = np.broadcast_to(keyframe.control, (worlds, args.steps, model.nu)).copy()
     threads = cores_to_use(None)

@@ -103,11 +103,15 @@ def settled(system: Articulated, keyframe: Keyframe, args) -> State:
     """
     random = np.random.default_rng(args.seed)
     push = lambda: PUSH * random.standard_normal(system.nv)  # noqa: E731
-    start = system.state(keyframe.q, keyframe.v + push())
+    start = common.start_at(system, dataclasses.replace(keyframe, v=keyframe.v + push()))
     steps = round(args.settle / system.model.timestep)
     controls = np.broadcast_to(keyframe.control, (steps, 1, system.nu)).astype(system.dtype)
     states = rollout(system, start, controls).states if steps else tree_map(lambda x: x[None], start)
-    pushed = lambda t: system.state(to_numpy(states.q)[t, 0], to_numpy(states.v)[t, 0] + push())  # noqa: E731
+
+    def pushed(t: int):
+        q, v, *act = (to_numpy(x)[t, 0] for x in states)
+        return system.state(q, v + push(), *act)
+
     chosen, touching = pushed(steps), 0
     if not system.max_contacts:
         return chosen

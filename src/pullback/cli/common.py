@@ -227,6 +227,11 @@ def load_robot(name: str, *, ignore: Collection[str], anywhere: bool) -> Model:
     return load(Path(name), ignore=tuple(ignore), anywhere=anywhere)
 
 
+def start_at(system: Articulated, keyframe: Keyframe):
+    """The state of a keyframe."""
+    return system.state(keyframe.q, keyframe.v, **({"act": keyframe.act} if system.na else {}))
+
+
 def read_keyframe(model: Model, args) -> Keyframe:
     """The keyframe an argument speaks of, or home."""
     name = args.keyframe

@@ -106,7 +106,7 @@ def kernels_of(system) -> list[Kernels]:
 
 
 def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
-    """What Pullback launches in these precisions, the slowest first; tendons, sites and loops have more."""
+    """What Pullback launches in these precisions, the slowest first; tendons, sites, loops and sweeps have more."""
     flavours = [flavour for dtype in dtypes for c in CONTACT_NAMES.values() for flavour in c.flavours(dtype)]
     return [
         *(Kernels(flavour, name) for name in STEPS for flavour in flavours),

@@ -72,7 +72,7 @@ def robot(args) -> Setup:
     common.read_length(model.timestep, model.nq + model.nv + model.nu, args, args.worlds)  # before all is allocated
     system = common.make_system(model, args, worlds=args.worlds)
     total = lambda state: float(np.sum(to_numpy(energy(system, state.q, state.v).value)[0]))  # noqa: E731
-    return Setup(system, system.state(keyframe.q, keyframe.v), keyframe.control, common.control_limits(model), total)
+    return Setup(system, common.start_at(system, keyframe), keyframe.control, common.control_limits(model), total)
 
 
 def own_system(args) -> Setup:

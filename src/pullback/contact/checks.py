@@ -76,6 +76,15 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 
 
+def sweeps_against_slip(contact: Contact, scene: Scene) -> Iterator[Complaint]:
+    if scene.noslip:
+        yield (
+            "",
+            "option",
+            f"has noslip_iterations, which {type(contact).__name__} does not: set it to 0, or use ContactConvex",
+        )
+
+
 def torsion_and_rolling(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     beyond = np.flatnonzero(scene.pair_dim > 3)
     found = dict.fromkeys((_source_of_condim(scene, int(pair)), int(scene.pair_dim[pair])) for pair in beyond)

@@ -9,7 +9,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pullback.contact.checks import mixed_solrefs, tendons_and_equalities, torsion_and_rolling, two_frictions
+from pullback.contact.checks import (
+    mixed_solrefs,
+    sweeps_against_slip,
+    tendons_and_equalities,
+    torsion_and_rolling,
+    two_frictions,
+)
 from pullback.contact.far import STANDARD_GRAVITY, Far
 from pullback.contact.params import (
     column,
@@ -90,6 +96,7 @@ class Contact:
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         """What it does not simulate of a scene."""
+        yield from sweeps_against_slip(self, scene)
         yield from torsion_and_rolling(self, scene)
         yield from two_frictions(self, scene)
         yield from tendons_and_equalities(self, scene)
@@ -108,7 +115,7 @@ class Contact:
 @dataclass(frozen=True, kw_only=True)
 class ContactConvex(Contact):
     """MuJoCo's soft convex contact: pyramidal or elliptic cones, condim 1, 3, 4 and 6, solref and solimp, limits and
-    friction loss of joints and tendons, equality constraints, all as the file says.
+    friction loss of joints and tendons, equality constraints, sweeps against slip, all as the file says.
 
     The accelerations are the solution of a convex problem, found by Newton's method to rounding, and differentiated at
     the solution by one linear solve. A solution that does not balance the forces is an error.
@@ -118,8 +125,18 @@ class ContactConvex(Contact):
     follows_inertia: ClassVar[bool] = True
     most_rows: ClassVar[int] = 6
 
+    def flavour(self, precision: str, scene: Scene) -> Flavour:
+        return super().flavour(precision, scene)._replace(noslip=scene.noslip)
+
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         return mixed_solrefs(scene)
+
+    def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
+        if not scene.noslip:
+            return super().workspace(scene, contacts, nv)
+        blocks = contacts + len(scene.lossy) + len(scene.lossy_tendons)
+        lines = {"sweep line": (scene.model.mujoco.opt.noslip_iterations + 1, blocks)}
+        return super().workspace(scene, blocks, nv) | lines
 
     def parameters(self, scene: Scene) -> dict[str, Parameter]:
         m, table = scene.model.mujoco, super().parameters(scene)

@@ -242,6 +242,25 @@ class Scene:
         return max(lengths, default=0)
 
     @property
+    def noslip(self) -> bool:
+        """Whether the file asks for sweeps against slip, and something may rub."""
+        m = self.model.mujoco
+        rubs = np.any(self.pair_dim > 1) or len(self.lossy) > 0 or len(self.lossy_tendons) > 0
+        return bool(m.opt.noslip_iterations > 0 and rubs)
+
+    @property
+    def pair_ranks(self) -> np.ndarray:
+        """The place of each pair in MuJoCo's list of contacts (npair,): by their bodies, explicit pairs first."""
+        m, geoms = self.model.mujoco, self.geoms[self.pair_shapes]
+        bodies = np.sort(m.geom_bodyid[geoms], axis=1).reshape(-1, 2)
+        material = self.pair_materials[:, 0]
+        explicit = np.full(len(geoms), m.npair)
+        explicit[material >= len(self.geoms)] = self.explicit[material[material >= len(self.geoms)] - len(self.geoms)]
+        rank = np.empty(len(geoms), int)
+        rank[np.lexsort((geoms[:, 1], geoms[:, 0], explicit, bodies[:, 1], bodies[:, 0]))] = np.arange(len(geoms))
+        return rank
+
+    @property
     def rows(self) -> int:
         """Rows of a contact: 3, or 6 where one has torsional or rolling friction."""
         return 6 if np.any(self.pair_dim > 3) else 3
@@ -306,7 +325,5 @@ def contact_complaints(scene: Scene) -> Iterator[Complaint]:
     for name, what in flags.items():
         if hasattr(Enable, name) and m.opt.enableflags & int(getattr(Enable, name)):
             yield "", "option", what
-    if m.opt.noslip_iterations > 0:
-        yield "", "option", "has noslip_iterations: set it to 0"
     for p in np.flatnonzero(m.pair_adhesion):
         yield "", pair_label(m, p), "has adhesion"

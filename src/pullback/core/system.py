@@ -82,6 +82,17 @@ class State(NamedTuple):
     v: Any
 
 
+class ActivatedState(NamedTuple):
+    """The same where actuators have states of their own: their activations (worlds, na) come after q and v."""
+
+    q: Any
+    v: Any
+    act: Any
+
+
+RobotState = State | ActivatedState
+
+
 class System(ABC):
     """Anything with ``step`` and ``pullback``.
 

@@ -99,6 +99,8 @@ class Coupled(NamedSystem):
                 )
         if robot.device != "cpu" or particles.device != "cpu":
             raise PullbackError("a robot among particles runs on the CPU alone: make both with device='cpu'")
+        if robot.na:
+            raise PullbackError("a robot among particles has actuators without activations: use motors or servos")
         if particles.shapes or particles.dim != 3:
             raise PullbackError(
                 "particles around a robot are in space, and without shapes of their own: geoms of the robot's file, "

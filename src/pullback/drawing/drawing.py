@@ -270,12 +270,14 @@ class Drawing:
     # --- how large it is ----------------------------------------------------------------------------------------------
 
     def outline(self, frames: Sequence[int], *, copies: int | None = None) -> np.ndarray:
-        """Corners (frames, n, 3) of the bounding boxes of all shapes that move, and of all points [m]."""
-        boxes = [self.half_box(shape) for shape in self.moving]
+        """Corners (frames, n, 3) of the bounding boxes of all shapes that move or deform, and of all points [m]."""
+        deformed = self.solids[(self.shape_kind[self.solids] == "mesh") & bool(len(self.mesh_motion))]
+        shapes = np.union1d(self.moving, deformed)
+        boxes = [self.half_box(shape) for shape in shapes]
         local = np.array([middle + half * CORNERS for middle, half in boxes]).reshape(-1, 8, 3)
         rows = []
         for frame in frames:
-            poses = [self.shape_poses(frame, copy, self.moving) for copy in range(copies or self.copies)]
+            poses = [self.shape_poses(frame, copy, shapes) for copy in range(copies or self.copies)]
             rows.append([at[:, None] + np.einsum("nij,nkj->nki", turn, local) for at, turn in poses])
         corners = np.array(rows).reshape(len(rows), -1, 3)
         if not len(self.points):

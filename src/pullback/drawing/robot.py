@@ -9,6 +9,7 @@ from pullback.core.arrays import to_numbers
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
 from pullback.drawing.drawing import Drawing, frame_rows
+from pullback.drawing.flexes import drawn_flexes
 
 # Browsers refuse or stall on pages far beyond this; better to say so while a file is written. [bytes]
 MAX_POSE_BYTES = 256 * 2**20
@@ -61,7 +62,7 @@ def draw(model, q, *, dt: float, fps: float | None = None, title: str = "", ghos
         title=_model_name(mj_model),
         times=rows * dt,
         worlds=motions[0].shape[1],
-        **drawn_shapes(mj_model),
+        **drawn_flexes(mj_model, motions[0][np.minimum(rows, len(motions[0]) - 1), 0], drawn_shapes(mj_model)),
         body_moves=mj_model.body_weldid != 0,
         body_com=mj_model.body_ipos.copy(),
         poses=body_poses(mj_model, motions, rows),

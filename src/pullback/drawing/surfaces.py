@@ -47,6 +47,21 @@ def moved_surface(mesh: Surface, vertices: np.ndarray) -> Surface:
     return mesh._replace(vertices=vertices, normals=np.round(127 * normals).astype(np.int8))
 
 
+def two_sides(places: np.ndarray, triangles: np.ndarray, apart: float) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides of cloth that moves, each so far from its middle: places (frames, 2 n, 3) and faces.
+
+    Each is lit from its own side.
+    """
+    corners = places[:, triangles]
+    across = np.cross(corners[:, :, 1] - corners[:, :, 0], corners[:, :, 2] - corners[:, :, 0])
+    normals = np.zeros(places.shape)
+    for corner in triangles.T:
+        np.add.at(normals, (slice(None), corner), across)
+    normals *= apart / np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-30)
+    faces = np.concatenate([triangles, triangles[:, ::-1] + places.shape[1]])
+    return np.concatenate([places + normals, places - normals], axis=1), faces
+
+
 def crease_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """A unit normal for each corner of each face, (3m, 3): the mean over the faces around that meet without a crease.
 

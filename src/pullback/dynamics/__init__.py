@@ -14,6 +14,7 @@ from pullback.dynamics.algorithms import (
     velocity,
 )
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.sensors import sensors
 
 __all__ = [
     "Articulated",
@@ -27,5 +28,6 @@ __all__ = [
     "kinematics",
     "mass_matrix",
     "momentum",
+    "sensors",
     "velocity",
 ]

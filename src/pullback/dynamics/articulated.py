@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import warp as wp
@@ -13,7 +13,6 @@ import warp as wp
 from pullback.contact import CONTACT_NAMES, Contact, ContactConvex, ContactPoints, Far, Scene
 from pullback.contact.checks import refuse_unsupported
 from pullback.core.arrays import (
-    as_reals,
     check_device,
     check_precision,
     checked,
@@ -25,20 +24,22 @@ from pullback.core.arrays import (
     to_numpy,
     zeros,
 )
-from pullback.core.bars import Bars, Named, of_one_step, refuse_overflow
+from pullback.core.bars import Bars, of_one_step
 from pullback.core.checks import check_whole
 from pullback.core.errors import GradientOverflow, PullbackError
 from pullback.core.kernel_system import KernelSystem
-from pullback.core.launch import Crew, Recorder, cores_to_use, launch, shares
+from pullback.core.launch import Crew, Recorder, cores_to_use, shares
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
-from pullback.core.system import State
+from pullback.core.system import ActivatedState, RobotState, State
+from pullback.core.trees import row, tree_map
 from pullback.drawing import Drawing
+from pullback.dynamics.backward import FusedBackward
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
-from pullback.dynamics.params import Cotangents, KernelParams, item_names, parameters
+from pullback.dynamics.params import KernelParams, item_names, parameters
 from pullback.dynamics.single import SingleSteps, is_single
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import INTEGRATORS, MOST_SLOTS, Layout, is_curved, tree_struct, workspace_struct
@@ -47,6 +48,8 @@ from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
+
+S = TypeVar("S", State, ActivatedState)
 
 
 class Articulated(KernelSystem):
@@ -111,7 +114,8 @@ class Articulated(KernelSystem):
             )
         self.model, self.contact = model, contact
         self.worlds = check_whole(worlds, "worlds")
-        self.nq, self.nv, self.nu = model.nq, model.nv, model.nu
+        self.nq, self.nv, self.nu, self.na = model.nq, model.nv, model.nu, model.na
+        self.state_type = ActivatedState if model.na else State
         self.dtype = check_precision(dtype)
         self.device = check_device(device)
         row = (1, self.worlds, max(self.nq, self.nv, self.nu, 1))
@@ -136,7 +140,10 @@ class Articulated(KernelSystem):
         self.refine = None if contact is None else refine
         self._flavour = Flavour(self.dtype) if contact is None else contact.flavour(self.dtype, self._scene)
         self._flavour = self._flavour._replace(
-            refined=self.refine is not None, curved=is_curved(model), **self._tendons.switches()
+            refined=self.refine is not None,
+            curved=is_curved(model),
+            flexes=len(model.flexes.edge) > 0,
+            **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
         weights = self._weights = InverseWeights(model, self._scene, contact, self._tendons)
@@ -153,6 +160,7 @@ class Articulated(KernelSystem):
         self._spare: list = []  # memory for cotangents of parameters
         self._threads = threads
         self._crew, self._launches = Crew(), Recorder()
+        self._no_act = {n: zeros((0,) * n, self.dtype, self.device) for n in (2, 3)}
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
         self._wide: dict = {}  # what linearize keeps
         self._kept_single: SingleSteps | None = None
@@ -190,10 +198,9 @@ class Articulated(KernelSystem):
 
     def _lane(self, first: int, end: int, slots: int, lanes: int) -> Lane:
         most = self.max_contacts
-        sizes = (slots, most, self.nv, lanes)
-        of_rows = (self._tendons, self._weights)
-        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes, *of_rows)
         substeps = int(specialise(self._flavour, "refinement").MOST_SUBSTEPS) if self.refine else 0
+        sizes = (slots, most, self.nv, lanes, self._tendons, self._weights, substeps)
+        contacts = contact_workspace(self._scene, self.contact, self._flavour, self.device, *sizes)
         workspace = workspace_struct(self.model, self.dtype, self.device, slots, substeps)
         return Lane(first, end, slots, workspace, *contacts)
 
@@ -211,27 +218,46 @@ class Articulated(KernelSystem):
 
     # --- states and controls -----------------------------------------------------------------------
 
-    def state(self, q=None, v=None) -> State:
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """Numbers of a world in each field of the state."""
+        sizes = {"q": self.nq, "v": self.nv, "act": self.na}
+        return {name: sizes[name] for name in self.state_type._fields}
+
+    @overload
+    def state(self, q=None, v=None) -> State: ...
+
+    @overload
+    def state(self, q=None, v=None, *, act) -> ActivatedState: ...
+
+    def state(self, q=None, v=None, act=None):
         """A state of all worlds: q (worlds, nq) or (nq,) [m, rad, wxyz], v (worlds, nv) or (nv,) [m/s, rad/s].
 
-        What is not given is the model's home pose, at rest.
+        What is not given is the model's home pose, at rest. Where actuators have activations, the state has those too,
+        act (worlds, na) or (na,): an :class:`ActivatedState`.
         """
+        if act is not None and not self.na:
+            raise PullbackError("act was given, but no actuator of the model has an activation")
         home = self.model.home
-        if v is None:
-            v = home.v if q is None else np.zeros(self.nv)
+        given = {"q": q, "v": v, "act": act}
         fields = []
-        for name, value, size in (("q", home.q if q is None else q, self.nq), ("v", v, self.nv)):
+        for name, size in self._sizes.items():
+            at_rest = home if q is None or name == "q" else None
+            value = given[name]
+            if value is None:
+                value = np.zeros(size) if at_rest is None else getattr(at_rest, name)
             if self._is_here(value):
                 fields.append(self._take(value, (self.worlds, size), name, ()))
                 continue
             value = to_numbers(value, name)
+            n = _size_name(name)
             if value.ndim == 1:
-                value = np.broadcast_to(checked(value, (size,), self.dtype, name, (f"n{name}",)), (self.worlds, size))
-            array = checked(value, (self.worlds, size), self.dtype, name, ("worlds", f"n{name}"))
+                value = np.broadcast_to(checked(value, (size,), self.dtype, name, (n,)), (self.worlds, size))
+            array = checked(value, (self.worlds, size), self.dtype, name, ("worlds", n))
             if name == "q":
                 self._check_quaternions(array)
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
-        return State(*fields)
+        return self.state_type(*fields)
 
     def _check_quaternions(self, q: np.ndarray) -> None:
         for start, joint in self._quaternions:
@@ -242,21 +268,35 @@ class Articulated(KernelSystem):
                     "no rotation is (1, 0, 0, 0)"
                 )
 
-    def _take_state(self, state) -> State:
+    def _take_state(self, state) -> Any:
         checked = self._checked_state(state)
-        return State(*(x if self._is_here(x) else to_device(x, self.dtype, self.device) for x in checked))
+        return tree_map(lambda x: x if self._is_here(x) else to_device(x, self.dtype, self.device), checked)
 
-    def _checked_state(self, state) -> State:
+    def _checked_state(self, state) -> Any:
         """NumPy arrays, or those on the GPU as they are."""
-        if not isinstance(state, tuple) or len(state) != 2:
-            raise PullbackError("a state is a pullback.State(q, v): make one with system.state(q, v)")
+        self._check_fields(state, "a state", "system.state({})")
         if all(self._is_here(x) for x in state):
-            sizes = zip(state, (self.nq, self.nv), "qv", strict=True)
-            return State(*(self._take(x, (self.worlds, n), s, ()) for x, n, s in sizes))
-        q = checked(state[0], (self.worlds, self.nq), self.dtype, "q", ("worlds", "nq"))
-        v = checked(state[1], (self.worlds, self.nv), self.dtype, "v", ("worlds", "nv"))
-        self._check_quaternions(q)
-        return State(q, v)
+            fields = zip(state, self._sizes.items(), strict=True)
+            return self.state_type(*(self._take(x, (self.worlds, n), s, ()) for x, (s, n) in fields))
+        fields = zip(state, self._sizes.items(), strict=True)
+        arrays = [checked(x, (self.worlds, n), self.dtype, s, ("worlds", _size_name(s))) for x, (s, n) in fields]
+        self._check_quaternions(arrays[0])
+        return self.state_type(*arrays)
+
+    def _check_fields(self, state, what: str, remedy: str) -> None:
+        """Refuses what is no state of this System, or its cotangent."""
+        names = self.state_type._fields
+        if not isinstance(state, tuple) or len(state) != len(names):
+            made_of = ", ".join(names)
+            raise PullbackError(
+                f"{what} is a pullback.{self.state_type.__name__}({made_of}): make one with {remedy.format(made_of)}"
+            )
+
+    def _kernel_state(self, states) -> tuple:
+        """Fields as all kernels take them: q, v, and activations (rows, worlds, na), of which there may be none."""
+        q, v, *act = states
+        act = self._no_act[3] if not act else act[0] if act[0].ndim == 3 else act[0].reshape((1, *act[0].shape))
+        return q, v, act
 
     def _take_controls(self, controls) -> wp.array:
         steps = len(controls) if hasattr(controls, "__len__") else 0
@@ -294,21 +334,19 @@ class Articulated(KernelSystem):
 
     # --- the contract ------------------------------------------------------------------------------
 
-    def step(
-        self, state: State, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
-    ) -> State:
+    def step(self, state: S, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None) -> S:
         """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None.
 
         inputs: forces applied from outside, ``{"force": (worlds, nv), "wrench": (worlds, nbody, 6)}`` or one of them
         """
         states = self.steps(state, self._one_control(control), params=params, inputs=self._one_input(inputs))
-        return State(states.q[1], states.v[1])
+        return row(states, 1)
 
     def pullback(
         self,
-        state: State,
+        state: RobotState,
         control,
-        next_bar: State,
+        next_bar: RobotState,
         params: Mapping | None = None,
         *,
         inputs: Mapping | None = None,
@@ -318,45 +356,58 @@ class Articulated(KernelSystem):
         controls, inputs = self._one_control(control), self._one_input(inputs)
         # Only quaternions of the next state enter, and those from this step.
         states = self.steps(state, controls, params=params, inputs=inputs)
-        final = State(states.q[1], states.v[1])
-        backward = self.backward(controls, final, next_bar, params=params, inputs=inputs, wants_params=wants_params)
+        options = {"params": params, "inputs": inputs, "wants_params": wants_params}
+        backward = self.backward(controls, row(states, 1), next_bar, **options)
         backward.through(states, 0, 1)
-        return of_one_step(backward.finish(State(states.q[0], states.v[0])))
+        return of_one_step(backward.finish(row(states, 0)))
 
     def pullback_between(
-        self, state: State, control, after: State, next_bar: State, params=None, *, inputs=None, wants_params=True
+        self,
+        state: RobotState,
+        control,
+        after: RobotState,
+        next_bar: RobotState,
+        params=None,
+        *,
+        inputs=None,
+        wants_params=True,
     ) -> Bars:
-        start, controls = State(*(x.reshape((1, *x.shape)) for x in state)), self._one_control(control)
+        start, controls = tree_map(lambda x: x.reshape((1, *x.shape)), state), self._one_control(control)
         options = {"params": params, "wants_params": wants_params, "inputs": self._one_input(inputs)}
         return of_one_step(self.step_pullback(start, controls, after, next_bar, **options))
 
-    def linearize(self, state: State, control=None, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def linearize(
+        self, state: RobotState, control=None, params: Mapping | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Jacobians of a step in the tangent space: A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu).
 
-        The state's tangent is [dq; dv], where dq moves q as a velocity would in unit time.
+        The state's tangent is [dq; dv], where dq moves q as a velocity would in unit time; with activations it is
+        [dq; dv; dact], of 2nv + na numbers.
         """
         return linearize(self, state, control, params)
 
-    def difference(self, start: State, end: State, *, leading: int = 1) -> np.ndarray:
-        """The tangent [dq; dv] (..., 2nv) at ``start`` that leads to ``end``."""
-        moved = difference(self.model, to_numpy(start.q), to_numpy(end.q))
-        return np.concatenate([moved, to_numpy(end.v) - to_numpy(start.v)], axis=-1)
+    def difference(self, start: RobotState, end: RobotState, *, leading: int = 1) -> np.ndarray:
+        """The tangent [dq; dv] (..., 2nv) at ``start`` that leads to ``end``; with activations [dq; dv; dact]."""
+        moved = [difference(self.model, to_numpy(start.q), to_numpy(end.q))]
+        moved += [to_numpy(y) - to_numpy(x) for x, y in zip(start[1:], end[1:], strict=True)]
+        return np.concatenate(moved, axis=-1)
 
     def difference_jacobian(self, apart: np.ndarray) -> np.ndarray:
-        result = np.broadcast_to(np.eye(2 * self.nv), (*apart.shape, 2 * self.nv)).copy()
+        size = apart.shape[-1]
+        result = np.broadcast_to(np.eye(size), (*apart.shape, size)).copy()
         result[..., : self.nv, : self.nv] = difference_jacobian(self.model, apart[..., : self.nv])
         return result
 
-    def state_bar(self, state: State, tangent_bar: np.ndarray) -> State:
+    def state_bar(self, state: S, tangent_bar: np.ndarray) -> S:
         q_bar = coordinates_of_tangent(self.model, to_numpy(state.q), tangent_bar[..., : self.nv])
-        return State(q_bar, tangent_bar[..., self.nv :])
+        return self.state_type(q_bar, *np.split(tangent_bar[..., self.nv :], [self.nv], axis=-1)[: 1 + (self.na > 0)])
 
-    def tangent_bar(self, state: State, bars: State) -> np.ndarray:
+    def tangent_bar(self, state: RobotState, bars: RobotState) -> np.ndarray:
         q_bar = tangent_of_coordinates(self.model, to_numpy(state.q), to_numpy(bars.q))
-        return np.concatenate([q_bar, to_numpy(bars.v)], axis=-1)
+        return np.concatenate([q_bar, *map(to_numpy, bars[1:])], axis=-1)
 
     def jacobians(
-        self, states: State, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
+        self, states: RobotState, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
     ) -> Iterator[Jacobians]:
         """The same of every step along a trajectory, and by the parameters named, some steps at a time.
 
@@ -365,15 +416,15 @@ class Articulated(KernelSystem):
         return jacobians(self, states, controls, self.hold_params(params), names)
 
     def contacts(
-        self, state: State, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
+        self, state: RobotState, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None
     ) -> tuple[ContactPoints, ...]:
         """The contacts of each world in a state, and the forces they exert during the step that follows."""
         if self.contact is None:
             raise PullbackError("this System has no contacts: it was made with contact=None, or its file has none")
-        q, v = self._take_state(state)
+        state = self._take_state(state)
         controls = self._take_controls(self._one_control(control))
         applied = self._take_inputs(self._one_input(inputs))
-        return read_contacts(self, q, v, controls, applied, self.hold_params(params))
+        return read_contacts(self, state, controls, applied, self.hold_params(params))
 
     def drawing(self, run, *, ghost=None, bars: Mapping | None = None) -> Drawing:
         """The robots of a run, with contact forces; see :func:`pullback.view.draw_run`."""
@@ -389,7 +440,7 @@ class Articulated(KernelSystem):
 
     def steps(
         self,
-        state: State,
+        state: S,
         controls,
         *,
         keep_every: int = 1,
@@ -397,8 +448,8 @@ class Articulated(KernelSystem):
         params: Mapping | None = None,
         inputs: Mapping | None = None,
         status: Status | None = None,
-    ) -> State:
-        """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv). One launch."""
+    ) -> S:
+        """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv), .... One launch."""
         if keep_every == 1 and is_single(self, controls, inputs):
             single = self._single(hold)
             given = self._checked_state(state), self._checked_controls(controls), self.hold_params(params)
@@ -411,23 +462,22 @@ class Articulated(KernelSystem):
         kernel_params = self.hold_params(params)
         count = hold * controls.shape[0]
         rows = 1 + -(-count // keep_every)
-        q = empty((rows, self.worlds, self.nq), self.dtype, self.device)
-        v = empty((rows, self.worlds, self.nv), self.dtype, self.device)
-        wp.copy(q, start.q, count=start.q.size)
-        wp.copy(v, start.v, count=start.v.size)
+        states = tree_map(lambda x: empty((rows, *x.shape), self.dtype, self.device), start)
+        for into, x in zip(states, start, strict=True):
+            wp.copy(into, x, count=x.size)
         codes = self._healthy()
         self._launch(
             specialise(self._flavour, "step").rollout,
             (self._tree, self._shapes, kernel_params.struct),
             (controls, self._take_inputs(inputs)),
-            (0, count, hold, keep_every, q, v, codes),
+            (0, count, hold, keep_every, *self._kernel_state(states), codes),
             with_contacts=True,
         )
         if status is None:
-            check_health(self, codes, controls, State(q, v), keep_every, hold)
+            check_health(self, codes, controls, states, keep_every, hold)
         else:
-            set_status(self, status, codes, controls, State(q, v), hold)
-        return State(from_device(q), from_device(v))
+            set_status(self, status, codes, controls, states, hold)
+        return tree_map(from_device, states)
 
     def step_pullback(
         self, start, controls, final, final_bar, *, hold=1, params=None, wants_params=True, inputs=None, status=None
@@ -455,8 +505,8 @@ class Articulated(KernelSystem):
     def backward(
         self,
         controls,
-        final: State,
-        final_bar: State,
+        final: RobotState,
+        final_bar: RobotState,
         *,
         hold: int = 1,
         params: Mapping | None = None,
@@ -489,117 +539,6 @@ class Articulated(KernelSystem):
             self._launches.record(kernel, self.worlds, inputs, self.device).launch()
 
 
-class FusedBackward:
-    """Pulls back through a trajectory piece by piece, last piece first, one launch a piece.
-
-    The cotangent is carried from piece to piece in the tangent space, so that the result does not depend on where the
-    pieces were cut, to the last bit.
-    """
-
-    def __init__(
-        self,
-        system: Articulated,
-        controls,
-        final: State,
-        final_bar: State,
-        hold: int,
-        params: KernelParams,
-        inputs: Mapping | None,
-        status: Status | None,
-        wants_params: bool,
-    ):
-        self.system, self.hold, self.params = system, hold, params
-        self.controls = self._take_controls(controls)
-        self.controls_bar = zeros(self.controls.shape, system.dtype, system.device)
-        self.applied = system._take_inputs(inputs)
-        self.inputs_bar = {name: zeros(x.shape, system.dtype, system.device) for name, x in (inputs or {}).items()}
-        self.applied_bar = system._take_inputs(self.inputs_bar)
-        self.params_bar = Cotangents(params, wanted=wants_params)
-        self.kernels = specialise(system._adjoint_flavour, "step_adjoint")
-        if not isinstance(final_bar, tuple) or len(final_bar) != 2:
-            raise PullbackError("the cotangent of a state is a pullback.State(q_bar, v_bar); either may be None")
-        final_q = self.system._own(final[0])
-        self.carry_q = empty((system.worlds, system.nv), system.dtype, system.device)
-        q_bar, v_bar = (self._bar(x, n, s) for x, n, s in zip(final_bar, (system.nq, system.nv), "qv", strict=True))
-        system._launch_worlds(self.kernels.to_tangent, system._tree, final_q, q_bar, self.carry_q)
-        self.carry_v = wp.clone(v_bar)
-        self.mask = status is not None
-        # of worlds that failed, which are left out, and those whose cotangents will
-        self.codes = system._healthy() if status is None else self._copied(status.codes)
-        self.first = None  # the step that it has come to
-        self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
-
-    def _take_controls(self, controls) -> wp.array:
-        return self.system._take_controls(controls)
-
-    def _copied(self, codes) -> wp.array:
-        """A status, which was another's, on the device."""
-        if self.system._is_here(codes):
-            return wp.clone(codes)
-        return wp.array(to_numpy(codes), dtype=int, device=self.system.device)
-
-    def _bar(self, x, size: int, name: str) -> wp.array:
-        system = self.system
-        if x is None:
-            return zeros((system.worlds, size), system.dtype, system.device)
-        return system._take(x, (system.worlds, size), f"{name}_bar", ("worlds", f"n{name}"))
-
-    def through(self, states: State, first: int, end: int, states_bar: State | None = None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
-        q, v = (self.system._own(x) for x in states)
-        self.first, self.first_bar = first, None if states_bar is None else self.system._own(states_bar[0][0])
-        q_bar, v_bar = (q, v) if states_bar is None else (self.system._own(x) for x in states_bar)
-        system = self.system
-        flags = (int(states_bar is not None), int(self.mask), int(self.params_bar.wanted))
-        system._launch(
-            self.kernels.rollout_adjoint,
-            (system._tree, system._shapes, self.params.struct, self.params_bar.struct),
-            (self.controls, self.controls_bar, self.applied, self.applied_bar),
-            (first, end, self.hold, q, v, q_bar, v_bar, *flags, self.carry_q, self.carry_v, self.codes),
-            with_contacts=True,
-        )
-
-    def _not_carried(self, q) -> wp.array:
-        """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.
-
-        Of the start all of it; of a later state the part along its quaternions, which no step depends on.
-        """
-        system = self.system
-        if self.first_bar is None:
-            return zeros((system.worlds, system.nq), system.dtype, system.device)
-        if self.first == 0:
-            return self.first_bar
-        q, bar = to_numpy(q), to_numpy(self.first_bar)
-        tangent = tangent_of_coordinates(system.model, q, bar)
-        return self.system._own(bar - coordinates_of_tangent(system.model, q, tangent))
-
-    def finish(self, start: State) -> Bars:
-        """The cotangents at the state that it has come to, in stored coordinates."""
-        system = self.system
-        if system.contact is not None and not self.mask:
-            check_health(system, self.codes, self.controls, hold=self.hold)
-        q_bar = empty((system.worlds, system.nq), system.dtype, system.device)
-        inputs = (system._tree, self.system._own(start[0]), self.carry_q, self._not_carried(start[0]), q_bar)
-        system._launch_worlds(self.kernels.to_coordinates, *inputs)
-        status = self._clear_failed(q_bar)
-        inputs = Named({name: from_device(x) for name, x in self.inputs_bar.items()})
-        state_bar, params = State(from_device(q_bar), from_device(self.carry_v)), self.params_bar.named()
-        bars = Bars(state_bar, from_device(self.controls_bar), params, inputs, status)
-        if self.mask and not self.params_bar.wanted:
-            return bars  # what is not finite is zero by now, and nobody waits for the device
-        return refuse_overflow(bars, system.dtype, self.params.per_world)
-
-    def _clear_failed(self, q_bar: wp.array) -> Status | None:
-        """Sets the cotangents of worlds that failed to zero, where failure is data."""
-        if not self.mask:
-            return None
-        system = self.system
-        self.params_bar.clear_failed(self.kernels.clear_failed, self.codes)
-        each = (self.controls_bar, *self.inputs_bar.values())  # [step, world, item]
-        for steps, bar in ((1, q_bar), (1, self.carry_v), *((bar.shape[0], bar) for bar in each)):
-            if bar.size:
-                inputs = [self.codes, as_reals(bar, steps, system.worlds, system.dtype)]
-                launch(self.kernels.clear_failed, system.worlds, inputs, system.device)
-        status = Status()
-        set_status(system, status, self.codes, self.controls, None, self.hold)
-        return status
+def _size_name(field: str) -> str:
+    """What a message calls the length of a field."""
+    return "na" if field == "act" else f"n{field}"

@@ -11,7 +11,9 @@ import warp as wp
 from pullback.contact import Contact, ContactPoints, Scene
 from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
-from pullback.core.system import State
+from pullback.core.trees import tree_map
+from pullback.dynamics.activations import activation_sizes, activations_struct
+from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
 from pullback.dynamics.sites import sites_struct
@@ -118,20 +120,22 @@ def contact_workspace(
     lanes: int,
     tendons: TendonLayout,
     weights: InverseWeights,
+    substeps: int,
 ):
     """The kernels' Contacts and Rows for ``slots`` worlds at a time with at most ``most`` contacts in each.
 
-    There will be one per lane.
+    There will be one per lane. substeps: the most of a step that is refined
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
-    if contact is None and not flavour.tendons:
+    if contact is None and not (flavour.tendons or flavour.flexes):
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
     approaches = most if scene is not None and scene.has_side_lines else 0
     sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
-    along = free_sizes(nv) if contact is None else contact.workspace(scene, most, nv)
-    along |= tendon_sizes(tendons) | {"loop": (0 if scene is None else len(scene.loops.index),)}
+    along = free_sizes(nv if flavour.tendons else 0) if contact is None else contact.workspace(scene, most, nv)
+    along |= tendon_sizes(tendons) | activation_sizes(tendons.model, substeps) | flex_sizes(tendons.model.flexes)
+    along |= {"loop": (0 if scene is None else len(scene.loops.index),)}
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
     if flavour.tendons:
@@ -140,13 +144,29 @@ def contact_workspace(
         result[1].spans = spans_struct(tendons, flavour, device)
     if flavour.sites:
         result[1].sites = sites_struct(tendons.model, tendons.sites, flavour, device)
+    if flavour.noslip:
+        result[1].noslip = noslip_struct(scene, flavour, device)
+    if flavour.activations:
+        result[1].activations = activations_struct(tendons.model, flavour, device)
+    if flavour.flexes:
+        result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.loops:
         result[1].loops = loops_struct(scene, flavour, weights, device)
     return result
 
 
+def noslip_struct(scene: Scene, flavour: Flavour, device: str):
+    """The kernels' NoSlip."""
+    m, result = scene.model.mujoco, specialise(flavour, "noslip_fields").NoSlip()
+    result.sweeps, result.tolerance = int(m.opt.noslip_iterations), float(m.opt.noslip_tolerance)
+    result.by_island = int(not disabled(m, Disable.mjDSBL_ISLAND))
+    result.rank = wp.array(scene.pair_ranks.astype(np.int32), dtype=wp.int32, device=device)
+    return result
+
+
 def free_sizes(nv: int) -> dict[str, tuple[int, ...]]:
-    """How long the arrays of ``kernels/contact/rows.py`` are where nothing touches, but a matrix is factorised."""
+    """How long the arrays of ``kernels/contact/rows.py`` are where nothing touches, but a matrix of nv × nv may be
+    factorised."""
     none = dict.fromkeys(("contact", "chain", "joint row", "joint chain"), (0,))
     return none | {"world": (1,), "dof": (nv,), "entry": (nv * nv,)}
 
@@ -159,7 +179,7 @@ def _arm(m, joint: int) -> float:
     return m.dof_M0[first : first + size].max() / mass if mass > 0 else 0.0
 
 
-def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.array, applied, params: KernelParams):
+def read_contacts(system: Articulated, state, controls: wp.array, applied, params: KernelParams):
     """One :class:`ContactPoints` per world."""
     kernels = specialise(system._flavour, "report")
     worlds, most, device = system.worlds, system.max_contacts, system.device
@@ -173,10 +193,10 @@ def read_contacts(system: Articulated, q: wp.array, v: wp.array, controls: wp.ar
         kernels.contact_report,
         (system._tree, system._shapes, params.struct),
         (controls, applied),
-        (q, v, status, count, pair, pos, normal, dist, force, moment),
+        (*system._kernel_state(state), status, count, pair, pos, normal, dist, force, moment),
         with_contacts=True,
     )
-    check_health(system, status, controls, State(q.reshape((1, *q.shape)), v.reshape((1, *v.shape))))
+    check_health(system, status, controls, tree_map(lambda x: x.reshape((1, *x.shape)), state))
     scene, names = system._scene, system.model.geoms.names
     count, pair, dist, *vectors = (x.numpy() for x in (count, pair, dist, pos, normal, force, moment))
     found = []

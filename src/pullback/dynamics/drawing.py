@@ -10,7 +10,7 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_kind
 from pullback.core.errors import GradientOverflow, PullbackError
-from pullback.core.system import State
+from pullback.core.trees import row, tree_map
 from pullback.drawing import Drawing, draw
 from pullback.drawing.drawing import frame_rows
 from pullback.drawing.robot import MAX_POSE_BYTES, world_bytes
@@ -55,12 +55,12 @@ def record_contacts(run, steps) -> dict[str, np.ndarray]:
         return {}
     system, params = _in_worlds(run, 1)
     moves = system.model.mujoco.body_weldid[system.model.geoms.body] != 0
-    q, v, controls = (to_numpy(x)[:, :1] for x in (run.q, run.v, run.controls))
+    states, controls = tree_map(lambda x: to_numpy(x)[:, :1], run.states), to_numpy(run.controls)[:, :1]
     inputs = {name: to_numpy(x)[:, :1] for name, x in run.inputs.items()}
     frames, pos, force = [], [np.zeros((0, 3))], [np.zeros((0, 3))]
     for frame, step in enumerate(np.minimum(steps, run.steps - 1)):
         acting = {name: x[step] for name, x in inputs.items()} or None
-        points = system.contacts(State(q[step], v[step]), controls[step], params, inputs=acting)[0]
+        points = system.contacts(row(states, step), controls[step], params, inputs=acting)[0]
         # The force is on the second geom; what moves is what one wants to see pushed.
         sign = np.where(moves[points.geom_ids[:, 1]], 1.0, -1.0)
         frames += [frame] * len(points)

@@ -22,7 +22,8 @@ from pullback.core.arrays import (
 from pullback.core.errors import SimulationError
 from pullback.core.status import Status
 from pullback.core.system import State
-from pullback.dynamics.articulated import Articulated, FusedBackward
+from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.backward import FusedBackward
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.tree import CACHE_LINE
 from pullback.kernels import specialise
@@ -372,8 +373,7 @@ class DrivenBackward(FusedBackward):
             specialise(system._adjoint_flavour, "driven_adjoint").driven_rollout_adjoint,
             (system._tree, system._shapes, self.params.struct, self.params_bar.struct, *network),
             (self.controls, self.controls_bar, given, given_bar, has_given, mine, mine_bar, applied, applied_bar),
-            (first, end, self.hold, q, v, memory, q_bar, v_bar, own_bar, *flags)
-            + (self.carry_q, self.carry_v, self.codes),
+            (first, end, self.hold, q, v, memory, q_bar, v_bar, own_bar, *flags) + (*self.carry, self.codes),
             with_contacts=True,
             own=self.own,
         )

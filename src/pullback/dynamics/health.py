@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
@@ -11,7 +11,7 @@ import warp as wp
 from pullback.core.arrays import from_device, to_numpy
 from pullback.core.errors import SimulationError
 from pullback.core.status import Status
-from pullback.core.system import State
+from pullback.core.trees import tree_map
 from pullback.kernels.status import (
     BEYOND_LIMIT,
     GRADIENT_NOT_FINITE,
@@ -35,7 +35,7 @@ SOON = 10
 
 
 def set_status(
-    system: Articulated, status: Status, codes: wp.array, controls: wp.array, states: State | None, hold: int
+    system: Articulated, status: Status, codes: wp.array, controls: wp.array, states: Any, hold: int
 ) -> None:
     """Failure as data: what :func:`check_health` would raise, for every world, and only if somebody asks."""
 
@@ -49,7 +49,7 @@ def check_health(
     system: Articulated,
     status: wp.array,
     controls: wp.array,
-    states: State | None = None,
+    states: Any = None,
     keep_every: int = 1,
     hold: int = 1,
 ) -> None:
@@ -67,12 +67,12 @@ def check_health(
     so_far = None
     if states is not None:
         rows = 1 + step // keep_every
-        so_far = State(*(from_device(field[:rows]) for field in states))
+        so_far = tree_map(lambda field: from_device(field[:rows]), states)
     message = _reason(system, code, world, step, to_numpy(controls)[step // hold, world], so_far)
     raise SimulationError(message, world=world, step=step, states=so_far, worlds=sick)
 
 
-def _reason(system: Articulated, code: int, world: int, step: int, control: np.ndarray, so_far: State | None) -> str:
+def _reason(system: Articulated, code: int, world: int, step: int, control: np.ndarray, so_far: Any) -> str:
     if not np.all(np.isfinite(control)):
         return f"controls are not finite in world {world} at step {step}"
     if code == TOO_MANY_CONTACTS:
@@ -93,7 +93,7 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
             "inertia about it; give it mass or armature, and no negative damping"
         )
     if so_far is not None:
-        q, v = (to_numpy(field[:1])[0, world] for field in so_far)
+        q, v = (to_numpy(field[:1])[0, world] for field in so_far[:2])
         if wrong := _absurd(system.model, q, v) or (step < SOON and _overlap(system, q)):
             return (
                 f"the state given is absurd in world {world}: {wrong}; start from another, or, if an earlier step made "

@@ -10,9 +10,9 @@ import numpy as np
 from pullback.core.arrays import checked, to_numpy
 from pullback.core.bars import Jacobians
 from pullback.core.errors import GradientOverflow
-from pullback.core.system import State
+from pullback.core.system import RobotState
+from pullback.core.trees import row, stack, tree_map
 from pullback.dynamics.params import KernelParams
-from pullback.model.tangent import coordinates_of_tangent, tangent_of_coordinates
 
 if TYPE_CHECKING:
     from pullback.dynamics.articulated import Articulated
@@ -24,7 +24,7 @@ WIDE_SYSTEMS = 2
 
 
 def linearize(
-    system: Articulated, state: State, control=None, params: Mapping | None = None
+    system: Articulated, state: RobotState, control=None, params: Mapping | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (worlds, 2nv, 2nv) and B (worlds, 2nv, nu): see :meth:`Articulated.linearize`."""
     if control is None:
@@ -37,11 +37,11 @@ def linearize(
 
 
 def jacobians(
-    system: Articulated, states: State, controls, held: KernelParams, names: tuple[str, ...] = ()
+    system: Articulated, states: RobotState, controls, held: KernelParams, names: tuple[str, ...] = ()
 ) -> Iterator[Jacobians]:
     """Jacobians of the steps along states (steps + 1, worlds, ...), some steps at a time: see :class:`Jacobians`."""
-    nv, rows, worlds = system.nv, 2 * system.nv, system.worlds
-    q, v, controls = to_numpy(states.q), to_numpy(states.v), to_numpy(controls)
+    rows, worlds = _tangent_size(system), system.worlds
+    states, controls = tree_map(to_numpy, states), to_numpy(controls)
     steps = len(controls)
     if rows == 0:
         shapes = {name: (steps, worlds, 0, *_shape(held, name)) for name in names}
@@ -50,29 +50,31 @@ def jacobians(
         return
     chunk = min(steps, max(1, LAUNCH // (worlds * rows)))
     wide, wide_held = _wide_system(system, chunk, held, names)
-    # Copy (t·worlds + w)·rows + r holds the cotangent that picks row r: of the tangent of q' for r < nv, else of v'.
+    # Copy (t·worlds + w)·rows + r holds the cotangent that picks row r of the tangent of the state after the step.
     picks = np.tile(np.eye(rows, dtype=system.dtype), (chunk * worlds, 1))
     for first in range(0, steps, chunk):
         taken = np.minimum(np.arange(first, first + chunk), steps - 1)  # the last launch is filled up
-        before, speed, after, after_speed, control = (
-            np.repeat(x.reshape(chunk * worlds, -1), rows, axis=0)
-            for x in (q[taken], v[taken], q[taken + 1], v[taken + 1], controls[taken])
-        )
-        next_bar = State(coordinates_of_tangent(system.model, after, picks[:, :nv]), picks[:, nv:])
+        spread = lambda x: np.repeat(x.reshape(chunk * worlds, -1), rows, axis=0)  # noqa: E731
+        before, after = (tree_map(spread, row(states, steps_of)) for steps_of in (taken, taken + 1))
+        next_bar = wide.state_bar(after, picks)
         backward = wide.backward(
-            control[None], State(after, after_speed), next_bar, params=wide_held, wants_params=bool(names)
+            spread(controls[taken])[None], after, next_bar, params=wide_held, wants_params=bool(names)
         )
-        backward.through(State(np.stack([before, after]), np.stack([speed, after_speed])), 0, 1)
+        backward.through(stack([before, after]), 0, 1)
         try:
-            bars = backward.finish(State(before, speed))
+            bars = backward.finish(before)
         except GradientOverflow as error:  # which counts the copies of worlds
             raise GradientOverflow("the linearisation is not finite; is the state?") from error
-        q_bar = tangent_of_coordinates(system.model, before, to_numpy(bars.state.q))
         found = {name: bars.params[name] for name in names}
-        found |= {"A": np.concatenate([q_bar, to_numpy(bars.state.v)], axis=1), "B": to_numpy(bars.control)[0]}
+        found |= {"A": wide.tangent_bar(before, bars.state), "B": to_numpy(bars.control)[0]}
         left = min(chunk, steps - first)
         found = {n: x.reshape(chunk, worlds, rows, *x.shape[1:])[:left] for n, x in found.items()}
         yield Jacobians(first, found.pop("A"), found.pop("B"), found)
+
+
+def _tangent_size(system: Articulated) -> int:
+    """Numbers in which a state moves."""
+    return 2 * system.nv + system.na
 
 
 def _shape(held: KernelParams, name: str) -> tuple[int, ...]:
@@ -81,11 +83,12 @@ def _shape(held: KernelParams, name: str) -> tuple[int, ...]:
 
 
 def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tuple[str, ...]):
-    """A System with 2nv copies of each world for each step, and its parameters; of those named, each copy has its own.
+    """A System with 2nv + na copies of each world for each step, and its parameters; of those named, each has its own.
 
     Both are kept with the System, since making them takes longer than the Jacobians do.
     """
-    copies = steps * system.worlds * 2 * system.nv
+    rows = _tangent_size(system)
+    copies = steps * system.worlds * rows
     wide, wide_held, known = system._wide.pop(copies, (None, None, None))
     if wide is None:
         wide = system.in_worlds(copies)
@@ -95,7 +98,7 @@ def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tup
             if name in names and not held.per_world[name]:
                 value = np.repeat(value[None], system.worlds, axis=0)
             if name in names or held.per_world[name]:
-                values[name] = np.tile(np.repeat(value, 2 * system.nv, axis=0), (steps, *(1,) * (value.ndim - 1)))
+                values[name] = np.tile(np.repeat(value, rows, axis=0), (steps, *(1,) * (value.ndim - 1)))
         wide_held = wide._kernel_params_of(values)  # checked when they were held
     system._wide = dict([*system._wide.items(), (copies, (wide, wide_held, (held, names)))][-WIDE_SYSTEMS:])
     return wide, wide_held

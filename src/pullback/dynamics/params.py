@@ -16,6 +16,7 @@ from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.bars import Named
 from pullback.core.launch import launch
 from pullback.core.params import Derived, FieldValues, Parameter, has_direction, linear, not_negative
+from pullback.dynamics.flexes import flex_parameters
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, zeros_struct
@@ -77,8 +78,10 @@ def parameters(
             "wind": Parameter("m/s", ("axis",), model.wind, at=(1,), **fluid),
             "fluid_box": Parameter("m", body, model.fluid_box, not_negative),
         }
+    if model.na:
+        table["activation"] = Parameter("s, s, 1", actuator, model.activations.law)
     table |= _of_curves(model, layout)
-    table |= site_parameters(model, tendons.sites)
+    table |= site_parameters(model, tendons.sites) | flex_parameters(model)
     if len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})
@@ -129,6 +132,7 @@ def item_names(model: Model) -> dict[str, list[str]]:
         "geom": model.geoms.names,
         "tendon": model.tendons.names,
         "site": model.sites.names,
+        "flex": model.flexes.names,
     }
 
 

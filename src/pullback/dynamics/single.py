@@ -7,7 +7,7 @@ one takes 10 to 20 µs. Here they are made once, and launches are recorded once;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -15,7 +15,7 @@ import warp as wp
 from pullback.core.arrays import checked, to_device
 from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.launch import Crew
-from pullback.core.system import State
+from pullback.core.system import RobotState
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
 
@@ -40,10 +40,12 @@ class SingleSteps:
     def __init__(self, system: Articulated, hold: int):
         self.hold = hold
         worlds, nq, nv, nu = system.worlds, system.nq, system.nv, system.nu
-        shapes = {"q": (hold + 1, worlds, nq), "v": (hold + 1, worlds, nv)}
+        self.fields = tuple(system._sizes)
+        shapes = {name: (hold + 1, worlds, size) for name, size in system._sizes.items()}
         shapes |= dict.fromkeys(("controls", "controls_bar"), (1, worlds, nu))
         shapes |= dict.fromkeys(("final_q", "final_q_bar", "q_bar", "own_bar"), (worlds, nq))  # own_bar stays zero
-        shapes |= dict.fromkeys(("carry_q", "carry_v"), (worlds, nv))
+        shapes |= {"carry_q": (worlds, nv)}
+        shapes |= {f"carry_{name}": (worlds, system._sizes[name]) for name in self.fields[1:]}
         self.arrays = {name: np.zeros(shape, system.dtype) for name, shape in shapes.items()}
         self.views = {name: to_device(x, system.dtype, "cpu") for name, x in self.arrays.items()}
         # The state before the step, as kernels of one state take it.
@@ -52,43 +54,58 @@ class SingleSteps:
         self.views["codes"] = wp.array(self.codes, dtype=wp.int32, device="cpu", copy=False)
         self.crew = Crew()  # for its lock, which survives a fork
 
-    def step(self, system: Articulated, start: State, controls, params: KernelParams) -> State | None:
+    def step(self, system: Articulated, start: RobotState, controls, params: KernelParams) -> Any:
         """States (hold + 1, worlds, ...) from before the control step to after it; None if a world failed."""
         arrays, views = self.arrays, self.views
         with self.crew.lock:
-            arrays["q"][0], arrays["v"][0], arrays["controls"][:] = start.q, start.v, controls
+            for name, x in zip(self.fields, start, strict=True):
+                arrays[name][0] = x
+            arrays["controls"][:] = controls
             self.codes[:] = HEALTHY
             system._launch(
                 specialise(system._flavour, "step").rollout,
                 (system._tree, system._shapes, params.struct),
                 (views["controls"], system._nothing_applied),
-                (0, self.hold, self.hold, 1, views["q"], views["v"], views["codes"]),
+                (0, self.hold, self.hold, 1, *self.states(system), views["codes"]),
                 with_contacts=True,
             )
             if (self.codes[:, 0] != HEALTHY).any():
                 return None
-            return State(arrays["q"].copy(), arrays["v"].copy())
+            return system.state_type(*(arrays[name].copy() for name in self.fields))
+
+    def states(self, system: Articulated) -> tuple:
+        """The arrays of states, as kernels take them."""
+        return system._kernel_state([self.views[name] for name in self.fields])
 
     def healthy(self) -> np.ndarray:
         """The codes of a step in which no world failed, (worlds, 2)."""
         return np.full_like(self.codes, HEALTHY)
 
     def pullback(
-        self, system: Articulated, states: State, controls, final: State, final_bar: State, params: KernelParams
+        self,
+        system: Articulated,
+        states: RobotState,
+        controls,
+        final: RobotState,
+        final_bar: RobotState,
+        params: KernelParams,
     ) -> Bars | None:
         """Cotangents of the first state, and of the controls (1, worlds, nu); None if a world failed.
 
         states: (hold, worlds, ...) before each timestep
         """
         arrays, views = self.arrays, self.views
-        fields = zip("qv", final_bar, (system.nq, system.nv), strict=True)
-        bars = [checked(x, (system.worlds, n), system.dtype, f"{s}_bar", ("worlds", f"n{s}")) for s, x, n in fields]
+        fields = zip(final_bar, system._sizes.items(), strict=True)
+        bars = [checked(x, (system.worlds, n), system.dtype, f"{s}_bar", ("worlds", f"n{s}")) for x, (s, n) in fields]
         kernels = specialise(system._adjoint_flavour, "step_adjoint")
         nothing, none = system._nothing_applied, params.no_bars
+        carry = [views[f"carry_{name}"] for name in self.fields] + ([] if system.na else [system._no_act[2]])
         with self.crew.lock:
-            arrays["q"][:-1], arrays["v"][:-1], arrays["controls"][:] = *states, controls
-            arrays["final_q"][:], arrays["final_q_bar"][:], arrays["carry_v"][:] = final.q, *bars
-            arrays["q"][-1], arrays["v"][-1] = final
+            for name, before, after in zip(self.fields, states, final, strict=True):
+                arrays[name][:-1], arrays[name][-1] = before, after
+            for name, bar in zip(self.fields[1:], bars[1:], strict=True):
+                arrays[f"carry_{name}"][:] = bar
+            arrays["controls"][:], arrays["final_q"][:], arrays["final_q_bar"][:] = controls, final.q, bars[0]
             arrays["controls_bar"][:], self.codes[:] = 0.0, HEALTHY
             to_tangent = (views["final_q"], views["final_q_bar"], views["carry_q"])
             system._launch_worlds(kernels.to_tangent, system._tree, *to_tangent)
@@ -96,14 +113,14 @@ class SingleSteps:
                 kernels.rollout_adjoint,
                 (system._tree, system._shapes, params.struct, none),
                 (views["controls"], views["controls_bar"], nothing, nothing),
-                (0, self.hold, self.hold, views["q"], views["v"], views["q"], views["v"], 0, 0, 0)
-                + (views["carry_q"], views["carry_v"], views["codes"]),
+                (0, self.hold, self.hold, *self.states(system), *self.states(system), 0, 0, 0, *carry, views["codes"]),
                 with_contacts=True,
             )
             if (self.codes[:, 0] != HEALTHY).any():
                 return None
             to_coordinates = (views["start_q"], views["carry_q"], views["own_bar"], views["q_bar"])
             system._launch_worlds(kernels.to_coordinates, system._tree, *to_coordinates)
-            state_bar = State(arrays["q_bar"].copy(), arrays["carry_v"].copy())
+            others = (arrays[f"carry_{name}"].copy() for name in self.fields[1:])
+            state_bar = system.state_type(arrays["q_bar"].copy(), *others)
             bars = Bars(state_bar, arrays["controls_bar"].copy(), Named())
         return refuse_overflow(bars, system.dtype, params.per_world)

@@ -60,7 +60,14 @@ class TendonLayout:
     def switches(self) -> dict[str, bool]:
         """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
         sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
-        return {"tendons": bool(self) or sites, "spatial": self.spatial, "sites": sites, "loops": loops}
+        activations = self.model.na > 0
+        return {
+            "tendons": bool(self) or sites or activations,
+            "spatial": self.spatial,
+            "sites": sites,
+            "loops": loops,
+            "activations": activations,
+        }
 
     @property
     def entries(self) -> int:

@@ -202,7 +202,8 @@ class Environment:
     def home(self):
         """The robot's keyframe "home", or its reference pose, at rest, in all worlds."""
         home = self.system.model.home
-        return self.system.state_type(*(self.tensor(x).expand(self.worlds, -1) for x in (home.q, home.v)))
+        form: Any = self.system.state_type
+        return form(*(self.tensor(getattr(home, name)).expand(self.worlds, -1) for name in form._fields))
 
     def reset(self, random: Random) -> EnvState:
         """New episodes in all worlds."""

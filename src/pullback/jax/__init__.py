@@ -24,6 +24,7 @@ from pullback.jax.algorithms import (
     kinematics,
     mass_matrix,
     momentum,
+    sensors,
     velocity,
 )
 from pullback.jax.functions import rollout, step
@@ -39,6 +40,7 @@ __all__ = [
     "mass_matrix",
     "momentum",
     "rollout",
+    "sensors",
     "step",
     "velocity",
 ]

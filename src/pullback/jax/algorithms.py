@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.system import System
-from pullback.dynamics.algorithms import bind
+from pullback.dynamics.bound import bind
 from pullback.jax.callbacks import (
     as_array,
     call,
@@ -117,4 +117,5 @@ class _Backward:
     inverse_dynamics,
     mass_matrix,
     forward_dynamics,
+    sensors,
 ) = bind(_checked_evaluate)

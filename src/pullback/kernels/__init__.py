@@ -58,10 +58,16 @@ class Flavour(NamedTuple):
     spatial: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
+    # Whether actuators have activations; likewise.
+    activations: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
+    # Whether MuJoCo's sweeps against slip come after its convex problem.
+    noslip: bool = False
     # Whether there are springs or dampers of joints with quadratic or cubic terms.
     curved: bool = False
+    # Whether there are flexes.
+    flexes: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -76,11 +82,14 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not (self.sites or self.spatial),
+            "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
             "_spatial": self.spatial,
             "_sites": self.sites,
+            "_activations": self.activations,
             "_loops": self.loops,
+            "_noslip": self.noslip,
             "_curved": self.curved,
+            "_flexes": self.flexes,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

@@ -149,25 +149,28 @@ class MuJoCo:
 
     def __call__(self, physics, control: torch.Tensor, hold: int):
         """The physics after a control step, and in which worlds MuJoCo warned that they are bad."""
-        q, v, u = (np.ascontiguousarray(x.cpu().numpy(), dtype=float) for x in (*physics, control))
-        failed = np.zeros(len(q), dtype=bool)
-        after_q, after_v = q.copy(), v.copy()
+        *before, u = (np.ascontiguousarray(x.cpu().numpy(), dtype=float) for x in (*physics, control))
+        failed = np.zeros(len(u), dtype=bool)
+        after = [x.copy() for x in before]
 
         def run(worlds: np.ndarray) -> None:
             for i in worlds:
                 data = self.data[i]
-                data.qpos[:], data.qvel[:], data.ctrl[:] = q[i], v[i], u[i]
+                fields = (data.qpos, data.qvel, data.act)[: len(before)]
+                for field, x in zip((*fields, data.ctrl), (*before, u), strict=True):
+                    field[:] = x[i]
                 mujoco.mj_step(self.model, data, self.hold)
                 failed[i] = any(data.warning[kind].number for kind in BAD) or not np.all(np.isfinite(data.qpos))
                 if failed[i]:
                     mujoco.mj_resetData(self.model, data)
                 else:
-                    after_q[i], after_v[i] = data.qpos, data.qvel
+                    for x, field in zip(after, fields, strict=True):
+                        x[i] = field
 
-        list(self.pool.map(run, np.array_split(np.arange(len(q)), THREADS)))
+        list(self.pool.map(run, np.array_split(np.arange(len(u)), THREADS)))
         like = physics[0]
-        after = self.state_type(*(torch.as_tensor(x).to(like) for x in (after_q, after_v)))
-        return after, torch.as_tensor(failed, device=like.device)
+        physics = self.state_type(*(torch.as_tensor(x).to(like) for x in after))
+        return physics, torch.as_tensor(failed, device=like.device)
 
 
 BAD = (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import mujoco
 import numpy as np
 
+from pullback.model.flex_contacts import touching_flexes
 from pullback.model.unsupported import (
     EQUALITIES,
     Complaint,
@@ -16,6 +17,7 @@ from pullback.model.unsupported import (
     equality_label,
     label,
     name_of,
+    soft_flexes,
     wrapping_tendons,
 )
 
@@ -54,8 +56,9 @@ def left_over(m: mujoco.MjModel) -> Iterator[Complaint]:
         if any(has.values()):
             what = " and ".join(name for name, there in has.items() if there)
             yield "tendon", label(m, "tendon", t), f"wraps around a geom and has {what}"
-    for f in () if disabled(m, Disable.mjDSBL_CONTACT) else _touching_flexes(m):
-        yield "flex", label(m, "flex", f), "may touch other shapes"
+    for f in () if disabled(m, Disable.mjDSBL_CONTACT) else touching_flexes(m):
+        soft = f in soft_flexes(m)
+        yield "flexface" if soft else "flex", label(m, "flex", f), f"may touch other shapes{' by its faces' * soft}"
 
 
 def _range(bounds: np.ndarray) -> str:
@@ -69,13 +72,9 @@ def _contact_lines(m: mujoco.MjModel, with_flexes: bool) -> list[str]:
         first, second = (name_of(m, "geom", g) for g in pairs[0])
         count = "1 geom pair" if len(pairs) == 1 else f"{len(pairs)} geom pairs"
         lines.append(f"contact: {count} may touch, e.g. '{first}' and '{second}'")
-    for f in _touching_flexes(m) if with_flexes else ():
+    for f in touching_flexes(m) if with_flexes else ():
         lines.append(f"contact: {label(m, 'flex', f)} may touch other shapes")
     return lines
-
-
-def _touching_flexes(m: mujoco.MjModel) -> np.ndarray:
-    return np.flatnonzero((m.flex_contype != 0) | (m.flex_conaffinity != 0))
 
 
 def touching_pairs(m: mujoco.MjModel) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
@@ -18,6 +19,7 @@ import mujoco
 
 from pullback.core.errors import PullbackError
 from pullback.model.counts import Size, measure, refuse_explosion, repeats
+from pullback.model.flex_contacts import flexes_to_convert, with_spheres
 
 # Elements that look for their file under meshdir or texturedir; the others are relative to the model file.
 DIRECTORY_ATTRIBUTES = {
@@ -67,23 +69,29 @@ class Reference:
         return [candidate for candidate in self.candidates if os.path.exists(candidate)]
 
 
-def compile_file(path: Path, *, folder: str | os.PathLike | None, anywhere: bool) -> mujoco.MjModel:
+def compile_file(
+    path: Path, *, folder: str | os.PathLike | None, anywhere: bool, ignore: Collection[str] = ()
+) -> mujoco.MjModel:
     """Compile the MJCF or URDF file at ``path``; files may be read from ``folder``, by default the file's own."""
     data = read_model_file(path)
     root = require_folder(folder) if folder is not None else path.absolute().parent
-    return _compile(data, document=str(path), virtual_path=path.absolute(), root=root, anywhere=anywhere)
+    return _compile(data, document=str(path), virtual_path=path.absolute(), root=root, anywhere=anywhere, ignore=ignore)
 
 
-def compile_string(xml: str, *, folder: str | os.PathLike | None, anywhere: bool) -> mujoco.MjModel:
+def compile_string(
+    xml: str, *, folder: str | os.PathLike | None, anywhere: bool, ignore: Collection[str] = ()
+) -> mujoco.MjModel:
     """Compile MJCF or URDF text; paths in it are relative to ``folder``, without which there may be none."""
     root = require_folder(folder) if folder is not None else None
     # A name that no file is likely to have: MuJoCo needs one, and it stands in its messages.
     virtual_path = (root or Path.cwd()) / "pullback-xml-string.xml"
     data = xml.lstrip("\ufeff \t\r\n").encode("utf-8", errors="replace")
-    return _compile(data, document="XML string", virtual_path=virtual_path, root=root, anywhere=anywhere)
+    return _compile(data, document="XML string", virtual_path=virtual_path, root=root, anywhere=anywhere, ignore=ignore)
 
 
-def _compile(data: bytes, *, document: str, virtual_path: Path, root: Path | None, anywhere: bool) -> mujoco.MjModel:
+def _compile(
+    data: bytes, *, document: str, virtual_path: Path, root: Path | None, anywhere: bool, ignore: Collection[str]
+) -> mujoco.MjModel:
     elements = parse(data, document)
     require_numbers(elements, document)
     references = []
@@ -96,7 +104,10 @@ def _compile(data: bytes, *, document: str, virtual_path: Path, root: Path | Non
             files[str(virtual_path)] = data
             # MuJoCo keeps meshes by name and time of change, and so misses one written anew within the same second.
             mujoco.mj_clearCache(mujoco.mj_getCache())
-            return mujoco.MjModel.from_xml_path(str(virtual_path), vfs=files)
+            m = mujoco.MjModel.from_xml_path(str(virtual_path), vfs=files)
+            if flexes_to_convert(m, ignore):
+                m = with_spheres(mujoco.MjSpec.from_file(str(virtual_path), vfs=files), ignore, files)
+            return m
     except (ValueError, RuntimeError, mujoco.FatalError) as error:
         # MuJoCo names the path but not the element; only what it could not do without is worth reporting as missing.
         for reference in references:

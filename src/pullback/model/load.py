@@ -12,8 +12,11 @@ import numpy as np
 
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
+from pullback.model.activations import read_activations
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
+from pullback.model.flex_contacts import flexes_to_convert, with_spheres
+from pullback.model.flexes import read_flexes
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
 from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
@@ -43,14 +46,14 @@ FINITE_FIELDS = {
     "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness", "jnt_stiffnesspoly"),
     "dof": ("dof_armature", "dof_damping", "dof_dampingpoly"),
     "coordinate": ("qpos0", "qpos_spring"),
-    "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_armature", "actuator_damping"),
+    "actuator": ("actuator_gainprm", "actuator_biasprm", "actuator_dynprm", "actuator_armature", "actuator_damping"),
     "output": ("actuator_gear",),
     "tendon": ("tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_lengthspring", "tendon_range"),
     "equality": ("eq_data", "eq_solref", "eq_solimp"),
     "geom": ("geom_pos", "geom_quat"),
     "site": ("site_pos", "site_quat"),
     "camera": ("cam_pos", "cam_quat"),
-    "key": ("key_qpos", "key_qvel", "key_ctrl"),
+    "key": ("key_qpos", "key_qvel", "key_act", "key_ctrl"),
 }
 QUATERNION_FIELDS = {
     "body": ("body_quat", "body_iquat"),
@@ -91,12 +94,14 @@ def load(
       friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·control + bias on one joint or tendon, or at a site (muscles,
-      motors with activation or delay, PID and DC motors, actuators on tendons that wrap around geoms, bodies,
-      slider-cranks and sites with a refsite, position servos on ball joints). They keep
-      their controls, so that ``nu`` is as in MuJoCo, and give no force;
+    - ``"actuator"``: actuators that are not gain·drive + bias on one joint or tendon, or at a site, with the control or
+      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on tendons that wrap
+      around geoms, bodies, slider-cranks and sites with a refsite, position servos on ball joints). They keep their
+      controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
+    - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
+      themselves: their vertices alone touch, with shapes;
     - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
       model; an error with ellipsoid geoms or implicitfast);
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, the linear ones stay
@@ -120,7 +125,7 @@ def load(
     require_known_kinds(ignore)
     if not isinstance(anywhere, bool):  # a string such as "no" would be taken for trust
         raise PullbackError(f"anywhere must be True or False, not {anywhere!r}")
-    m = compile_source(source, anywhere=anywhere, folder=folder)
+    m = compile_source(source, anywhere=anywhere, folder=folder, ignore=ignore)
     _set_option(m, integrator, timestep)
     _drop(m, ignore)
     check_numbers(m)
@@ -134,10 +139,12 @@ def load(
         "geoms": _frames(m, "geom", m.ngeom, m.geom_bodyid, m.geom_pos, m.geom_quat),
         "sites": _frames(m, "site", m.nsite, m.site_bodyid, m.site_pos, m.site_quat),
         "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
-        "keyframes": _keyframes(m),
         "tendons": read_tendons(m),
+        "flexes": read_flexes(m, ignore),
+        "activations": read_activations(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
+    fields["keyframes"] = _keyframes(m, fields["activations"].count)
     check_mass_matrix(m, fields["dof_armature"], fields["tendons"].armature)
     return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
 
@@ -170,29 +177,37 @@ def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
         m.tendon_actuatorid[:] = -1
 
 
-def compile_source(source, *, anywhere: bool, folder: str | os.PathLike | None) -> mujoco.MjModel:
+def compile_source(
+    source, *, anywhere: bool, folder: str | os.PathLike | None, ignore: Collection[str]
+) -> mujoco.MjModel:
     """A compiled model of our own, whatever it was given as."""
     if isinstance(source, (mujoco.MjSpec, mujoco.MjModel)) and folder is not None:
         raise PullbackError(f"folder= applies to files and XML text, not to a {type(source).__name__}")
     if isinstance(source, mujoco.MjModel):
+        for f in flexes_to_convert(source, ignore):
+            raise PullbackError(
+                f"{label(source, 'flex', f)} may touch other shapes, which needs geoms at its vertices: give load the "
+                'file or a mujoco.MjSpec in place of a compiled MjModel, or ignore=("contact",)'
+            )
         return copy.copy(source)  # later edits of the user's are not ours
     if isinstance(source, mujoco.MjSpec):
         try:
-            return source.copy().compile()  # compiling fuses and renumbers, which the user's spec must not see
+            # compiling fuses and renumbers, which the user's spec must not see
+            return with_spheres(source.copy(), ignore)
         except (ValueError, RuntimeError, mujoco.FatalError) as error:
             raise PullbackError(f"MjSpec '{source.modelname}': MuJoCo cannot compile it: {one_line(error)}") from None
     if isinstance(source, str):
         if source.lstrip("\ufeff \t\r\n").startswith("<"):
-            return compile_string(source, folder=folder, anywhere=anywhere)
+            return compile_string(source, folder=folder, anywhere=anywhere, ignore=ignore)
         if not source.strip():
             raise PullbackError("load was given an empty string; give a path or XML text")
         if len(source) > LONGEST_PATH or not source.isprintable():
             raise PullbackError(
                 f"load was given text that is no path and no XML, which starts with '<': {source[:60]!r}"
             )
-        return compile_file(Path(source), folder=folder, anywhere=anywhere)
+        return compile_file(Path(source), folder=folder, anywhere=anywhere, ignore=ignore)
     if isinstance(source, os.PathLike) and isinstance(os.fspath(source), str):
-        return compile_file(Path(source), folder=folder, anywhere=anywhere)
+        return compile_file(Path(source), folder=folder, anywhere=anywhere, ignore=ignore)
     raise PullbackError(
         f"load takes a path, XML text, a mujoco.MjSpec or a mujoco.MjModel, not {type(source).__name__}"
     )
@@ -285,10 +300,11 @@ def _quaternion_slices(m: mujoco.MjModel) -> list[tuple[int, slice]]:
 
 
 def _check_actuators(m: mujoco.MjModel) -> None:
-    for what, name in {"control": "ctrl", "actuator": "force"}.items():
+    for what, name in (("control", "ctrl"), ("actuator", "force"), ("actuator", "act")):
         limited, ranges = getattr(m, f"actuator_{name}limited"), getattr(m, f"actuator_{name}range")
         empty = limited.astype(bool) & ~(ranges[:, 0] <= ranges[:, 1])
-        _refuse(m, what, empty, ranges, f"a {'control' if name == 'ctrl' else name} range that is empty")
+        called = {"ctrl": "control", "force": "force", "act": "activation"}[name]
+        _refuse(m, what, empty, ranges, f"{'an' if name == 'act' else 'a'} {called} range that is empty")
 
 
 def _check_option(m: mujoco.MjModel) -> None:
@@ -477,10 +493,11 @@ def _frames(m: mujoco.MjModel, what: str, count: int, body, pos, quat) -> Frames
     return Frames(names, _frozen(body, np.int32), _frozen(pos), _frozen(unit(quat)))
 
 
-def _keyframes(m: mujoco.MjModel) -> dict[str, Keyframe]:
+def _keyframes(m: mujoco.MjModel, na: int) -> dict[str, Keyframe]:
     keyframes = {}
     for k in range(m.nkey):
         name, q = name_of(m, "key", k), m.key_qpos[k]
         _check_quaternions(m, q, where=label(m, "key", k))
-        keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), _frozen(m.key_qvel[k]), _frozen(m.key_ctrl[k]))
+        others = (_frozen(x[k]) for x in (m.key_qvel, m.key_ctrl, m.key_act[:, :na]))
+        keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), *others)
     return keyframes

@@ -26,6 +26,7 @@ class Keyframe:
     q: np.ndarray  # (nq,)
     v: np.ndarray  # (nv,)
     control: np.ndarray  # (nu,)
+    act: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (na,)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,59 @@ class Tendons:
     damping: np.ndarray  # (ntendon,) [N·s/m]
     armature: np.ndarray  # (ntendon,) inertia against changes of length [kg]
     spring: np.ndarray  # (ntendon, 2) lengths between which springs rest [m]
+
+
+@dataclass(frozen=True)
+class Flexes:
+    """The flexes that move and are held together, with all their elements one after the other.
+
+    An element's edges are pulled by (shear · A + lame · b bᵀ) e, with e their squared lengths less those at rest.
+    """
+
+    names: tuple[str, ...]  # (nflex,) of all flexes of the file
+    # material, (nflex,); for cloth all is per thickness: N/m in place of Pa
+    shear: np.ndarray  # Lamé's second modulus [Pa]
+    lame: np.ndarray  # Lamé's first [Pa]; of cloth that of plane stress
+    damping: np.ndarray  # time constant [s]
+    edge_stiffness: np.ndarray  # springs along edges [N/m]
+    edge_damping: np.ndarray  # [N·s/m]
+    bending: np.ndarray  # as many times as stiff as in the file [1]
+
+    vertex_body: np.ndarray  # (n,)
+    vertex_place: np.ndarray  # (n, 3) in the frame of its body [m]
+    edge: np.ndarray  # (n, 2) vertices
+    edge_flex: np.ndarray  # (n,)
+    rest: np.ndarray  # (n,) length [m]
+    triangle_flex: np.ndarray  # (n,)
+    triangle_edge: np.ndarray  # (n, 3)
+    triangle_A: np.ndarray  # (n, 3, 3)
+    triangle_b: np.ndarray  # (n, 3)
+    solid_flex: np.ndarray  # (n,)
+    solid_edge: np.ndarray  # (n, 6)
+    solid_A: np.ndarray  # (n, 6, 6)
+    solid_b: np.ndarray  # (n, 6)
+    hinge: np.ndarray  # (n, 4) vertices: of an edge, and those opposite to it
+    hinge_flex: np.ndarray  # (n,)
+    hinge_Q: np.ndarray  # (n, 4, 4) [N/m]
+    hinge_curve: np.ndarray  # (n,) [N/m²]
+
+    @property
+    def used(self) -> np.ndarray:
+        """The flexes that have edges here, by number."""
+        return np.unique(self.edge_flex)
+
+
+@dataclass(frozen=True)
+class Activations:
+    """The states of actuators: each follows its control, and drives its force in the control's place."""
+
+    count: int  # activations of the file, na; none if no actuator is driven by one
+    kind: tuple[str, ...]  # (nu,) MuJoCo's dyntype, such as "filter"; "at rest": switched off; "": there is none
+    index: np.ndarray  # (nu,) int32, where it is in the state, or -1
+    law: np.ndarray  # (nu, 3) a time constant [s]; of muscles two, and a width [1]: MuJoCo's dynprm
+    early: np.ndarray  # (nu,) bool: the force is that of the activation after the step
+    limited: np.ndarray  # (nu,) bool
+    range: np.ndarray  # (nu, 2)
 
 
 @dataclass(frozen=True)
@@ -89,7 +143,8 @@ class Model:
     q0: np.ndarray  # (nq,) the pose the file was written in; hinge and slide coordinates are measured from here
     q_spring: np.ndarray  # (nq,) where springs rest
 
-    # actuators: force = gain·clamp(control) + bias, on a joint or tendon or at a site
+    # actuators: force = gain·drive + bias, on a joint or tendon or at a site; the drive is the clamped control, or the
+    # activation of those that have one
     actuator_joint: np.ndarray  # (nu,) int32
     actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint, or at a site
     actuator_site: np.ndarray  # (nu,) int32; -1: it acts on a joint or tendon
@@ -114,6 +169,8 @@ class Model:
     fluid_quat: np.ndarray  # (nbody, 4) of that box in the body's frame
 
     tendons: Tendons
+    flexes: Flexes
+    activations: Activations
 
     # what is fixed to bodies, and what the file asks of a contact model
     geoms: Frames
@@ -127,12 +184,17 @@ class Model:
 
     def __repr__(self) -> str:
         """Sizes, and what contact models have to do; not all the arrays."""
-        size = f"nq={self.nq}, nv={self.nv}, nu={self.nu}"
+        size = f"nq={self.nq}, nv={self.nv}, nu={self.nu}" + (f", na={self.na}" if self.na else "")
         bodies, joints = counted(self.nbody - 1, "body", "bodies"), counted(self.njoint, "joint")
         made_of = f"{bodies}, {joints}, {counted(len(self.geoms.names), 'geom')}"
         time = f"{self.integrator} with {self.timestep:g} s"
         keys = f", keyframes {', '.join(self.keyframes)}" if self.keyframes else ""
         return f"Model({size}: {made_of}, {time}, {counted(len(self.constraints), 'constraint')}{keys})"
+
+    @property
+    def na(self) -> int:
+        """Activations: numbers in the state that actuators have of their own."""
+        return self.activations.count
 
     @property
     def nbody(self) -> int:
@@ -158,4 +220,4 @@ class Model:
     @property
     def home(self) -> Keyframe:
         """The keyframe called "home" if there is one, else the pose the file was written in, at rest."""
-        return self.keyframes.get("home", Keyframe(self.q0, np.zeros(self.nv), np.zeros(self.nu)))
+        return self.keyframes.get("home", Keyframe(self.q0, np.zeros(self.nv), np.zeros(self.nu), np.zeros(self.na)))

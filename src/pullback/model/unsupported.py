@@ -14,7 +14,7 @@ from pullback.model.model import BALL, FREE
 # What ``load(..., ignore=...)`` may drop; its docstring says what is left then.
 KINDS = (
     *("contact", "limit", "frictionloss", "equality"),
-    *("tendon", "actuator", "plugin", "flex", "fluid"),
+    *("tendon", "actuator", "plugin", "flex", "flexface", "fluid"),
     *("spring-poly", "spring-yield", "damping-poly", "actuatorgravcomp", "sleep"),
 )
 
@@ -26,6 +26,7 @@ INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast"}
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
+ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ("INTEGRATOR", "FILTER", "FILTEREXACT"))
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
 TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
@@ -156,7 +157,7 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
 def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Callable[[int], str]]]:
     """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
     springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
-    yield "flex", "flex", ~m.flex_rigid.astype(bool), "is deformable"
+    yield from _flexes(m)
 
     around, of_such = wrapping_tendons(m), np.zeros(m.neq, bool)
     for e in acting_equalities(m, EQ_TENDON):
@@ -198,6 +199,26 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
 
 
+def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
+    """Of those that deform."""
+    soft = np.isin(np.arange(m.nflex), soft_flexes(m))
+    reasons = {
+        "moves its vertices by interpolation": m.flex_interp != 0,
+        "keeps the lengths of its edges by equality constraints": m.flex_edgeequality != 0,
+        "yields": m.flex_plasticmode != 0,
+        "has passive contacts": m.flex_passive != 0,
+        'is deformable, which is supported with integrator "Euler" or "RK4" only': m.opt.integrator == IMPLICITFAST,
+        "is deformable, and the file switches springs off": disabled(m, Disable.mjDSBL_SPRING),
+    }
+    for reason, is_so in reasons.items():
+        yield "flex", "flex", soft & is_so, reason
+
+
+def soft_flexes(m: mujoco.MjModel) -> np.ndarray:
+    """The flexes that deform, by number."""
+    return np.flatnonzero(~m.flex_rigid.astype(bool))
+
+
 def spatial_tendons(m: mujoco.MjModel) -> np.ndarray:
     """Which tendons are paths through space (ntendon,), and not sums of joint coordinates."""
     return m.wrap_type[m.tendon_adr] != int(mujoco.mjtWrap.mjWRAP_JOINT)
@@ -230,7 +251,7 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator is not (g0 + g1·l + g2·l̇)·control + b0 + b1·l + b2·l̇ on a joint, tendon or site."""
+    """Why an actuator is not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇ on a joint, tendon or site."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
@@ -244,9 +265,10 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
         "acts through a tendon that wraps around a geom": (
             pulls_tendon(m, i) and wrapping_tendons(m)[m.actuator_trnid[i, 0]]
         ),
-        f"has activation dynamics ({dynamics}); only stateless actuators are supported": (
-            m.actuator_dyntype[i] != STATELESS or m.actuator_actnum[i] > 0
+        f"has activation dynamics of type {dynamics}; only none, integrator, filter and filterexact are supported": (
+            m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),
+        f"has {m.actuator_actnum[i]} activations; only one is supported": m.actuator_actnum[i] > 1,
         "delays its control": m.actuator_delay[i] > 0,
         f"has a gain of type {gain}; only fixed and affine are supported": (
             m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE)
@@ -258,6 +280,10 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     return ("actuator", reason) if reason else _complaint_on_rotations(m, i)
+
+
+def has_activation(m: mujoco.MjModel, i: int) -> bool:
+    return m.actuator_actnum[i] > 0
 
 
 def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:

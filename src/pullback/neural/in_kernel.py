@@ -89,6 +89,8 @@ class InKernel:
     def __init__(self, hybrid: Hybrid, sources: list[tuple[Source, Source]], wiring: Wiring):
         if type(hybrid.system) is not Articulated:
             raise refuse(f"it is for a robot, pb.Articulated, and the System inside is {type(hybrid.system).__name__}")
+        if hybrid.system.na:
+            raise refuse("actuators of the robot have activations")
         self.sources = sources
         self.driven = Driven(hybrid.system, wiring)
         self.system: Articulated = hybrid.system

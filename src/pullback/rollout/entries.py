@@ -19,7 +19,7 @@ def entry_name(system, field: str, index: tuple[int, ...], *, kind: str, steps: 
     extra = []
     if kind == "state":
         world, rest = index[0], index[1:]
-        axes = {"q": ("coordinate",), "v": ("dof",)}.get(field, ())
+        axes = {"q": ("coordinate",), "v": ("dof",), "act": ("activation",)}.get(field, ())
     elif kind == "control":
         step, world, rest = index[0], index[1], index[2:]
         axes = ("actuator",)
@@ -60,6 +60,9 @@ def _word(model, axis: str, i: int) -> str:
         return _joint_word(model, model.joint_q, i, {FREE: FREE_COORDINATES, BALL: QUATERNION})
     if axis == "dof":
         return _joint_word(model, model.joint_v, i, {FREE: FREE_DOFS, BALL: AXES})
+    if axis == "activation":
+        owners = [k for k, index in enumerate(model.activations.index) if index == i]
+        return f"activation of {_word(model, 'actuator', owners[0])}" if owners else f"activation {i}"
     names = model.geoms.names if axis == "geom" else getattr(model, f"{axis}_names", ())
     unnamed = f"{axis} {i}"  # which is what a Model calls them
     return f"{axis} {names[i]!r}" if i < len(names) and names[i] != unnamed else unnamed

@@ -7,6 +7,7 @@ import numpy as np
 from pullback.core.arrays import to_numpy
 from pullback.drawing import Drawing
 from pullback.drawing.drawing import frame_rows
+from pullback.drawing.surfaces import two_sides
 from pullback.soft.elastic_bodies import Solid
 
 FRAMES = 300  # at most: vertices at every frame are many numbers
@@ -61,10 +62,7 @@ def draw_elastic(run) -> Drawing:
 
 
 def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vertices (rows, n, 3) and strains (rows, n) of the surface of a body, and faces (m, 3) seen from outside.
-
-    Cloth has two sides, a little apart: each is lit from its own.
-    """
+    """Vertices (rows, n, 3) and strains (rows, n) of the surface of a body, and faces (m, 3) seen from outside."""
     body, there = system.bodies[number], system.vertices_of(number)
     x, strain = x[:, there].astype(float), strain[:, there]
     if isinstance(body, Solid):
@@ -72,15 +70,9 @@ def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[
         _, first, count = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
         used, faces = np.unique(faces[first[count == 1]], return_inverse=True)
         return x[:, used], strain[:, used], faces.reshape(-1, 3)
-    corners = x[:, body.triangles]
-    across = np.cross(corners[:, :, 1] - corners[:, :, 0], corners[:, :, 2] - corners[:, :, 0])
-    normals = np.zeros(x.shape)
-    for corner in body.triangles.T:
-        np.add.at(normals, (slice(None), corner), across)
-    normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-30)
-    apart = THICKNESS * np.linalg.norm(np.ptp(body.points, axis=0)) * normals
-    faces = np.concatenate([body.triangles, body.triangles[:, ::-1] + len(body.points)])
-    return np.concatenate([x + apart, x - apart], axis=1), np.concatenate([strain, strain], axis=1), faces
+    apart = THICKNESS * float(np.linalg.norm(np.ptp(body.points, axis=0)))
+    at, faces = two_sides(x, body.triangles, apart)
+    return at, np.concatenate([strain, strain], axis=1), faces
 
 
 def drawn_size(shape, skin: float) -> np.ndarray:

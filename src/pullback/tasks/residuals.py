@@ -83,8 +83,8 @@ class Residuals(NamedTuple):
 class Recording:
     """Measured trajectories of a robot. Called with a run, it gives the Residuals.
 
-    Each of the 2nv channels is compared in units of its own standard deviation over the recording, so noise in per cent
-    of the signal is the same for all. The start is not compared: it is what the run was given.
+    Each of the 2nv channels of q and v is compared in units of its own standard deviation over the recording, so noise
+    in per cent of the signal is the same for all. The start is not compared: it is what the run was given.
 
     model:  of the robot
     q, v:   (steps + 1, motions, nq) and (steps + 1, motions, nv), as in a run
@@ -129,9 +129,9 @@ class Recording:
         apart = difference(self.model, q, to_numpy(run.q)[steps])
         nv, scale = self.model.nv, self.scale()
         values = np.concatenate([apart, to_numpy(run.v)[steps] - v], axis=2) / scale
-        jacobians = np.zeros((*values.shape, 2 * nv))
+        jacobians = np.zeros((*values.shape, 2 * nv + self.model.na))
         jacobians[..., :nv, :nv] = difference_jacobian(self.model, apart)
-        jacobians[..., nv:, nv:] = np.eye(nv)
+        jacobians[..., nv:, nv : 2 * nv] = np.eye(nv)
         return Residuals(steps, values, jacobians / scale[:, None])
 
 

@@ -78,7 +78,7 @@ class FromFactory:
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         origin = held.pop("origin")
         if "start" in held:  # which may be on a GPU
-            held["start"] = type(held["start"])(*(to_numpy(x) for x in held["start"]))
+            held["start"] = tree_map(to_numpy, held["start"])
         if origin is None:
             return _remake, (type(self), None, held)
         held = {name: x for name, x in held.items() if x is not origin.functions.get(name, origin)}

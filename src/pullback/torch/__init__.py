@@ -24,6 +24,7 @@ from pullback.torch.algorithms import (
     kinematics,
     mass_matrix,
     momentum,
+    sensors,
     velocity,
 )
 from pullback.torch.functions import rollout, step
@@ -44,6 +45,7 @@ __all__ = [
     "momentum",
     "reset",
     "rollout",
+    "sensors",
     "step",
     "velocity",
 ]

@@ -10,7 +10,7 @@ import torch
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
-from pullback.dynamics.algorithms import bind
+from pullback.dynamics.bound import bind
 from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
 
 FIXED = 6  # arguments of _Evaluation before its tensors
@@ -94,4 +94,5 @@ class _Push(torch.autograd.Function):
     inverse_dynamics,
     mass_matrix,
     forward_dynamics,
+    sensors,
 ) = bind(_evaluate)

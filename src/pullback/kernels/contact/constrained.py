@@ -12,7 +12,7 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
-from .flavour import LOOPS, ROWS, SPATIAL, TENDONS
+from .flavour import LOOPS, NOSLIP, ROWS, SPATIAL, TENDONS
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
@@ -31,6 +31,8 @@ from .rows import (
 
 if LOOPS:
     from .loops import loops_adjoint
+if NOSLIP:
+    from .noslip_adjoint import row_bars, slip_matrices_adjoint
 if TENDONS:
     from .tendon_rows import is_of_tendons, tendon_row_adjoint
     from .tendons import armature_adjoint
@@ -45,11 +47,18 @@ def constrained_solve(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, sl
     for k in range(contact_count(c, slot)):
         _force, K = contact_response(g, c, r, k, slot)
         add_curvature(m, r, r.H, K, k, slot)
-        add_contact_force(m, r, r.w, -(K * contact_motion(m, r, s.w, k, slot)), k, slot)
+        push = -(K * contact_motion(m, r, s.w, k, slot))
+        if NOSLIP:
+            push += r.z_bar[k, slot] - K * r.force_bar[k, slot]
+        add_contact_force(m, r, r.w, push, k, slot)
     for k in range(r.joint_rows[0, slot]):
         _f, K_row = joint_response(r, k, slot)
         add_joint_curvature(m, g, r, K_row, k, slot)
-        add_joint_row_force(g, r, r.w, -K_row * joint_row_motion(g, r, s.w, k, slot), k, slot)
+        row_push = -K_row * joint_row_motion(g, r, s.w, k, slot)
+        if NOSLIP:
+            start_bar, slip_bar, _bound_bar = row_bars(r, k, slot)
+            row_push += slip_bar - K_row * start_bar
+        add_joint_row_force(g, r, r.w, row_push, k, slot)
     factorise(m, r, slot)
     solve_factored(m, r, r.w, slot)
     for d in range(m.nv):
@@ -94,7 +103,11 @@ def contact_pairing_adjoint(
     Jv = contact_motion(m, r, s.v, k, slot)
     force, K = contact_response(g, c, r, k, slot)
     z_bar = -(K * u)
-    v_bar, x_bar = contact_law_adjoint(m, g, p, p_bar, c, r, k, u, Ja, Jv, world, slot, wants_params)
+    force_bar = u
+    if NOSLIP:
+        force_bar = u + r.force_bar[k, slot]
+        z_bar = r.z_bar[k, slot] - K * force_bar
+    v_bar, x_bar = contact_law_adjoint(m, g, p, p_bar, c, r, k, force_bar, Ja, Jv, world, slot, wants_params)
 
     # J x = frame · (velocity of body 2 - velocity of body 1 at pos), for x in w, a and v
     spin_w = vec3()
@@ -123,6 +136,11 @@ def contact_pairing_adjoint(
         t1_bar += force[4] * spin_w + z_bar[4] * spin_a + v_bar[4] * spin_v
         t2_bar += force[5] * spin_w + z_bar[5] * spin_a + v_bar[5] * spin_v
     pos_bar = wp.cross(w_force, spin_w) + wp.cross(a_force, spin_a) + wp.cross(v_force, spin_v)
+    if NOSLIP:
+        n_bar += r.n_bar[k, slot]
+        t1_bar += r.t1_bar[k, slot]
+        t2_bar += r.t2_bar[k, slot]
+        pos_bar += r.pos_bar[k, slot]
     push_pair(g, s, s.G_bar, pair, pos, a_moment, a_force, slot)
     push_pair(g, s, s.V_bar, pair, pos, v_moment, v_force, slot)
     poses = tree_poses(s)
@@ -151,7 +169,11 @@ def joint_pairing_adjoint(
     distance = real(0.0)
     if source >= 0:
         distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
-    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, u, Ja, Jv, distance, world, slot, wants_params)
+    force_bar = u
+    if NOSLIP:
+        start_bar, _slip_bar, _bound_bar = row_bars(r, k, slot)
+        force_bar = u + start_bar
+    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, force_bar, Ja, Jv, distance, world, slot, wants_params)
     if source >= 0:
         joint = g.limit_joint[source / 2]
         dof = m.joint_v[joint]
@@ -183,6 +205,8 @@ def constraints_adjoint(
     """Adds the cotangents of Σ (J w)·f, w being s.tau_bar, but for those of w: V_bar, G_bar, W, q_bar, parameters."""
     for i in range(m.body_parent.shape[0]):
         s.G_bar[i, slot] = vec6()
+    if NOSLIP:
+        slip_matrices_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
     for k in range(contact_count(c, slot)):
         contact_pairing_adjoint(m, g, p, p_bar, s, c, r, k, world, slot, wants_params)
     for k in range(r.joint_rows[0, slot]):

@@ -15,7 +15,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import LOOPS, SHARES, TENDONS, vecr
+from .flavour import LOOPS, NOSLIP, SHARES, TENDONS, vecr
 from .law import (
     cone_force,
     cone_force_adjoint,
@@ -65,6 +65,9 @@ from .rows import (
 
 if LOOPS:
     from .loops import loop_rows
+if NOSLIP:
+    from .noslip import stop_slip
+    from .noslip_adjoint import row_bars
 if TENDONS:
     from .tendon_rows import tendon_constraint_rows
     from .tendons import add_armature
@@ -385,10 +388,14 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
         residual = solve_constraints(m, g, c, r, slot)
         if not residual <= CONVERGED:  # written so that a NaN counts too
             status = NOT_CONVERGED
+        if NOSLIP:
+            stop_slip(m, g, c, r, slot)
         for k in range(contact_count(c, slot)):
             add_contact_force(m, r, s.tau, r.force[k, slot], k, slot)
         for k in range(r.joint_rows[0, slot]):
             force, _K, _bound = joint_row_force(r.joint_z[k, slot], r.joint_stiffness[k, slot], r.joint_loss[k, slot])
+            if NOSLIP:
+                force = r.row_force[k, slot]
             add_joint_row_force(g, r, s.tau, force, k, slot)
     return status
 
@@ -430,6 +437,8 @@ def contact_law_adjoint(
     z = r.z[k, slot]
     _force, K = contact_force(g, c, r, z, k, slot)
     z_bar = -(K * u)
+    if NOSLIP:
+        z_bar += r.z_bar[k, slot]
     friction = r.friction[k, slot]
 
     # z = J a + b J v + k d x, and the stiffness depends on d
@@ -449,6 +458,9 @@ def contact_law_adjoint(
         acting, p.weight[world, g.pair_weight[pair]], dim, g.elliptic, g.impratio, friction[1]
     )
     stiffness_bar, friction_bar = cone_force_adjoint(z, u, dim, g.elliptic, g.impratio, r.stiffness[k, slot], friction)
+    if NOSLIP:
+        stiffness_bar += r.stiffness_bar[k, slot]
+        friction_bar += r.friction_bar[k, slot]
     if wants_params == 1:
         weight_adjoint(p, p_bar, g.pair_weight[pair], r.stiffness[k, slot], stiffness_d, stiffness_bar, world)
     if SHARES:
@@ -500,6 +512,11 @@ def joint_law_adjoint(
     z = r.joint_z[k, slot]
     _force, K, bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
     z_bar = -K * u
+    loss_bar = bound * u
+    if NOSLIP:
+        _start_bar, slip_bar, bound_bar = row_bars(r, k, slot)
+        z_bar += slip_bar
+        loss_bar += bound_bar
     source = r.joint_source[k, slot]
     v_bar = real(0.0)
     x_bar = real(0.0)
@@ -512,7 +529,7 @@ def joint_law_adjoint(
                 d_loss, _slope = impedance(g.loss_solimp[loss], real(0.0))
                 stiffness, slope = row_stiffness(d_loss, p.weight[world, g.loss_weight[loss]])
                 weight_adjoint(p, p_bar, g.loss_weight[loss], stiffness, slope, -z * u, world)
-            p_bar.loss[world, loss] = p_bar.loss[world, loss] + bound * u
+            p_bar.loss[world, loss] = p_bar.loss[world, loss] + loss_bar
     else:
         limit = source / 2
         x = distance - g.limit_margin[limit]

@@ -72,7 +72,7 @@ def driven_rollout(
                     if state_of_health == HEALTHY:
                         remember(n, d, world)
                     else:
-                        undo_step(m, s, slot)
+                        undo_step(m, s, r, slot)
                 if state_of_health != HEALTHY:
                     healthy = False
                     status[world, 0] = state_of_health

@@ -119,7 +119,7 @@ def driven_rollout_adjoint(
                     total = real(0.0)
                     for i in range(remembered):
                         total += real(0.0) * d.memory_bar[world, i]
-                    if total != real(0.0) or not is_finite(m, s, slot):
+                    if total != real(0.0) or not is_finite(m, s, r, slot):
                         state_of_health = GRADIENT_NOT_FINITE
                 if state_of_health != HEALTHY:
                     status[world, 0] = state_of_health

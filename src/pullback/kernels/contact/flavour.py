@@ -25,6 +25,9 @@ TENDONS = wp.constant(compiled_for.tendons)
 SPATIAL = wp.constant(compiled_for.spatial)
 FIXED_TENDONS = wp.constant(compiled_for.tendons and not compiled_for.spatial)
 
+# Actuators have activations.
+ACTIVATIONS = wp.constant(compiled_for.activations)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 
@@ -36,6 +39,12 @@ CURVED = wp.constant(compiled_for.curved)
 
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
+
+# There are flexes: cloth, soft solids, ropes.
+FLEXES = wp.constant(compiled_for.flexes)
+
+# MuJoCo's sweeps against slip come after the convex problem.
+NOSLIP = wp.constant(compiled_for.noslip)
 
 # The backward pass adds the influence of shapes from afar.
 FAR = wp.constant(compiled_for.far)

@@ -39,7 +39,6 @@ from ..tree.structs import Params, Tree, Workspace
 from .flavour import vecr
 from .impulse_sweeps import (
     NO_BOUND,
-    add_whitened,
     block_count,
     find_neighbours,
     friction_share,
@@ -60,6 +59,7 @@ from .mass_matrix import (
 )
 from .materials import mixed_friction
 from .rows import Rows, add_contact_force, add_loss_row, contact_count, contact_jacobian, contact_motion, has_rows
+from .whitening import add_whitened, reach_root, whiten_block, whiten_transposed
 
 # How stiff rows are for the first guess, against their inverse weight [1]: stiff enough to be near, soft enough for
 # single precision.
@@ -74,49 +74,6 @@ LOAD = wp.constant(real(5.0))
 
 
 @wp.func
-def reach_root(m: Tree, r: Rows, k: int, slot: int):
-    """Goes on with the chain of block k to the root: J has no columns there, but the inertia of what carries counts."""
-    first = k * m.nv
-    length = int(r.chain_length[k, slot])
-    root = wp.vec2i(-1, -1)
-    if length > 0:
-        d = m.dof_parent[r.chain[first + length - 1, slot]]
-        while d >= 0:
-            r.chain[first + length, slot] = d
-            length += 1
-            d = m.dof_parent[d]
-        last = r.chain[first + length - 1, slot]
-        root = wp.vec2i(last, last)
-    for i in range(length - 1):
-        if m.dof_parent[r.chain[first + i, slot]] < 0:
-            root[1] = r.chain[first + i, slot]
-    r.reach[k, slot] = length
-    r.root[k, slot] = root
-
-
-@wp.func
-def whiten_block(m: Tree, r: Rows, k: int, slot: int):
-    """B of block k along its chain."""
-    first = k * m.nv
-    own = r.chain_length[k, slot]
-    length = r.reach[k, slot]
-    for i in range(length):
-        d = r.chain[first + i, slot]
-        column = vecr()
-        if i < own:
-            column = r.J[first + i, slot]
-        for j in range(i):
-            e = r.chain[first + j, slot]
-            entry = r.H[e * m.nv + d, slot]
-            if entry != real(0.0):
-                column -= entry * r.B[first + j, slot]
-        r.B[first + i, slot] = column
-    for i in range(length):
-        d = r.chain[first + i, slot]
-        r.B[first + i, slot] = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B[first + i, slot]
-
-
-@wp.func
 def mass_factor(m: Tree, s: Workspace, r: Rows, slot: int):
     """r.H: the factors of the mass matrix with what is implicit."""
     start_matrix(m, r, slot)  # also clears what contacts coupled
@@ -124,29 +81,6 @@ def mass_factor(m: Tree, s: Workspace, r: Rows, slot: int):
         at = d * m.nv + d
         r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
     factorise_rows(m.columns, m.columns_count, r.H, m.nv, slot)
-
-
-@wp.func
-def whiten(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
-    """x := D^(-1/2) L^(-T) x"""
-    for back in range(m.nv):
-        k = m.nv - 1 - back
-        own = x[k, slot]
-        for a in range(m.columns_count[k, slot]):
-            j = m.columns[k * m.nv + a, slot]
-            x[j, slot] = x[j, slot] - r.H[k * m.nv + j, slot] * own
-        x[k, slot] = wp.sqrt(r.H[k * m.nv + k, slot]) * own
-
-
-@wp.func
-def whiten_transposed(m: Tree, r: Rows, x: wp.array2d(dtype=real), slot: int):
-    """x := L⁻¹ D^(-1/2) x"""
-    for k in range(m.nv):
-        total = wp.sqrt(r.H[k * m.nv + k, slot]) * x[k, slot]
-        for a in range(m.columns_count[k, slot]):
-            j = m.columns[k * m.nv + a, slot]
-            total -= r.H[k * m.nv + j, slot] * x[j, slot]
-        x[k, slot] = total
 
 
 # --- what the rows aim at --------------------------------------------------------------------------

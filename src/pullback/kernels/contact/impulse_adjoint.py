@@ -31,7 +31,6 @@ from .impulse import (
     sticking_matrix,
     touching,
     tree_weight,
-    whiten,
 )
 from .impulse_sweeps import (
     NO_BOUND,
@@ -41,12 +40,12 @@ from .impulse_sweeps import (
     goes_up,
     only_normal,
     turn,
-    whitened_motion,
 )
 from .islands import hold_back_adjoint, island_of, rebounds, stopped
 from .mass_matrix import solve_factored
 from .materials import mixed_friction_adjoint
 from .rows import Rows, add_contact_force, contact_count, contact_motion
+from .whitening import whiten, whitened_motion
 
 
 @wp.func

@@ -7,7 +7,7 @@ r.dist_bar.
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
@@ -16,78 +16,7 @@ from .impulse_adjoint import rest_aim_adjoint
 from .impulse_sweeps import block_count
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .rows import Rows, add_joint_row_force, contact_count, contact_motion, in_world, push_pair
-
-
-@wp.func
-def add_products(m: Tree, r: Rows, k: int, slot: int):
-    """Adds block k's share to T: for each degree of freedom, B_bar at its ancestors times B at its own."""
-    first = k * m.nv
-    length = r.reach[k, slot]
-    for i in range(length):
-        d = r.chain[first + i, slot]
-        B = r.B[first + i, slot]
-        above = int(d)
-        for j in range(i, length):
-            if r.chain[first + j, slot] == above:
-                at = d * m.nv + above
-                r.M[at, slot] = r.M[at, slot] + real(0.5) * wp.dot(r.B_bar[first + j, slot], B)
-                above = m.dof_parent[above]
-
-
-@wp.func
-def mass_bar(m: Tree, r: Rows, slot: int):
-    """From T in r.M to the cotangent of the mass matrix, -Wᵀ T W, in its place; both on pairs of ancestors alone.
-
-    With L X Lᵀ = D^(-1/2) T D^(-1/2), X = Wᵀ T W: a degree of freedom at a time, from the roots on.
-    """
-    for e in range(m.nv):
-        row = e * m.nv
-        count = int(0)
-        above_e = int(e)
-        while above_e >= 0:
-            r.scratch[count, slot] = above_e
-            count += 1
-            above_e = m.dof_parent[above_e]
-        for i in range(count):  # Y = X Lᵀ at e and its ancestors, from the root on
-            d = r.scratch[count - 1 - i, slot]
-            total = wp.sqrt(r.H[row + e, slot] * r.H[d * m.nv + d, slot]) * r.M[row + d, slot]
-            for j in range(i):
-                above = r.scratch[count - 1 - j, slot]
-                total -= r.H[d * m.nv + above, slot] * r.column[above, slot]
-            r.column[d, slot] = total
-        for i in range(count):
-            d = r.scratch[count - 1 - i, slot]
-            total = r.column[d, slot]
-            for j in range(count - 1):
-                above = r.scratch[count - 1 - j, slot]  # every ancestor of e
-                entry = real(0.0)
-                if d == e:
-                    entry = r.M[row + above, slot]
-                else:
-                    entry = r.M[wp.max(d, above) * m.nv + wp.min(d, above), slot]
-                total -= r.H[row + above, slot] * entry
-            r.M[row + d, slot] = total
-    for e in range(m.nv):
-        d = int(e)
-        while d >= 0:
-            r.M[e * m.nv + d, slot] = -r.M[e * m.nv + d, slot]
-            d = m.dof_parent[d]
-
-
-@wp.func
-def jacobian_bar(m: Tree, r: Rows, k: int, slot: int):
-    """B_bar of block k becomes J_bar = Wᵀ B_bar along its chain."""
-    first = k * m.nv
-    length = r.reach[k, slot]
-    for back in range(length):
-        i = length - 1 - back
-        d = r.chain[first + i, slot]
-        total = wp.sqrt(r.H[d * m.nv + d, slot]) * r.B_bar[first + i, slot]
-        for j in range(i + 1, length):
-            entry = r.H[d * m.nv + r.chain[first + j, slot], slot]
-            if entry != real(0.0):
-                total -= entry * r.B_bar[first + j, slot]
-        r.B_bar[first + i, slot] = total
+from .whitening import add_products, contact_jacobian_adjoint, jacobian_bar, mass_bar
 
 
 @wp.func
@@ -144,35 +73,6 @@ def rows_adjoint(
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] + r.M[d * m.nv + d, slot]
     composite_bodies_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
-
-
-@wp.func
-def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int, slot: int):
-    """From J_bar to S_bar and to the contact's point and frame."""
-    n = c.normal[k, slot]
-    t1 = r.tangent1[k, slot]
-    t2 = r.tangent2[k, slot]
-    pos_bar = vec3()
-    n_bar = vec3()
-    t1_bar = vec3()
-    t2_bar = vec3()
-    for i in range(r.chain_length[k, slot]):
-        at = k * m.nv + i
-        d = r.chain[at, slot]
-        S = s.S[d, slot]
-        bar = r.side[at, slot] * r.B_bar[at, slot]
-        arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
-        velocity = lin(S) + wp.cross(ang(S), arm)
-        force = in_world(bar, n, t1, t2)
-        s.S_bar[d, slot] = s.S_bar[d, slot] + pack(wp.cross(arm, force), force)
-        pos_bar += wp.cross(force, ang(S))
-        n_bar += bar[0] * velocity
-        t1_bar += bar[1] * velocity
-        t2_bar += bar[2] * velocity
-    r.pos_bar[k, slot] = pos_bar
-    r.n_bar[k, slot] = n_bar
-    r.t1_bar[k, slot] = t1_bar
-    r.t2_bar[k, slot] = t2_bar
 
 
 @wp.func

@@ -23,6 +23,7 @@ from ..spatial.scalar import real
 from ..tree.structs import Tree
 from .flavour import matr, vecr
 from .rows import Rows, contact_count
+from .whitening import add_whitened, whitened_motion
 
 NO_BOUND = wp.constant(real(math.inf))
 
@@ -58,29 +59,6 @@ def turn(sweep: int, i: int, contacts: int, count: int):
 
 
 # --- how impulses change velocities ----------------------------------------------------------------
-
-
-@wp.func
-def whitened_motion(m: Tree, r: Rows, x: wp.array2d(dtype=real), k: int, slot: int):
-    """Bᵀ x of block k."""
-    total = vecr()
-    at = k * m.nv
-    end = at + r.reach[k, slot]
-    while at < end:  # Warp's range tests its step in every pass
-        total += r.B[at, slot] * x[r.chain[at, slot], slot]
-        at += 1
-    return total
-
-
-@wp.func
-def add_whitened(m: Tree, r: Rows, x: wp.array2d(dtype=real), force: vecr, k: int, slot: int):
-    """x += B force of block k"""
-    at = k * m.nv
-    end = at + r.reach[k, slot]
-    while at < end:
-        d = r.chain[at, slot]
-        x[d, slot] = x[d, slot] + wp.dot(r.B[at, slot], force)
-        at += 1
 
 
 @wp.func

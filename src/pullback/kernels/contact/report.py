@@ -6,9 +6,12 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real, vec3
 from ..tree.applied import Applied
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import IMPULSES
+from .flavour import ACTIVATIONS, IMPULSES
 from .rows import Rows, contact_count, in_world, rotation_in_world
 from .step import accelerate
+
+if ACTIVATIONS:
+    from .activations import read_activations
 
 
 @wp.kernel(enable_backward=False)
@@ -25,6 +28,7 @@ def contact_report(
     end_world: int,
     q: wp.array2d(dtype=real),
     v: wp.array2d(dtype=real),
+    act: wp.array3d(dtype=real),
     status: wp.array2d(dtype=int),
     count: wp.array(dtype=int),
     pair: wp.array2d(dtype=int),
@@ -42,6 +46,8 @@ def contact_report(
             s.q[i, slot] = q[world, i]
         for d in range(m.nv):
             s.v[d, slot] = v[world, d]
+        if ACTIVATIONS:
+            read_activations(r, act, 0, world, slot)
         status[world, 0] = accelerate(m, g, p, s, c, r, controls, f, 0, world, slot)
         status[world, 1] = 0
         count[world] = contact_count(c, slot)

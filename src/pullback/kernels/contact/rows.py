@@ -14,8 +14,28 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Tree, Workspace, dofs
-from .flavour import FORCES, IMPULSES, LOOPS, POTENTIAL, ROWS, SITES, SPATIAL, TENDONS, TRIANGLES, matr, vecr
+from .activation_rows import ACTIVATION_PARTS, Activations
+from .flavour import (
+    ACTIVATIONS,
+    FLEXES,
+    FORCES,
+    IMPULSES,
+    LOOPS,
+    NOSLIP,
+    POTENTIAL,
+    ROWS,
+    SITES,
+    SPATIAL,
+    TENDONS,
+    TRIANGLES,
+    matr,
+    vecr,
+)
+from .flex_rows import FLEX_PARTS, Flexes
 from .spans import Spans
+
+if NOSLIP:
+    from . import noslip_fields
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
@@ -362,6 +382,12 @@ if TENDONS:
         PARTS["dof"] += (TendonsPerDof,)
 if LOOPS:
     PARTS |= {"loop": (PerLoop,)}
+if NOSLIP:
+    PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in noslip_fields.PARTS.items()}
+if ACTIVATIONS:
+    PARTS |= ACTIVATION_PARTS
+if FLEXES:
+    PARTS |= FLEX_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -437,9 +463,13 @@ class Rows:
             ("spans", Spans, SPATIAL),
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
+            ("activations", Activations, ACTIVATIONS),
+            ("flexes", Flexes, FLEXES),
         )
         if there
     }
+    if NOSLIP:
+        __annotations__ |= {"noslip": noslip_fields.NoSlip}
 
 
 @wp.func

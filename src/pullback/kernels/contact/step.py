@@ -14,7 +14,7 @@ from ..tree.gyroscopic import gyroscopic
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import CURVED, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
+from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -27,8 +27,23 @@ if POTENTIAL:
     from .model import descend, finer, substep_count
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
+if ACTIVATIONS:
+    from .activations import (
+        enter_stage_activations,
+        keep_activations,
+        leave_stage_activations,
+        leave_step_activations,
+        read_activations,
+        size_of_activations,
+        start_activations,
+        take_kept_activations,
+        undo_activations,
+        write_activations,
+    )
 if SPATIAL:
     from .tied_bodies import tied_gyroscopic
+if FLEXES:
+    from .flexes import flex_forces
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
@@ -74,6 +89,8 @@ def accelerate(
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
+    if FLEXES:
+        flex_forces(m, p, s, r, world, slot)
     applied_forces(m, p, s, f, t, world, slot)
     status = int(HEALTHY)
     if FORCES:
@@ -241,6 +258,8 @@ def substeps(
         guess_nothing(m, r, slot)
         status = accelerate(fine, g, p, s, c, r, controls, f, t, world, slot)
         leave_substep(fine, s, r, slot)
+        if ACTIVATIONS:
+            leave_stage_activations(r, 0, slot)
         substep += 1
         more = finer(g, count, status)
         if more > 0:
@@ -271,8 +290,12 @@ def stages(
     start_stages(m, s, slot)
     for stage in range(stage_count(m.integrator)):
         enter_stage(m, s, stage, slot)
+        if ACTIVATIONS:
+            enter_stage_activations(m, p, r, stage, stage_node(stage), world, slot)
         found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
         leave_stage(m, s, stage, slot)
+        if ACTIVATIONS:
+            leave_stage_activations(r, stage, slot)
         if status == HEALTHY:
             status = found
     if m.integrator == RK4:
@@ -309,12 +332,18 @@ def step(
 ):
     """s.q, s.v one timestep on. Returns the status."""
     status = int(HEALTHY)
+    if ACTIVATIONS:
+        start_activations(r, slot)
     if POTENTIAL:
         status = substeps(m, g, p, s, c, r, controls, f, t, world, slot)
     else:
         status = stages(m, g, p, s, c, r, controls, f, t, world, slot)
     if status == HEALTHY and not size_of_state(m, s, slot) < BLOWN_UP:  # written so that a NaN counts too
         status = NOT_FINITE
+    if ACTIVATIONS:
+        leave_step_activations(m, p, r, world, slot)
+        if status == HEALTHY and not size_of_activations(r, slot) < BLOWN_UP:
+            status = NOT_FINITE
     return status
 
 
@@ -334,6 +363,8 @@ def refined_step(
 ):
     """The same in substeps; the state before the step is kept in s.sub_q, s.sub_v."""
     keep_state(m, s, 0, slot)
+    if ACTIVATIONS:
+        keep_activations(r, 0, slot)
     count = count_substeps(m, g, p, s, c, margin(p, world), world, slot)
     fine = m
     fine.timestep = m.timestep / real(count)
@@ -345,8 +376,13 @@ def refined_step(
 
 
 @wp.func
-def undo_step(m: Tree, s: Workspace, slot: int):
+def undo_step(m: Tree, s: Workspace, r: Rows, slot: int):
     """s.q, s.v back to the state before a step."""
+    if ACTIVATIONS:
+        if REFINED:
+            take_kept_activations(r, 0, slot)
+        else:
+            undo_activations(r, slot)
     if REFINED:
         take_state(m, s, 0, slot)
     else:
@@ -374,9 +410,11 @@ def rollout(
     keep_every: int,
     q: wp.array3d(dtype=real),
     v: wp.array3d(dtype=real),
+    act: wp.array3d(dtype=real),
     status: wp.array2d(dtype=int),
 ):
-    """Steps the worlds from the state in row 0 of q, v; every keep_every-th state, and the last, goes to the next row.
+    """Steps the worlds from the state in row 0 of q, v and act; every keep_every-th state, and the last, goes to the
+    next row.
 
     A control is held for ``hold`` steps, and so is what is applied: controls[t // hold] acts in step t.
     status[world] = (HEALTHY or what went wrong, the step at which it did); a world that went wrong stays where it was.
@@ -388,6 +426,8 @@ def rollout(
             s.q[i, slot] = q[0, world, i]
         for d in range(m.nv):
             s.v[d, slot] = v[0, world, d]
+        if ACTIVATIONS:
+            read_activations(r, act, 0, world, slot)
         row = int(0)
         healthy = bool(True)
         for t in range(first_step, end_step):
@@ -401,10 +441,12 @@ def rollout(
                     healthy = False
                     status[world, 0] = state_of_health
                     status[world, 1] = t
-                    undo_step(m, s, slot)
+                    undo_step(m, s, r, slot)
             if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
                 row += 1
                 for i in range(m.nq):
                     q[row, world, i] = s.q[i, slot]
                 for d in range(m.nv):
                     v[row, world, d] = s.v[d, slot]
+                if ACTIVATIONS:
+                    write_activations(r, act, row, world, slot)

@@ -9,8 +9,6 @@ import warp as wp
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import (
     coordinates_of_tangent,
-    log_jacobian_adjoint,
-    log_jacobian_transposed,
     tangent_of_coordinates,
 )
 from ..spatial.scalar import real, vec3, vec4, vec6
@@ -20,15 +18,18 @@ from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrench
 from ..tree.curved import curved_forces_adjoint
 from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
-from ..tree.structs import BALL, RK4, Params, Tree, Workspace, add_vec3, read_vec3
+from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .flavour import (
+    ACTIVATIONS,
     CURVED,
     FAR,
     FIXED_TENDONS,
+    FLEXES,
     FORCES,
     IMPULSES,
     LOOPS,
+    NOSLIP,
     PLACED_FORCES,
     POTENTIAL,
     REFINED,
@@ -36,17 +37,15 @@ from .flavour import (
     SPATIAL,
     TENDONS,
 )
+from .integrator_adjoint import leave_step_adjoint, rotation_rates_adjoint
 from .refinement import count_substeps, keep_state, take_state
 from .rows import Rows, has_rows
 from .step import (
     accelerate,
     enter_stage,
     leave_stage,
-    mean_of_stages,
     stage_count,
     stage_node,
-    stage_rotation,
-    stage_weight,
     start_stages,
     step,
 )
@@ -61,12 +60,30 @@ if POTENTIAL:
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
 if LOOPS:
     from .loops import push_loop_forces
+if NOSLIP:
+    from .noslip_adjoint import stop_slip_adjoint
 if SITES:
     from .site_forces import site_forces_adjoint
 if TENDONS:
     from .tendons import all_joint_forces_adjoint, clear_tendon_bars, solve_for_motions
+if ACTIVATIONS:
+    from .activations import (
+        clear_pull_bars,
+        enter_stage_activations,
+        enter_stage_activations_adjoint,
+        keep_activations,
+        leave_stage_activations,
+        leave_stages_activations_adjoint,
+        leave_step_activations_adjoint,
+        read_activations,
+        start_activations,
+        start_stage_activations_adjoint,
+        take_kept_activations,
+    )
 if SPATIAL:
     from .tied_bodies import tied_gyroscopic_solve
+if FLEXES:
+    from .flexes import flex_forces_adjoint
 if FAR:
     from .far import far_adjoint
 
@@ -120,6 +137,8 @@ def accelerate_adjoint(
     passes = int(1)
     if FORCES:
         if has_rows(c, r, slot):
+            if NOSLIP:
+                stop_slip_adjoint(m, g, s, c, r, slot)
             constrained_solve(m, g, s, c, r, slot)
             passes = 2
     for sweep in range(passes):
@@ -144,6 +163,8 @@ def accelerate_adjoint(
             gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
         if m.has_fluid == 1:
             fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if FLEXES:
+            flex_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         if f.has_wrench == 1:
             applied_wrenches_adjoint(m, p, p_bar, s, f, f_bar, t, world, slot, wants_params)
         if FORCES:
@@ -155,6 +176,9 @@ def accelerate_adjoint(
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)
         with_S = int(0)
+        if NOSLIP:
+            if first:
+                with_S = 1
         if PLACED_FORCES:
             if not first:
                 for d in range(m.nv):
@@ -214,12 +238,18 @@ def stages_adjoint(
     h = m.timestep
     last = stage_count(m.integrator) - 1
     start_stages(m, s, slot)
+    if ACTIVATIONS:
+        start_activations(r, slot)
     # Once out through the stages, and back from the last. One loop does both, so that ``accelerate`` stands in the code
     # once and is inlined: a call would copy every array's description.
     for visit in range(2 * last + 1):
         stage = last - wp.abs(visit - last)
         enter_stage(m, s, stage, slot)
+        if ACTIVATIONS:
+            enter_stage_activations(m, p, r, stage, stage_node(stage), world, slot)
         found = accelerate(m, g, p, s, c, r, controls, f, t, world, slot)
+        if ACTIVATIONS:
+            leave_stage_activations(r, stage, slot)
         if status == HEALTHY:
             status = found
         if visit < last:
@@ -227,6 +257,10 @@ def stages_adjoint(
         else:
             if visit == last:
                 leave_step_adjoint(m, s, r, slot)
+                if ACTIVATIONS:
+                    leave_step_activations_adjoint(m, p, p_bar, r, world, slot, wants_params)
+            if ACTIVATIONS:
+                start_stage_activations_adjoint(r, stage, slot)
             for d in range(m.nv):
                 s.q_bar[d, slot] = real(0.0)
                 s.v_bar[d, slot] = s.stage_v_bar[stage * m.nv + d, slot]
@@ -238,6 +272,8 @@ def stages_adjoint(
             )
             if status == HEALTHY:
                 status = solved
+            if ACTIVATIONS:
+                enter_stage_activations_adjoint(m, p, p_bar, r, stage, stage_node(stage), world, slot, wants_params)
             if stage > 0:
                 node = h * stage_node(stage)
                 before = (stage - 1) * m.nv
@@ -250,6 +286,8 @@ def stages_adjoint(
     for d in range(m.nv):
         s.q_bar[d, slot] = s.q_start_bar[d, slot]
         s.v_bar[d, slot] = s.v_start_bar[d, slot]
+    if ACTIVATIONS:
+        leave_stages_activations_adjoint(r, slot)
     return status
 
 
@@ -285,6 +323,8 @@ def substeps_adjoint(
     status = int(HEALTHY)
     fine = m
     start_stages(m, s, slot)
+    if ACTIVATIONS:
+        start_activations(r, slot)
     count = int(substep_count(m, g, p, s, c, world, slot))
     fine.timestep = m.timestep / real(count)
     visit = int(0)
@@ -313,6 +353,14 @@ def substeps_adjoint(
             if status == HEALTHY:
                 status = found
             leave_step_adjoint(fine, s, r, slot)
+            if ACTIVATIONS:
+                # over a step, and not a substep, activations follow what pulls at them
+                leave_stage_activations(r, 0, slot)
+                if visit == count:
+                    leave_step_activations_adjoint(m, p, p_bar, r, world, slot, wants_params)
+                else:
+                    clear_pull_bars(r, slot)
+                start_stage_activations_adjoint(r, 0, slot)
             for d in range(m.nv):
                 s.q_bar[d, slot] = real(0.0)
                 s.v_bar[d, slot] = real(0.0)
@@ -322,9 +370,13 @@ def substeps_adjoint(
             )
             if status == HEALTHY:
                 status = solved
+            if ACTIVATIONS:
+                enter_stage_activations_adjoint(m, p, p_bar, r, 0, real(0.0), world, slot, wants_params)
             for d in range(m.nv):
                 s.q_bar[d, slot] = s.q_bar[d, slot] + s.q_start_bar[d, slot]
                 s.v_bar[d, slot] = s.v_bar[d, slot] + s.v_start_bar[d, slot]
+    if ACTIVATIONS:
+        leave_stages_activations_adjoint(r, slot)
     return status
 
 
@@ -384,68 +436,21 @@ def refined_step_adjoint(
     fine.timestep = m.timestep / real(count)
     status = int(HEALTHY)
     keep_state(m, s, 0, slot)
+    if ACTIVATIONS:
+        keep_activations(r, 0, slot)
     for substep in range(1, count):
         step(fine, g, p, s, c, r, controls, f, t, world, slot)
         keep_state(m, s, substep, slot)
+        if ACTIVATIONS:
+            keep_activations(r, substep, slot)
     for back in range(count):
         take_state(m, s, count - 1 - back, slot)
+        if ACTIVATIONS:
+            take_kept_activations(r, count - 1 - back, slot)
         found = step_adjoint(fine, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
         if status == HEALTHY:
             status = found
     return status
-
-
-@wp.func
-def rotation_rates_adjoint(m: Tree, s: Workspace, stage: int, slot: int):
-    """Through the rates of rotation vectors of a stage, to its angular velocities and to the stage before."""
-    for k in range(m.joint_type.shape[0]):
-        if m.joint_type[k] == BALL:
-            d = m.joint_v[k]
-            turned = stage_rotation(m, s, stage, d, slot)
-            rate_bar = read_vec3(s.v_bar, d, slot)
-            v_bar = log_jacobian_transposed(turned, rate_bar)
-            for j in range(3):
-                s.v_bar[d + j, slot] = v_bar[j]
-            turned_bar = log_jacobian_adjoint(turned, read_vec3(s.v, d, slot), rate_bar)
-            add_vec3(s.stage_v_bar, (stage - 1) * m.nv + d, slot, m.timestep * stage_node(stage) * turned_bar)
-
-
-@wp.func
-def leave_step_adjoint(m: Tree, s: Workspace, r: Rows, slot: int):
-    """From the cotangents after the step, those of its start and of its stages' velocities and accelerations."""
-    h = m.timestep
-    if m.integrator == RK4:
-        # q' = q ⊕ h mean(v), v' = v + h mean(a)
-        for d in range(m.nv):
-            s.w[d, slot] = mean_of_stages(s.stage_v, d, m.nv, slot)  # w is free until the solve
-            s.v_start_bar[d, slot] = s.v_bar[d, slot]
-            s.a_bar[d, slot] = h * s.v_bar[d, slot]
-            s.v_bar[d, slot] = real(0.0)
-        advance_adjoint(m, s.w, 0, h, s.q_bar, s.v_bar, slot)
-        for d in range(m.nv):
-            s.q_start_bar[d, slot] = s.q_bar[d, slot]
-            for stage in range(4):
-                s.stage_v_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.v_bar[d, slot]
-                s.stage_a_bar[stage * m.nv + d, slot] = stage_weight(stage) * s.a_bar[d, slot]
-    else:
-        # v' = v + h a, q' = q ⊕ h v'
-        for d in range(m.nv):
-            s.stage_v[d, slot] = s.v[d, slot] + h * s.a[d, slot]
-        if IMPULSES:
-            # q' = q ⊕ h (v' - late w)
-            for d in range(m.nv):
-                s.stage_v[d, slot] = s.stage_v[d, slot] - r.late[d, slot] * r.w[d, slot]
-                r.moved_bar[d, slot] = real(0.0)
-            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, r.moved_bar, slot)
-            for d in range(m.nv):
-                s.v_bar[d, slot] = s.v_bar[d, slot] + r.moved_bar[d, slot]
-        else:
-            advance_adjoint(m, s.stage_v, 0, h, s.q_bar, s.v_bar, slot)
-        for d in range(m.nv):
-            s.q_start_bar[d, slot] = s.q_bar[d, slot]
-            s.v_start_bar[d, slot] = s.v_bar[d, slot]
-            s.stage_v_bar[d, slot] = real(0.0)
-            s.stage_a_bar[d, slot] = h * s.v_bar[d, slot]
 
 
 @wp.func
@@ -467,11 +472,14 @@ def add_coordinates_bar(
 
 
 @wp.func
-def is_finite(m: Tree, s: Workspace, slot: int):
+def is_finite(m: Tree, s: Workspace, r: Rows, slot: int):
     """Whether the cotangents of the state are."""
     total = real(0.0)
     for d in range(m.nv):
         total += real(0.0) * s.q_bar[d, slot] + real(0.0) * s.v_bar[d, slot]
+    if ACTIVATIONS:
+        for i in range(r.act.shape[0]):
+            total += real(0.0) * r.act_bar[i, slot]
     return total == real(0.0)
 
 
@@ -495,18 +503,21 @@ def rollout_adjoint(
     hold: int,
     q: wp.array3d(dtype=real),
     v: wp.array3d(dtype=real),
+    act: wp.array3d(dtype=real),
     q_bar: wp.array3d(dtype=real),
     v_bar: wp.array3d(dtype=real),
+    act_bar: wp.array3d(dtype=real),
     every_row: int,
     mask: int,
     wants_params: int,
     carry_q: wp.array2d(dtype=real),
     carry_v: wp.array2d(dtype=real),
+    carry_act: wp.array2d(dtype=real),
     status: wp.array2d(dtype=int),
 ):
-    """Pulls the tangent cotangents carry_q, carry_v of the state at end_step back to first_step, in place.
+    """Pulls the tangent cotangents carry_q, carry_v, carry_act of the state at end_step back to first_step, in place.
 
-    Row r of q and v is the state at first_step + r. With every_row, so are those of q_bar and v_bar, and each state's
+    Row r of q, v and act is the state at first_step + r. With every_row, so are those of their bars, and each state's
     own cotangent joins on the way, except the last one's, which the caller has put into the carry. The state at
     end_step, if it is there, spares contact models with a potential some of their search. hold and status as
     in ``rollout``: a step whose constraints were not solved has no derivative. A world that failed before, or whose
@@ -518,6 +529,9 @@ def rollout_adjoint(
         for d in range(m.nv):
             s.q_bar[d, slot] = carry_q[world, d]
             s.v_bar[d, slot] = carry_v[world, d]
+        if ACTIVATIONS:
+            for i in range(carry_act.shape[1]):
+                r.act_bar[i, slot] = carry_act[world, i]
         for back in range(end_step - first_step):
             row = end_step - first_step - 1 - back
             if status[world, 1] < 0:
@@ -525,6 +539,8 @@ def rollout_adjoint(
                     s.q[i, slot] = q[row, world, i]
                 for d in range(m.nv):
                     s.v[d, slot] = v[row, world, d]
+                if ACTIVATIONS:
+                    read_activations(r, act, row, world, slot)
                 if POTENTIAL:
                     for d in range(m.nv):
                         r.after[d, slot] = v[wp.min(row + 1, v.shape[0] - 1), world, d]
@@ -544,7 +560,10 @@ def rollout_adjoint(
                         add_coordinates_bar(m, s, q, q_bar, row, world, slot)
                     for d in range(m.nv):
                         s.v_bar[d, slot] = s.v_bar[d, slot] + v_bar[row, world, d]
-                if state_of_health == HEALTHY and mask == 1 and not is_finite(m, s, slot):
+                    if ACTIVATIONS:
+                        for i in range(act_bar.shape[2]):
+                            r.act_bar[i, slot] = r.act_bar[i, slot] + act_bar[row, world, i]
+                if state_of_health == HEALTHY and mask == 1 and not is_finite(m, s, r, slot):
                     state_of_health = GRADIENT_NOT_FINITE
                 if state_of_health != HEALTHY:
                     status[world, 0] = state_of_health
@@ -553,6 +572,9 @@ def rollout_adjoint(
         for d in range(m.nv):
             carry_q[world, d] = wp.where(sound, s.q_bar[d, slot], real(0.0))
             carry_v[world, d] = wp.where(sound, s.v_bar[d, slot], real(0.0))
+        if ACTIVATIONS:
+            for i in range(carry_act.shape[1]):
+                carry_act[world, i] = wp.where(sound, r.act_bar[i, slot], real(0.0))
 
 
 @wp.kernel(enable_backward=False)

@@ -10,9 +10,13 @@ import warp as wp
 from ..collision.shapes import Shapes
 from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
+from .flavour import NOSLIP
 from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint, weight_adjoint
 from .rows import UNBOUNDED, Rows, add_joint_row_force, joint_row_motion
 from .tendons import tendon_motion
+
+if NOSLIP:
+    from .noslip_adjoint import row_bars
 
 
 @wp.func
@@ -178,7 +182,13 @@ def tendon_row_adjoint(
     Jv = joint_row_motion(g, r, s.v, k, slot)
     z = r.joint_z[k, slot]
     force, K, bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
-    z_bar = -K * u
+    slip_bar = real(0.0)
+    bound_bar = real(0.0)
+    if NOSLIP:
+        start_bar, slip_bar, bound_bar = row_bars(r, k, slot)
+        u += start_bar
+    z_bar = slip_bar - K * u
+    loss_bar = bound * u + bound_bar
     stiffness_bar = real(0.0)
     if K > real(0.0):
         stiffness_bar = -z * u
@@ -196,7 +206,7 @@ def tendon_row_adjoint(
             d_loss, _slope = impedance(r.tendons.loss_solimp[at], real(0.0))
             row, slope = row_stiffness(d_loss, p.weight[world, r.tendons.loss_weight[at]])
             weight_adjoint(p, p_bar, r.tendons.loss_weight[at], row, slope, stiffness_bar, world)
-            p_bar.loss[world, loss] = p_bar.loss[world, loss] + bound * u
+            p_bar.loss[world, loss] = p_bar.loss[world, loss] + loss_bar
     elif source < 2 * limits:
         limit = source / 2
         at = limit - g.limit_joint.shape[0]

@@ -29,10 +29,12 @@ from ..tree.forces import (
 )
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
-from .flavour import SITES, SPATIAL
+from .flavour import ACTIVATIONS, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
+if ACTIVATIONS:
+    from .activations import take_activations, take_activations_adjoint
 if SITES:
     from .site_forces import add_site_forces
 if SPATIAL:
@@ -130,6 +132,8 @@ def all_joint_forces(
     find_tendons(m, p, s, r, world, slot)
     start_joint_forces(m, p, s, world, slot)
     take_controls(m, s, controls, t, world, slot)
+    if ACTIVATIONS:
+        take_activations(m, p, s, r, world, slot)
     for k in range(m.actuator_on.shape[0]):
         if r.tendons.actuator[k] == -1:
             add_actuator_force(m, p, s, k, world, slot)
@@ -201,6 +205,8 @@ def all_joint_forces_adjoint(
             actuator_adjoint(m, p, p_bar, s, k, world, slot, wants_params)
         elif r.tendons.actuator[k] >= 0:
             pull_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
+    if ACTIVATIONS:
+        take_activations_adjoint(m, p, p_bar, s, r, controls, t, world, slot, wants_params)
     take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(r.tendons.own):
@@ -383,6 +389,29 @@ def armature_adjoint(
                 d = r.tendons.dof[i]
                 e = r.tendons.dof[j]
                 pair_term(r, t, i, j, -r.w[d, slot] * a[e, slot] - r.w[e, slot] * a[d, slot], c, slot)
+        if wants_params == 1:
+            law_bar = p_bar.tendon[world, t]
+            law_bar[2] += r.tendon_inertia_bar[t, slot]
+            p_bar.tendon[world, t] = law_bar
+        r.tendon_inertia_bar[t, slot] = kept
+
+
+@wp.func
+def matrix_armature_adjoint(m: Tree, p: Params, p_bar: Params, r: Rows, world: int, slot: int, wants_params: int):
+    """The same of the cotangent of the mass matrix in r.M."""
+    for t in range(r.tendons.own):
+        c = p.tendon[world, t][2]
+        kept = r.tendon_inertia_bar[t, slot]
+        r.tendon_inertia_bar[t, slot] = real(0.0)
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            pair_term(r, t, i, i, r.M[d * m.nv + d, slot], c, slot)
+        for k in range(r.tendons.pair_tendon.shape[0]):
+            if r.tendons.pair_tendon[k] == t:
+                i = r.tendons.pair_below[k]
+                j = r.tendons.pair_above[k]
+                at = r.tendons.dof[i] * m.nv + r.tendons.dof[j]
+                pair_term(r, t, i, j, real(2.0) * r.M[at, slot], c, slot)
         if wants_params == 1:
             law_bar = p_bar.tendon[world, t]
             law_bar[2] += r.tendon_inertia_bar[t, slot]

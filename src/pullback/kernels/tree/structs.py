@@ -99,6 +99,7 @@ class Params:
     gear: wp.array2d(dtype=vec6)  # per actuator
     gain: wp.array2d(dtype=vec3)
     bias: wp.array2d(dtype=vec3)
+    activation: wp.array2d(dtype=vec3)  # of its law: see ``activation.py``
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
@@ -115,6 +116,9 @@ class Params:
     # per equality constraint, those on joints and tendons before connects and welds
     equality_solref: wp.array2d(dtype=vec3)  # the last number is not used
     equality_solimp: wp.array2d(dtype=vec6)  # the last number is not used
+
+    # per flex: shear and lame, damping; stiffness and damping of edges; bending
+    flex: wp.array2d(dtype=vec6)
 
     # contacts, limits and friction loss, in any model
     shape_pos: wp.array2d(dtype=vec3)  # per shape, in its body's frame

@@ -1,0 +1,464 @@
+"""Sensors of a file as functions of the state, with their adjoint: what MuJoCo writes to ``sensordata``.
+
+Those that depend on positions and velocities are here. Each is a formula on poses (position x, rotation R) and
+velocities (angular w, of the origin v) of frames, which ``kinematics`` and ``velocity`` find, and pull back through:
+
+    frame*, in a frame of reference     Rᵣᵀ (x - xᵣ),   conj(qᵣ) q,   columns of Rᵣᵀ R
+                                        Rᵣᵀ (v - vᵣ - wᵣ × (x - xᵣ)),   Rᵣᵀ (w - wᵣ)
+    gyro, velocimeter, magnetometer     Rᵀ w,   Rᵀ v,   Rᵀ (the field)
+    subtree*                            sums over the bodies of a tree, with their masses
+
+A cotangent of a rotation is a rotation vector in world axes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy
+from pullback.core.bars import Named
+from pullback.core.errors import PullbackError
+from pullback.dynamics.algorithms import Evaluation, Gradients, energy, kinematics, velocity
+from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.rest_inertia import COLUMN, ROW
+from pullback.model.unsupported import name_of, spatial_tendons
+from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_adjoint, unit_quat_matrix
+
+Sensor, Object = mujoco.mjtSensor, mujoco.mjtObj
+# The kind of frame that a sensor is at, as ``kinematics`` names it; a "body" of MuJoCo is its inertial frame.
+KINDS = {
+    int(Object.mjOBJ_XBODY): "body",
+    int(Object.mjOBJ_BODY): "com",
+    int(Object.mjOBJ_GEOM): "geom",
+    int(Object.mjOBJ_SITE): "site",
+    int(Object.mjOBJ_CAMERA): "camera",
+}
+POSES = {Sensor.mjSENS_FRAMEPOS, Sensor.mjSENS_FRAMEQUAT}
+AXES = {Sensor.mjSENS_FRAMEXAXIS: 0, Sensor.mjSENS_FRAMEYAXIS: 1, Sensor.mjSENS_FRAMEZAXIS: 2}
+MOTIONS = {Sensor.mjSENS_FRAMELINVEL, Sensor.mjSENS_FRAMEANGVEL}
+AT_SITES = {Sensor.mjSENS_GYRO, Sensor.mjSENS_VELOCIMETER, Sensor.mjSENS_MAGNETOMETER}
+OF_COORDINATES = {
+    *(Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_JOINTVEL, Sensor.mjSENS_BALLQUAT, Sensor.mjSENS_BALLANGVEL),
+    *(Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL),
+}
+OF_TREES = {Sensor.mjSENS_SUBTREECOM, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
+OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
+KNOWN = {*map(int, POSES | set(AXES) | MOTIONS | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY))}
+
+
+def sensors(
+    system: Articulated, q, v, *, names: Sequence[str] | None = None, params: Mapping | None = None
+) -> Evaluation:
+    """Readings (worlds, n) of the file's sensors of positions and velocities, one after the other as in ``sensordata``.
+
+    names: which, in this order; all of the file if None. Those of forces, accelerations, contacts and time are an error
+    that names them, since they are no functions of q and v. Cutoffs clip, and noise is not added.
+    """
+    which = _chosen(system, names)
+    readings = _Readings(system, which, q, v, params)
+    return Evaluation(readings.value(), readings.pullback)
+
+
+def _chosen(system: Articulated, names: Sequence[str] | None) -> list[int]:
+    m = system.model.mujoco
+    known = [name_of(m, "sensor", i) for i in range(m.nsensor)]
+    if names is None:
+        which = list(range(m.nsensor))
+    else:
+        names = (names,) if isinstance(names, str) else names
+        if not isinstance(names, Sequence):
+            raise PullbackError(f"names must be a name or several, not {type(names).__name__}")
+        for name in names:
+            if name not in known:
+                raise PullbackError(f"there is no sensor {name!r}; there are {', '.join(known) or 'none'}")
+        which = [known.index(name) for name in names]
+    wrong = [f"{known[i]!r} ({why})" for i in which if (why := _complaint(m, i))]
+    if wrong:
+        raise PullbackError(
+            f"sensors {', '.join(wrong)}: not functions of q and v that are supported; name those that you want with "
+            "names=..."
+        )
+    return which
+
+
+def _complaint(m: mujoco.MjModel, i: int) -> str:
+    kind = int(m.sensor_type[i])
+    if kind not in KNOWN:
+        return Sensor(kind).name.removeprefix("mjSENS_").lower()
+    if kind in (Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL) and spatial_tendons(m)[m.sensor_objid[i]]:
+        return "of a spatial tendon"
+    if m.sensor_delay[i] > 0 or m.sensor_interval[i].any():
+        return "with a delay or an interval"
+    return ""
+
+
+class _Readings:
+    """The sensors of one evaluation: what they read, and what goes back."""
+
+    def __init__(self, system: Articulated, which: list[int], q, v, params: Mapping | None):
+        self.system, self.model, self.m = system, system.model, system.model.mujoco
+        self.which, self.params = which, params
+        self.held = system.hold_params(params)
+        q, v = (to_numpy(x) if system._is_here(x) else np.array(to_numbers(x, n)) for x, n in ((q, "q"), (v, "v")))
+        lead = q.shape[:-2]
+        axes = ("times", "worlds")[-len(lead) - 1 :] if len(lead) < 2 else ()
+        self.q = checked(q, (*lead, system.worlds, system.nq), system.dtype, "q", (*axes, "nq")).astype(float)
+        self.v = checked(v, (*lead, system.worlds, system.nv), system.dtype, "v", (*axes, "nv")).astype(float)
+        self.dims = [int(self.m.sensor_dim[i]) for i in which]
+        self.first = np.concatenate([[0], np.cumsum(self.dims)]).astype(int)
+        self._find_frames()
+
+    # --- what they stand on ----------------------------------------------------------------------------
+
+    def _find_frames(self) -> None:
+        """Poses and velocities of all frames that some sensor is at, by kind and number."""
+        m, wanted = self.m, {kind: set() for kind in KINDS.values()}
+        self.moves, self.has_energy = False, False
+        for i in self.which:
+            kind = int(m.sensor_type[i])
+            if kind in POSES | set(AXES) | MOTIONS:
+                for what, number in self._ends(i):
+                    wanted[what].add(number)
+            elif kind in AT_SITES:
+                wanted["site"].add(int(m.sensor_objid[i]))
+            elif kind in OF_TREES:
+                wanted["com"] |= set(self._tree(int(m.sensor_objid[i])).tolist())
+            self.moves |= kind in {*MOTIONS, *AT_SITES, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
+            self.has_energy |= kind in OF_ENERGY
+        names = {"body": self.model.body_names, "com": self.model.body_names, "geom": self.model.geoms.names}
+        names |= {"site": self.model.sites.names, "camera": self.model.cameras.names}
+        self.poses, self.speeds, self.at = {}, {}, {}
+        for kind, numbers in wanted.items():
+            ordered = sorted(numbers)
+            if not ordered:
+                continue
+            options = {"of": kind, "names": tuple(names[kind][n] for n in ordered), "params": self.params}
+            self.at |= {(kind, n): k for k, n in enumerate(ordered)}
+            self.poses[kind] = kinematics(self.system, self.q, **options)
+            if self.moves:
+                self.speeds[kind] = velocity(self.system, self.q, self.v, **options)
+        self.energy = energy(self.system, self.q, self.v, params=self.params) if self.has_energy else None
+        self.places = {kind: to_numpy(found.value).astype(float) for kind, found in self.poses.items()}
+        self.twists = {kind: to_numpy(found.value).astype(float) for kind, found in self.speeds.items()}
+        self.turns = {kind: unit_quat_matrix(unit(x[..., 3:])) for kind, x in self.places.items()}
+
+    def _ends(self, i: int) -> list[tuple[str, int]]:
+        """The frame of a sensor, and that of reference if it has one."""
+        m = self.m
+        ends = [(int(m.sensor_objtype[i]), int(m.sensor_objid[i]))]
+        if m.sensor_refid[i] >= 0:
+            ends.append((int(m.sensor_reftype[i]), int(m.sensor_refid[i])))
+        return [(KINDS[kind], number) for kind, number in ends]
+
+    def _tree(self, body: int) -> np.ndarray:
+        """A body and all that it carries."""
+        carried = np.zeros(self.model.nbody, bool)
+        for i in range(self.model.nbody):
+            carried[i] = i == body or (i > body and carried[self.model.body_parent[i]])
+        return np.flatnonzero(carried)
+
+    def _pose(self, frame: tuple[str, int]) -> tuple[np.ndarray, ...]:
+        """Position, rotation, angular velocity and velocity of a frame; the last two are zero if nobody asks."""
+        kind, k = frame[0], self.at[frame]
+        x, R = self.places[kind][..., k, :3], self.turns[kind][..., k, :, :]
+        if kind == "com":  # the axes of the inertia are those of the file
+            R = R @ unit_quat_matrix(self.model.fluid_quat[frame[1]])
+        if kind not in self.twists:
+            return x, R, np.zeros_like(x), np.zeros_like(x)
+        return x, R, self.twists[kind][..., k, :3], self.twists[kind][..., k, 3:]
+
+    def _quat(self, frame: tuple[str, int]) -> np.ndarray:
+        quat = self.places[frame[0]][..., self.at[frame], 3:]
+        return quat_mul(quat, self.model.fluid_quat[frame[1]]) if frame[0] == "com" else quat
+
+    def _of_worlds(self, name: str) -> np.ndarray:
+        """A parameter with a leading axis of 1 or worlds."""
+        value = np.asarray(self.held.values[name], float)
+        return value if self.held.per_world[name] else value[None]
+
+    # --- readings ---------------------------------------------------------------------------------------
+
+    def value(self) -> np.ndarray:
+        """(worlds, n), and as q has them an axis of times before."""
+        parts = [self._clip(i, self._read(i)) for i in self.which]
+        none = np.zeros((*self.q.shape[:-1], 0))
+        return self._given_back(np.concatenate([none, *parts], axis=-1))
+
+    def _given_back(self, x: np.ndarray):
+        """An array as the System's other algorithms return it."""
+        return from_device(to_device(x.astype(self.system.dtype), self.system.dtype, self.system.device))
+
+    def _cutoff(self, i: int) -> tuple[float, float]:
+        """Between which a sensor's numbers are held."""
+        cutoff, kind = float(self.m.sensor_cutoff[i]), int(self.m.sensor_datatype[i])
+        if cutoff <= 0 or kind not in (mujoco.mjtDataType.mjDATATYPE_REAL, mujoco.mjtDataType.mjDATATYPE_POSITIVE):
+            return -np.inf, np.inf
+        return (-cutoff if kind == mujoco.mjtDataType.mjDATATYPE_REAL else -np.inf), cutoff
+
+    def _clip(self, i: int, x: np.ndarray) -> np.ndarray:
+        return np.clip(x, *self._cutoff(i))
+
+    def _read(self, i: int) -> np.ndarray:
+        m, kind = self.m, int(self.m.sensor_type[i])
+        if kind in OF_COORDINATES:
+            return self._coordinate(i)[0]
+        if kind in OF_ENERGY:
+            which = OF_ENERGY[Sensor(kind)]
+            return to_numpy(self.energy.value)[..., which : which + 1].astype(float)
+        if kind in OF_TREES:
+            return self._tree_sums(i)[0]
+        if kind in AT_SITES:
+            _x, R, w, v = self._pose(("site", int(m.sensor_objid[i])))
+            seen = {Sensor.mjSENS_GYRO: w, Sensor.mjSENS_VELOCIMETER: v}.get(Sensor(kind), self._field())
+            return _back(R, seen)
+        frame, *reference = self._ends(i)
+        x, R, w, v = self._pose(frame)
+        if kind == Sensor.mjSENS_FRAMEQUAT:
+            quat = self._quat(frame)
+            return quat_mul(quat_conj(self._quat(reference[0])), quat) if reference else quat
+        xr, Rr, wr, vr = self._pose(reference[0]) if reference else (0.0, np.eye(3), np.zeros(3), 0.0)
+        if kind == Sensor.mjSENS_FRAMEPOS:
+            return _back(Rr, x - xr)
+        if kind == Sensor.mjSENS_FRAMELINVEL:
+            return _back(Rr, v - vr - np.cross(wr, x - xr)) if reference else v
+        if kind == Sensor.mjSENS_FRAMEANGVEL:
+            return _back(Rr, w - wr)
+        return _back(Rr, R[..., AXES[Sensor(kind)]])
+
+    def _field(self) -> np.ndarray:
+        return self.m.opt.magnetic + np.zeros((*self.q.shape[:-1], 3))
+
+    def _coordinate(self, i: int) -> tuple[np.ndarray, Callable]:
+        """Of joints and fixed tendons: the reading, and what adds its cotangent to q_bar, v_bar and parameters."""
+        m, kind, number = self.m, int(self.m.sensor_type[i]), int(self.m.sensor_objid[i])
+        if kind in (Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL):
+            return self._tendon(kind, number)
+        of_q = kind in (Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_BALLQUAT)
+        first = int((m.jnt_qposadr if of_q else m.jnt_dofadr)[number])
+        at = slice(first, first + int(m.sensor_dim[i]))
+        x = (self.q if of_q else self.v)[..., at]
+        if kind != Sensor.mjSENS_BALLQUAT:
+            return x, lambda bar, bars: np.add.at(bars["q" if of_q else "v"], (..., at), bar)
+        return unit(x), lambda bar, bars: np.add.at(bars["q"], (..., at), unit_adjoint(x, bar))
+
+    def _tendon(self, kind: int, number: int) -> tuple[np.ndarray, Callable]:
+        m = self.m
+        terms = np.arange(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
+        joints, of_q = m.wrap_objid[terms], kind == Sensor.mjSENS_TENDONPOS
+        at = (m.jnt_qposadr if of_q else m.jnt_dofadr)[joints]
+        is_param = "tendon_coef" in self.held.values
+        coef = self._of_worlds("tendon_coef")[:, terms] if is_param else m.wrap_prm[None, terms]
+        x = (self.q if of_q else self.v)[..., at]
+
+        def adjoint(bar: np.ndarray, bars: dict) -> None:
+            np.add.at(bars["q" if of_q else "v"], (..., at), bar * coef)
+            if is_param:
+                terms_bar = np.zeros((*self.q.shape[:-1], m.nwrap))
+                terms_bar[..., terms] = bar * x
+                self._add_param(bars, "tendon_coef", terms_bar)
+
+        return np.sum(coef * x, axis=-1, keepdims=True), adjoint
+
+    def _add_param(self, bars: dict, name: str, bar: np.ndarray) -> None:
+        """The cotangent (..., worlds, *shape) of a parameter, summed over times."""
+        bar = bar.reshape(-1, self.system.worlds, *self._of_worlds(name).shape[1:]).sum(axis=0)
+        bars["params"][name] = bars["params"].get(name, 0.0) + bar
+
+    def _tree_sums(self, i: int) -> tuple[np.ndarray, Callable]:
+        """Of the bodies of a tree: centre of mass, its velocity, or angular momentum about it."""
+        kind, bodies = int(self.m.sensor_type[i]), self._tree(int(self.m.sensor_objid[i]))
+        k = [self.at["com", int(b)] for b in bodies]
+        mass = self._of_worlds("mass")[:, bodies]
+        total = mass.sum(axis=1, keepdims=True)
+        share = (mass / total)[..., None]
+        x = self.places["com"][..., k, :3]
+        centre = np.sum(share * x, axis=-2)
+        if kind == Sensor.mjSENS_SUBTREECOM:
+
+            def of_place(bar: np.ndarray, bars: dict) -> None:
+                _add(bars["x", "com"], k, share * bar[..., None, :])
+                self._add_mass(bars, bodies, np.einsum("...bi,...i->...b", x - centre[..., None, :], bar) / total)
+
+            return centre, of_place
+        v = self.twists["com"][..., k, 3:]
+        speed = np.sum(share * v, axis=-2)
+        if kind == Sensor.mjSENS_SUBTREELINVEL:
+
+            def of_speed(bar: np.ndarray, bars: dict) -> None:
+                _add(bars["v", "com"], k, share * bar[..., None, :])
+                self._add_mass(bars, bodies, np.einsum("...bi,...i->...b", v - speed[..., None, :], bar) / total)
+
+            return speed, of_speed
+        R, w = self.turns["com"][..., k, :, :], self.twists["com"][..., k, :3]
+        full = np.zeros((len(mass), len(bodies), 3, 3))
+        full[..., ROW, COLUMN] = full[..., COLUMN, ROW] = self._of_worlds("inertia")[:, bodies]
+        spin = _back(R, w)  # in the body's axes
+        own = np.einsum("...bij,...bj->...bi", full, spin)
+        arm, slip = x - centre[..., None, :], v - speed[..., None, :]
+        weight = mass[..., None]
+        found = np.sum(np.einsum("...bij,...bj->...bi", R, own) + weight * np.cross(arm, slip), axis=-2)
+
+        def of_momentum(bar: np.ndarray, bars: dict) -> None:
+            bar = bar[..., None, :] + np.zeros_like(x)
+            arm_bar, slip_bar = weight * np.cross(slip, bar), weight * np.cross(bar, arm)
+            own_bar = _back(R, bar)
+            spin_bar = np.einsum("...bij,...bj->...bi", full, own_bar)
+            # Σ m arm = 0 = Σ m slip, so that centre and speed have no cotangent of their own, but for rounding.
+            _add(bars["x", "com"], k, arm_bar - share * arm_bar.sum(axis=-2, keepdims=True))
+            _add(bars["v", "com"], k, slip_bar - share * slip_bar.sum(axis=-2, keepdims=True))
+            _add(bars["w", "com"], k, np.einsum("...bij,...bj->...bi", R, spin_bar))
+            turned = np.cross(np.einsum("...bij,...bj->...bi", R, own), bar)
+            turned -= np.cross(w, np.einsum("...bij,...bj->...bi", R, spin_bar))
+            _add(bars["turn", "com"], k, turned)
+            self._add_mass(bars, bodies, np.sum(np.cross(arm, slip) * bar, axis=-1))
+            outer = own_bar[..., :, None] * spin[..., None, :]
+            pairs = outer[..., ROW, COLUMN] + np.where(ROW == COLUMN, 0.0, 1.0) * outer[..., COLUMN, ROW]
+            inertia_bar = np.zeros((*self.q.shape[:-1], self.model.nbody, 6))
+            inertia_bar[..., bodies, :] = pairs
+            self._add_param(bars, "inertia", inertia_bar)
+
+        return found, of_momentum
+
+    def _add_mass(self, bars: dict, bodies: np.ndarray, bar: np.ndarray) -> None:
+        mass_bar = np.zeros((*self.q.shape[:-1], self.model.nbody))
+        mass_bar[..., bodies] = bar
+        self._add_param(bars, "mass", mass_bar)
+
+    # --- and back -------------------------------------------------------------------------------------
+
+    def pullback(self, bar, *, wants_params: bool = True) -> Gradients:
+        """Cotangents of q, v and parameters from those of the readings."""
+        shape = (*self.q.shape[:-1], int(self.first[-1]))
+        bar = to_numpy(bar) if self.system._is_here(bar) else to_numbers(bar, "bar")
+        bar = checked(bar, shape, self.system.dtype, "bar", ("times", "worlds", "reading")[-len(shape) :]).astype(float)
+        bars: dict[Any, Any] = {"q": np.zeros_like(self.q), "v": np.zeros_like(self.v), "params": {}}
+        for kind, x in self.places.items():
+            bars |= {(what, kind): np.zeros((*x.shape[:-1], 3)) for what in ("x", "turn", "w", "v")}
+            bars["quat", kind] = np.zeros((*x.shape[:-1], 4))
+        energy_bar = np.zeros((*self.q.shape[:-1], 2))
+        for number, i in enumerate(self.which):
+            own = bar[..., self.first[number] : self.first[number + 1]]
+            low, high = self._cutoff(i)
+            if np.isfinite(high):
+                x = self._read(i)
+                own = np.where((x >= low) & (x <= high), own, 0.0)
+            kind = int(self.m.sensor_type[i])
+            if kind in OF_COORDINATES:
+                self._coordinate(i)[1](own, bars)
+            elif kind in OF_ENERGY:
+                energy_bar[..., OF_ENERGY[Sensor(kind)]] += own[..., 0]
+            elif kind in OF_TREES:
+                self._tree_sums(i)[1](own, bars)
+            elif kind in AT_SITES:
+                self._at_site_adjoint(i, own, bars)
+            else:
+                self._frame_adjoint(i, own, bars)
+        return self._through(bars, energy_bar, wants_params)
+
+    def _at_site_adjoint(self, i: int, bar: np.ndarray, bars: dict) -> None:
+        frame, kind = ("site", int(self.m.sensor_objid[i])), int(self.m.sensor_type[i])
+        k = self.at[frame]
+        _x, R, w, v = self._pose(frame)
+        turned, seen = _forth(R, bar), self._field()
+        if kind == Sensor.mjSENS_GYRO:
+            seen = w
+            _add(bars["w", "site"], k, turned)
+        elif kind == Sensor.mjSENS_VELOCIMETER:
+            seen = v
+            _add(bars["v", "site"], k, turned)
+        _add(bars["turn", "site"], k, np.cross(turned, seen))
+
+    def _frame_adjoint(self, i: int, bar: np.ndarray, bars: dict) -> None:
+        kind = int(self.m.sensor_type[i])
+        frame, *reference = self._ends(i)
+        of, k = frame[0], self.at[frame]
+        x, R, w, v = self._pose(frame)
+        if kind == Sensor.mjSENS_FRAMEQUAT:
+            quat_bar = bar
+            if reference:
+                start = self._quat(reference[0])
+                quat_bar = quat_mul(start, bar)  # of conj(start) quat
+                start_bar = quat_mul(self._quat(frame), quat_conj(bar))
+                self._add_quat(bars, reference[0], start_bar)
+            self._add_quat(bars, frame, quat_bar)
+            return
+        if not reference:
+            if kind == Sensor.mjSENS_FRAMEPOS:
+                _add(bars["x", of], k, bar)
+            elif kind == Sensor.mjSENS_FRAMELINVEL:
+                _add(bars["v", of], k, bar)
+            elif kind == Sensor.mjSENS_FRAMEANGVEL:
+                _add(bars["w", of], k, bar)
+            else:
+                _add(bars["turn", of], k, np.cross(R[..., AXES[Sensor(kind)]], bar))
+            return
+        to, kr = reference[0][0], self.at[reference[0]]
+        xr, Rr, wr, vr = self._pose(reference[0])
+        turned = _forth(Rr, bar)  # the cotangent of what is seen, in world axes
+        if kind == Sensor.mjSENS_FRAMEPOS:
+            seen = x - xr
+            _add(bars["x", of], k, turned)
+            _add(bars["x", to], kr, -turned)
+        elif kind == Sensor.mjSENS_FRAMELINVEL:
+            seen = v - vr - np.cross(wr, x - xr)
+            _add(bars["v", of], k, turned)
+            _add(bars["v", to], kr, -turned)
+            _add(bars["w", to], kr, -np.cross(x - xr, turned))
+            _add(bars["x", of], k, -np.cross(turned, wr))
+            _add(bars["x", to], kr, np.cross(turned, wr))
+        elif kind == Sensor.mjSENS_FRAMEANGVEL:
+            seen = w - wr
+            _add(bars["w", of], k, turned)
+            _add(bars["w", to], kr, -turned)
+        else:
+            seen = R[..., AXES[Sensor(kind)]]
+            _add(bars["turn", of], k, np.cross(seen, turned))
+        _add(bars["turn", to], kr, np.cross(turned, seen))
+
+    def _add_quat(self, bars: dict, frame: tuple[str, int], bar: np.ndarray) -> None:
+        """The cotangent of a quaternion, to that of the one that ``kinematics`` finds."""
+        if frame[0] == "com":
+            bar = quat_mul(bar, quat_conj(self.model.fluid_quat[frame[1]]))
+        _add(bars["quat", frame[0]], self.at[frame], bar)
+
+    def _through(self, bars: dict, energy_bar: np.ndarray, wants_params: bool) -> Gradients:
+        """From frames to q, v and parameters, by the algorithms' own pullbacks."""
+        options = {"wants_params": wants_params}
+        pulled = [self.energy.pullback(energy_bar, **options)] if self.energy is not None else []
+        for kind, found in self.poses.items():
+            turn = _back(self.turns[kind], bars["turn", kind])
+            quat_bar = bars["quat", kind] + quat_bar_of_tangent(self.places[kind][..., 3:], turn)
+            pose_bar = np.concatenate([bars["x", kind], quat_bar], axis=-1)
+            pulled.append(found.pullback(pose_bar.astype(self.system.dtype), **options))
+            if kind in self.speeds:
+                twist_bar = np.concatenate([bars["w", kind], bars["v", kind]], axis=-1)
+                pulled.append(self.speeds[kind].pullback(twist_bar.astype(self.system.dtype), **options))
+        q_bar, v_bar = bars["q"], bars["v"]
+        params = Named()
+        if wants_params:
+            params = Named({name: np.zeros(np.shape(x), self.system.dtype) for name, x in self.held.values.items()})
+            for name, x in bars["params"].items():
+                params[name] = (x if self.held.per_world[name] else x.sum(axis=0)).astype(self.system.dtype)
+        for grads in pulled:
+            q_bar, v_bar = q_bar + to_numpy(grads.q), v_bar + to_numpy(grads.v)
+            for name, x in grads.params.items():
+                params[name] = params[name] + x
+        return Gradients(*(self._given_back(x) for x in (q_bar, v_bar, np.zeros_like(v_bar))), params)
+
+
+def _add(array: np.ndarray, k, x: np.ndarray) -> None:
+    """Adds to frames (..., n, 3 or 4), of which none is named twice."""
+    array[..., k, :] += x
+
+
+def _back(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Rᵀ x"""
+    return np.einsum("...ji,...j->...i", R, x)
+
+
+def _forth(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return np.einsum("...ij,...j->...i", R, x)
