@@ -10,12 +10,17 @@ from contact_autodiff import residuals
 from pullback.dexterous import ContactProblem, Training
 from pullback.plan.matrix_free import conjugate_gradients
 from pullback.tasks import TASKS
-from pullback.tasks.manipulations import stack
+from pullback.tasks.manipulations import flip_y, stack
 
 
 def problem(name="grasp-cube", frames=4, samples=3, seed=0):
     """A problem at random weights, where most residuals are active in some sample."""
-    task = replace((stack if name == "stack" else TASKS[name])(), frames=frames, noise=(2e-3, 1e-3), mass_spread=0.3)
+    task = replace(
+        {"stack": stack, "flip-y": flip_y}.get(name, TASKS.get(name))(),
+        frames=frames,
+        noise=(2e-3, 1e-3),
+        mass_spread=0.3,
+    )
     random = np.random.default_rng(seed)
     policy = task.fresh_policy(seed, hidden=8)
     x = policy.weights + 0.1 * random.standard_normal(len(policy.weights))
@@ -38,9 +43,13 @@ def test_blocks_are_those_of_autodiff():
     assert active >= {"distance", "slip", "cone", "shape of object", "shape of hand", "collision", "grip", "place"}
 
 
-@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack"])
+@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack", "flip-y"])
 def test_gradient_is_that_of_differences(name):
     ours, x, random = problem(name, frames=3)
+    if name == "flip-y":  # points far enough from the middle of their faces
+        x = 2.5 * x
+        shares = ours.blocks(x)[0].shares
+        assert shares["edge"] > 1e-3 and shares["balance"] > 1e-3
     gradient, loss = ours.linearise(x).gradient, lambda x: ours(x[None], False).losses[0]
     for _ in range(3):
         d = random.standard_normal(len(x))

@@ -99,7 +99,7 @@ def vectors(seed=1):
     random = np.random.default_rng(seed)
     inward = random.standard_normal((60, 3))
     inward /= np.linalg.norm(inward, axis=-1, keepdims=True)
-    scales = {"d": 0.01, "w": 0.1, "f": 0.3, "p": 0.03, "s": 0.01, "q": 1.0, "x": 0.1}
+    scales = {"d": 0.01, "w": 0.1, "f": 0.3, "p": 0.03, "s": 0.01, "q": 1.0, "x": 0.1, "p0": 0.03, "p1": 0.03}
     return {name: scale * random.standard_normal((60, 3)) for name, scale in scales.items()} | {"inward": inward}
 
 
@@ -114,6 +114,12 @@ TERMS = {
     "slip": (("w", "f"), lambda w, f: terms.times_force(w, f, "w")),
     "dissipation": (("w", "f"), terms.dissipation),
     "edge": (("p",), lambda p: terms.off_edges(SHAPES["cylinder"], p, "p", 0.01)),
+    "untwisted": (
+        ("p0", "p1"),
+        lambda p0, p1: terms.untwisted(
+            [p0, p1], [SHAPES[name].normal(p) for name, p in (("box", p0), ("cylinder", p1))]
+        ),
+    ),
     "within": (("p",), lambda p: terms.within(SHAPES["cylinder"], p, "p")),
     "cone": (("f", "p"), lambda f, p: terms.cone(f, *facing(p), 0.7)),
     "grip": (("f", "p"), lambda f, p: terms.grip(f, *facing(p), 0.1)),

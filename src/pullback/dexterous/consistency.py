@@ -44,6 +44,7 @@ class Weights:
     let_go: float = 0.3  # forces of tips when they shall have let go
     avoid: float = 0.001  # distances less than a margin
     limit: float = 0.1  # joints beyond their limits
+    balance: float = 0.0  # torque of tips that press equally, which squeezed in a trial would turn the object
     edge: float = 0.0  # contact points of tips in the rims of faces
     point: float = 2e-4  # contact points away from their usual places
     force: float = 0.01
@@ -257,6 +258,14 @@ class Consistency:
             if slopes is not None:
                 found.zz += np.swapaxes(chain, -1, -2) @ (H @ chain)
                 found.z += (g[..., None, :] @ chain)[..., 0, :]
+        if w.balance:
+            points = [given.p[..., k, :] for k in range(len(scene.hand.tips))]
+            twist = terms.untwisted(points, [self.shape.normal(p) for p in points]) * (w.balance / LENGTH)
+            where = {}
+            for k in range(len(points)):
+                column = scene.columns(k)[0]
+                where[f"p{k}"] = slice(scene.nx + column.start, scene.nx + column.stop)
+            self._add(found, "balance", twist, where, found.zz, found.z)
         where = {"u": slice(scene.nx, scene.nx + scene.n)}
         rate = terms.near(given.rates, 0.0, "u") * (w.rate / SPEED)
         self._add(found, "rate", rate, where, found.zz, found.z)

@@ -14,13 +14,13 @@ Todorov, 2012). All residuals are zero where they are satisfied, but for the reg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pullback.dexterous.shapes import Shape
-from pullback.spatial import log_jacobian, quat_conj, quat_log, quat_mul
+from pullback.spatial import cross_matrix, log_jacobian, quat_conj, quat_log, quat_mul
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,20 @@ def grip(f: np.ndarray, inward: np.ndarray, bend: Mapping[str, np.ndarray], leas
     on = (lacks > 0)[..., None]
     slopes = {name: -(on * f)[..., None, :] @ slope for name, slope in bend.items()}
     return Rows(np.where(on, lacks[..., None], 0.0), {"f": -(on * inward)[..., None, :], **slopes})
+
+
+def untwisted(p: Sequence[np.ndarray], normals: Sequence[tuple[np.ndarray, np.ndarray]]) -> Rows:
+    """The torque (..., 3) of equal forces along the normals of all contacts, per newton [m].
+
+    p:        the points (..., 3), "p0", "p1", ...
+    normals:  unit vectors (..., 3), and by their points (..., 3, 3)
+    """
+    value = sum(np.cross(point, normal) for point, (normal, _) in zip(p, normals, strict=True))
+    slopes = {
+        f"p{k}": cross_matrix(point) @ bend - cross_matrix(normal)
+        for k, (point, (normal, bend)) in enumerate(zip(p, normals, strict=True))
+    }
+    return Rows(value, slopes)
 
 
 def closer(distance: np.ndarray, slopes: Mapping[str, np.ndarray], margin: float) -> Rows:

@@ -57,7 +57,8 @@ def push_cube() -> Manipulation:
         frames=30,
         starts=Scattered(scene, spread=0.01, yaw=math.pi / 4),
         wanted=Along(shift=(0.0, 0.1, 0.0), wait=0.35, arrive=0.85),
-        weights=Weights(place=0.1),
+        weights=Weights(place=0.1, edge=0.03, balance=0.03),
+        tries=3,
         camera=EYE,
     )
 
@@ -152,9 +153,9 @@ def _flip(name: str, axis: str, facing) -> Manipulation:
         ),
         least_grip=GripFrom(0.27, 0.7),
         facing=facing,
-        weights=Weights(place=0.1, turn=0.2, edge=0.05),
-        iterations=260,
-        ramp=100,
+        weights=Weights(place=0.1, turn=0.2, edge=0.05, balance=0.05),
+        iterations=200,
+        ramp=80,
         camera=EYE,
     )
 
