@@ -24,6 +24,7 @@ from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
 from pullback.dynamics.algorithms import Evaluation, Gradients, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.inside import Robot, of_robots
 from pullback.dynamics.rest_inertia import COLUMN, ROW
 from pullback.model.unsupported import name_of, spatial_tendons
 from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_adjoint, unit_quat_matrix
@@ -50,9 +51,8 @@ OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
 KNOWN = {*map(int, POSES | set(AXES) | MOTIONS | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY))}
 
 
-def sensors(
-    system: Articulated, q, v, *, names: Sequence[str] | None = None, params: Mapping | None = None
-) -> Evaluation:
+@of_robots
+def sensors(system: Robot, q, v, *, names: Sequence[str] | None = None, params: Mapping | None = None) -> Evaluation:
     """Readings (worlds, n) of the file's sensors of positions and velocities, one after the other as in ``sensordata``.
 
     names: which, in this order; all of the file if None. Those of forces, accelerations, contacts and time are an error
