@@ -196,7 +196,6 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     counted = m.jnt_actgravcomp.astype(bool) & (held_up and not passive_forces_off(m))
     reason = "has gravity compensation that counts as actuator force"
     yield "actuatorgravcomp", "joint", counted & clamped, reason
-    yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
 
 
 def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
