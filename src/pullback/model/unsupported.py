@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import mujoco
 import numpy as np
@@ -143,7 +143,7 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
     yield from _option(m)
     for kind, what, rows, reason in _table(m):
         for i in map(int, np.flatnonzero(rows)):
-            yield kind, label(m, what, i), reason if isinstance(reason, str) else reason(i)
+            yield kind, label(m, what, i), reason
     for i in range(m.nactuator):
         if not gives_no_force(m, i) and (complaint := actuator_complaint(m, i)):
             kind, reason = complaint
@@ -154,7 +154,7 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
         yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'
 
 
-def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Callable[[int], str]]]:
+def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
     """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
     springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
     yield from _flexes(m)
@@ -184,7 +184,6 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     counted = m.jnt_actgravcomp.astype(bool) & (held_up and not passive_forces_off(m))
     reason = "has gravity compensation that counts as actuator force"
     yield "actuatorgravcomp", "joint", counted & clamped, reason
-    yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
 
 
 def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
