@@ -1,5 +1,7 @@
-"""Forces of contacts and joint limits as functions of q, v and the joint accelerations a, with their adjoint: the law of
-MuJoCo's contact, f(J a, J v, distance), without its solver. At the accelerations that the solver finds they are its own.
+"""Forces of contacts and joint limits as functions of q, v and the joint accelerations a, with their adjoint.
+
+This is the law of MuJoCo's contact, f(J a, J v, distance), without its solver: at the accelerations that the solver
+finds, the forces are those of the solver.
 """
 
 import warp as wp
