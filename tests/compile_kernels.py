@@ -59,7 +59,8 @@ def coupled() -> list[Kernels]:
         slip._replace(all_shapes=False),
         convex._replace(tendons=True, noslip=True),
     ]
-    return [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
+    steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
+    return [*steps, Kernels(convex, "felt")]
 
 
 def driven() -> list[Kernels]:

@@ -457,7 +457,8 @@ def test_actuator_gravity_compensation_only_where_it_matters():
 def test_fluid():
     model = refused("implicitfast|Euler", "fluid", option='integrator="implicitfast"')
     assert model.fluid_density == model.fluid_viscosity == 0
-    boxes, none = (load(xml(rest=f'<default><geom fluidshape="{shape}"/></default>')) for shape in ("none", "ellipsoid"))
+    default = '<default><geom fluidshape="{}"/></default>'
+    boxes, none = (load(xml(rest=default.format(shape))) for shape in ("none", "ellipsoid"))
     assert np.all(boxes.fluid_box[1:] > 0) and not none.fluid_box.any()
 
 
