@@ -5,6 +5,7 @@ from pullback.tasks import (
     billiards,
     cube_toss,
     double_pendulum,
+    drape,
     dwell,
     footsteps,
     gather,
@@ -24,6 +25,7 @@ from pullback.tasks import (
     placement,
     push,
     racecar,
+    sand_slope,
     soft_throw,
     soft_walker,
     sort,
@@ -54,7 +56,13 @@ LEARNED = (
 )
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
-SOFT = (soft_walker.soft_walker, soft_walker.soft_walker_3d, soft_throw.soft_throw)
+SOFT = (
+    soft_walker.soft_walker,
+    soft_walker.soft_walker_3d,
+    soft_throw.soft_throw,
+    drape.drape,
+    sand_slope.sand_slope,
+)
 HANDS = (
     manipulations.grasp_cube,
     manipulations.grasp_any,
