@@ -56,6 +56,8 @@ class Flavour(NamedTuple):
     tendons: bool = False
     # Whether some of them are paths through space.
     spatial: bool = False
+    # Whether some of those may wrap around geoms.
+    wraps: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
     # Whether actuators have activations; likewise.
@@ -70,6 +72,8 @@ class Flavour(NamedTuple):
     mocap: bool = False
     # Whether there are flexes.
     flexes: bool = False
+    # Whether a fluid meets geoms as ellipsoids.
+    ellipsoids: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -85,7 +89,8 @@ class Flavour(NamedTuple):
             "_refined": self.refined,
             "_triangles": self.triangles,
             "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
-            "_spatial": self.spatial,
+            "_spatial": self.spatial and not self.wraps,
+            "_wraps": self.wraps,
             "_sites": self.sites,
             "_activations": self.activations,
             "_loops": self.loops,
@@ -93,6 +98,7 @@ class Flavour(NamedTuple):
             "_curved": self.curved,
             "_mocap": self.mocap,
             "_flexes": self.flexes,
+            "_ellipsoids": self.ellipsoids,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

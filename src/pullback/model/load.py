@@ -95,15 +95,14 @@ def load(
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
     - ``"actuator"``: actuators that are not gain·drive + bias on one joint or tendon, or at a site, with the control or
-      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on tendons that wrap
-      around geoms, bodies, slider-cranks and sites with a refsite, position servos on ball joints). They keep their
+      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on bodies,
+      slider-cranks and sites with a refsite, position servos on ball joints). They keep their
       controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
       themselves: their vertices alone touch, with shapes;
-    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
-      model; an error with ellipsoid geoms or implicitfast);
+    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, the linear ones stay
       (supported for joints; an error for tendons and for dampers of actuators);
     - ``"spring-yield"``: plastic joint springs, which become elastic;
@@ -400,7 +399,9 @@ def _bodies(m: mujoco.MjModel) -> dict:
     totals = m.body_inertia.sum(axis=1, keepdims=True)
     has_mass = m.body_mass[:, None] >= MJMINVAL
     mass = np.where(has_mass, m.body_mass[:, None], 1.0)
-    box = np.where(has_mass, np.sqrt(6 * np.maximum(MJMINVAL, totals - 2 * m.body_inertia) / mass), 0.0)
+    ellipsoids = np.isin(np.arange(m.nbody), m.geom_bodyid[m.geom_fluid[:, 0] > 0])  # have no box
+    has_box = has_mass & ~ellipsoids[:, None]
+    box = np.where(has_box, np.sqrt(6 * np.maximum(MJMINVAL, totals - 2 * m.body_inertia) / mass), 0.0)
     return {
         "body_parent": _frozen(m.body_parentid, np.int32),
         "body_pos": _frozen(m.body_pos),

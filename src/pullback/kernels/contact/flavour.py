@@ -23,6 +23,7 @@ TENDONS = wp.constant(compiled_for.tendons)
 
 # Some of them are paths through space, or none is.
 SPATIAL = wp.constant(compiled_for.spatial)
+WRAPS = wp.constant(compiled_for.wraps)  # that may wrap around geoms
 FIXED_TENDONS = wp.constant(compiled_for.tendons and not compiled_for.spatial)
 
 # Actuators have activations.
@@ -45,6 +46,9 @@ LOOPS = wp.constant(compiled_for.loops)
 
 # There are flexes: cloth, soft solids, ropes.
 FLEXES = wp.constant(compiled_for.flexes)
+
+# A fluid meets geoms as ellipsoids.
+ELLIPSOIDS = wp.constant(compiled_for.ellipsoids)
 
 # MuJoCo's sweeps against slip come after the convex problem.
 NOSLIP = wp.constant(compiled_for.noslip)

@@ -13,10 +13,12 @@ from ..collision.hull_pair import mat66
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .flavour import (
     ACTIVATIONS,
+    ELLIPSOIDS,
     FLEXES,
     FORCES,
     IMPULSES,
@@ -465,6 +467,7 @@ class Rows:
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
             ("flexes", Flexes, FLEXES),
+            ("ellipsoids", Ellipsoids, ELLIPSOIDS),
         )
         if there
     }
