@@ -29,7 +29,7 @@ from pullback.core.arrays import checked, from_device, to_device, to_numbers, to
 from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
 from pullback.dynamics import actuator_sensors, force_sensors
-from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, sites_of
+from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, frames_of_paths
 from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.felt import Felt
@@ -184,9 +184,10 @@ class Readings:
                 Sensor.mjSENS_SUBTREEANGMOM,
                 *WRENCHES,
             }
-            if kind in OF_COORDINATES and (sites := sites_of(m, kind, int(m.sensor_objid[i]))):
-                wanted["site"] |= sites
-                self.moves = True
+            if kind in OF_COORDINATES:
+                for what, numbers in frames_of_paths(m, kind, int(m.sensor_objid[i])).items():
+                    wanted[what] |= numbers
+                    self.moves |= bool(numbers)
             self.has_energy |= kind in OF_ENERGY
             self.pushed |= kind in OF_FORCES
             self.feels |= kind in OF_CONTACTS and self.system.contact is not None
