@@ -27,6 +27,7 @@ import numpy as np
 
 from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy
 from pullback.core.bars import Named
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.dynamics import actuator_sensors, force_sensors
 from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, sites_of
@@ -96,6 +97,7 @@ def sensors(
 
     The pullback gives cotangents q, v, act, control and params.
     """
+    check_kind(system, Articulated, "the robot of sensors", "the robot inside, hybrid.system")
     which = _chosen(system, names)
     readings = Readings(system, which, q, v, act, control, params)
     return Evaluation(readings.value(), readings.pullback)
