@@ -15,7 +15,7 @@ from ..tree.mocap import place_mocap
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, MOCAP, POTENTIAL, REFINED, SHARES, SPATIAL, TENDONS
+from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, MOCAP, POTENTIAL, REFINED, SHARES, TENDONS, TIED
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -41,7 +41,7 @@ if ACTIVATIONS:
         undo_activations,
         write_activations,
     )
-if SPATIAL:
+if TIED:
     from .tied_bodies import tied_gyroscopic
 if FLEXES:
     from .flexes import flex_forces
@@ -113,7 +113,7 @@ def accelerate(
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    if SPATIAL:
+    if TIED:
         tied_gyroscopic(m, p, s, r, world, slot)
     else:
         gyroscopic(m, p, s, world, slot)
