@@ -24,7 +24,7 @@ from sweep_targets import warm_up
 
 import pullback as pb
 from pullback.scale import Shards, sweep
-from pullback.scale.sweep import Plan, _run
+from pullback.scale.sweep import Plan, run
 from pullback.scale.workers import Pool
 
 X = np.linspace(-1, 1, 1000)
@@ -94,7 +94,7 @@ def sweeps(quick: bool):
                 for part in (points[:2], points):  # the first to warm up
                     jobs = [(point, f"{folder}/{name}/{len(part)}/{k}") for k, point in enumerate(part)]
                     began = time.perf_counter()
-                    rows[name] = sorted(pool.run(_run, jobs, plan), key=lambda row: row[0])
+                    rows[name] = sorted(pool.run(run, jobs, plan), key=lambda row: row[0])
                     seconds[name] = time.perf_counter() - began
         for name, must in (("2 workers", "<= 0.6"), ("2 Ray nodes", "<= 0.65")):
             ratio = seconds[name] / seconds["1"] if name in seconds else None

@@ -45,11 +45,11 @@ def other(kernels: Kernels, **fields: bool) -> Kernels:
 
 
 def coupled() -> list[Kernels]:
-    """Of robots with tendons, closed loops, actuators at sites, flexes and sweeps against slip."""
+    """Of robots with tendons, closed loops, actuators at sites, fluids, flexes and sweeps against slip."""
     plain, convex = Flavour("float64", tendons=True), Flavour("float64", "convex", all_shapes=False)
     flavours = [plain, plain._replace(sites=True), convex._replace(tendons=True), convex._replace(loops=True)]
     flavours += [convex._replace(tendons=True, spatial=True), plain._replace(spatial=True)]
-    flavours += [Flavour("float64", flexes=True), convex._replace(flexes=True)]
+    flavours += [Flavour("float64", ellipsoids=True), Flavour("float64", flexes=True), convex._replace(flexes=True)]
     flavours += [convex._replace(tendons=True, loops=True), convex._replace(precision="float32", tendons=True)]
     slip = Flavour("float64", "convex", noslip=True)
     flavours += [

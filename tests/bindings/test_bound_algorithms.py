@@ -12,12 +12,14 @@ from pullback.dynamics.bound import ALGORITHMS
 
 WORLDS = 2
 SENSORS = """<framepos objtype="xbody" objname="trunk"/><subtreecom body="trunk"/><subtreeangmom body="trunk"/>
-  <framelinvel objtype="xbody" objname="trunk"/>"""
+  <framelinvel objtype="xbody" objname="trunk"/><accelerometer site="imu"/>"""
 SENSED = pb.robots.quadruped().replace("</mujoco>", "<sensor>" + SENSORS + "</sensor></mujoco>")
 NAMES = [algorithm.__name__ for algorithm in ALGORITHMS]
 # What each depends on, of the parameters that are given here: a gradient of zero there is a failure.
 PARAMS = ("mass", "com", "body_pos")
-MATTERS = {name: PARAMS for name in NAMES} | {name: ("body_pos",) for name in ("kinematics", "jacobian", "velocity")}
+MATTERS = {name: PARAMS for name in NAMES} | {
+    name: ("body_pos",) for name in ("kinematics", "jacobian", "velocity", "acceleration")
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,21 @@ def test_torch_gives_values_and_gradients_of_numpy_along_a_trajectory(torch, sys
     for n, tensor in learned.items():
         np.testing.assert_array_equal(tensor.grad, bars.params[n])
         assert n not in MATTERS[name] or np.any(bars.params[n])
+
+
+def test_torch_takes_what_may_be_left_out(torch, system):
+    import pullback.torch as pbt
+
+    q, v, control = (torch.tensor(x) for x in (*some_arrays(system, "sensors"), np.ones((WORLDS, system.nu))))
+    q.requires_grad_(), control.requires_grad_()
+    value = pbt.sensors(system, q, v, control=control)
+    plain = dynamics.sensors(system, q.detach().numpy(), v.numpy(), None, np.ones((WORLDS, system.nu)))
+    np.testing.assert_array_equal(value.detach(), plain.value)
+    value.sum().backward()
+    bars = plain.pullback(np.ones(value.shape))
+    np.testing.assert_array_equal(control.grad, bars.control)
+    np.testing.assert_array_equal(q.grad, bars.q)
+    assert np.all(bars.control != 0) and v.grad is None
 
 
 def test_torch_computes_parameter_gradients_only_if_wanted(torch, system, monkeypatch):
@@ -199,6 +216,19 @@ def test_jax_gives_values_and_gradients_of_numpy_along_a_trajectory(jax, system,
         for n, found in params_bar.items():
             np.testing.assert_array_equal(found, bars.params[n])
             assert n not in MATTERS[name] or np.any(found)
+
+
+def test_jax_takes_what_may_be_left_out(jax, system):
+    import pullback.jax as pbj
+
+    (q, v), control = some_arrays(system, "sensors"), np.ones((WORLDS, system.nu))
+    bars = dynamics.sensors(system, q, v, control=control).pullback(np.ones((WORLDS, 15)))
+    grad = jax.jit(jax.grad(lambda q, u: pbj.sensors(system, q, v, control=u).sum(), (0, 1)))
+    for found, wanted in zip(grad(q, control), (bars.q, bars.control), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert np.all(wanted != 0)
+    with pytest.raises(pb.PullbackError, match=r"control has shape \(2, 3\), but \(worlds=2, nu=12\)"):
+        pbj.sensors(system, q, v, control=control[:, :3])
 
 
 @pytest.mark.parametrize("name", ["kinematics", "velocity", "center_of_mass_velocity"])

@@ -142,7 +142,8 @@ def test_gradients_of_implicit_feedback_on_random_robots(seed):
 # --- gravity compensation, and what is not linear ---------------------------------------------------------
 
 
-LIMB = """<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="{integrator}">{flag}</option><worldbody>
+LIMB = """<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="{integrator}">{flag}</option>
+<worldbody>
 <body pos="0 0 1" gravcomp="0.8"><joint name="a" axis="0 1 0.2" damping="0.3" {a}/>
  <geom type="capsule" size="0.05" fromto="0 0 0 0.3 0.02 0" mass="1"/>
  <body pos="0.3 0 0" gravcomp="1.1"><joint name="b" axis="0 1 0" pos="0.01 0.02 0.03" damping="0.2" {b}/>

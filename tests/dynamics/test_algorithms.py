@@ -74,6 +74,21 @@ def test_velocities(case, oracle, of, kind):
     assert relative_error(ours, by_jacobian) < 1e-12
 
 
+@pytest.mark.parametrize(("of", "kind"), [("body", mujoco.mjtObj.mjOBJ_XBODY), ("geom", mujoco.mjtObj.mjOBJ_GEOM)])
+def test_accelerations(case, oracle, of, kind):
+    system, q, v, a, _ = case
+    m, data = oracle
+    data.qacc[:] = a[1]
+    mujoco.mj_rnePostConstraint(m, data)
+    ours = dynamics.acceleration(system, q, v, a, of=of).value[1]
+    theirs = np.zeros((len(ours), 6))
+    for i, row in enumerate(theirs):
+        mujoco.mj_objectAcceleration(m, data, kind, i, row, 0)
+    theirs[:, 3:] += m.opt.gravity  # MuJoCo lets the world accelerate upwards
+    assert np.abs(theirs).max() > 0.1
+    assert relative_error(ours, theirs) < 1e-12
+
+
 def test_center_of_mass_energy_and_momentum(case, oracle):
     system, q, v, _, _ = case
     m, data = oracle
@@ -101,6 +116,7 @@ ALGORITHMS = {
     "kinematics": lambda s, q, v, x, p: dynamics.kinematics(s, q, of="geom", params=p),
     "jacobian": lambda s, q, v, x, p: dynamics.jacobian(s, q, params=p),
     "velocity": lambda s, q, v, x, p: dynamics.velocity(s, q, v, of="geom", params=p),
+    "acceleration": lambda s, q, v, x, p: dynamics.acceleration(s, q, v, x, of="geom", params=p),
     "kinematics of com": lambda s, q, v, x, p: dynamics.kinematics(s, q, of="com", params=p),
     "velocity of com": lambda s, q, v, x, p: dynamics.velocity(s, q, v, of="com", params=p),
     "center_of_mass": lambda s, q, v, x, p: dynamics.center_of_mass(s, q, params=p),
@@ -116,6 +132,7 @@ MUST_MATTER = {
     "kinematics": {"q", "body_pos", "body_quat"},
     "jacobian": {"q", "body_pos"},
     "velocity": {"q", "v", "body_pos", "body_quat"},
+    "acceleration": {"q", "v", "x", "body_pos", "body_quat"},
     "kinematics of com": {"q", "com", "body_pos", "body_quat"},
     "velocity of com": {"q", "v", "com", "body_pos", "body_quat"},
     "center_of_mass": {"q", "mass", "com"},

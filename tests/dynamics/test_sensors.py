@@ -1,13 +1,12 @@
 """Sensors of files against MuJoCo's sensordata, and their gradients."""
 
-import mujoco
 import numpy as np
 import pytest
+from sensed import readings_of_mujoco, require_gradients
 from trees import random_states
 
 import pullback as pb
 from pullback.dynamics import sensors
-from pullback.model.tangent import tangent_of_coordinates
 
 SENSED = """<mujoco><compiler angle="radian"/><option magnetic="0.1 -0.5 0.3"><flag energy="enable"/></option>
 <default><geom contype="0" conaffinity="0"/></default><worldbody>
@@ -53,16 +52,6 @@ def states(m, count: int, seed: int = 0):
     return random_states(m, np.random.default_rng(seed), count)
 
 
-def readings_of_mujoco(m, q, v) -> np.ndarray:
-    data, found = mujoco.MjData(m), []
-    for each in zip(q, v, strict=True):
-        data.qpos[:], data.qvel[:] = each
-        for _ in range(2):  # the kinetic energy is computed after the sensors are
-            mujoco.mj_forward(m, data)
-        found.append(data.sensordata.copy())
-    return np.array(found)
-
-
 def test_readings_are_those_of_mujoco(model):
     m = model.mujoco
     q, v = states(m, 20)
@@ -88,38 +77,7 @@ def test_gradients(model, lead):
     q, v = (x.reshape(*lead, worlds, -1) for x in states(m, count, 5))
     params = {name: np.tile(system.params[name], (worlds,) + (1,) * system.params[name].ndim) for name in PARAMS[:2]}
     params |= {name: np.array(system.params[name]) for name in PARAMS[2:]}
-    bar = rng.normal(size=sensors(system, q, v).value.shape)
-    grads = sensors(system, q, v, params=params).pullback(bar)
-
-    def slope(moved) -> float:
-        """At the step with the least error."""
-        found = []
-        for h in (1e-4, 1e-5, 1e-6):
-            ends = [np.sum(bar * moved(side)) for side in (h, -h)]
-            found.append((ends[0] - ends[1]) / (2 * h))
-        return found
-
-    direction = rng.normal(size=v.shape)
-
-    def move_q(h: float) -> np.ndarray:
-        there = q.copy()
-        for at in np.ndindex(q.shape[:-1]):
-            mujoco.mj_integratePos(m, there[at], direction[at], h)
-        return sensors(system, there, v, params=params).value
-
-    cases = {"q": (np.sum(tangent_of_coordinates(model, q, grads.q) * direction), move_q)}
-    cases["v"] = np.sum(grads.v * direction), lambda h: sensors(system, q, v + h * direction, params=params).value
-    for name in PARAMS:
-        turn = rng.normal(size=params[name].shape) * np.abs(params[name]).max()
-        if name == "inertia":
-            turn *= 0.1
-        found = np.sum(grads.params[name] * turn)
-        assert grads.params[name].shape == params[name].shape
-        move = lambda h, n=name, d=turn: sensors(system, q, v, params=params | {n: params[n] + h * d}).value  # noqa: E731
-        cases[name] = found, move
-    for name, (found, moved) in cases.items():
-        assert abs(found) > 1e-4, name
-        assert min(abs(found - x) for x in slope(moved)) <= 1e-6 * abs(found), name
+    require_gradients(system, {"q": q, "v": v}, params, rng)
 
 
 def test_gradients_without_those_of_parameters(model):
@@ -149,10 +107,10 @@ def test_sites_are_where_parameters_put_them():
 
 
 def test_sensors_of_something_else_are_named():
-    xml = SENSED.replace("<sensor>", '<sensor><accelerometer name="imu a" site="imu"/><clock name="time"/>')
+    xml = SENSED.replace("<sensor>", '<sensor><rangefinder name="eye" site="imu"/><clock name="time"/>')
     system = pb.Articulated(pb.load(xml), None)
     q, v = states(system.model.mujoco, 1)
-    with pytest.raises(pb.PullbackError, match=r"'imu a' \(accelerometer\), 'time' \(clock\).*names="):
+    with pytest.raises(pb.PullbackError, match=r"'eye' \(rangefinder\), 'time' \(clock\).*names="):
         sensors(system, q, v)
     with pytest.raises(pb.PullbackError, match="no sensor 'nose'"):
         sensors(system, q, v, names="nose")

@@ -161,6 +161,8 @@ STEPS = {
     "grasp": 15,
     "identify": 10,
     "identify-beam": 10,
+    "drape": 10,
+    "sand-slope": 10,
     "laser-history": 120,
     "heat-treatment": 45,
     "identify-material": 10,

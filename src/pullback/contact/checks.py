@@ -73,9 +73,9 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
-    for u in felt_actuators(scene.model):
+    for k in felt_actuators(scene.model):
         feedback = f"has feedback of velocity that implicitfast treats implicitly, {only}"
-        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", feedback
+        yield "actuator", f"actuator {scene.model.actuator_names[k]!r}", feedback
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 

@@ -2,6 +2,7 @@
 
 from pullback.dynamics.algorithms import (
     Evaluation,
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,
@@ -19,6 +20,7 @@ from pullback.dynamics.sensors import sensors
 __all__ = [
     "Articulated",
     "Evaluation",
+    "acceleration",
     "center_of_mass",
     "center_of_mass_velocity",
     "energy",

@@ -49,6 +49,9 @@ def actuators_struct(layout: TendonLayout, flavour: Flavour, device: str):
     result.lift_dof, result.lift_counts = ints(dofs), ints(counts)
     result.lift_first = ints(np.concatenate([[0], np.cumsum([len(bodies) for bodies in carried])]))
     result.lift_body = ints([i for bodies in carried for i in bodies])
+    pulled = model.actuator_tendon
+    limited = np.append(np.isfinite(model.tendons.force_range).any(axis=1), False)
+    result.held = ints(np.flatnonzero((pulled >= 0) & limited[pulled]))
     low, high = model.tendons.force_range[layout.ids].T.astype(flavour.precision)
     result.hold_low, result.hold_high = (wp.array(x, dtype=real, device=device) for x in (low, high))
     return result

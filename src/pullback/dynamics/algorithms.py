@@ -107,6 +107,25 @@ def velocity(
     return _evaluate(system, "VELOCITY", (len(frames), 6), q, v, frames=frames, params=params)
 
 
+def acceleration(
+    system: Articulated,
+    q,
+    v,
+    a,
+    *,
+    of: str = "body",
+    names: tuple[str, ...] | None = None,
+    params: Mapping | None = None,
+) -> Evaluation:
+    """Accelerations (worlds, n, 6) of bodies, "geom"s, "site"s or "camera"s under joint accelerations a: angular
+    [rad/s²], then that of the frame's origin [m/s²], in world axes. Gravity has no part in it.
+
+    names: which frames; all of that kind if None.
+    """
+    frames = frames_of(system, of, names, params)
+    return _evaluate(system, "ACCELERATION", (len(frames), 6), q, v, a, frames=frames, params=params)
+
+
 def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
     """Centre of mass (worlds, 3) of everything in the world [m]."""
     _require_mass(system, params)

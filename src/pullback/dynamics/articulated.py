@@ -36,6 +36,7 @@ from pullback.core.trees import row, tree_map
 from pullback.drawing import Drawing
 from pullback.dynamics.backward import FusedBackward
 from pullback.dynamics.contacts import contact_workspace, read_contacts, shapes_struct
+from pullback.dynamics.ellipsoids import ellipsoid_geoms
 from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.launch import Lane
 from pullback.dynamics.linearize import Jacobians, jacobians, linearize
@@ -152,6 +153,7 @@ class Articulated(KernelSystem):
             curved=is_curved(model),
             mocap="mocap" in self.inputs,
             flexes=len(model.flexes.edge) > 0,
+            ellipsoids=len(ellipsoid_geoms(model)) > 0,
             **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
@@ -173,6 +175,7 @@ class Articulated(KernelSystem):
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
         self._wide: dict = {}  # what linearize keeps
         self._kept_single: SingleSteps | None = None
+        self._explicit: Articulated | None = None  # what accelerations are read from
 
     def __repr__(self) -> str:
         return (

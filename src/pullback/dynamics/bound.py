@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pullback.dynamics.algorithms import (
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,
@@ -24,6 +25,7 @@ ALGORITHMS = (
     kinematics,
     jacobian,
     velocity,
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,
@@ -39,7 +41,7 @@ def bind(evaluate: Callable) -> Iterator[Callable]:
     """All ALGORITHMS, in order, for another library of arrays: they return ``evaluate(algorithm, system, arrays,
     params, options)`` in place of an Evaluation.
 
-    arrays:  by name, those that the algorithm has cotangents for: q, v and x of Gradients, in that order
+    arrays:  by name, those given that the algorithm has cotangents for; see ``bars_of``
     params:  that were given, by name
     options: the other keywords
     """
@@ -47,15 +49,27 @@ def bind(evaluate: Callable) -> Iterator[Callable]:
         yield _bound(algorithm, evaluate)
 
 
+def array_names(algorithm: Callable) -> list[str]:
+    """What an algorithm may be given to differentiate by, in the order of its cotangents."""
+    form = inspect.signature(algorithm).parameters.values()
+    return [each.name for each in form if each.kind is not each.KEYWORD_ONLY][1:]
+
+
+def bars_of(algorithm: Callable, arrays: Iterable[str], found: tuple) -> list:
+    """The cotangents of the arrays named, from what a pullback gives."""
+    names = array_names(algorithm)
+    return [found[names.index(name)] for name in arrays]
+
+
 def _bound(algorithm: Callable, evaluate: Callable) -> Callable:
     form = inspect.signature(algorithm)
-    names = [each.name for each in form.parameters.values() if each.kind is not each.KEYWORD_ONLY][1:]
+    names = array_names(algorithm)
 
     @functools.wraps(algorithm)
     def bound(*args, **kwargs):
         given = form.bind(*args, **kwargs).arguments
         system, params = given.pop("system"), given.pop("params", None) or {}
-        arrays = {name: given.pop(name) for name in names}
+        arrays = {name: x for name in names if (x := given.pop(name, None)) is not None}
         return evaluate(algorithm, system, arrays, params, given)
 
     bound.__signature__ = form.replace(return_annotation=form.empty)

@@ -14,6 +14,7 @@ from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.trees import tree_map
 from pullback.dynamics.activations import activation_sizes, activations_struct
 from pullback.dynamics.actuators import actuators_struct, site_pairs_struct
+from pullback.dynamics.ellipsoids import ellipsoids_struct
 from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
@@ -128,7 +129,7 @@ def contact_workspace(
     There will be one per lane. substeps: the most of a step that is refined
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
-    if contact is None and not (flavour.tendons or flavour.flexes):
+    if contact is None and not (flavour.tendons or flavour.flexes or flavour.ellipsoids):
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
@@ -155,6 +156,8 @@ def contact_workspace(
         result[1].site_pairs = site_pairs_struct(tendons, flavour, device)
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
+    if flavour.ellipsoids:
+        result[1].ellipsoids = ellipsoids_struct(tendons.model, flavour, device)
     if flavour.loops:
         result[1].loops = loops_struct(scene, flavour, weights, device)
     return result

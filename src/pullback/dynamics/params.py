@@ -17,6 +17,7 @@ from pullback.core.bars import Named
 from pullback.core.launch import launch
 from pullback.core.params import Derived, FieldValues, Parameter, has_direction, linear, not_negative
 from pullback.dynamics.actuators import crank_parameters, muscle_parameters
+from pullback.dynamics.ellipsoids import ellipsoid_parameters
 from pullback.dynamics.flexes import flex_parameters
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
@@ -82,7 +83,7 @@ def parameters(
     if model.na:
         table["activation"] = Parameter("s, s, 1", actuator, model.activations.law)
     table |= _of_curves(model, layout) | muscle_parameters(model) | crank_parameters(model)
-    table |= site_parameters(model, tendons.sites) | flex_parameters(model)
+    table |= site_parameters(model, tendons.sites) | flex_parameters(model) | ellipsoid_parameters(model)
     if len(tendons.ids):
         table |= _of_tendons(model, tendons)
     return table | (contact.parameters(scene) if contact is not None else {})

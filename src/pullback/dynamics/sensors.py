@@ -1,12 +1,16 @@
 """Sensors of a file as functions of the state, with their adjoint: what MuJoCo writes to ``sensordata``.
 
-Those that depend on positions and velocities are here. Each is a formula on poses (position x, rotation R) and
-velocities (angular w, of the origin v) of frames, which ``kinematics`` and ``velocity`` find, and pull back through:
+Each is a formula on poses (position x, rotation R), velocities (angular w, of the origin v) and accelerations (angular
+α, of the origin a) of frames, which ``kinematics``, ``velocity`` and ``acceleration`` find, and pull back through:
 
     frame*, in a frame of reference     Rᵣᵀ (x - xᵣ),   conj(qᵣ) q,   columns of Rᵣᵀ R
                                         Rᵣᵀ (v - vᵣ - wᵣ × (x - xᵣ)),   Rᵣᵀ (w - wᵣ)
+    frame*acc                           a - gravity,   α
     gyro, velocimeter, magnetometer     Rᵀ w,   Rᵀ v,   Rᵀ (the field)
+    accelerometer                       Rᵀ (a - gravity)
     subtree*                            sums over the bodies of a tree, with their masses
+
+Accelerations of joints are those of ``instant.py``: MuJoCo's, under all forces.
 
 A cotangent of a rotation is a rotation vector in world axes here.
 """
@@ -14,7 +18,7 @@ A cotangent of a rotation is a rotation vector in world axes here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
@@ -22,8 +26,9 @@ import numpy as np
 from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy
 from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
-from pullback.dynamics.algorithms import Evaluation, Gradients, energy, kinematics, velocity
+from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.instant import Instant
 from pullback.dynamics.rest_inertia import COLUMN, ROW
 from pullback.model.unsupported import name_of, spatial_tendons
 from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_adjoint, unit_quat_matrix
@@ -40,26 +45,53 @@ KINDS = {
 POSES = {Sensor.mjSENS_FRAMEPOS, Sensor.mjSENS_FRAMEQUAT}
 AXES = {Sensor.mjSENS_FRAMEXAXIS: 0, Sensor.mjSENS_FRAMEYAXIS: 1, Sensor.mjSENS_FRAMEZAXIS: 2}
 MOTIONS = {Sensor.mjSENS_FRAMELINVEL, Sensor.mjSENS_FRAMEANGVEL}
-AT_SITES = {Sensor.mjSENS_GYRO, Sensor.mjSENS_VELOCIMETER, Sensor.mjSENS_MAGNETOMETER}
+PUSHES = {Sensor.mjSENS_FRAMELINACC, Sensor.mjSENS_FRAMEANGACC}
+AT_SITES = {
+    *(Sensor.mjSENS_GYRO, Sensor.mjSENS_VELOCIMETER, Sensor.mjSENS_MAGNETOMETER),
+    Sensor.mjSENS_ACCELEROMETER,
+}
+OF_FORCES = {*PUSHES, Sensor.mjSENS_ACCELEROMETER}  # which need accelerations
 OF_COORDINATES = {
     *(Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_JOINTVEL, Sensor.mjSENS_BALLQUAT, Sensor.mjSENS_BALLANGVEL),
     *(Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL),
 }
 OF_TREES = {Sensor.mjSENS_SUBTREECOM, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
 OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
-KNOWN = {*map(int, POSES | set(AXES) | MOTIONS | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY))}
+KNOWN = {*map(int, POSES | set(AXES) | MOTIONS | PUSHES | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY))}
+
+
+class SensorGradients(NamedTuple):
+    """Cotangents of what sensors depend on: of all that they were given, zero where it does not matter."""
+
+    q: Any
+    v: Any
+    act: Any
+    control: Any
+    params: Named
 
 
 def sensors(
-    system: Articulated, q, v, *, names: Sequence[str] | None = None, params: Mapping | None = None
+    system: Articulated,
+    q,
+    v,
+    act=None,
+    control=None,
+    *,
+    names: Sequence[str] | None = None,
+    params: Mapping | None = None,
 ) -> Evaluation:
-    """Readings (worlds, n) of the file's sensors of positions and velocities, one after the other as in ``sensordata``.
+    """Readings (worlds, n) of the file's sensors, one after the other as in ``sensordata``.
 
-    names: which, in this order; all of the file if None. Those of forces, accelerations, contacts and time are an error
-    that names them, since they are no functions of q and v. Cutoffs clip, and noise is not added.
+    act, control: (worlds, na) and (worlds, nu), on which accelerations and forces depend; zero if None. Accelerations
+                  are those at the beginning of a step under all forces, constraints included: MuJoCo's. Those of
+                  ``ContactImpulse`` and ``ContactLongRange`` are means over a step.
+    names:        which, in this order; all of the file if None. Those that are not supported are an error that names
+                  them. Cutoffs clip, and noise is not added.
+
+    The pullback gives cotangents q, v, act, control and params.
     """
     which = _chosen(system, names)
-    readings = _Readings(system, which, q, v, params)
+    readings = _Readings(system, which, q, v, act, control, params)
     return Evaluation(readings.value(), readings.pullback)
 
 
@@ -78,10 +110,7 @@ def _chosen(system: Articulated, names: Sequence[str] | None) -> list[int]:
         which = [known.index(name) for name in names]
     wrong = [f"{known[i]!r} ({why})" for i in which if (why := _complaint(m, i))]
     if wrong:
-        raise PullbackError(
-            f"sensors {', '.join(wrong)}: not functions of q and v that are supported; name those that you want with "
-            "names=..."
-        )
+        raise PullbackError(f"sensors {', '.join(wrong)} are not supported; name those that you want with names=...")
     return which
 
 
@@ -99,28 +128,37 @@ def _complaint(m: mujoco.MjModel, i: int) -> str:
 class _Readings:
     """The sensors of one evaluation: what they read, and what goes back."""
 
-    def __init__(self, system: Articulated, which: list[int], q, v, params: Mapping | None):
+    def __init__(self, system: Articulated, which: list[int], q, v, act, control, params: Mapping | None):
         self.system, self.model, self.m = system, system.model, system.model.mujoco
         self.which, self.params = which, params
         self.held = system.hold_params(params)
-        q, v = (to_numpy(x) if system._is_here(x) else np.array(to_numbers(x, n)) for x, n in ((q, "q"), (v, "v")))
-        lead = q.shape[:-2]
-        axes = ("times", "worlds")[-len(lead) - 1 :] if len(lead) < 2 else ()
-        self.q = checked(q, (*lead, system.worlds, system.nq), system.dtype, "q", (*axes, "nq")).astype(float)
-        self.v = checked(v, (*lead, system.worlds, system.nv), system.dtype, "v", (*axes, "nv")).astype(float)
+        q = self._numbers(q, "q")
+        self.lead = q.shape[:-2]
+        self.q, self.v = self._taken(q, "q", "nq", system.nq), self._taken(v, "v", "nv", system.nv)
+        self.act = self._taken(act, "act", "na", system.na)
+        self.control = self._taken(control, "control", "nu", system.nu)
         self.dims = [int(self.m.sensor_dim[i]) for i in which]
         self.first = np.concatenate([[0], np.cumsum(self.dims)]).astype(int)
         self._find_frames()
+
+    def _numbers(self, x, name: str) -> np.ndarray:
+        return to_numpy(x) if self.system._is_here(x) else np.array(to_numbers(x, name))
+
+    def _taken(self, x, name: str, size_name: str, size: int) -> np.ndarray:
+        """What was given, (worlds, size) or along a trajectory, as numbers; zeros if it is None."""
+        shape, axes = (*self.lead, self.system.worlds, size), (*("times",) * len(self.lead), "worlds", size_name)
+        x = np.zeros(shape) if x is None else self._numbers(x, name)
+        return checked(x, shape, self.system.dtype, name, axes).astype(float)
 
     # --- what they stand on ----------------------------------------------------------------------------
 
     def _find_frames(self) -> None:
         """Poses and velocities of all frames that some sensor is at, by kind and number."""
         m, wanted = self.m, {kind: set() for kind in KINDS.values()}
-        self.moves, self.has_energy = False, False
+        self.moves, self.has_energy, self.pushed = False, False, False
         for i in self.which:
             kind = int(m.sensor_type[i])
-            if kind in POSES | set(AXES) | MOTIONS:
+            if kind in POSES | set(AXES) | MOTIONS | PUSHES:
                 for what, number in self._ends(i):
                     wanted[what].add(number)
             elif kind in AT_SITES:
@@ -129,9 +167,11 @@ class _Readings:
                 wanted["com"] |= set(self._tree(int(m.sensor_objid[i])).tolist())
             self.moves |= kind in {*MOTIONS, *AT_SITES, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
             self.has_energy |= kind in OF_ENERGY
+            self.pushed |= kind in OF_FORCES
         names = {"body": self.model.body_names, "com": self.model.body_names, "geom": self.model.geoms.names}
         names |= {"site": self.model.sites.names, "camera": self.model.cameras.names}
-        self.poses, self.speeds, self.at = {}, {}, {}
+        self.poses, self.speeds, self.pushes, self.at = {}, {}, {}, {}
+        self.instant = self._instant() if self.pushed else None
         for kind, numbers in wanted.items():
             ordered = sorted(numbers)
             if not ordered:
@@ -141,10 +181,19 @@ class _Readings:
             self.poses[kind] = kinematics(self.system, self.q, **options)
             if self.moves:
                 self.speeds[kind] = velocity(self.system, self.q, self.v, **options)
+            if self.instant is not None:
+                a = self.instant.value().reshape(self.v.shape)
+                self.pushes[kind] = acceleration(self.system, self.q, self.v, a, **options)
         self.energy = energy(self.system, self.q, self.v, params=self.params) if self.has_energy else None
         self.places = {kind: to_numpy(found.value).astype(float) for kind, found in self.poses.items()}
         self.twists = {kind: to_numpy(found.value).astype(float) for kind, found in self.speeds.items()}
+        self.gains = {kind: to_numpy(found.value).astype(float) for kind, found in self.pushes.items()}
         self.turns = {kind: unit_quat_matrix(unit(x[..., 3:])) for kind, x in self.places.items()}
+
+    def _instant(self) -> Instant:
+        times = int(np.prod(self.lead, dtype=int))
+        rows = (x.reshape(times, *x.shape[-2:]) for x in (self.q, self.v, self.act, self.control))
+        return Instant(self.system, self.held, *rows)
 
     def _ends(self, i: int) -> list[tuple[str, int]]:
         """The frame of a sensor, and that of reference if it has one."""
@@ -170,6 +219,12 @@ class _Readings:
         if kind not in self.twists:
             return x, R, np.zeros_like(x), np.zeros_like(x)
         return x, R, self.twists[kind][..., k, :3], self.twists[kind][..., k, 3:]
+
+    def _gain(self, frame: tuple[str, int]) -> np.ndarray:
+        """Acceleration of a frame, angular and of its origin, the latter with what holds up its weight."""
+        found = self.gains[frame[0]][..., self.at[frame], :].copy()
+        found[..., 3:] -= self._of_worlds("gravity")
+        return found
 
     def _quat(self, frame: tuple[str, int]) -> np.ndarray:
         quat = self.places[frame[0]][..., self.at[frame], 3:]
@@ -213,9 +268,13 @@ class _Readings:
             return self._tree_sums(i)[0]
         if kind in AT_SITES:
             _x, R, w, v = self._pose(("site", int(m.sensor_objid[i])))
+            if kind == Sensor.mjSENS_ACCELEROMETER:
+                return _back(R, self._gain(("site", int(m.sensor_objid[i])))[..., 3:])
             seen = {Sensor.mjSENS_GYRO: w, Sensor.mjSENS_VELOCIMETER: v}.get(Sensor(kind), self._field())
             return _back(R, seen)
         frame, *reference = self._ends(i)
+        if kind in PUSHES:
+            return np.split(self._gain(frame), 2, axis=-1)[kind == Sensor.mjSENS_FRAMELINACC]
         x, R, w, v = self._pose(frame)
         if kind == Sensor.mjSENS_FRAMEQUAT:
             quat = self._quat(frame)
@@ -330,8 +389,8 @@ class _Readings:
 
     # --- and back -------------------------------------------------------------------------------------
 
-    def pullback(self, bar, *, wants_params: bool = True) -> Gradients:
-        """Cotangents of q, v and parameters from those of the readings."""
+    def pullback(self, bar, *, wants_params: bool = True) -> SensorGradients:
+        """Cotangents of what they depend on from those of the readings."""
         shape = (*self.q.shape[:-1], int(self.first[-1]))
         bar = to_numpy(bar) if self.system._is_here(bar) else to_numbers(bar, "bar")
         bar = checked(bar, shape, self.system.dtype, "bar", ("times", "worlds", "reading")[-len(shape) :]).astype(float)
@@ -339,6 +398,7 @@ class _Readings:
         for kind, x in self.places.items():
             bars |= {(what, kind): np.zeros((*x.shape[:-1], 3)) for what in ("x", "turn", "w", "v")}
             bars["quat", kind] = np.zeros((*x.shape[:-1], 4))
+            bars["gain", kind] = np.zeros((*x.shape[:-1], 6))
         energy_bar = np.zeros((*self.q.shape[:-1], 2))
         for number, i in enumerate(self.which):
             own = bar[..., self.first[number] : self.first[number + 1]]
@@ -370,6 +430,9 @@ class _Readings:
         elif kind == Sensor.mjSENS_VELOCIMETER:
             seen = v
             _add(bars["v", "site"], k, turned)
+        elif kind == Sensor.mjSENS_ACCELEROMETER:
+            seen = self._gain(frame)[..., 3:]
+            self._add_gain(bars, frame, np.concatenate([np.zeros_like(turned), turned], axis=-1))
         _add(bars["turn", "site"], k, np.cross(turned, seen))
 
     def _frame_adjoint(self, i: int, bar: np.ndarray, bars: dict) -> None:
@@ -377,6 +440,10 @@ class _Readings:
         frame, *reference = self._ends(i)
         of, k = frame[0], self.at[frame]
         x, R, w, v = self._pose(frame)
+        if kind in PUSHES:
+            both = [np.zeros_like(bar), bar] if kind == Sensor.mjSENS_FRAMELINACC else [bar, np.zeros_like(bar)]
+            self._add_gain(bars, frame, np.concatenate(both, axis=-1))
+            return
         if kind == Sensor.mjSENS_FRAMEQUAT:
             quat_bar = bar
             if reference:
@@ -419,14 +486,18 @@ class _Readings:
             _add(bars["turn", of], k, np.cross(seen, turned))
         _add(bars["turn", to], kr, np.cross(turned, seen))
 
+    def _add_gain(self, bars: dict, frame: tuple[str, int], bar: np.ndarray) -> None:
+        _add(bars["gain", frame[0]], self.at[frame], bar)
+        self._add_param(bars, "gravity", -bar[..., 3:])
+
     def _add_quat(self, bars: dict, frame: tuple[str, int], bar: np.ndarray) -> None:
         """The cotangent of a quaternion, to that of the one that ``kinematics`` finds."""
         if frame[0] == "com":
             bar = quat_mul(bar, quat_conj(self.model.fluid_quat[frame[1]]))
         _add(bars["quat", frame[0]], self.at[frame], bar)
 
-    def _through(self, bars: dict, energy_bar: np.ndarray, wants_params: bool) -> Gradients:
-        """From frames to q, v and parameters, by the algorithms' own pullbacks."""
+    def _through(self, bars: dict, energy_bar: np.ndarray, wants_params: bool) -> SensorGradients:
+        """From frames to q, v, act, control and parameters, by the algorithms' own pullbacks."""
         options = {"wants_params": wants_params}
         pulled = [self.energy.pullback(energy_bar, **options)] if self.energy is not None else []
         for kind, found in self.poses.items():
@@ -437,17 +508,24 @@ class _Readings:
             if kind in self.speeds:
                 twist_bar = np.concatenate([bars["w", kind], bars["v", kind]], axis=-1)
                 pulled.append(self.speeds[kind].pullback(twist_bar.astype(self.system.dtype), **options))
-        q_bar, v_bar = bars["q"], bars["v"]
+            if kind in self.pushes:
+                pulled.append(self.pushes[kind].pullback(bars["gain", kind].astype(self.system.dtype), **options))
+        given_bars = [bars["q"], bars["v"], np.zeros(self.act.shape), np.zeros(self.control.shape)]
         params = Named()
         if wants_params:
             params = Named({name: np.zeros(np.shape(x), self.system.dtype) for name, x in self.held.values.items()})
             for name, x in bars["params"].items():
                 params[name] = (x if self.held.per_world[name] else x.sum(axis=0)).astype(self.system.dtype)
-        for grads in pulled:
-            q_bar, v_bar = q_bar + to_numpy(grads.q), v_bar + to_numpy(grads.v)
-            for name, x in grads.params.items():
+        parts = [([grads.q, grads.v], grads.params) for grads in pulled]
+        if self.instant is not None:
+            a_bar = sum(to_numpy(grads.x).astype(float) for grads in pulled)  # of accelerations alone not zero
+            parts.append(self.instant.pullback(a_bar, **options))
+        for found, of_params in parts:
+            for k, x in enumerate(found):
+                given_bars[k] = given_bars[k] + to_numpy(x).reshape(given_bars[k].shape)
+            for name, x in of_params.items():
                 params[name] = params[name] + x
-        return Gradients(*(self._given_back(x) for x in (q_bar, v_bar, np.zeros_like(v_bar))), params)
+        return SensorGradients(*(self._given_back(x) for x in given_bars), params)
 
 
 def _add(array: np.ndarray, k, x: np.ndarray) -> None:

@@ -15,6 +15,7 @@ except ImportError as error:
     raise ImportError('pullback.jax needs JAX: pip install "pullback[jax]"') from error
 
 from pullback.jax.algorithms import (
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,
@@ -30,6 +31,7 @@ from pullback.jax.algorithms import (
 from pullback.jax.functions import rollout, step
 
 __all__ = [
+    "acceleration",
     "center_of_mass",
     "center_of_mass_velocity",
     "energy",

@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.core.system import System
-from pullback.dynamics.bound import bind
+from pullback.dynamics.bound import bars_of, bind
 from pullback.jax.callbacks import (
     as_array,
     call,
@@ -33,15 +33,20 @@ def _checked_evaluate(algorithm, system: Any, arrays: Mapping, params: Mapping, 
     arrays = {name: as_array(name, x) for name, x in arrays.items()}
     times = arrays["q"].shape[:1] if arrays["q"].ndim == 3 else ()
     for name, x in arrays.items():
-        size = ("nq", system.nq) if name == "q" else ("nv", system.nv)
+        size = sizes_of(system).get(name, ("nv", system.nv))
         axes, sizes = zip(*(("times", n) for n in times), ("worlds", system.worlds), size, strict=True)
         checked(system, name, x, axes, sizes)
     options = {name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
     # Evaluated here once at home, for the shape of its value, and for errors about its options.
-    home = system.state()
-    one = algorithm(system, *(home.q, home.v, home.v)[: len(arrays)], **options).value
-    which = _Algorithm(algorithm, system, tuple(options.items()))
+    home = {name: np.zeros((system.worlds, x.shape[-1]), system.dtype) for name, x in arrays.items()}
+    one = algorithm(system, **home | {"q": system.state().q}, **options).value
+    which = _Algorithm(algorithm, system, tuple(arrays), tuple(options.items()))
     return _evaluate(which, (*times, *one.shape), tuple(arrays.values()), params)
+
+
+def sizes_of(system: Any) -> dict[str, tuple[str, int]]:
+    """What the last axis of arrays counts, of those that do not count degrees of freedom."""
+    return {"q": ("nq", system.nq), "act": ("na", system.na), "control": ("nu", system.nu)}
 
 
 @dataclass(frozen=True)
@@ -50,10 +55,13 @@ class _Algorithm:
 
     algorithm: Callable
     system: System
+    of: tuple[str, ...]  # the arrays it is given
     options: tuple[tuple, ...]
 
     def evaluate(self, arrays, params):
-        return self.algorithm(self.system, *arrays, params=params, **dict(self.options))
+        return self.algorithm(
+            self.system, **dict(zip(self.of, arrays, strict=True)), params=params, **dict(self.options)
+        )
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -103,13 +111,15 @@ class _Backward:
         arrays, params, bar = to_host((arrays, params, bar))
         with one_at_a_time:
             bars = self.which.evaluate(arrays, params).pullback(bar, wants_params=bool(params))
-            return tuple(map(to_numpy, bars[: len(arrays)])), params_bar(bars.params, params)
+            given = bars_of(self.which.algorithm, self.which.of, bars)
+            return tuple(map(to_numpy, given)), params_bar(bars.params, params)
 
 
 (
     kinematics,
     jacobian,
     velocity,
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,

@@ -72,6 +72,8 @@ class Flavour(NamedTuple):
     mocap: bool = False
     # Whether there are flexes.
     flexes: bool = False
+    # Whether a fluid meets geoms as ellipsoids.
+    ellipsoids: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -96,6 +98,7 @@ class Flavour(NamedTuple):
             "_curved": self.curved,
             "_mocap": self.mocap,
             "_flexes": self.flexes,
+            "_ellipsoids": self.ellipsoids,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

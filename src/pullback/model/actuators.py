@@ -52,7 +52,7 @@ def wrapped_servos(model: Model) -> np.ndarray:
     """Which actuators are servos on rotations (nu,): 1 of a ball joint, 2 between sites."""
     wraps = np.zeros(model.nu, int)
     for k in np.flatnonzero(np.any(model.actuator_gear, axis=1) & np.any(model.actuator_gain, axis=1)):
-        wraps[k] = wrapped_servo(model.mujoco, file_actuator(model, k))
+        wraps[k] = wrapped_servo(model.mujoco, file_actuator(model, int(k)))
     return wraps
 
 

@@ -104,8 +104,7 @@ def load(
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
       themselves: their vertices alone touch, with shapes;
-    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4 for bodies in MuJoCo's inertia-box
-      model; an error with ellipsoid geoms or implicitfast);
+    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, which are supported; the
       linear ones stay;
     - ``"spring-yield"``: plastic joint springs, which become elastic;
@@ -405,7 +404,9 @@ def _bodies(m: mujoco.MjModel) -> dict:
     totals = m.body_inertia.sum(axis=1, keepdims=True)
     has_mass = m.body_mass[:, None] >= MJMINVAL
     mass = np.where(has_mass, m.body_mass[:, None], 1.0)
-    box = np.where(has_mass, np.sqrt(6 * np.maximum(MJMINVAL, totals - 2 * m.body_inertia) / mass), 0.0)
+    ellipsoids = np.isin(np.arange(m.nbody), m.geom_bodyid[m.geom_fluid[:, 0] > 0])  # have no box
+    has_box = has_mass & ~ellipsoids[:, None]
+    box = np.where(has_box, np.sqrt(6 * np.maximum(MJMINVAL, totals - 2 * m.body_inertia) / mass), 0.0)
     return {
         "body_parent": _frozen(m.body_parentid, np.int32),
         "body_pos": _frozen(m.body_pos),

@@ -181,7 +181,6 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Call
     curved = np.any(m.jnt_stiffnesspoly, axis=1)
     yields = (m.jnt_plasticadr >= 0) & ((m.jnt_stiffness != 0) | curved)
     yield "spring-yield", "joint", springs & yields, "has a spring that yields"
-    yield "fluid", "geom", fluid_acts(m) & (m.geom_fluid[:, 0] > 0), "uses the ellipsoid model of the fluid"
 
 
 def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:

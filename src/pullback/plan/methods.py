@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pullback.core.checks import shown
 from pullback.core.errors import PullbackError
 
 Memory = dict[str, np.ndarray]
@@ -64,9 +65,9 @@ def require(method: Method, **ranges: tuple[float, float]) -> None:
     """An error that names the setting of a method that is outside its range."""
     for name, (least, most) in ranges.items():
         value = getattr(method, name)
-        if not least <= value <= most:
+        if not isinstance(value, int | float | np.number) or not least <= value <= most:
             raise PullbackError(
-                f"{name} of {type(method).__name__} must be a number in [{least}, {most}], not {value!r}"
+                f"{name} of {type(method).__name__} must be a number in [{least}, {most}], not {shown(value)}"
             )
 
 

@@ -160,9 +160,11 @@ def sweep(
     workers, cpus, address: as :class:`Shards` has them
     progress:   shows a bar on a terminal
     """
-    space = {} if space is None else dict(space)
+    space = {} if space is None else space
+    check_kind(space, Mapping, "space", '{"method.rate": [0.01, 0.1]}')
     count = 1 if samples is None else check_whole(samples, "samples")
-    numbers = range(check_whole(seeds, "seeds")) if isinstance(seeds, int | np.integer) else seeds
+    several = isinstance(seeds, Sequence | np.ndarray) and not isinstance(seeds, str)
+    numbers = seeds if several else range(check_whole(seeds, "seeds"))
     numbers = [check_seed(seed) for seed in numbers]
     plan = Plan.of(target, spread, device, iterations=iterations, updates=updates, minutes=minutes)
     points = [point | {"seed": seed} for point in _points(space, samples, count) for seed in numbers]
@@ -325,9 +327,10 @@ def _points(space: Mapping[str, Sequence | Range], samples: int | None, count: i
     if bool(ranges) != (samples is not None):
         raise PullbackError("samples says how often settings that are a Range are drawn: give both or neither")
     for name, values in space.items():
+        check_kind(name, str, "the name of a setting", '"method.rate"')
         if name not in ranges and (isinstance(values, str) or not isinstance(values, Sequence | np.ndarray)):
             raise PullbackError(f"values of {name!r} must be several, [...] or a Range, not {shown(values)}")
-    grid = {name: [_plain(x) for x in values] for name, values in space.items() if name not in ranges}
+    grid = {name: [_plain(name, x) for x in values] for name, values in space.items() if name not in ranges}
     points = []
     for sample in range(count):
         random = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(sample,)))
@@ -338,9 +341,17 @@ def _points(space: Mapping[str, Sequence | Range], samples: int | None, count: i
     return points
 
 
-def _plain(value):
-    """A number of NumPy's as one of Python's, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else value
+def _plain(name: str, value):
+    """A value as a table in JSON can hold it: a number of NumPy's as one of Python's."""
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        raise PullbackError(
+            f"values of {name!r} must be numbers, words, or lists of such, not {shown(value)}: let what makes the "
+            "target take one of these"
+        ) from None
+    return value
 
 
 def _named(target) -> str:

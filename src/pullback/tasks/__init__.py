@@ -3,6 +3,7 @@
 from pullback.tasks import (
     ant_push,
     billiards,
+    drape,
     dwell,
     footsteps,
     gather,
@@ -21,6 +22,7 @@ from pullback.tasks import (
     placement,
     push,
     racecar,
+    sand_slope,
     soft_throw,
     soft_walker,
     sort,
@@ -46,7 +48,13 @@ HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_mat
 LEARNED = (swimmer.swimmer,)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
-SOFT = (soft_walker.soft_walker, soft_walker.soft_walker_3d, soft_throw.soft_throw)
+SOFT = (
+    soft_walker.soft_walker,
+    soft_walker.soft_walker_3d,
+    soft_throw.soft_throw,
+    drape.drape,
+    sand_slope.sand_slope,
+)
 HANDS = (
     manipulations.grasp_cube,
     manipulations.grasp_any,

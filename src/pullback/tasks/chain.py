@@ -75,6 +75,7 @@ def choose(task: Task, name: str | None = None) -> tuple[Method, int]:
     """The task's method of this name with its settings, or another with its defaults; and how many iterations."""
     method = task.method
     if name is not None:
+        check_kind(name, str, "method", '"adam"')
         if name not in METHODS:
             raise PullbackError(unknown("method", name, METHODS))
         own = [task.method, *([] if task.baseline is None else [task.baseline])]

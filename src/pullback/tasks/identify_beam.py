@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
-from pullback.core.arrays import to_numpy
 from pullback.core.checks import check_seed
-from pullback.plan import CMA, GaussNewton
-from pullback.rollout import Run, rollout
 from pullback.soft import Elastic, StableNeoHookean, solid_block
-from pullback.tasks.identify import worst_error
-from pullback.tasks.residuals import Residuals
-from pullback.tasks.task import Camera, Curves, Task, task_factory
+from pullback.tasks.markers import Markers, drawn_factors, marker_task
+from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Factors
 
 LENGTH, SIDE, CELLS = 0.4, 0.05, (16, 2, 2)  # [m], [m]
@@ -45,50 +39,13 @@ def markers(system: Elastic) -> np.ndarray:
 @task_factory
 def identify_beam(device: str = "cpu", seed: int = 0) -> Task:
     system, random = beam(device), np.random.default_rng(check_seed(seed))
-    find = Factors(STEPS, GROUPS, most=MOST)
-    truth = 1 + random.uniform(*OFF, len(GROUPS)) * random.choice([-1, 1], len(GROUPS))
-    rows, seen = np.arange(0, STEPS + 1, EVERY), markers(system)
-
-    def places(run: Run) -> np.ndarray:
-        """Of the markers (rows, worlds, 2 · markers) [m]."""
-        x = to_numpy(run.x)[rows]
-        return x.reshape(*x.shape[:2], -1)[..., seen]
-
-    @cache
-    def recorded() -> np.ndarray:
-        """Places of the markers of the real beam, as they were measured."""
-        controls, params = find.decode(system, np.log(truth)[None])
-        exact = places(rollout(system, system.state(), controls, params=params))
-        return exact + NOISE * random.standard_normal(exact.shape)
-
-    moves = np.where(rows[:, None, None, None] > 0, np.eye(len(seen)) / NOISE, 0.0)  # at first nothing has moved yet
-
-    def loss(run: Run) -> Residuals:
-        """What is apart, in units of the noise."""
-        apart = np.where(rows[:, None, None] > 0, places(run) - recorded(), 0.0) / NOISE
-        return Residuals(rows, apart, np.broadcast_to(moves, (*apart.shape, len(seen))), seen)
-
-    def curves(run: Run) -> list[Curves]:
-        """The height of the tip, and what it would be with the beam that was found."""
-        values = {"measured": recorded()[:, 0, -1], "found": places(run)[:, 0, -1]}
-        return [Curves("tip", DT * rows, values, "time [s]", "height of the tip [m]")]
-
-    return Task(
+    find, rows = Factors(STEPS, GROUPS, most=MOST), np.arange(0, STEPS + 1, EVERY)
+    seen = Markers(system, find, drawn_factors(random, OFF, len(GROUPS)), rows, markers(system), NOISE, random)
+    return marker_task(
+        seen,
+        GROUPS,
         name="identify-beam",
         about="find stiffness and viscosity of a soft beam from four markers on it, with noise of 1 mm",
-        system=system,
-        start=system.state(),
-        find=find,
-        loss=loss,
-        metric=lambda run: worst_error(run, GROUPS, truth),
-        target=3.0,
-        unit="% of the true value, at worst",
-        evaluate_at_end=True,
-        truth=truth,
-        method=GaussNewton(),
-        iterations=20,
-        baseline=CMA(spread=0.1),
-        baseline_iterations=60,
-        curves=curves,
+        curves=lambda run: [seen.curves(run, "tip", -1, "height of the tip [m]")],
         camera=Camera((0.15, -1.1, 0.35), (0.15, 0.0, 0.18)),
     )

@@ -15,6 +15,7 @@ except ImportError as error:
     raise ImportError('pullback.torch needs PyTorch: pip install "pullback[torch]"') from error
 
 from pullback.torch.algorithms import (
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,
@@ -33,6 +34,7 @@ from pullback.torch.module import Simulator
 
 __all__ = [
     "Simulator",
+    "acceleration",
     "center_of_mass",
     "center_of_mass_velocity",
     "closed_loop",

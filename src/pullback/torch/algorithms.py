@@ -10,10 +10,10 @@ import torch
 from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
-from pullback.dynamics.bound import bind
+from pullback.dynamics.bound import bars_of, bind
 from pullback.torch.tensors import check, lend, param_grad, refuse_second_derivatives, split_params, stream, take
 
-FIXED = 6  # arguments of _Evaluation before its tensors
+FIXED = 7  # arguments of _Evaluation before its tensors
 
 
 def _evaluate(algorithm, system: System, arrays: Mapping, params: Mapping, options: Mapping) -> torch.Tensor:
@@ -22,7 +22,15 @@ def _evaluate(algorithm, system: System, arrays: Mapping, params: Mapping, optio
     tensors, constants = split_params(system, params)
     names = tuple(tensors)
     return _Evaluation.apply(
-        algorithm, system, constants, names, options, SimpleNamespace(), *arrays.values(), *tensors.values()
+        algorithm,
+        system,
+        constants,
+        tuple(arrays),
+        names,
+        options,
+        SimpleNamespace(),
+        *arrays.values(),
+        *tensors.values(),
     )
 
 
@@ -30,25 +38,25 @@ class _Evaluation(torch.autograd.Function):
     """``held`` is where the forward pass, which torch.func wants without a context, leaves what the others need."""
 
     @staticmethod
-    def forward(algorithm, system, constants, names, options, held, *tensors):
-        arrays, params = tensors[: len(tensors) - len(names)], tensors[len(tensors) - len(names) :]
+    def forward(algorithm, system, constants, of, names, options, held, *tensors):
+        arrays, params = tensors[: len(of)], tensors[len(of) :]
         given = {**constants, **{name: to_numpy(x) for name, x in zip(names, params, strict=True)}}
         with stream(system):
-            held.found = algorithm(system, *map(lend, arrays), params=given, **options)
+            held.found = algorithm(system, **dict(zip(of, map(lend, arrays), strict=True)), params=given, **options)
             return take(held.found.value)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        algorithm, ctx.system, _, ctx.names, _, held, *tensors = inputs
-        ctx.found, ctx.name = held.found, algorithm.__name__
+        ctx.algorithm, ctx.system, _, ctx.of, ctx.names, _, held, *tensors = inputs
+        ctx.found = held.found
         ctx.save_for_backward(*tensors)  # for what is changed in place meanwhile: the pullback has its own references
 
     @staticmethod
     def jvp(ctx, *tangents):
-        count = len(tangents) - FIXED - len(ctx.names)
+        count = len(ctx.of)
         arrays, params = tangents[FIXED : FIXED + count], tangents[FIXED + count :]
         if ctx.found.pushforward is None:
-            raise PullbackError(f"forward mode is for kinematics, not for {ctx.name}: use backward")
+            raise PullbackError(f"forward mode is for kinematics, not for {ctx.algorithm.__name__}: use backward")
         if any(tangent is not None for tangent in params):
             raise PullbackError("forward mode is by q alone, not by parameters: use backward")
         return _Push.apply(ctx.system, ctx.found.pushforward, arrays[0])
@@ -56,11 +64,12 @@ class _Evaluation(torch.autograd.Function):
     @staticmethod
     def backward(ctx, bar):
         refuse_second_derivatives()
-        count = len(ctx.saved_tensors) - len(ctx.names)
+        count = len(ctx.of)
         wanted, params = ctx.needs_input_grad[FIXED:], ctx.saved_tensors[count:]
         with stream(ctx.system):
             found = ctx.found.pullback(lend(bar), wants_params=any(wanted[count:]))
-            bars = [take(x) if want else None for x, want in zip(found[:count], wanted[:count], strict=True)]
+            given = bars_of(ctx.algorithm, ctx.of, found)
+            bars = [take(x) if want else None for x, want in zip(given, wanted[:count], strict=True)]
         of_params = zip(ctx.names, params, wanted[count:], strict=True)
         params_bar = (param_grad(found.params[name], x) if want else None for name, x, want in of_params)
         return *(None,) * FIXED, *bars, *params_bar
@@ -87,6 +96,7 @@ class _Push(torch.autograd.Function):
     kinematics,
     jacobian,
     velocity,
+    acceleration,
     center_of_mass,
     center_of_mass_velocity,
     energy,

@@ -15,6 +15,7 @@ class HoldPerTendon:
 
     tendon_total: wp.array2d(dtype=real)  # the force of its actuators together
     tendon_share: wp.array2d(dtype=real)  # what is left of each
+    tendon_kept: wp.array2d(dtype=real)  # what is left of all of them, in their own ranges
     tendon_total_bar: wp.array2d(dtype=real)
 
 
@@ -42,7 +43,8 @@ class Actuators:
     lift_first: wp.array(dtype=int)  # the bodies that it carries are lift_first[n] .. lift_first[n + 1]
     lift_body: wp.array(dtype=int)
 
-    hold_low: wp.array(dtype=real)  # per tendon: least and largest force of its actuators together
+    held: wp.array(dtype=int)  # actuators of tendons with a limit of the force of all of them ...
+    hold_low: wp.array(dtype=real)  # ... which is, per tendon, in this range; infinite for others
     hold_high: wp.array(dtype=real)
 
 

@@ -12,7 +12,7 @@ It is gain · drive + bias, as in ``tree/forces.py``. A Flavour with more kinds 
 import warp as wp
 
 from ..spatial.algebra import ang, lin, pack
-from ..spatial.scalar import PI, real, vec3, vec6
+from ..spatial.scalar import PI, SMALLEST_SHARE, real, vec3, vec6
 from ..tree.forces import (
     actuator_length_velocity,
     actuator_moment,
@@ -214,15 +214,16 @@ def pull_of_tendon(p: Params, s: Workspace, r: Rows, k: int, world: int, slot: i
 
 
 @wp.func
-def hold_tendons(p: Params, s: Workspace, r: Rows, world: int, slot: int):
-    """The share of their force that actuators of each tendon keep."""
+def hold_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+    """The share of their force that actuators of tendons with a limit keep, and what is left of it in their ranges."""
     for t in range(r.tendons.own):
         r.tendon_total[t, slot] = real(0.0)
-    for k in range(r.tendons.actuator.shape[0]):
-        if r.tendons.actuator[k] >= 0:
-            t = r.tendons.actuator[k]
-            force, _slope = pull_of_tendon(p, s, r, k, world, slot)
-            r.tendon_total[t, slot] = r.tendon_total[t, slot] + force
+        r.tendon_kept[t, slot] = real(0.0)
+    for n in range(r.actuators.held.shape[0]):
+        k = r.actuators.held[n]
+        t = r.tendons.actuator[k]
+        force, _slope = pull_of_tendon(p, s, r, k, world, slot)
+        r.tendon_total[t, slot] = r.tendon_total[t, slot] + force
     for t in range(r.tendons.own):
         total = r.tendon_total[t, slot]
         share = real(1.0)
@@ -231,13 +232,22 @@ def hold_tendons(p: Params, s: Workspace, r: Rows, world: int, slot: int):
         elif total > r.actuators.hold_high[t]:
             share = r.actuators.hold_high[t] / total
         r.tendon_share[t, slot] = share
+    for n in range(r.actuators.held.shape[0]):
+        k = r.actuators.held[n]
+        t = r.tendons.actuator[k]
+        raw, _steepness = pull_of_tendon(p, s, r, k, world, slot)
+        kept = wp.clamp(r.tendon_share[t, slot] * raw, m.force_low[k], m.force_high[k])
+        r.tendon_kept[t, slot] = r.tendon_kept[t, slot] + kept
 
 
 @wp.func
 def is_held(r: Rows, t: int, slot: int):
-    """Whether the force on tendon t is at its limit."""
-    total = r.tendon_total[t, slot]
-    return total <= r.actuators.hold_low[t] or total >= r.actuators.hold_high[t]
+    """Whether what is left of the force on tendon t is at its limit, where MuJoCo leaves out slopes of its actuators: by
+    their own ranges it may be below."""
+    low = r.actuators.hold_low[t]
+    high = r.actuators.hold_high[t]
+    kept = r.tendon_kept[t, slot]
+    return kept <= low + SMALLEST_SHARE * wp.abs(low) or kept >= high - SMALLEST_SHARE * wp.abs(high)
 
 
 @wp.func
@@ -245,16 +255,16 @@ def share_bars(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int)
     """Sets r.tendon_total_bar: what the share of each tendon has to do with its total, from s.tau_bar."""
     for t in range(r.tendons.own):
         r.tendon_total_bar[t, slot] = real(0.0)
-    for k in range(r.tendons.actuator.shape[0]):
-        if r.tendons.actuator[k] >= 0:
-            t = r.tendons.actuator[k]
-            share = r.tendon_share[t, slot]
-            if share != real(1.0):
-                free_force, _slope = pull_of_tendon(p, s, r, k, world, slot)
-                held = in_range(share * free_force, m.force_low[k], m.force_high[k])
-                bar = p.gear[world, k][0] * held * moved_by_tendon(m, s, r, t, slot)
-                less = free_force * bar * share / r.tendon_total[t, slot]
-                r.tendon_total_bar[t, slot] = r.tendon_total_bar[t, slot] - less
+    for n in range(r.actuators.held.shape[0]):
+        k = r.actuators.held[n]
+        t = r.tendons.actuator[k]
+        share = r.tendon_share[t, slot]
+        if share != real(1.0):
+            free_force, _slope = pull_of_tendon(p, s, r, k, world, slot)
+            passed = in_range(share * free_force, m.force_low[k], m.force_high[k])
+            bar = p.gear[world, k][0] * passed * moved_by_tendon(m, s, r, t, slot)
+            less = free_force * bar * share / r.tendon_total[t, slot]
+            r.tendon_total_bar[t, slot] = r.tendon_total_bar[t, slot] - less
 
 
 @wp.func

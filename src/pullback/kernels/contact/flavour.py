@@ -52,6 +52,9 @@ LOOPS = wp.constant(compiled_for.loops)
 # There are flexes: cloth, soft solids, ropes.
 FLEXES = wp.constant(compiled_for.flexes)
 
+# A fluid meets geoms as ellipsoids.
+ELLIPSOIDS = wp.constant(compiled_for.ellipsoids)
+
 # MuJoCo's sweeps against slip come after the convex problem.
 NOSLIP = wp.constant(compiled_for.noslip)
 

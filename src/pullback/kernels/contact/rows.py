@@ -13,12 +13,14 @@ from ..collision.hull_pair import mat66
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
 from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
+    ELLIPSOIDS,
     FLEXES,
     FORCES,
     IMPULSES,
@@ -474,6 +476,7 @@ class Rows:
             ("actuators", Actuators, ACTUATORS),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
+            ("ellipsoids", Ellipsoids, ELLIPSOIDS),
         )
         if there
     }

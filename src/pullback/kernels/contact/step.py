@@ -9,13 +9,27 @@ from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
 from ..tree.advance import advance
 from ..tree.applied import Applied, applied_forces
 from ..tree.curved import add_curved_forces
+from ..tree.ellipsoids import ellipsoid_forces
 from ..tree.forces import fluid_forces, joint_forces
 from ..tree.gyroscopic import gyroscopic
 from ..tree.mocap import place_mocap
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import ACTIVATIONS, CURVED, FLEXES, FORCES, IMPULSES, MOCAP, POTENTIAL, REFINED, SHARES, TENDONS, TIED
+from .flavour import (
+    ACTIVATIONS,
+    CURVED,
+    ELLIPSOIDS,
+    FLEXES,
+    FORCES,
+    IMPULSES,
+    MOCAP,
+    POTENTIAL,
+    REFINED,
+    SHARES,
+    TENDONS,
+    TIED,
+)
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
 
@@ -93,6 +107,8 @@ def accelerate(
     bias_forces(m, p, s, world, slot)
     if m.has_fluid == 1:
         fluid_forces(m, p, s, world, slot)
+    if ELLIPSOIDS:
+        ellipsoid_forces(p, s, r.ellipsoids, world, slot)
     if FLEXES:
         flex_forces(m, p, s, r, world, slot)
     applied_forces(m, p, s, f, t, world, slot)

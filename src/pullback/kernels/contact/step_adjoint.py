@@ -16,6 +16,7 @@ from ..status import GRADIENT_NOT_FINITE, HEALTHY
 from ..tree.advance import advance_adjoint
 from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
 from ..tree.curved import curved_forces_adjoint
+from ..tree.ellipsoids import ellipsoid_forces_adjoint
 from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
 from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
 from ..tree.mocap import place_mocap_adjoint
@@ -25,6 +26,7 @@ from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
     CURVED,
+    ELLIPSOIDS,
     FAR,
     FIXED_TENDONS,
     FLEXES,
@@ -169,6 +171,8 @@ def accelerate_adjoint(
             gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
         if m.has_fluid == 1:
             fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
+        if ELLIPSOIDS:
+            ellipsoid_forces_adjoint(p, p_bar, s, r.ellipsoids, world, slot, wants_params)
         if FLEXES:
             flex_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         if f.has_wrench == 1:

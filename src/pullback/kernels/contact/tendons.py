@@ -140,7 +140,7 @@ def all_joint_forces(
     if ACTIVATIONS:
         take_activations(m, p, s, r, world, slot)
     if ACTUATORS:
-        hold_tendons(p, s, r, world, slot)
+        hold_tendons(m, p, s, r, world, slot)
     for k in range(m.actuator_on.shape[0]):
         if r.tendons.actuator[k] == -1:
             add_joint_actuator(m, p, s, r, k, world, slot)

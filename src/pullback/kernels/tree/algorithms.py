@@ -6,6 +6,7 @@ cotangents of parameters are summed in a fixed order.
     KINEMATICS    frames × [pos, quat]
     JACOBIAN      6 rows per frame [angular; linear at the frame], world axes × nv
     VELOCITY      frames × [angular; linear at the frame], world axes
+    ACCELERATION  frames × [angular; linear at the frame], world axes, for joint accelerations x
     COM           centre of mass of everything
     COM_VELOCITY  its velocity
     ENERGY        [potential, kinetic]
@@ -25,14 +26,29 @@ from ..spatial.algebra import (
     lin,
     log_jacobian_transposed,
     pack,
-    quat_mul,
-    quat_rotate,
     sym66_mul,
-    tangent_of_coordinates,
 )
 from ..spatial.scalar import real, vec3, vec4, vec6
 from .curved import curved_energy, curved_energy_adjoint
 from .forces import ball_stretch
+from .frames import (
+    FrameBars,
+    Frames,
+    clear_bars,
+    frame_accelerations,
+    frame_accelerations_adjoint,
+    frame_jacobian_adjoint,
+    frame_jacobians,
+    frame_poses,
+    frame_poses_adjoint,
+    frame_velocities,
+    frame_velocities_adjoint,
+    point_velocity,
+    point_velocity_adjoint,
+    push_at,
+    read_row,
+    write_row,
+)
 from .structs import BALL, Params, Tree, Workspace, add_vec3, read_vec3
 from .sweeps import (
     accelerations,
@@ -60,46 +76,7 @@ CRBA = wp.constant(6)
 ABA = wp.constant(7)
 VELOCITY = wp.constant(8)
 COM_VELOCITY = wp.constant(9)
-
-
-@wp.struct
-class Frames:
-    """Things fixed to bodies."""
-
-    body: wp.array(dtype=int)
-    pos: wp.array2d(dtype=vec3)  # [world, frame]
-    quat: wp.array2d(dtype=vec4)
-
-
-@wp.struct
-class FrameBars:
-    """Cotangents of their places in bodies: in the axes of the body, and as rotations in those of the frame."""
-
-    pos: wp.array2d(dtype=vec3)  # [world, frame]
-    turn: wp.array2d(dtype=vec3)
-
-
-@wp.func
-def read_row(x: wp.array3d(dtype=real), world: int, row: int, first: int):
-    return vec3(x[world, row, first], x[world, row, first + 1], x[world, row, first + 2])
-
-
-@wp.func
-def write_row(x: wp.array3d(dtype=real), world: int, row: int, first: int, y: vec3):
-    for j in range(3):
-        x[world, row, first + j] = y[j]
-
-
-@wp.func
-def frame_position(f: Frames, s: Workspace, k: int, world: int, slot: int):
-    i = f.body[k]
-    return s.pos[i, slot] + s.R[i, slot] * f.pos[world, k]
-
-
-@wp.func
-def add_place_bar(f: Frames, f_bar: FrameBars, s: Workspace, k: int, at_bar: vec3, world: int, slot: int):
-    """Adds to the cotangent of a frame's place from that of its position in the world."""
-    f_bar.pos[world, k] = f_bar.pos[world, k] + wp.transpose(s.R[f.body[k], slot]) * at_bar
+ACCELERATION = wp.constant(10)
 
 
 @wp.func
@@ -121,12 +98,6 @@ def center_of_mass(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     for i in range(1, m.body_parent.shape[0]):
         sum += p.mass[world, i] * body_com(p, s, world, i, slot)
     return sum / total_mass(m, p, world)
-
-
-@wp.func
-def point_velocity(s: Workspace, i: int, at: vec3, slot: int):
-    """Velocity of a point fixed to body i."""
-    return lin(s.V[i, slot]) + wp.cross(ang(s.V[i, slot]), at - s.o[i, slot])
 
 
 @wp.func
@@ -170,44 +141,6 @@ def run_aba(m: Tree, p: Params, s: Workspace, world: int, slot: int):
     bias_forces(m, p, s, world, slot)
     eliminate(m, p, s, world, slot)
     substitute(m, s, slot)
-
-
-@wp.func
-def frame_poses(f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
-    """Position and quaternion of every frame."""
-    for k in range(f.body.shape[0]):
-        quat = quat_mul(s.quat[f.body[k], slot], f.quat[world, k])
-        write_row(value, world, k, 0, frame_position(f, s, k, world, slot))
-        for j in range(4):
-            value[world, k, 3 + j] = quat[j]
-
-
-@wp.func
-def frame_jacobians(m: Tree, f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
-    """Columns of every frame's Jacobian, for the degrees of freedom that carry it; the others stay zero."""
-    for k in range(f.body.shape[0]):
-        i = f.body[k]
-        arm = frame_position(f, s, k, world, slot)
-        while i > 0:
-            for d in range(m.body_dof[i], m.body_dof[i + 1]):
-                S = s.S[d, slot]
-                moved = lin(S) + wp.cross(ang(S), arm - s.o[i, slot])
-                for row in range(3):
-                    value[world, 6 * k + row, d] = S[row]
-                    value[world, 6 * k + 3 + row, d] = moved[row]
-            i = m.body_parent[i]
-
-
-@wp.func
-def frame_velocities(f: Frames, s: Workspace, value: wp.array3d(dtype=real), world: int, slot: int):
-    """Angular velocity of every frame, and the velocity of its origin."""
-    for k in range(f.body.shape[0]):
-        i = f.body[k]
-        spin = ang(s.V[i, slot])
-        moved = point_velocity(s, i, frame_position(f, s, k, world, slot), slot)
-        for j in range(3):
-            value[world, k, j] = spin[j]
-            value[world, k, 3 + j] = moved[j]
 
 
 @wp.func
@@ -278,6 +211,9 @@ def evaluate(
                 frame_jacobians(m, f, s, value, world, slot)
             elif mode == VELOCITY:
                 frame_velocities(f, s, value, world, slot)
+            elif mode == ACCELERATION:
+                accelerations(m, s, slot)
+                frame_accelerations(f, s, value, world, slot)
             elif mode == COM:
                 write_row(value, world, 0, 0, center_of_mass(m, p, s, world, slot))
             elif mode == COM_VELOCITY:
@@ -304,21 +240,6 @@ def evaluate(
 
 
 @wp.func
-def clear_bars(m: Tree, s: Workspace, slot: int):
-    for i in range(m.body_parent.shape[0]):
-        s.V_bar[i, slot] = vec6()
-        s.A_bar[i, slot] = vec6()
-        s.X_bar[i, slot] = vec6()
-        s.W[i, slot] = vec6()
-
-
-@wp.func
-def push_at(s: Workspace, i: int, at: vec3, force: vec3, slot: int):
-    """Adds the cotangent of a point fixed to body i to that of the body's pose."""
-    s.W[i, slot] = s.W[i, slot] + pack(wp.cross(at - s.o[i, slot], force), force)
-
-
-@wp.func
 def center_of_mass_adjoint(
     m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, c_bar: vec3, wants_params: int
 ):
@@ -331,13 +252,6 @@ def center_of_mass_adjoint(
         if wants_params == 1:
             p_bar.mass[world, i] = p_bar.mass[world, i] + wp.dot(c_bar, at - c) / mass
             p_bar.com[world, i] = p_bar.com[world, i] + share * (wp.transpose(s.R[i, slot]) * c_bar)
-
-
-@wp.func
-def point_velocity_adjoint(s: Workspace, i: int, at: vec3, u_bar: vec3, slot: int):
-    """Adds to V_bar and W of body i, for a point fixed to it whose velocity has the cotangent u_bar."""
-    s.V_bar[i, slot] = s.V_bar[i, slot] + pack(wp.cross(at - s.o[i, slot], u_bar), u_bar)
-    push_at(s, i, at, wp.cross(u_bar, ang(s.V[i, slot])), slot)
 
 
 @wp.func
@@ -357,66 +271,12 @@ def center_of_mass_velocity_adjoint(
 
 
 @wp.func
-def frame_velocities_adjoint(
-    f: Frames, f_bar: FrameBars, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int
-):
-    """Adds to V_bar and W of the bodies that frames are fixed to, and to the cotangents of places."""
-    for k in range(f.body.shape[0]):
-        i = f.body[k]
-        spin_bar = vec3(bar[world, k, 0], bar[world, k, 1], bar[world, k, 2])
-        s.V_bar[i, slot] = s.V_bar[i, slot] + pack(spin_bar, vec3())
-        u_bar = vec3(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5])
-        point_velocity_adjoint(s, i, frame_position(f, s, k, world, slot), u_bar, slot)
-        add_place_bar(f, f_bar, s, k, wp.cross(u_bar, ang(s.V[i, slot])), world, slot)
-
-
-@wp.func
 def armature_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, world: int, slot: int, scale: real, wants: int):
     """Of scale · wᵀ diag(armature) a, where s.a_bar holds the cotangents of a so far."""
     for d in range(m.nv):
         s.a_bar[d, slot] = s.a_bar[d, slot] + scale * p.armature[world, d] * s.w[d, slot]
         if wants == 1:
             p_bar.armature[world, d] = p_bar.armature[world, d] + scale * s.w[d, slot] * s.a[d, slot]
-
-
-@wp.func
-def frame_poses_adjoint(f: Frames, f_bar: FrameBars, s: Workspace, bar: wp.array3d(dtype=real), world: int, slot: int):
-    """Adds to W of the bodies that frames are fixed to, and to the cotangents of places."""
-    for k in range(f.body.shape[0]):
-        i = f.body[k]
-        at_bar = read_row(bar, world, k, 0)
-        push_at(s, i, frame_position(f, s, k, world, slot), at_bar, slot)
-        add_place_bar(f, f_bar, s, k, at_bar, world, slot)
-        quat = quat_mul(s.quat[i, slot], f.quat[world, k])
-        quat_bar = vec4(bar[world, k, 3], bar[world, k, 4], bar[world, k, 5], bar[world, k, 6])
-        turn = tangent_of_coordinates(quat, quat_bar)
-        f_bar.turn[world, k] = f_bar.turn[world, k] + turn
-        s.W[i, slot] = s.W[i, slot] + pack(quat_rotate(quat, turn), vec3())
-
-
-@wp.func
-def frame_jacobian_adjoint(
-    m: Tree, f: Frames, f_bar: FrameBars, s: Workspace, bar: wp.array3d(dtype=real), sweep: int, world: int, slot: int
-):
-    """Sets X_bar and W to the cotangents of row ``sweep`` of all Jacobians, six of which belong to a frame, and adds to
-    the cotangent of the frame's place.
-
-    A row against the cotangents w of its entries is one component of the frame's velocity under joint velocities w.
-    """
-    k = sweep // 6
-    row = sweep % 6
-    i = f.body[k]
-    for d in range(m.nv):
-        s.w[d, slot] = bar[world, sweep, d]
-    virtual_motions(m, s, slot)
-    clear_bars(m, s, slot)
-    unit = vec6()
-    unit[row] = real(1.0)
-    at = frame_position(f, s, k, world, slot)
-    s.X_bar[i, slot] = pack(ang(unit) + wp.cross(at - s.o[i, slot], lin(unit)), lin(unit))
-    at_bar = wp.cross(lin(unit), ang(s.X[i, slot]))
-    push_at(s, i, at, at_bar, slot)
-    add_place_bar(f, f_bar, s, k, at_bar, world, slot)
 
 
 @wp.func
@@ -551,6 +411,9 @@ def evaluate_adjoint(
                     frame_jacobian_adjoint(m, f, f_bar, s, bar, sweep, world, slot)
                 elif mode == VELOCITY:
                     frame_velocities_adjoint(f, f_bar, s, bar, world, slot)
+                elif mode == ACCELERATION:
+                    accelerations(m, s, slot)
+                    frame_accelerations_adjoint(f, f_bar, s, bar, world, slot)
                 elif mode == COM:
                     center_of_mass_adjoint(m, p, p_bar, s, world, slot, read_row(bar, world, 0, 0), wants_params)
                 elif mode == COM_VELOCITY:
@@ -585,7 +448,7 @@ def evaluate_adjoint(
                     armature_adjoint(m, p, p_bar, s, world, slot, scale, wants_params)
             for d in range(m.nv):
                 v_bar[t, world, d] = wp.where(mode == CRBA, real(0.0), s.v_bar[d, slot])
-                if mode == RNEA:
+                if mode == RNEA or mode == ACCELERATION:
                     x_bar[t, world, d] = s.a_bar[d, slot]
                 elif mode == ABA:
                     x_bar[t, world, d] = s.w[d, slot]

@@ -92,6 +92,7 @@ class Params:
     body_pos: wp.array2d(dtype=vec3)
     body_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers
     fluid_box: wp.array2d(dtype=vec3)
+    fluid_coef: wp.array2d(dtype=vec6)  # per ellipsoid in the fluid: its five coefficients, 0
     joint_pos: wp.array2d(dtype=vec3)  # per joint
     joint_axis: wp.array2d(dtype=vec3)  # unit
     stiffness: wp.array2d(dtype=real)

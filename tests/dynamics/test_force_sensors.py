@@ -1,0 +1,105 @@
+"""Sensors that depend on forces, against MuJoCo's sensordata, and their gradients."""
+
+import numpy as np
+import pytest
+from sensed import readings_of_mujoco, require_gradients
+from trees import random_states
+
+import pullback as pb
+from pullback.dynamics import sensors
+
+MOVED = """<accelerometer name="imu" site="imu"/><accelerometer name="held" site="imu" cutoff="3"/>
+  <framelinacc name="foot" objtype="site" objname="FR_foot"/>
+  <framelinacc name="shank" objtype="body" objname="FR_calf"/>
+  <frameangacc name="thigh" objtype="xbody" objname="RL_thigh"/><gyro name="gyro" site="imu"/>"""
+# Activations of three kinds, tendons, sites, and damping that implicitfast and Euler treat implicitly.
+DRIVEN = """<mujoco><option gravity="1 0.5 -9" integrator="implicitfast"/>
+<default><geom contype="0" conaffinity="0"/></default>
+<worldbody><body name="a" pos="0 0 1"><joint name="a" type="ball" damping="0.3"/><geom size="0.1" pos="0.1 0 0.2"/>
+  <body name="b" pos="0.2 0 0.1"><joint name="b" axis="0 1 0.3" damping="0.8" armature="0.02"/>
+    <geom type="capsule" fromto="0 0 0 0.2 0.1 0" size="0.04"/><site name="tip" pos="0.2 0.1 0.02" euler="20 30 10"/>
+    <body name="c" pos="0.2 0.1 0"><joint name="c" type="slide" axis="1 0 1" stiffness="20"/><geom size="0.05"/></body>
+  </body></body></worldbody>
+<tendon><fixed name="cord"><joint joint="b" coef="0.7"/><joint joint="c" coef="-1.3"/></fixed></tendon>
+<actuator><position name="servo" joint="b" kp="9" kv="0.7" gear="1.5" forcerange="-6 6"/>
+  <general name="filtered" joint="c" dyntype="filterexact" dynprm="0.02" gainprm="3" actearly="true"/>
+  <general name="pull" tendon="cord" dyntype="integrator" gainprm="4" biastype="affine" biasprm="0.3 -2 -0.5"
+    gear="1.2"/>
+  <motor name="thrust" site="tip" gear="0.5 1 -0.3 0.1 0.2 0"/></actuator>
+<sensor><accelerometer name="tip" site="tip"/><framelinacc objtype="xbody" objname="c"/>
+  <frameangacc objtype="body" objname="b"/></sensor></mujoco>"""
+
+
+def standing(system, worlds: int, rng):
+    """Quadrupeds whose feet are in the ground, in motion."""
+    home, m = system.model.home, system.model.mujoco
+    q, v = np.tile(home.q, (worlds, 1)), 0.5 * rng.normal(size=(worlds, m.nv))
+    q[:, 2] -= 0.02
+    q[:, 7:] += 0.1 * rng.normal(size=(worlds, m.nq - 7))
+    return {"q": q, "v": v, "control": rng.normal(size=(worlds, m.nu))}
+
+
+@pytest.fixture(scope="module")
+def quadruped():
+    return pb.load(pb.robots.quadruped().replace("</mujoco>", f"<sensor>{MOVED}</sensor></mujoco>"))
+
+
+def test_accelerations_under_contact(quadruped):
+    """Feet in the ground, joint damping that steps treat implicitly."""
+    system = pb.Articulated(quadruped, worlds=6)
+    given = standing(system, 6, np.random.default_rng(0))
+    wanted = readings_of_mujoco(quadruped.mujoco, **given)
+    assert np.all(np.abs(wanted).max(axis=0) > 1e-2) and np.any(np.abs(wanted[:, 3:6]) == 3)
+    found = sensors(system, **given)
+    np.testing.assert_allclose(found.value, wanted, rtol=1e-9, atol=1e-9)
+    # Without contact they are others, and the System's own steps are as before.
+    free = sensors(pb.Articulated(quadruped, None, worlds=6), **given)
+    assert np.abs(free.value - wanted).max() > 1
+
+
+def test_gradients_under_contact(quadruped):
+    worlds, rng = 2, np.random.default_rng(3)
+    system = pb.Articulated(quadruped, worlds=worlds)
+    params = {name: np.array(system.params[name]) for name in ("gravity", "com", "damping", "gain", "friction")}
+    params["mass"] = np.tile(system.params["mass"], (worlds, 1))
+    require_gradients(system, standing(system, worlds, rng), params, rng, rtol=1e-5)
+
+
+def driven(worlds: int, rng):
+    model = pb.load(DRIVEN)
+    system = pb.Articulated(model, worlds=worlds)
+    q, v = random_states(model.mujoco, rng, worlds)
+    return system, {"q": q, "v": v, "act": rng.normal(size=(worlds, 2)), "control": rng.normal(size=(worlds, 4))}
+
+
+def test_activations_and_implicitfast():
+    system, given = driven(8, np.random.default_rng(0))
+    wanted = readings_of_mujoco(system.model.mujoco, **given)
+    found = sensors(system, **given)
+    np.testing.assert_allclose(found.value, wanted, rtol=1e-9, atol=1e-9)
+    # Along a trajectory the same.
+    along = sensors(system, **{name: np.stack([x, x[::-1]]) for name, x in given.items()})
+    np.testing.assert_array_equal(along.value, [found.value, found.value[::-1]])
+    np.testing.assert_array_equal(along.pullback(np.ones((2, *wanted.shape))).act.shape, (2, 8, 2))
+
+
+def test_gradients_by_activations_and_controls():
+    rng = np.random.default_rng(1)
+    system, given = driven(2, rng)
+    params = {
+        name: np.array(system.params[name]) for name in ("gear", "gain", "bias", "site_pos", "inertia", "gravity")
+    }
+    require_gradients(system, given, params, rng)
+    # What is not given is zero, and has a cotangent all the same.
+    found = sensors(system, given["q"], given["v"])
+    zeros = {"act": np.zeros((2, 2)), "control": np.zeros((2, 4))}
+    np.testing.assert_array_equal(found.value, sensors(system, given["q"], given["v"], **zeros).value)
+    assert np.all(found.pullback(np.ones(found.value.shape)).control[:, [1, 3]] != 0)
+
+
+def test_bad_input():
+    system, given = driven(2, np.random.default_rng(0))
+    with pytest.raises(pb.PullbackError, match=r"control has shape \(2, 3\), but \(worlds=2, nu=4\)"):
+        sensors(system, given["q"], given["v"], control=np.zeros((2, 3)))
+    with pytest.raises(pb.PullbackError, match=r"act has shape \(2,\), but \(worlds=2, na=2\)"):
+        sensors(system, given["q"], given["v"], np.zeros(2))
