@@ -242,7 +242,7 @@ def hold_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
 
 @wp.func
 def is_held(r: Rows, t: int, slot: int):
-    """Whether what is left of the force on tendon t is at its limit, where MuJoCo leaves out slopes of its actuators: by
+    """Whether what is left of the force on tendon t is at its limit, where MuJoCo leaves out its actuators' slopes: by
     their own ranges it may be below."""
     low = r.actuators.hold_low[t]
     high = r.actuators.hold_high[t]
