@@ -97,9 +97,8 @@ def load(
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
     - ``"actuator"``: actuators that are neither muscles nor gain·drive + bias on one joint or tendon, or at sites, with
-      the control or an activation as drive (motors with a delay, PID and DC motors, actuators on tendons
-      that wrap around geoms and on bodies). They keep their controls, so that ``nu`` is as in MuJoCo, and give no
-      force;
+      the control or an activation as drive (motors with a delay, PID and DC motors, actuators on bodies). They keep
+      their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
