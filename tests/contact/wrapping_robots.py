@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tendon_robots import FLAP
+from tendon_robots import FLAP, PULLS
 
 # Muscles over a shoulder and an elbow, with and without a side, and a rope over pulleys through a ring and around a
 # drum, to a load that carries a flap.
@@ -41,20 +41,13 @@ WRAPPED_ARM = """<mujoco><compiler angle="radian"/><option timestep="0.002" inte
     <geom geom="ring" {side}/><site site="post"/>
     <pulley divisor="3"/><site site="wrist"/><geom geom="drum"/><site site="hook"/></spatial>
   <spatial name="looks" armature="0.02"><site site="back"/><site site="wrist"/></spatial></tendon>
-<equality><tendon name="pair" tendon1="looks" tendon2="biceps" polycoef="0.01 0.9 0.1 0 0.03" solref="0.05 1"/>
-</equality>
-<actuator>
-  <general tendon="biceps" gear="1.3" gainprm="-20" biastype="affine" biasprm="0.1 -3 -0.2" ctrlrange="-1 1"
-    forcerange="-15 15"/>
-  <position tendon="triceps" kp="10" kv="0.5"/>
-  <general tendon="rope" gaintype="affine" gainprm="0.5 0.2 0.05" biastype="affine" biasprm="0 -0.5 -0.2"/>
-  <motor joint="turn" gear="0.3"/></actuator></mujoco>"""
+{pulls}</actuator></mujoco>"""
 
 
 def wrapped_arm(integrator: str = "Euler", *, flap: bool = True, inside: bool = True) -> str:
     """Without ``inside`` the rope goes around the ring and not through it."""
     side = 'sidesite="inside"' if inside else ""
-    return WRAPPED_ARM.format(integrator=integrator, flap=FLAP if flap else "", side=side)
+    return WRAPPED_ARM.format(integrator=integrator, flap=FLAP if flap else "", side=side, pulls=PULLS)
 
 
 # Two balls and what a string from one to the other may wrap around, all of them free.

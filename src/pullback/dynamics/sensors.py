@@ -10,6 +10,8 @@ Each is a formula on poses (position x, rotation R), velocities (angular w, of t
     accelerometer                       Rᵀ (a - gravity)
     subtree*                            sums over the bodies of a tree, with their masses
 
+Those along joints, tendons and actuators are in ``actuator_sensors.py``, those of forces in ``force_sensors.py``.
+
 Accelerations of joints are those of ``instant.py``: MuJoCo's, under all forces.
 
 A cotangent of a rotation is a rotation vector in world axes here.
@@ -26,14 +28,16 @@ import numpy as np
 from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy
 from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
+from pullback.dynamics import actuator_sensors, force_sensors
+from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, sites_of
 from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.felt import Felt
-from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, complaint, limit, touch, wrench
+from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, limit, touch, wrench
 from pullback.dynamics.instant import Instant
 from pullback.dynamics.rest_inertia import COLUMN, ROW
-from pullback.model.unsupported import name_of, spatial_tendons
-from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_adjoint, unit_quat_matrix
+from pullback.model.unsupported import name_of
+from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_quat_matrix
 
 Sensor, Object = mujoco.mjtSensor, mujoco.mjtObj
 # The kind of frame that a sensor is at, as ``kinematics`` names it; a "body" of MuJoCo is its inertial frame.
@@ -53,10 +57,6 @@ AT_SITES = {
     Sensor.mjSENS_ACCELEROMETER,
 }
 OF_FORCES = {*PUSHES, Sensor.mjSENS_ACCELEROMETER, *OF_CONTACTS}  # which need accelerations
-OF_COORDINATES = {
-    *(Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_JOINTVEL, Sensor.mjSENS_BALLQUAT, Sensor.mjSENS_BALLANGVEL),
-    *(Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL),
-}
 OF_TREES = {Sensor.mjSENS_SUBTREECOM, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
 OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
 KNOWN = {
@@ -125,11 +125,11 @@ def _complaint(system: Articulated, i: int) -> str:
     kind = int(m.sensor_type[i])
     if kind not in KNOWN:
         return Sensor(kind).name.removeprefix("mjSENS_").lower()
-    if kind in (Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL) and spatial_tendons(m)[m.sensor_objid[i]]:
-        return "of a spatial tendon"
     if m.sensor_delay[i] > 0 or m.sensor_interval[i].any():
         return "with a delay or an interval"
-    return complaint(system, kind) if kind in OF_CONTACTS else ""
+    if kind in OF_COORDINATES:
+        return actuator_sensors.complaint(system, kind, int(m.sensor_objid[i]))
+    return force_sensors.complaint(system, kind) if kind in OF_CONTACTS else ""
 
 
 class Readings:
@@ -184,6 +184,9 @@ class Readings:
                 Sensor.mjSENS_SUBTREEANGMOM,
                 *WRENCHES,
             }
+            if kind in OF_COORDINATES and (sites := sites_of(m, kind, int(m.sensor_objid[i]))):
+                wanted["site"] |= sites
+                self.moves = True
             self.has_energy |= kind in OF_ENERGY
             self.pushed |= kind in OF_FORCES
             self.feels |= kind in OF_CONTACTS and self.system.contact is not None
@@ -322,35 +325,7 @@ class Readings:
         return self.m.opt.magnetic + np.zeros((*self.q.shape[:-1], 3))
 
     def _coordinate(self, i: int) -> tuple[np.ndarray, Callable]:
-        """Of joints and fixed tendons: the reading, and what adds its cotangent to q_bar, v_bar and parameters."""
-        m, kind, number = self.m, int(self.m.sensor_type[i]), int(self.m.sensor_objid[i])
-        if kind in (Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL):
-            return self._tendon(kind, number)
-        of_q = kind in (Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_BALLQUAT)
-        first = int((m.jnt_qposadr if of_q else m.jnt_dofadr)[number])
-        at = slice(first, first + int(m.sensor_dim[i]))
-        x = (self.q if of_q else self.v)[..., at]
-        if kind != Sensor.mjSENS_BALLQUAT:
-            return x, lambda bar, bars: np.add.at(bars["q" if of_q else "v"], (..., at), bar)
-        return unit(x), lambda bar, bars: np.add.at(bars["q"], (..., at), unit_adjoint(x, bar))
-
-    def _tendon(self, kind: int, number: int) -> tuple[np.ndarray, Callable]:
-        m = self.m
-        terms = np.arange(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
-        joints, of_q = m.wrap_objid[terms], kind == Sensor.mjSENS_TENDONPOS
-        at = (m.jnt_qposadr if of_q else m.jnt_dofadr)[joints]
-        is_param = "tendon_coef" in self.held.values
-        coef = self.of_worlds("tendon_coef")[:, terms] if is_param else m.wrap_prm[None, terms]
-        x = (self.q if of_q else self.v)[..., at]
-
-        def adjoint(bar: np.ndarray, bars: dict) -> None:
-            np.add.at(bars["q" if of_q else "v"], (..., at), bar * coef)
-            if is_param:
-                terms_bar = np.zeros((*self.q.shape[:-1], m.nwrap))
-                terms_bar[..., terms] = bar * x
-                self.add_param(bars, "tendon_coef", terms_bar)
-
-        return np.sum(coef * x, axis=-1, keepdims=True), adjoint
+        return coordinate(self, int(self.m.sensor_type[i]), int(self.m.sensor_objid[i]))
 
     def add_param(self, bars: dict, name: str, bar: np.ndarray) -> None:
         """The cotangent (..., worlds, *shape) of a parameter, summed over times."""
@@ -428,6 +403,7 @@ class Readings:
         bar = to_numpy(bar) if self.system._is_here(bar) else to_numbers(bar, "bar")
         bar = checked(bar, shape, self.system.dtype, "bar", ("times", "worlds", "reading")[-len(shape) :]).astype(float)
         bars: dict[Any, Any] = {"q": np.zeros_like(self.q), "v": np.zeros_like(self.v), "params": {}}
+        bars |= {"act": np.zeros(self.act.shape), "control": np.zeros(self.control.shape)}
         for kind, x in self.places.items():
             bars |= {(what, kind): np.zeros((*x.shape[:-1], 3)) for what in ("x", "turn", "w", "v")}
             bars["quat", kind] = np.zeros((*x.shape[:-1], 4))
@@ -547,7 +523,7 @@ class Readings:
                 pulled.append(self.speeds[kind].pullback(twist_bar.astype(self.system.dtype), **options))
             if kind in self.pushes:
                 pulled.append(self.pushes[kind].pullback(bars["gain", kind].astype(self.system.dtype), **options))
-        given_bars = [bars["q"], bars["v"], np.zeros(self.act.shape), np.zeros(self.control.shape)]
+        given_bars = [bars[name] for name in ("q", "v", "act", "control")]
         params = Named()
         if wants_params:
             params = Named({name: np.zeros(np.shape(x), self.system.dtype) for name, x in self.held.values.items()})

@@ -18,6 +18,7 @@ from pullback.tasks import (
     locomanip,
     manipulations,
     melt_pool,
+    mould,
     multicontact,
     placement,
     push,
@@ -36,6 +37,7 @@ from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.schedules import Network, Rhythm, Schedule, Waves
+from pullback.tasks.shapes import ShapePath
 from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
@@ -54,6 +56,7 @@ SOFT = (
     soft_throw.soft_throw,
     drape.drape,
     sand_slope.sand_slope,
+    mould.mould,
 )
 HANDS = (
     manipulations.grasp_cube,
@@ -93,6 +96,7 @@ __all__ = [
     "Front",
     "Rhythm",
     "Schedule",
+    "ShapePath",
     "Parameters",
     "Recording",
     "Term",
