@@ -197,9 +197,6 @@ def accelerate_adjoint(
         if TENDONS:
             if not first:
                 inertia_adjoint(s, r, s.w, s.a, slot)
-        if ACTUATORS:
-            if not first:
-                hold_weights_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         if SITES:
             if not first:
                 site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
@@ -218,6 +215,9 @@ def accelerate_adjoint(
         if MOCAP:
             if f.has_mocap == 1:
                 place_mocap_adjoint(m, p_bar, s, f, f_bar, t, world, slot, wants_params)
+        if ACTUATORS:
+            if not first:
+                hold_weights_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     if FIXED_TENDONS:
         all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
