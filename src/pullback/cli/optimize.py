@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import time
 from pathlib import Path
@@ -51,6 +52,7 @@ def add(verbs) -> None:
     about = "optimiser (default: the task's own); cma needs no gradients"
     common.option(parser, "--method", about, str, choices=sorted(METHODS))
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
+    common.option(parser, "--data PATH", "recordings that a task learns from, such as 'cube-toss'", str)
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, whatever DIR holds")
     common.add_workers(parser, default="none: threads of this process")
@@ -60,7 +62,7 @@ def add(verbs) -> None:
 
 
 def run(args) -> int:
-    task = read_task(args.task, {"device": args.device, "seed": args.seed})
+    task = read_task(args.task, options_of(args))
     if isinstance(task, Planning):
         return planning.run(task, args)
     if isinstance(task, Manipulation):
@@ -93,7 +95,7 @@ def on_workers(task: Task, method: Method, args) -> contextlib.AbstractContextMa
     """The task on the workers that were asked for, until it is left; None if there are none."""
     if args.workers is None and args.address is None:
         return contextlib.nullcontext()
-    make = functools.partial(read_task, args.task, {"device": args.device, "seed": args.seed})
+    make = functools.partial(read_task, args.task, options_of(args))
     return Spread(task, make, method=method, **common.workers_of(args))
 
 
@@ -131,6 +133,16 @@ def write_solution(
     drawing = draw_found(task, run, solved)
     write_result(folder, task, run, solved, summary, drawing, known)
     return summary, drawing, known
+
+
+def options_of(args) -> dict:
+    """What a task is made with; an error if there is data and the task takes none."""
+    options = {"device": args.device, "seed": args.seed}
+    if args.data is None:
+        return options
+    if args.task in TASKS and "data" not in inspect.signature(TASKS[args.task]).parameters:
+        raise PullbackError(f"{args.task!r} learns from no recordings: leave --data out")
+    return options | {"data": args.data}
 
 
 def read_task(name: str, options: dict) -> Task | Planning | Manipulation:

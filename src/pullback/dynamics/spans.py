@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import warp as wp
 
 from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tendons import TendonLayout
+from pullback.dynamics.ways import CYLINDER
 from pullback.kernels import Flavour, specialise
-
-CYLINDER = int(mujoco.mjtGeom.mjGEOM_CYLINDER)
 
 
 def spans_struct(layout: TendonLayout, flavour: Flavour, device: str):

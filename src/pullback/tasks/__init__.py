@@ -3,12 +3,15 @@
 from pullback.tasks import (
     ant_push,
     billiards,
+    cube_toss,
+    double_pendulum,
     drape,
     dwell,
     footsteps,
     gather,
     golf,
     grasp,
+    heat_residual,
     heat_treatment,
     hop,
     identify,
@@ -47,7 +50,12 @@ from pullback.tasks.variables import Controls, Factors, InitialState, Launch, Pa
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify, identify_beam.identify_beam)
 DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
-LEARNED = (swimmer.swimmer,)
+LEARNED = (
+    double_pendulum.double_pendulum,
+    swimmer.swimmer,
+    cube_toss.cube_toss,
+    heat_residual.heat_residual,
+)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 SOFT = (
