@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from oracles import mujoco_run
 from scenes import next_states, worst_world
+from sensed import readings_of_mujoco, require_gradients
 from tendon_robots import arm, scattered, worst_step
 from wrapping_robots import WHEEL, string, wrapped_arm
 
 import pullback as pb
+from pullback.dynamics import sensors
 from pullback.rollout.check import AGREES
 
 # Found: below 2e-13.
@@ -258,3 +260,24 @@ def test_robots_without_wrapping_compile_none():
     idle = idle[: idle.index("<actuator>")] + "</mujoco>"
     system = pb.Articulated(pb.load(idle), None)
     assert not system._flavour.wraps and "geom_pos" not in system.params
+
+
+SENSED = """<sensor><tendonpos tendon="{0}"/><tendonvel tendon="{0}"/></sensor></mujoco>"""
+
+
+@pytest.mark.parametrize("tendon", ["biceps", "triceps", "rope"])
+def test_sensors(tendon):
+    """Length and velocity, where it wraps and where it does not, with gradients by all that they depend on."""
+    model = pb.load(wrapped_arm().replace("</mujoco>", SENSED.format(tendon)))
+    m, rng = model.mujoco, np.random.default_rng(0)
+    q, v, _ = scattered(m, 60)
+    points = measured(m, q, mujoco.mj_name2id(m, mujoco.mjtObj.mjOBJ_TENDON, tendon))[2]
+    assert len(np.unique(points)) > 1
+    system = pb.Articulated(model, None, worlds=60)
+    found, wanted = sensors(system, q, v).value, readings_of_mujoco(m, q, v, control=np.zeros((60, model.nu)))
+    np.testing.assert_allclose(found[:, 0], wanted[:, 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found[:, 1], wanted[:, 1], rtol=0, atol=INSIDE if tendon == "rope" else 1e-12)
+    most = np.argsort(-points)[:3]
+    system, given = pb.Articulated(model, None, worlds=3), {"q": q[most], "v": v[most]}
+    params = {name: np.array(system.params[name]) for name in ("site_pos", *GEOMS, "body_pos", "joint_axis")}
+    require_gradients(system, given, params, rng)

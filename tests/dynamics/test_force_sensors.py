@@ -108,6 +108,25 @@ def test_gradients_of_forces(loaded, names):
     require_gradients(system, given, params, rng, names=names, rtol=1e-5, least=1e-7)
 
 
+def test_loads_with_sweeps_against_slip():
+    """Which change friction, but not the loads that a touch sensor reads."""
+    xml = """<mujoco><option noslip_iterations="5" cone="elliptic"/><worldbody><geom type="plane" size="1 1 1"/>
+      <body pos="0 0 0.098"><freejoint/><geom size="0.1" pos="0.1 0 0"/><geom size="0.1" pos="-0.1 0 0"/>
+        <site name="s" type="box" size="0.2 0.1 0.1" pos="0.2 0 -0.1"/>
+        <body pos="0 0 0.1"><joint name="j" axis="0 1 0" range="-10 10"/><geom size="0.05" pos="0 0 0.2"/></body></body>
+      </worldbody><sensor><touch site="s"/><jointlimitfrc joint="j"/><framelinacc objtype="site" objname="s"/></sensor>
+      </mujoco>"""
+    model, rng = pb.load(xml), np.random.default_rng(0)
+    system = pb.Articulated(model, worlds=2)
+    q, v = np.tile(model.home.q, (2, 1)), 0.3 * rng.normal(size=(2, model.nv))
+    q[:, 7] = 0.3
+    wanted = readings_of_mujoco(model.mujoco, q, v)
+    assert np.all(wanted[:, :2] > 0.1)
+    np.testing.assert_allclose(sensors(system, q, v).value, wanted, rtol=1e-8, atol=1e-8)
+    params = {name: np.array(system.params[name]) for name in ("mass", "friction", "solref")}
+    require_gradients(system, {"q": q, "v": v}, params, rng, rtol=1e-5)
+
+
 def test_forces_that_have_no_sensor(loaded):
     q, v = loaded.home.q[None], np.zeros((1, loaded.nv))
     for contact in ("compliant", "impulse"):
@@ -117,7 +136,7 @@ def test_forces_that_have_no_sensor(loaded):
       <body name="a" pos="0 0 0.1"><freejoint/><geom size="0.1"/><site name="s"/></body></worldbody>
       <equality><connect body1="a" anchor="0 0 0"/></equality>
       <sensor><force name="force" site="s"/><touch name="touch" site="s"/></sensor></mujoco>"""
-    for option, name, why in (("", "force", "connects or welds"), ('noslip_iterations="3"', "touch", "noslip")):
+    for option, name, why in (("", "force", "connects or welds"), ('noslip_iterations="3"', "force", "noslip")):
         system = pb.Articulated(pb.load(xml.format(option)))
         with pytest.raises(pb.PullbackError, match=rf"'{name}' \(with {why}"):
             sensors(system, *system.state(), names=(name,))

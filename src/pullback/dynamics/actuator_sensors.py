@@ -14,7 +14,9 @@ import mujoco
 import numpy as np
 
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.ways import CYLINDER, Geoms, find_ways
 from pullback.model.model import HINGE, SLIDE
+from pullback.model.tendons import Span, spans_of
 from pullback.model.unsupported import (
     BIAS_AFFINE,
     BIAS_NONE,
@@ -23,7 +25,6 @@ from pullback.model.unsupported import (
     JOINT_TRANSMISSIONS,
     TENDON_TRANSMISSION,
     spatial_tendons,
-    wrapping_tendons,
 )
 from pullback.spatial import unit, unit_adjoint
 
@@ -46,7 +47,7 @@ def complaint(system: Articulated, kind: int, number: int) -> str:
     """Why a sensor of this kind, one of OF_COORDINATES, cannot be read; empty if it can."""
     m = system.model.mujoco
     if kind in TENDONS:
-        return _complaint_on_tendon(m, number)
+        return ""
     if kind in ACTUATORS:
         return _complaint_on_actuator(m, number, forces=kind == Sensor.mjSENS_ACTUATORFRC)
     if kind == Sensor.mjSENS_TENDONACTFRC:
@@ -63,16 +64,10 @@ def complaint(system: Articulated, kind: int, number: int) -> str:
     return ""
 
 
-def _complaint_on_tendon(m: mujoco.MjModel, tendon: int) -> str:
-    return "of a tendon that wraps around a geom" if wrapping_tendons(m)[tendon] else ""
-
-
 def _complaint_on_actuator(m: mujoco.MjModel, k: int, *, forces: bool = True) -> str:
     """Why its length and velocity, or also its force, are not known here."""
     number = int(m.actuator_trnid[k, 0])
     if m.actuator_trntype[k] == TENDON_TRANSMISSION:
-        if why := _complaint_on_tendon(m, number):
-            return why
         if forces and m.tendon_actfrclimited[number]:
             return "of a tendon that limits the force of its actuators"
     elif m.actuator_trntype[k] not in JOINT_TRANSMISSIONS or m.jnt_type[number] not in (HINGE, SLIDE):
@@ -91,27 +86,16 @@ def pulling(m: mujoco.MjModel, tendon: int) -> list[int]:
     return np.flatnonzero((m.actuator_trntype == TENDON_TRANSMISSION) & (m.actuator_trnid[:, 0] == tendon)).tolist()
 
 
-def sites_of(m: mujoco.MjModel, kind: int, number: int) -> set[int]:
-    """The sites that a sensor of this kind needs, which a path goes through."""
+def frames_of_paths(m: mujoco.MjModel, kind: int, number: int) -> dict[str, set[int]]:
+    """The sites and geoms that a sensor of this kind needs, which a path goes through and around."""
     if kind in TENDONS | {Sensor.mjSENS_TENDONACTFRC}:
         tendons = [number]
     else:
         acts = kind in ACTUATORS and m.actuator_trntype[number] == TENDON_TRANSMISSION
         tendons = [int(m.actuator_trnid[number, 0])] if acts else []
-    return {site for t in tendons for ends in _spans(m, t) for site in ends[:2]}
-
-
-def _spans(m: mujoco.MjModel, tendon: int) -> list[tuple[int, int, float]]:
-    """Both sites of each straight piece of a path, and how much its length counts; none of a fixed tendon."""
-    spans, share, before = [], 1.0, -1
-    for w in range(m.tendon_adr[tendon], m.tendon_adr[tendon] + m.tendon_num[tendon]):
-        if m.wrap_type[w] == int(mujoco.mjtWrap.mjWRAP_PULLEY):
-            share, before = 1.0 / float(m.wrap_prm[w]), -1
-        elif m.wrap_type[w] == int(mujoco.mjtWrap.mjWRAP_SITE):
-            if before >= 0:
-                spans.append((before, int(m.wrap_objid[w]), share))
-            before = int(m.wrap_objid[w])
-    return spans
+    spans = [span for t in tendons if spatial_tendons(m)[t] for span in spans_of(m, t)]
+    sites = {site for span in spans for site in (*span.sites, span.side) if site >= 0}
+    return {"site": sites, "geom": {span.geom for span in spans if span.geom >= 0}}
 
 
 # --- lengths and velocities ------------------------------------------------------------------------
@@ -148,7 +132,7 @@ def tendon(readings: Readings, number: int, *, of_q: bool) -> Reading:
     """Its length, or velocity."""
     m = readings.m
     if spatial_tendons(m)[number]:
-        return _sum(readings, [_span(readings, *span, of_q=of_q) for span in _spans(m, number)])
+        return _sum(readings, [_span(readings, span, of_q=of_q) for span in spans_of(m, number)])
     terms, coef = _terms(readings, number)
     joints = m.wrap_objid[terms]
     at, name = (m.jnt_qposadr if of_q else m.jnt_dofadr)[joints], "q" if of_q else "v"
@@ -178,10 +162,24 @@ def _add_terms(readings: Readings, bars: dict, terms: np.ndarray, bar: np.ndarra
         readings.add_param(bars, "tendon_coef", terms_bar)
 
 
-def _span(readings: Readings, start: int, end: int, share: float, *, of_q: bool) -> Reading:
-    """Length of the line between two sites, or its rate, times how much it counts."""
-    (x0, _R0, _w0, v0), (x1, _R1, _w1, v1) = (readings.pose(("site", site)) for site in (start, end))
-    ends = readings.at["site", start], readings.at["site", end]
+def _span(readings: Readings, span: Span, *, of_q: bool) -> Reading:
+    """Length of a piece of a path, or its rate, times how much it counts."""
+    straight, along = _line(readings, span, of_q=of_q)
+    if span.geom < 0:
+        return straight, along
+    there, bent, around = _way(readings, span, of_q=of_q)
+
+    def adjoint(bar: np.ndarray, bars: dict) -> None:
+        along(np.where(there, 0.0, bar), bars)
+        around(np.where(there, bar, 0.0), bars)
+
+    return np.where(there, bent, straight), adjoint
+
+
+def _line(readings: Readings, span: Span, *, of_q: bool) -> Reading:
+    """Of the line between its two sites."""
+    (x0, _R0, _w0, v0), (x1, _R1, _w1, v1) = (readings.pose(("site", site)) for site in span.sites)
+    ends, share = [readings.at["site", site] for site in span.sites], span.weight
     apart = x1 - x0
     length = np.linalg.norm(apart, axis=-1, keepdims=True)
     long = length >= SHORTEST
@@ -199,6 +197,50 @@ def _span(readings: Readings, start: int, end: int, share: float, *, of_q: bool)
                 bars["v", "site"][..., at, :] += side * pull
 
     return share * (length if of_q else rate), adjoint
+
+
+def _way(readings: Readings, span: Span, *, of_q: bool) -> tuple[np.ndarray, np.ndarray, Callable]:
+    """Of the way around its geom; and first, where there is one."""
+    m, geom, lead = readings.m, span.geom, readings.q.shape[:-1]
+    centre, axes, spin, drift = readings.pose(("geom", geom))
+    ends, at = [readings.at["site", site] for site in span.sites], readings.at["geom", geom]
+    x, v = (np.stack([readings.pose(("site", site))[part] for site in span.sites]) for part in (0, 3))
+    v = v - drift - np.cross(spin, x - centre)
+    side = readings.pose(("site", span.side))[0] if span.side >= 0 else centre
+    held = "geom_size" in readings.held.values
+    radius = (readings.of_worlds("geom_size") if held else m.geom_size[None])[:, geom, 0] + np.zeros(lead)
+    rows = lambda x, *width: x.reshape(-1, 1, *width)  # noqa: E731
+    where = Geoms(
+        rows(centre, 3),
+        rows(axes, 3, 3),
+        rows(radius),
+        is_cylinder=np.array([m.geom_type[geom] == CYLINDER]),
+        side=rows(side, 3),
+        has_side=np.array([span.side >= 0]),
+    )
+    ways = find_ways(where, *(y.reshape(2, -1, 1, 3) for y in (x, v)))
+    back = lambda found, *width: found.reshape(*lead, *width)  # noqa: E731
+    spun = rows(spin, 3)
+
+    def adjoint(bar: np.ndarray, bars: dict) -> None:
+        scale = span.weight * bar
+        x_bars, turn, by_radius = (
+            (ways.forces, -ways.moment, ways.by_radius) if of_q else (ways.moves(spun), ways.turn, ways.by_radius_rate)
+        )
+        for end, x_bar, force in zip(ends, x_bars, ways.forces, strict=True):
+            moved = [("x", x_bar)] if of_q else [("x", x_bar), ("v", force)]
+            for name, one in moved:
+                bars[name, "site"][..., end, :] += scale * back(one, 3)
+                bars[name, "geom"][..., at, :] -= scale * back(one, 3)
+        bars["turn", "geom"][..., at, :] += scale * back(turn, 3)
+        if not of_q:
+            bars["w", "geom"][..., at, :] -= scale * back(ways.moment, 3)
+        if held:
+            size_bar = np.zeros((*lead, *m.geom_size.shape))
+            size_bar[..., geom, 0] = (scale * back(by_radius, 1))[..., 0]
+            readings.add_param(bars, "geom_size", size_bar)
+
+    return back(ways.there, 1), span.weight * back(ways.length if of_q else ways.rate, 1), adjoint
 
 
 # --- actuators -------------------------------------------------------------------------------------

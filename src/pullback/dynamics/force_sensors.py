@@ -35,11 +35,11 @@ def complaint(system: Articulated, kind: int) -> str:
     contact, scene, m = system.contact, system._scene, system.model.mujoco
     if contact is not None and (type(contact) is not ContactConvex or contact.far is not None):
         return f"with {type(contact).__name__}, of whose forces there is no sensor: ContactConvex has some"
-    if scene is not None and scene.noslip:
-        return "with noslip_iterations, whose forces have no sensor"
     if len(system.model.flexes.edge):
         return "with flexes, whose forces have no sensor"
     if kind in WRENCHES:
+        if scene is not None and scene.noslip:
+            return "with noslip_iterations, whose forces have no sensor"
         if contact is not None and len(acting_equalities(m, EQ_CONNECT, EQ_WELD)):
             return "with connects or welds, whose forces have no sensor"
         if spatial_tendons(m)[system._tendons.ids].any():
@@ -110,12 +110,12 @@ def wrench(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
         full = np.zeros((len(mass), len(bodies), 3, 3))
         full[..., ROW, COLUMN] = full[..., COLUMN, ROW] = readings.of_worlds("inertia")[:, bodies]
         w, gain = readings.twists["com"][..., k, :3], readings.gains["com"][..., k, :3]
-        spin, speeding = _into(R, w), _into(R, gain)
-        momentum, change = _times(full, spin), _times(full, speeding)
-        total += np.sum(_times(R, change + np.cross(spin, momentum)), axis=-2)
+        spin, speeding = back(R, w), back(R, gain)
+        momentum, change = forth(full, spin), forth(full, speeding)
+        total += np.sum(forth(R, change + np.cross(spin, momentum)), axis=-2)
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
-        turned = _times(Rs, bar)  # the cotangent of the total
+        turned = forth(Rs, bar)  # the cotangent of the total
         at = readings.at[frame]
         bars["turn", "site"][..., at, :] += np.cross(turned, total)
         every = turned[..., None, :] + np.zeros_like(x)
@@ -128,15 +128,15 @@ def wrench(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
             arm_bar = np.cross(pull, every)
             bars["x", "com"][..., k, :] += arm_bar
             bars["x", "site"][..., at, :] -= arm_bar.sum(axis=-2)
-            own_bar = _into(R, every)
+            own_bar = back(R, every)
             momentum_bar = np.cross(own_bar, spin)
-            spin_bar = np.cross(momentum, own_bar) + _times(full, momentum_bar)
-            speeding_bar = _times(full, own_bar)
-            bars["w", "com"][..., k, :] += _times(R, spin_bar)
-            bars["gain", "com"][..., k, :3] += _times(R, speeding_bar)
-            moment = _times(R, change + np.cross(spin, momentum))
+            spin_bar = np.cross(momentum, own_bar) + forth(full, momentum_bar)
+            speeding_bar = forth(full, own_bar)
+            bars["w", "com"][..., k, :] += forth(R, spin_bar)
+            bars["gain", "com"][..., k, :3] += forth(R, speeding_bar)
+            moment = forth(R, change + np.cross(spin, momentum))
             turn_bar = (
-                np.cross(moment, every) - np.cross(w, _times(R, spin_bar)) - np.cross(gain, _times(R, speeding_bar))
+                np.cross(moment, every) - np.cross(w, forth(R, spin_bar)) - np.cross(gain, forth(R, speeding_bar))
             )
             bars["turn", "com"][..., k, :] += turn_bar
             outer = momentum_bar[..., :, None] * spin[..., None, :] + own_bar[..., :, None] * speeding[..., None, :]
@@ -154,7 +154,7 @@ def wrench(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
             else:
                 felt_bars["force"] += each.reshape(shape)
 
-    return _into(Rs, total), adjoint
+    return back(Rs, total), adjoint
 
 
 def _contacts(readings: Readings, bodies: np.ndarray) -> tuple[np.ndarray, ...] | None:
@@ -168,10 +168,10 @@ def _contacts(readings: Readings, bodies: np.ndarray) -> tuple[np.ndarray, ...] 
     return (sign, *(felt.values[name].reshape(*shape, 3) for name in ("pos", "force", "moment")))
 
 
-def _into(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+def back(R: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Rᵀ x"""
     return np.einsum("...ji,...j->...i", R, x)
 
 
-def _times(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+def forth(R: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.einsum("...ij,...j->...i", R, x)

@@ -1,22 +1,17 @@
 """Pieces of tendons that wrap around geoms, in the pose of the file: their part of the Jacobians of tendons there, with
-its adjoint. The geometry is that of the kernels (``kernels/spatial/wrapping.py``), in float64."""
+its adjoint."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
 
-import mujoco
 import numpy as np
-import warp as wp
 
-from pullback.core.launch import launch
-from pullback.kernels import specialise
+from pullback.dynamics.ways import CYLINDER, Geoms, find_ways
 from pullback.model import Model
 from pullback.model.tendons import Span
 from pullback.spatial import quat_bar_of_tangent, unit, unit_quat_matrix
-
-CYLINDER = int(mujoco.mjtGeom.mjGEOM_CYLINDER)
 
 
 class RestWraps:
@@ -45,23 +40,21 @@ class RestWraps:
 
     def forward(
         self, values: Mapping[str, np.ndarray], point: np.ndarray, R: np.ndarray, Jp: np.ndarray, Jr: np.ndarray
-    ):
-        """Which of them wrap (worlds, n), the gradients ``rows`` (worlds, n, nv) of their lengths, and what the adjoint
-        needs."""
-        worlds = len(point)
-        quat = unit(values["geom_quat"][:, self.geoms[self.geom]]) + np.zeros((worlds, 1, 1))
+    ) -> SimpleNamespace:
+        """Which of them wrap, ``there`` (worlds, n), the gradients ``rows`` (worlds, n, nv) of their lengths, and what
+        the adjoint needs."""
+        worlds, around = len(point), self.geoms[self.geom]
+        quat = unit(values["geom_quat"][:, around]) + np.zeros((worlds, 1, 1))
+        radius = values["geom_size"][:, around, 0] + np.zeros((worlds, 1))
         axes = R[:, self.body] @ unit_quat_matrix(quat)
-        local = lambda x: np.einsum("wsji,wsj->wsi", axes, x - point[:, self.centre])  # noqa: E731
-        radius = values["geom_size"][:, self.geoms[self.geom], 0] + np.zeros((worlds, 1))
-        places = *(local(point[:, end]) for end in self.ends), radius, local(point[:, self.side])
-        found = self._bends(places, np.zeros((2, worlds, len(self.spans), 3)))
-        forces = np.einsum("wsij,kwsj->kwsi", axes, found.forces)
-        levers = point[:, self.ends].swapaxes(0, 1) - point[:, self.centre]
-        moment = np.cross(levers, forces).sum(axis=0)
-        pulls = zip(forces, self.ends, strict=True)
+        kinds = {"is_cylinder": self.is_cylinder, "has_side": self.has_side}
+        geoms = Geoms(point[:, self.centre], axes, radius, side=point[:, self.side], **kinds)
+        x = np.stack([point[:, end] for end in self.ends])
+        ways = find_ways(geoms, x, np.zeros_like(x))
+        pulls = zip(ways.forces, self.ends, strict=True)
         rows = sum(np.einsum("wsi,wsid->wsd", F, Jp[:, end] - Jp[:, self.centre]) for F, end in pulls)
-        rows = rows - np.einsum("wsi,wsid->wsd", moment, Jr[:, self.body])
-        return SimpleNamespace(there=found.there, rows=rows, axes=axes, places=places, forces=forces, levers=levers)
+        rows = rows - np.einsum("wsi,wsid->wsd", ways.moment, Jr[:, self.body])
+        return SimpleNamespace(there=ways.there, rows=rows, geoms=geoms, x=x)
 
     def adjoint(
         self, values: Mapping[str, np.ndarray], kept, pull: np.ndarray, Jp: np.ndarray, Jr: np.ndarray, bars
@@ -72,43 +65,21 @@ class RestWraps:
         """
         move = lambda J: np.einsum("wsid,wsd->wsi", J, pull)  # noqa: E731
         spin, centre = move(Jr[:, self.body]), move(Jp[:, self.centre])
-        sides = list(zip(self.ends, kept.forces, kept.levers, strict=True))
-        v = np.stack([move(Jp[:, end]) - centre - np.cross(spin, arm) for end, _, arm in sides])
-        found = self._bends(kept.places, np.einsum("wsji,kwsj->kwsi", kept.axes, v))
-        push = np.einsum("wsij,kwsj->kwsi", kept.axes, found.rates)
+        arms = kept.x - kept.geoms.centre
+        v = np.stack([move(Jp[:, end]) for end in self.ends]) - centre - np.cross(spin, arms)
+        ways = find_ways(kept.geoms, kept.x, v)
         spread = lambda x: x[..., None] * pull[..., None, :]  # noqa: E731
         add = lambda to, at, x: np.add.at(to, (slice(None), at), x)  # noqa: E731
-        for (end, F, arm), x_bar in zip(sides, push, strict=True):
+        for end, F, x_bar in zip(self.ends, ways.forces, ways.moves(spin), strict=True):
             add(bars.Jp, end, spread(F))
             add(bars.Jp, self.centre, -spread(F))
-            add(bars.Jr, self.body, -spread(np.cross(arm, F)))
-            moved = x_bar - np.cross(F, spin)
-            add(bars.point, end, moved)
-            add(bars.point, self.centre, -moved)
-        turn = (np.cross(kept.forces, v) - np.cross(kept.levers, push)).sum(axis=0)
-        add(bars.spin, self.body, turn)
+            add(bars.point, end, x_bar)
+            add(bars.point, self.centre, -x_bar)
+        add(bars.Jr, self.body, -spread(ways.moment))
+        add(bars.spin, self.body, ways.turn)
         result = {n: np.zeros((len(pull), *values[n].shape[1:])) for n in ("geom_quat", "geom_size")}
-        own, geoms = np.einsum("wsji,wsj->wsi", kept.axes, turn), self.geoms[self.geom]
-        add(result["geom_quat"], geoms, quat_bar_of_tangent(values["geom_quat"][:, geoms], own))
-        np.add.at(result["geom_size"], (slice(None), geoms, 0), found.by_radius)
+        geoms = self.geoms[self.geom]
+        turned = quat_bar_of_tangent(values["geom_quat"][:, geoms], kept.geoms.local(ways.turn))
+        add(result["geom_quat"], geoms, turned)
+        np.add.at(result["geom_size"], (slice(None), geoms, 0), ways.by_radius_rate)
         return result
-
-    def _bends(self, places: tuple, velocities: np.ndarray):
-        """Forces, and their rates for the velocities (2, worlds, n, 3) of both ends; in the frames of geoms."""
-        kernels, shape = specialise("float64", "spatial.wrapping"), velocities.shape[1:3]
-        vectors = lambda x: wp.array(np.ascontiguousarray(x), dtype=kernels.vec3, device="cpu")  # noqa: E731
-        ints = lambda x: wp.array(x.astype(np.int32), dtype=wp.int32, device="cpu")  # noqa: E731
-        p0, p1, radius, side = places
-        given = [vectors(p0), vectors(p1), wp.array(radius, dtype=wp.float64, device="cpu")]
-        given += [ints(self.is_cylinder), ints(self.has_side), vectors(side), *map(vectors, velocities)]
-        there = wp.zeros(shape, dtype=wp.int32, device="cpu")
-        found = [wp.zeros(shape, dtype=kernels.vec3, device="cpu") for _ in range(4)]
-        by_radius = wp.zeros(shape, dtype=wp.float64, device="cpu")
-        launch(kernels.find_bends, shape, [*given, there, *found, by_radius], "cpu")
-        F0, F1, rate0, rate1 = (x.numpy() for x in found)
-        return SimpleNamespace(
-            there=there.numpy() == 1,
-            forces=np.stack([F0, F1]),
-            rates=np.stack([rate0, rate1]),
-            by_radius=by_radius.numpy(),
-        )

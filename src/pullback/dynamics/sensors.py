@@ -30,12 +30,12 @@ from pullback.core.bars import Named
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
 from pullback.dynamics import actuator_sensors, force_sensors
-from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, sites_of
+from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, frames_of_paths
 from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.felt import Felt
-from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, limit, touch, wrench
-from pullback.dynamics.instant import Instant
+from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, back, forth, limit, touch, wrench
+from pullback.dynamics.instant import Instant, explicit
 from pullback.dynamics.rest_inertia import COLUMN, ROW
 from pullback.model.unsupported import name_of
 from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_quat_matrix
@@ -186,22 +186,26 @@ class Readings:
                 Sensor.mjSENS_SUBTREEANGMOM,
                 *WRENCHES,
             }
-            if kind in OF_COORDINATES and (sites := sites_of(m, kind, int(m.sensor_objid[i]))):
-                wanted["site"] |= sites
-                self.moves = True
+            if kind in OF_COORDINATES:
+                for what, numbers in frames_of_paths(m, kind, int(m.sensor_objid[i])).items():
+                    wanted[what] |= numbers
+                    self.moves |= bool(numbers)
             self.has_energy |= kind in OF_ENERGY
             self.pushed |= kind in OF_FORCES
             self.feels |= kind in OF_CONTACTS and self.system.contact is not None
         names = {"body": self.model.body_names, "com": self.model.body_names, "geom": self.model.geoms.names}
         names |= {"site": self.model.sites.names, "camera": self.model.cameras.names}
         self.poses, self.speeds, self.pushes, self.at = {}, {}, {}, {}
-        self.instant = self._instant() if self.pushed else None
-        self.felt = None
+        self.instant = self._instant(explicit(self.system)) if self.pushed else None
+        self.felt, self.loading = None, self.instant
         if self.instant is not None:
-            a = self.instant.value()
+            a = self.instant.value().reshape(self.v.shape)
             if self.feels:
-                self.felt = Felt(self.instant.system, self.instant.held, *self.instant.given[:2], a)
-            a = a.reshape(self.v.shape)
+                # Sweeps against slip leave normal forces as they were before, and limits.
+                without = explicit(self.system, sweeps=False)
+                if without is not self.instant.system:
+                    self.loading = self._instant(without)
+                self.felt = Felt(without, self.loading.held, *self.loading.given[:2], self.loading.value())
         for kind, numbers in wanted.items():
             ordered = sorted(numbers)
             if not ordered:
@@ -219,10 +223,10 @@ class Readings:
         self.gains = {kind: to_numpy(found.value).astype(float) for kind, found in self.pushes.items()}
         self.turns = {kind: unit_quat_matrix(unit(x[..., 3:])) for kind, x in self.places.items()}
 
-    def _instant(self) -> Instant:
+    def _instant(self, system: Articulated) -> Instant:
         times = int(np.prod(self.lead, dtype=int))
         rows = (x.reshape(times, *x.shape[-2:]) for x in (self.q, self.v, self.act, self.control))
-        return Instant(self.system, self.held, *rows)
+        return Instant(system, self.held, *rows)
 
     def _ends(self, i: int) -> list[tuple[str, int]]:
         """The frame of a sensor, and that of reference if it has one."""
@@ -300,9 +304,9 @@ class Readings:
         if kind in AT_SITES:
             _x, R, w, v = self.pose(("site", int(m.sensor_objid[i])))
             if kind == Sensor.mjSENS_ACCELEROMETER:
-                return _back(R, self.gain(("site", int(m.sensor_objid[i])))[..., 3:])
+                return back(R, self.gain(("site", int(m.sensor_objid[i])))[..., 3:])
             seen = {Sensor.mjSENS_GYRO: w, Sensor.mjSENS_VELOCIMETER: v}.get(Sensor(kind), self._field())
-            return _back(R, seen)
+            return back(R, seen)
         frame, *reference = self._ends(i)
         if kind in PUSHES:
             return np.split(self.gain(frame), 2, axis=-1)[kind == Sensor.mjSENS_FRAMELINACC]
@@ -312,12 +316,12 @@ class Readings:
             return quat_mul(quat_conj(self._quat(reference[0])), quat) if reference else quat
         xr, Rr, wr, vr = self.pose(reference[0]) if reference else (0.0, np.eye(3), np.zeros(3), 0.0)
         if kind == Sensor.mjSENS_FRAMEPOS:
-            return _back(Rr, x - xr)
+            return back(Rr, x - xr)
         if kind == Sensor.mjSENS_FRAMELINVEL:
-            return _back(Rr, v - vr - np.cross(wr, x - xr)) if reference else v
+            return back(Rr, v - vr - np.cross(wr, x - xr)) if reference else v
         if kind == Sensor.mjSENS_FRAMEANGVEL:
-            return _back(Rr, w - wr)
-        return _back(Rr, R[..., AXES[Sensor(kind)]])
+            return back(Rr, w - wr)
+        return back(Rr, R[..., AXES[Sensor(kind)]])
 
     def _force(self, i: int) -> tuple[np.ndarray, Callable]:
         kind = int(self.m.sensor_type[i])
@@ -362,7 +366,7 @@ class Readings:
         R, w = self.turns["com"][..., k, :, :], self.twists["com"][..., k, :3]
         full = np.zeros((len(mass), len(bodies), 3, 3))
         full[..., ROW, COLUMN] = full[..., COLUMN, ROW] = self.of_worlds("inertia")[:, bodies]
-        spin = _back(R, w)  # in the body's axes
+        spin = back(R, w)  # in the body's axes
         own = np.einsum("...bij,...bj->...bi", full, spin)
         arm, slip = x - centre[..., None, :], v - speed[..., None, :]
         weight = mass[..., None]
@@ -371,7 +375,7 @@ class Readings:
         def of_momentum(bar: np.ndarray, bars: dict) -> None:
             bar = bar[..., None, :] + np.zeros_like(x)
             arm_bar, slip_bar = weight * np.cross(slip, bar), weight * np.cross(bar, arm)
-            own_bar = _back(R, bar)
+            own_bar = back(R, bar)
             spin_bar = np.einsum("...bij,...bj->...bi", full, own_bar)
             # Σ m arm = 0 = Σ m slip, so that centre and speed have no cotangent of their own, but for rounding.
             _add(bars["x", "com"], k, arm_bar - share * arm_bar.sum(axis=-2, keepdims=True))
@@ -438,7 +442,7 @@ class Readings:
         frame, kind = ("site", int(self.m.sensor_objid[i])), int(self.m.sensor_type[i])
         k = self.at[frame]
         _x, R, w, v = self.pose(frame)
-        turned, seen = _forth(R, bar), self._field()
+        turned, seen = forth(R, bar), self._field()
         if kind == Sensor.mjSENS_GYRO:
             seen = w
             _add(bars["w", "site"], k, turned)
@@ -480,7 +484,7 @@ class Readings:
             return
         to, kr = reference[0][0], self.at[reference[0]]
         xr, Rr, wr, vr = self.pose(reference[0])
-        turned = _forth(Rr, bar)  # the cotangent of what is seen, in world axes
+        turned = forth(Rr, bar)  # the cotangent of what is seen, in world axes
         if kind == Sensor.mjSENS_FRAMEPOS:
             seen = x - xr
             _add(bars["x", of], k, turned)
@@ -516,7 +520,7 @@ class Readings:
         options = {"wants_params": wants_params}
         pulled = [self.energy.pullback(energy_bar, **options)] if self.energy is not None else []
         for kind, found in self.poses.items():
-            turn = _back(self.turns[kind], bars["turn", kind])
+            turn = back(self.turns[kind], bars["turn", kind])
             quat_bar = bars["quat", kind] + quat_bar_of_tangent(self.places[kind][..., 3:], turn)
             pose_bar = np.concatenate([bars["x", kind], quat_bar], axis=-1)
             pulled.append(found.pullback(pose_bar.astype(self.system.dtype), **options))
@@ -535,9 +539,12 @@ class Readings:
         if self.instant is not None:
             a_bar = sum((to_numpy(grads.x).astype(float) for grads in pulled), np.zeros(self.v.shape))
             if self.felt is not None:
-                (q_bar, v_bar, felt_bar), of_params = self.felt.pullback(bars["felt"], **options)
+                (q_bar, v_bar, loading_bar), of_params = self.felt.pullback(bars["felt"], **options)
                 parts.append(([q_bar, v_bar], of_params))
-                a_bar = a_bar + felt_bar.reshape(a_bar.shape)
+                if self.loading is self.instant:
+                    a_bar = a_bar + loading_bar.reshape(a_bar.shape)
+                else:
+                    parts.append(self.loading.pullback(loading_bar, **options))
             parts.append(self.instant.pullback(a_bar, **options))
         for found, of_params in parts:
             for k, x in enumerate(found):
@@ -550,12 +557,3 @@ class Readings:
 def _add(array: np.ndarray, k, x: np.ndarray) -> None:
     """Adds to frames (..., n, 3 or 4), of which none is named twice."""
     array[..., k, :] += x
-
-
-def _back(R: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Rᵀ x"""
-    return np.einsum("...ji,...j->...i", R, x)
-
-
-def _forth(R: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return np.einsum("...ij,...j->...i", R, x)

@@ -264,16 +264,19 @@ def find_bends(
     v0: wp.array2d(dtype=vec3), v1: wp.array2d(dtype=vec3),
     there: wp.array2d(dtype=int),
     force0: wp.array2d(dtype=vec3), force1: wp.array2d(dtype=vec3),
-    rate0: wp.array2d(dtype=vec3), rate1: wp.array2d(dtype=vec3), by_radius_rate: wp.array2d(dtype=real),
+    rate0: wp.array2d(dtype=vec3), rate1: wp.array2d(dtype=vec3), length: wp.array2d(dtype=real),
+    by_radius: wp.array2d(dtype=real), by_radius_rate: wp.array2d(dtype=real),
 ):  # fmt: skip
-    """Many of them [row, way]: forces, and how fast they change with the velocities v."""
+    """Many of them [row, way]: lengths, derivatives, and how fast these change with the velocities v."""
     row, way = wp.tid()
     b = find_bend(p0[row, way], p1[row, way], radius[row, way], is_cylinder[way], has_side[way], side[row, way])
     there[row, way] = b.there
     if b.there == 1:
         force0[row, way] = b.force0
         force1[row, way] = b.force1
-        a0, a1, by_radius = bend_rate(b, v0[row, way], v1[row, way])
+        length[row, way] = b.length
+        by_radius[row, way] = b.by_radius
+        a0, a1, faster = bend_rate(b, v0[row, way], v1[row, way])
         rate0[row, way] = a0
         rate1[row, way] = a1
-        by_radius_rate[row, way] = by_radius
+        by_radius_rate[row, way] = faster
