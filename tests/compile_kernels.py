@@ -60,7 +60,9 @@ def coupled() -> list[Kernels]:
         convex._replace(tendons=True, noslip=True),
     ]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
-    return [*steps, Kernels(convex, "felt")]
+    names = ("tendons", "spatial", "sites", "activations", "loops", "noslip", "curved", "mocap")
+    mixture = Kernels(convex._replace(**dict.fromkeys(names, True)), "step")
+    return [*steps, mixture, Kernels(convex, "felt")]
 
 
 def driven() -> list[Kernels]:
