@@ -18,7 +18,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.dexterous import Manipulation
-from pullback.model.robots import SAMPLES
+from pullback.model.robots import HANDS, SAMPLES
 from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
@@ -51,6 +51,7 @@ def add(verbs) -> None:
     about = "optimiser (default: the task's own); cma needs no gradients"
     common.option(parser, "--method", about, str, choices=sorted(METHODS))
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
+    common.option(parser, "--hand HAND", "that does it, where a task may have another", str, choices=sorted(HANDS))
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, whatever DIR holds")
     common.add_workers(parser, default="none: threads of this process")
@@ -60,7 +61,7 @@ def add(verbs) -> None:
 
 
 def run(args) -> int:
-    task = read_task(args.task, {"device": args.device, "seed": args.seed})
+    task = read_task(args.task, options_of(args))
     if isinstance(task, Planning):
         return planning.run(task, args)
     if isinstance(task, Manipulation):
@@ -93,7 +94,7 @@ def on_workers(task: Task, method: Method, args) -> contextlib.AbstractContextMa
     """The task on the workers that were asked for, until it is left; None if there are none."""
     if args.workers is None and args.address is None:
         return contextlib.nullcontext()
-    make = functools.partial(read_task, args.task, {"device": args.device, "seed": args.seed})
+    make = functools.partial(read_task, args.task, options_of(args))
     return Spread(task, make, method=method, **common.workers_of(args))
 
 
@@ -133,16 +134,25 @@ def write_solution(
     return summary, drawing, known
 
 
+def options_of(args) -> dict:
+    """Of what makes a task."""
+    return {"device": args.device, "seed": args.seed} | ({} if args.hand is None else {"hand": args.hand})
+
+
 def read_task(name: str, options: dict) -> Task | Planning | Manipulation:
-    """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
+    """A task by its name, or from a Python file of the user's; made with those of the options that it has.
+
+    A hand is an error where there is no choice of one.
+    """
+    wanted = {"hand"} & set(options)
     if name in TASKS:
-        return common.call(TASKS[name], options)
+        return common.call(TASKS[name], options, wanted)
     path = Path(name)
     if name in SAMPLES or path.suffix in ROBOT_FILES:
         raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
         raise PullbackError(f"{common.unknown('task', name, TASKS)} (or give a Python file)")
-    return common.from_file(name, "task", options, (Task, Planning, Manipulation), "a pullback.tasks.Task")
+    return common.from_file(name, "task", options, (Task, Planning, Manipulation), "a pullback.tasks.Task", wanted)
 
 
 def start_viewer(task: Task, args) -> Viewer:
