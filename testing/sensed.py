@@ -7,8 +7,8 @@ from pullback.dynamics import sensors
 from pullback.model.tangent import tangent_of_coordinates
 
 # Parameters of which each entry moves by a share of itself.
-NOT_NEGATIVE = {"mass", "inertia", "friction", "damping"}
-STEPS = (1e-4, 1e-5, 1e-6, 1e-7)
+NOT_NEGATIVE = {"mass", "inertia", "friction", "damping", "solref", "solimp", "limit_solref", "limit_solimp"}
+STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 
 
 def readings_of_mujoco(m, q, v, act=None, control=None) -> np.ndarray:

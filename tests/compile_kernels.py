@@ -48,7 +48,8 @@ def coupled() -> list[Kernels]:
     """Of robots with tendons, closed loops, actuators at sites, fluids, flexes and sweeps against slip."""
     plain, convex = Flavour("float64", tendons=True), Flavour("float64", "convex", all_shapes=False)
     flavours = [plain, plain._replace(sites=True), convex._replace(tendons=True), convex._replace(loops=True)]
-    flavours += [convex._replace(tendons=True, spatial=True), plain._replace(spatial=True)]
+    for paths in ({"spatial": True}, {"spatial": True, "wraps": True}):
+        flavours += [convex._replace(tendons=True, **paths), plain._replace(**paths)]
     flavours += [Flavour("float64", ellipsoids=True), Flavour("float64", flexes=True), convex._replace(flexes=True)]
     flavours += [convex._replace(tendons=True, loops=True), convex._replace(precision="float32", tendons=True)]
     slip = Flavour("float64", "convex", noslip=True)
@@ -58,7 +59,8 @@ def coupled() -> list[Kernels]:
         slip._replace(all_shapes=False),
         convex._replace(tendons=True, noslip=True),
     ]
-    return [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
+    steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
+    return [*steps, Kernels(convex, "felt")]
 
 
 def driven() -> list[Kernels]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
+from oracles import mujoco_run
+from scenes import next_states, worst_world
+
+import pullback as pb
 
 # A hand that slides up and down, with fingers of three joints and of two. One tendon joins the fingers, one runs along
 # the first, one along the second; the latter two couple joints of which one carries the other.
@@ -50,6 +54,15 @@ def scattered(m: mujoco.MjModel, count: int, seed: int = 0, *, size: float = 0.5
     for row in q:
         mujoco.mj_integratePos(m, row, size * rng.normal(size=m.nv), 1.0)
     return q, speed * rng.normal(size=(count, m.nv)), rng.normal(size=(count, m.nu))
+
+
+def worst_step(system: pb.Articulated, *, speed: float = 2.0) -> float:
+    """Of a step from a state at random in each world, the largest difference of accelerations from MuJoCo's."""
+    m, dt = system.model.mujoco, system.dt
+    q, v, controls = scattered(m, system.worlds, speed=speed)
+    ours, free = system.step(system.state(q, v), controls), system.contact is None
+    theirs = mujoco_run(m, q, v, controls[None])[1][1] if free else next_states(m, q, v, controls)[1]
+    return worst_world((ours.v - v) / dt, (theirs - v) / dt)
 
 
 LOOPED = """<mujoco><compiler angle="radian"/><option timestep="{dt}" integrator="{integrator}"/>
@@ -127,6 +140,18 @@ DRONE = """<mujoco><compiler angle="radian"/><option timestep="0.004" integrator
   biasprm="0.3 0 {feedback}" forcerange="-2 2"/><motor joint="tilt"/></actuator></mujoco>"""
 
 
+# What acts on the tendons of an arm.
+PULLS = """<equality>
+  <tendon name="pair" tendon1="looks" tendon2="biceps" polycoef="0.01 0.9 0.1 0 0.03" solref="0.05 1"/>
+</equality>
+<actuator>
+  <general tendon="biceps" gear="1.3" gainprm="-20" biastype="affine" biasprm="0.1 -3 -0.2" ctrlrange="-1 1"
+    forcerange="-15 15"/>
+  <position tendon="triceps" kp="10" kv="0.5"/>
+  <general tendon="rope" gaintype="affine" gainprm="0.5 0.2 0.05" biastype="affine" biasprm="0 -0.5 -0.2"/>
+  <motor joint="turn" gear="0.3"/>"""
+
+
 # An arm whose muscles' paths cross its joints, a rope over pulleys to a load that carries a flap, and a fixed tendon.
 ARM = """<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="{integrator}"/>
 <default><geom contype="0" conaffinity="0" type="capsule" size="0.02"/></default>
@@ -153,14 +178,7 @@ ARM = """<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="
     <site site="shelf"/><site site="chest"/><pulley divisor="2"/><site site="shelf"/><site site="hook"/>
     <pulley divisor="3"/><site site="wrist"/><site site="hook"/></spatial>
   <spatial name="looks"><site site="back"/><site site="wrist"/></spatial></tendon>
-<equality><tendon name="pair" tendon1="looks" tendon2="biceps" polycoef="0.01 0.9 0.1 0 0.03" solref="0.05 1"/>
-</equality>
-<actuator>
-  <general tendon="biceps" gear="1.3" gainprm="-20" biastype="affine" biasprm="0.1 -3 -0.2" ctrlrange="-1 1"
-    forcerange="-15 15"/>
-  <position tendon="triceps" kp="10" kv="0.5"/>
-  <general tendon="rope" gaintype="affine" gainprm="0.5 0.2 0.05" biastype="affine" biasprm="0 -0.5 -0.2"/>
-  <motor joint="turn" gear="0.3"/>{thruster}</actuator></mujoco>"""
+{pulls}{thruster}</actuator></mujoco>"""
 FLAP = """<body name="flap" pos="0.05 0 0"><joint name="flap" axis="0 1 0" armature="0.001"/>
   <geom fromto="0 0 0 0.05 0 0" mass="0.05"/></body>"""
 THRUSTER = '<motor site="rear" gear="0.3 0.1 1 0.02 0.05 0.01"/>'
@@ -168,7 +186,8 @@ THRUSTER = '<motor site="rear" gear="0.3 0.1 1 0.02 0.05 0.01"/>'
 
 def arm(integrator: str = "Euler", *, flap: bool = True, thruster: bool = False) -> str:
     """Without the flap its load is a free body that carries no joints."""
-    return ARM.format(integrator=integrator, flap=FLAP if flap else "", thruster=THRUSTER if thruster else "")
+    parts = {"flap": FLAP if flap else "", "thruster": THRUSTER if thruster else "", "pulls": PULLS}
+    return ARM.format(integrator=integrator, **parts)
 
 
 # A cup on slides, and a ball on a string that may not be longer than it is. The ball may lie in the cup.

@@ -54,7 +54,7 @@ def test_a_field_belongs_to_one_contact_model(model):
     for contact in ("convex", "impulse", "compliant"):
         own.append(set(pb.Articulated(model, contact=contact).hold_params().entering) - shared)
     everywhere = set.intersection(*own)
-    assert everywhere == {"shape_pos", "shape_quat", "shape_size", "friction", "limit", "loss"}
+    assert everywhere == {"shape_pos", "shape_quat", "shape_size", "friction", "limit", "loss", "weight"}
     for i, fields in enumerate(own):
         assert fields > everywhere
         assert all(not (fields - everywhere) & other for other in own[:i])

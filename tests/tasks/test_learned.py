@@ -8,7 +8,7 @@ import pullback as pb
 from pullback import neural
 from pullback.plan import LBFGS, minimise
 from pullback.spatial import quat_exp
-from pullback.tasks import TASKS, cube_toss, swimmer
+from pullback.tasks import TASKS, cube_toss, double_pendulum, heat_residual, swimmer
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_swimmers_gradient(water):
 def test_the_swimmer_begins_without_water(water):
     """The last layer is zero; the metric is the error of the plain model, far from the target."""
     x, _, _ = water.begin()
-    plain = swimmer.error(water.system.system, swimmer.experiment()[1])
+    plain = water.metric.error(water.system.system)
     assert water(x[None], False).metrics[0] == pytest.approx(plain) and plain > 5 * water.target
     cheap = water.but(metric=lambda run: np.zeros(run.system.worlds))
     found = minimise(cheap, x, LBFGS(), iterations=6)
@@ -101,3 +101,89 @@ def test_what_is_no_file_of_tosses(tmp_path):
     for name in ("a.npz", "b.npz", "c.npz"):
         with pytest.raises(pb.PullbackError, match="cannot be read as tosses"):
             cube_toss.read_tosses(tmp_path / name)
+
+
+def slope_is_right(task, size: float, rel: float = 1e-5) -> None:
+    """The gradient at a random point near the first guess, against differences."""
+    x, _, _ = task.begin()
+    random = np.random.default_rng(0)
+    x = x + size * random.normal(size=len(x))
+    cheap = task.but(metric=lambda run: np.zeros(run.system.worlds))
+    gradient = cheap(x[None], True).gradients[0]
+    direction = random.normal(size=len(x))
+    up, down = (cheap(x[None] + sign * 1e-6 * direction, False).losses[0] for sign in (1, -1))
+    assert gradient @ direction == pytest.approx((up - down) / 2e-6, rel=rel) and np.abs(gradient).max() > 1e-3
+
+
+def test_the_double_pendulum_begins_with_its_data_sheet():
+    """The last layer is zero; the metric is that of the plain model, and a few iterations lower the loss tenfold."""
+    task = TASKS["double-pendulum"]()
+    x, _, _ = task.begin()
+    first = task(x[None], False)
+    assert (
+        first.metrics[0] == pytest.approx(task.metric.error(task.system.system)) and first.metrics[0] > 4 * task.target
+    )
+    slope_is_right(task, 0.1)
+    cheap = task.but(metric=lambda run: np.zeros(run.system.worlds))
+    found = minimise(cheap, x, LBFGS(), iterations=10)
+    assert found.losses.min() < 0.2 * found.losses[0]
+
+
+def test_friction_of_the_real_pendulum():
+    """It takes energy at any speed, more so where a joint begins to move; the network's is never negative."""
+    v = np.linspace(0.01, 6.0, 50)
+    torque = double_pendulum.friction(np.stack([v, v], axis=-1))
+    assert np.all(torque < 0) and np.all(torque[:, 0] < torque[:, 1])
+    assert torque[np.argmin(np.abs(v - 0.12)), 0] < torque[np.argmin(np.abs(v - 1.5)), 0]
+    system = double_pendulum.hybrid()
+    for name in system.networks[0].weights:
+        system.params[name] = np.random.default_rng(1).normal(size=system.params[name].shape)
+    state = system.state(v=[3.0, -2.0])
+    assert np.all(system.front(state, np.zeros((1, 0))).params["damping"] > 0)
+    pb.check_system(system, state, names=(*system.networks[0].weights, "damping", "mass"), tolerance=1e-6)
+
+
+def test_heat_begins_with_the_handbook():
+    """Prints cool as step by step with the law that is hidden; few steps of a print give gradients of the network."""
+    heat = heat_residual.part()
+    steps = 60
+    controls = heat_residual.prints(heat, steps, (0.6,))
+    constant = heat_residual.HANDBOOK
+    real = heat_residual.real(heat, controls)
+    plain = pb.rollout(heat, heat.state(), controls).T
+    system = heat_residual.hybrid()
+    np.testing.assert_array_equal(pb.rollout(system, system.state(), controls).T, plain)
+    assert heat_residual.convection(np.array(300.0)) < constant < heat_residual.convection(np.array(700.0))
+    assert 0.01 < np.abs(real - plain).max() < 50
+    task = heat_residual.heat_residual()
+    assert task.system.worlds == 1 and task.motions == len(heat_residual.POWERS)
+    for name in system.networks[0].weights:
+        system.params[name] = 0.5 * np.random.default_rng(1).normal(size=system.params[name].shape)
+    hot = system.state(T=np.random.default_rng(0).uniform(400, 900, (1, heat.n)))
+    weights = tuple(system.networks[0].weights)
+    pb.check_system(system, hot, names=(*weights, "convection"), rollout_steps=2, tolerance=1e-5)
+
+
+def test_cube_toss_from_a_folder(tmp_path):
+    """Recordings of your own in the documented format; and what does not fit is said."""
+    for toss in cube_toss.made_up_tosses(seed=3, count=4):
+        toss.save(tmp_path / f"{toss.name}.npz")
+    task = cube_toss.cube_toss(data=str(tmp_path))
+    slope_is_right(task, 0.01, rel=1e-4)
+    x, _, _ = task.begin()
+    assert task(x[None], False).metrics[0] > 2 * task.target
+    (tmp_path / "toss 4.npz").write_bytes(b"none")
+    with pytest.raises(pb.PullbackError, match="toss 4.npz.*cannot be read as a recording"):
+        cube_toss.read_data(tmp_path)
+    short = cube_toss.made_up_tosses(count=2)[0]
+    states = pb.State(short.states.q[:5], short.states.v[:5])
+    (tmp_path / "few").mkdir()
+    neural.Recording(states, name="a").save(tmp_path / "few/a.npz")
+    with pytest.raises(pb.PullbackError, match="a has 5 rows"):
+        cube_toss.read_data(tmp_path / "few")
+
+
+def test_the_cubes_error_is_small_where_all_is_known():
+    tosses = cube_toss.made_up_tosses(count=4)
+    wrong, right = (cube_toss.errors_of(cube_toss.cube(**options), tosses) for options in ({}, cube_toss.MADE_UP))
+    assert right[:, 0].mean() < 0.005 < wrong[:, 0].mean()

@@ -30,6 +30,8 @@ OTHERS = (
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster", "roll")
 CUDA_ONLY = ("phases",)
+# Robots with a network in front of every step have kernels of their own, compiled when they are first used.
+ON_DEMAND = {"driven", "driven_adjoint"}
 
 # Axes, whether materials yield, and whether shapes move, which they do in space and on the CPU.
 AMONG_SHAPES = tuple(product((3,), (True, False), (True,)))
@@ -41,8 +43,8 @@ each. Warp keeps them in a cache in the home folder, until Pullback or Warp is u
 
 With robots: what their simulation, its gradients and algorithms need, with the contact model of --contact. Without:
 everything, for robots of any shape with any contact model, for heat, reachability and pictures, which takes some
-minutes on all cores; but for robots with tendons that act, closed loops or actuators at sites, which have
-kernels of their own.
+minutes on all cores; but for robots with tendons that act, closed loops, actuators at sites or networks, which
+have kernels of their own.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import time
 from pathlib import Path
@@ -52,6 +53,7 @@ def add(verbs) -> None:
     common.option(parser, "--method", about, str, choices=sorted(METHODS))
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
     common.option(parser, "--hand HAND", "that does it, where a task may have another", str, choices=sorted(HANDS))
+    common.option(parser, "--data PATH", "recordings that a task learns from, such as 'cube-toss'", str)
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, whatever DIR holds")
     common.add_workers(parser, default="none: threads of this process")
@@ -135,8 +137,12 @@ def write_solution(
 
 
 def options_of(args) -> dict:
-    """Of what makes a task."""
-    return {"device": args.device, "seed": args.seed} | ({} if args.hand is None else {"hand": args.hand})
+    """What a task is made with; an error if there is data and the task takes none."""
+    options = {"device": args.device, "seed": args.seed}
+    options |= {name: getattr(args, name) for name in ("data", "hand") if getattr(args, name) is not None}
+    if args.data is not None and args.task in TASKS and "data" not in inspect.signature(TASKS[args.task]).parameters:
+        raise PullbackError(f"{args.task!r} learns from no recordings: leave --data out")
+    return options
 
 
 def read_task(name: str, options: dict) -> Task | Planning | Manipulation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.cli import common
 from pullback.cli.optimize import read_task
+from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
 from pullback.tasks import TASKS, Task
 
@@ -17,11 +18,11 @@ def add(verbs) -> None:
 
 
 def run(args) -> int:
-    folder = common.out_folder(args)
+    folder, device = common.out_folder(args), check_device(args.device)
     listed, lines, width = [], [], max(map(len, TASKS))
     for name in TASKS:
         try:
-            task = read_task(name, {"device": args.device})
+            task = read_task(name, {"device": device})
         except PullbackError as missing:  # a package
             lines.append(f"{name:<{width}}  ({missing})")
             continue

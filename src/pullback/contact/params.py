@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import mujoco
 import numpy as np
 
 from pullback.contact.scene import SIZES, Scene, geom_frames
@@ -18,21 +19,30 @@ from pullback.spatial import quat_bar_of_tangent, unit
 SOLREF = "must be two positive numbers (time constant, damping ratio) or two negative ones (-k, -b)"
 
 
+def geom_parameters(m: mujoco.MjModel, geoms: np.ndarray, sizes: np.ndarray) -> dict[str, Parameter]:
+    """Places and sizes of the geoms that are shapes, in this order. sizes: how many each has that matter (n,)"""
+    if not len(geoms):
+        return {}
+    pos, quat = geom_frames(m)
+    turn, matters = (unit, quat_bar_of_tangent), np.zeros((m.ngeom, 3), bool)
+    matters[geoms] = np.arange(3) < sizes[:, None]
+    axis, entry, bounds = ("geom", "axis"), ("geom", "entry"), partial(_positive_where, matters)
+    return {
+        "geom_pos": Parameter("m", axis, pos, field="shape_pos", of=geoms),
+        "geom_quat": Parameter("1", entry, quat, has_direction, field="shape_quat", of=geoms, form=turn),
+        "geom_size": Parameter("m", entry, m.geom_size, bounds, field="shape_size", of=geoms),
+    }
+
+
 def shared_parameters(scene: Scene) -> dict[str, Parameter]:
     """What every contact model reads, by name."""
     m, geoms = scene.model.mujoco, scene.geoms
     table: dict[str, Parameter] = {}
     own, pairs = materials(scene, "friction", 5)
     if len(geoms):
-        pos, quat = geom_frames(m)
-        turn, rub = (unit, quat_bar_of_tangent), (_all_directions, _all_directions_adjoint)
-        axis, entry = ("geom", "axis"), ("geom", "entry")
-        table |= {
-            "geom_pos": Parameter("m", axis, pos, field="shape_pos", of=geoms),
-            "geom_quat": Parameter("1", entry, quat, has_direction, field="shape_quat", of=geoms, form=turn),
-            "geom_size": Parameter("m", entry, m.geom_size, _has_sizes(scene), field="shape_size", of=geoms),
-            "friction": Parameter("1, m, m", entry, m.geom_friction, not_negative, form=rub, **own),
-        }
+        table |= geom_parameters(m, geoms, size_counts(scene))
+        rub = (_all_directions, _all_directions_adjoint)
+        table["friction"] = Parameter("1, m, m", ("geom", "entry"), m.geom_friction, not_negative, form=rub, **own)
     if len(scene.explicit):
         value = m.pair_friction[scene.explicit]
         table["pair_friction"] = Parameter("1, 1, m, m, m", ("pair", "entry"), value, not_negative, **pairs)
@@ -151,11 +161,9 @@ def _low_first(limited: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, str
     return (ranges[..., 0] > ranges[..., 1]) & used, "must have its lower limit first"
 
 
-def _has_sizes(scene: Scene) -> partial:
-    """The bounds of those sizes that matter to a shape."""
-    matters = np.zeros((scene.model.mujoco.ngeom, 3), bool)
-    matters[scene.geoms] = np.arange(3) < np.array([[SIZES.get(int(kind), 0)] for kind in scene.kind])
-    return partial(_positive_where, matters)
+def size_counts(scene: Scene) -> np.ndarray:
+    """How many sizes matter to each shape (nshape,)."""
+    return np.array([SIZES.get(int(kind), 0) for kind in scene.kind], int)
 
 
 def _positive_where(matters: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, str]:

@@ -28,7 +28,6 @@ from pullback.model.unsupported import (
     disabled,
     label,
     pair_label,
-    wrapping_tendons,
 )
 
 PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
@@ -92,7 +91,6 @@ class Scene:
 
         # a constraint that no degree of freedom feels is none
         moving = np.array([bool(tendon_dofs(m, t)) for t in range(m.ntendon)], bool).reshape(m.ntendon)
-        moving &= ~wrapping_tendons(m)
         equalities = [e for e in acting_equalities(m, EQ_JOINT, EQ_TENDON) if equality_dofs(m, e)]
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
         pairs[swap] = pairs[swap, ::-1]

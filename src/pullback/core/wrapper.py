@@ -116,6 +116,10 @@ class Wrapper(NamedSystem):
         after = self.step(state, control, held, **given)
         return self.pullback_between(state, control, after, next_bar, held, wants_params=wants_params, **given)
 
+    def started(self, state):
+        """The state of the whole from one of the innermost System: nothing else is remembered."""
+        return self.system.started(state) if isinstance(self.system, Wrapper) else state
+
     @abstractmethod
     def inside(self, run):
         """The same motion as a run of the System inside."""

@@ -1,7 +1,8 @@
 """The textbook algorithms of articulated bodies, for all worlds and times at once, each with its adjoint.
 
-Each takes a System and a configuration and returns an :class:`Evaluation`: its ``value``, and a ``pullback`` from the
-value's cotangent to those of q, v, of the joint accelerations or forces that were given, and of every parameter.
+Each takes a robot, or a System around one, and a configuration. It returns an :class:`Evaluation`: its ``value``, and
+a ``pullback`` from the value's cotangent to those of q, v, of the joint accelerations or forces that were given, and of
+every parameter of the robot.
 
     pose = kinematics(system, q, of="site")
     grads = pose.pullback(pose_bar)             # grads.q, grads.v, grads.x, grads.params
@@ -25,6 +26,7 @@ from pullback.core.bars import Named
 from pullback.core.errors import PullbackError
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.frames import Frames, empty_bars, frames_of, upload_frames
+from pullback.dynamics.inside import Robot, of_robots
 from pullback.dynamics.params import Cotangents
 from pullback.kernels import specialise
 from pullback.model.tangent import tangent_of_move
@@ -58,8 +60,9 @@ class Evaluation:
     pushforward: Callable[[Any], np.ndarray] | None = field(default=None, repr=False)
 
 
+@of_robots
 def kinematics(
-    system: Articulated, q, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
+    system: Robot, q, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
 ) -> Evaluation:
     """Poses (worlds, n, 7) of bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world.
 
@@ -84,8 +87,9 @@ def kinematics(
     return replace(found, pushforward=pushforward)
 
 
+@of_robots
 def jacobian(
-    system: Articulated, q, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
+    system: Robot, q, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
 ) -> Evaluation:
     """Jacobians (worlds, n, 6, nv) [angular; linear] of the frames' velocities, in world axes at each frame's origin.
 
@@ -95,8 +99,9 @@ def jacobian(
     return _evaluate(system, "JACOBIAN", (len(frames), 6, system.nv), q, frames=frames, params=params)
 
 
+@of_robots
 def velocity(
-    system: Articulated, q, v, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
+    system: Robot, q, v, *, of: str = "body", names: tuple[str, ...] | None = None, params: Mapping | None = None
 ) -> Evaluation:
     """Velocities (worlds, n, 6) of bodies, "geom"s, "site"s or "camera"s: angular [rad/s], then that of the frame's
     origin [m/s], in world axes.
@@ -107,8 +112,9 @@ def velocity(
     return _evaluate(system, "VELOCITY", (len(frames), 6), q, v, frames=frames, params=params)
 
 
+@of_robots
 def acceleration(
-    system: Articulated,
+    system: Robot,
     q,
     v,
     a,
@@ -126,30 +132,35 @@ def acceleration(
     return _evaluate(system, "ACCELERATION", (len(frames), 6), q, v, a, frames=frames, params=params)
 
 
-def center_of_mass(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def center_of_mass(system: Robot, q, *, params: Mapping | None = None) -> Evaluation:
     """Centre of mass (worlds, 3) of everything in the world [m]."""
     _require_mass(system, params)
     return _evaluate(system, "COM", (3,), q, params=params)
 
 
-def center_of_mass_velocity(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def center_of_mass_velocity(system: Robot, q, v, *, params: Mapping | None = None) -> Evaluation:
     """Velocity (worlds, 3) of the centre of mass of everything in the world [m/s]."""
     _require_mass(system, params)
     return _evaluate(system, "COM_VELOCITY", (3,), q, v, params=params)
 
 
-def energy(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def energy(system: Robot, q, v, *, params: Mapping | None = None) -> Evaluation:
     """Energies (worlds, 2) [J]: potential, of weight and springs, and kinetic, of bodies and armature."""
     return _evaluate(system, "ENERGY", (2,), q, v, params=params)
 
 
-def momentum(system: Articulated, q, v, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def momentum(system: Robot, q, v, *, params: Mapping | None = None) -> Evaluation:
     """Momentum (worlds, 6) of everything: angular about the centre of mass [kg·m²/s], then linear [kg·m/s]."""
     _require_mass(system, params)
     return _evaluate(system, "MOMENTUM", (6,), q, v, params=params)
 
 
-def inverse_dynamics(system: Articulated, q, v, a, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def inverse_dynamics(system: Robot, q, v, a, *, params: Mapping | None = None) -> Evaluation:
     """Joint forces (worlds, nv) that make the joint accelerations a: M a + bias (RNEA).
 
     M has the armature. The bias has Coriolis forces and gravity less compensation; springs, dampers, drag and
@@ -158,12 +169,14 @@ def inverse_dynamics(system: Articulated, q, v, a, *, params: Mapping | None = N
     return _evaluate(system, "RNEA", (system.nv,), q, v, a, params=params)
 
 
-def mass_matrix(system: Articulated, q, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def mass_matrix(system: Robot, q, *, params: Mapping | None = None) -> Evaluation:
     """The mass matrix (worlds, nv, nv), armature included (CRBA)."""
     return _evaluate(system, "CRBA", (system.nv, system.nv), q, params=params)
 
 
-def forward_dynamics(system: Articulated, q, v, tau, *, params: Mapping | None = None) -> Evaluation:
+@of_robots
+def forward_dynamics(system: Robot, q, v, tau, *, params: Mapping | None = None) -> Evaluation:
     """Joint accelerations (worlds, nv) under the joint forces tau: M⁻¹ (tau - bias) in O(nv) (ABA).
 
     As in :func:`inverse_dynamics`, springs, dampers, drag and actuators have no part in it.

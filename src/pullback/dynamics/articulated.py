@@ -175,7 +175,7 @@ class Articulated(KernelSystem):
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
         self._wide: dict = {}  # what linearize keeps
         self._kept_single: SingleSteps | None = None
-        self._explicit: Articulated | None = None  # what accelerations are read from
+        self._explicit: dict[bool, Articulated] = {}  # what accelerations are read from
 
     def __repr__(self) -> str:
         return (

@@ -6,6 +6,7 @@ means over the step.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -16,22 +17,29 @@ from pullback.core.params import FieldValues
 from pullback.dynamics.articulated import Articulated
 
 
-def explicit(system: Articulated) -> Articulated:
-    """The same System with steps of a = M⁻¹ f, without implicit damping, stages or substeps; kept with the System."""
-    if system._explicit is None:
+def explicit(system: Articulated, *, sweeps: bool = True) -> Articulated:
+    """The same System with steps of a = M⁻¹ f, without implicit damping, stages or substeps; kept with the System.
+
+    sweeps: with MuJoCo's sweeps against slip, if the file asks for them
+    """
+    sweeps = sweeps or system._scene is None or not system._scene.noslip
+    if sweeps not in system._explicit:
         model = replace(system.model, integrator="euler", implicit_damping=False)
-        system._explicit = system._copied(model=model, refine=None)
-    return system._explicit
+        if not sweeps:
+            model = replace(model, mujoco=copy.copy(model.mujoco))
+            model.mujoco.opt.noslip_iterations = 0
+        system._explicit[sweeps] = system._copied(model=model, refine=None)
+    return system._explicit[sweeps]
 
 
 class Instant:
     """Accelerations (times, worlds, nv) in states q, v, act under controls (times, worlds, ...).
 
-    held: values of the System's parameters
+    system: one with ``explicit`` steps; held: values of parameters
     """
 
     def __init__(self, system: Articulated, held: FieldValues, q, v, act, control):
-        self.system = explicit(system)
+        self.system = system
         self.held = self.system.hold_params(held)
         self.given = [np.ascontiguousarray(x, dtype=system.dtype) for x in (q, v, act, control)]
         self.states = [self._step(*row) for row in zip(*self.given, strict=True)]

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from pullback.contact import Contact, Scene
+from pullback.contact.params import geom_parameters, size_counts
 from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.bars import Named
 from pullback.core.launch import launch
@@ -85,7 +86,8 @@ def parameters(
     table |= site_parameters(model, tendons.sites) | flex_parameters(model) | ellipsoid_parameters(model)
     if len(tendons.ids):
         table |= _of_tendons(model, tendons)
-    return table | (contact.parameters(scene) if contact is not None else {})
+    table |= contact.parameters(scene) if contact is not None else {}
+    return table | (_of_wraps(model, tendons) if len(tendons.geoms) else {})
 
 
 def _of_curves(model: Model, layout: Layout) -> dict[str, Parameter]:
@@ -104,18 +106,36 @@ def _of_curves(model: Model, layout: Layout) -> dict[str, Parameter]:
 def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
     """What acts along tendons, and the coefficients that they are made of."""
     value, of, (terms, sums), axes = model.tendons, layout.ids, layout.terms, ("tendon",)
+    every, wrapping = np.ones(len(of), bool), layout.wrapping
+    bare = partial(_is_bare, of[wrapping])
 
-    def law(unit: str, value: np.ndarray, number: int | slice, **options) -> Parameter:
-        of_all = {"field": "tendon", "of": of, "blank": np.zeros((len(of), 5)), "at": (slice(None), number)}
+    def law(unit: str, value: np.ndarray, number: int | slice, which: np.ndarray = every, **options) -> Parameter:
+        of_all = {"field": "tendon", "of": of[which], "blank": np.zeros((len(of), 5)), "at": (which, number)}
         return Parameter(unit, (*axes, "end")[: value.ndim], value, **of_all, **options)
 
     coef = Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums))
     return ({"tendon_coef": coef} if any(layout.fixed) else {}) | {
         "tendon_stiffness": law("N·m/rad or N/m", value.stiffness, 0),
         "tendon_damping": law("N·m·s/rad or N·s/m", value.damping, 1),
-        "tendon_armature": law("kg·m² or kg", value.armature, 2, check=not_negative),
+        "tendon_armature": law("kg·m² or kg", value.armature, 2, ~wrapping, check=bare),
         "tendon_spring": law("rad or m", value.spring, slice(3, 5), check=partial(_ends_in_order, of)),
     }
+
+
+def _of_wraps(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
+    """Of geoms, where tendons wrap around some: a sphere or cylinder has a radius, and its length does not matter."""
+    counts = np.ones(len(layout.shapes), int)
+    if layout.scene is not None:
+        counts[: len(layout.scene.geoms)] = size_counts(layout.scene)
+    return geom_parameters(model.mujoco, layout.shapes, counts)
+
+
+def _is_bare(wrapping: np.ndarray, armature: np.ndarray) -> tuple[np.ndarray, str]:
+    """No tendon that wraps has armature, in MuJoCo too."""
+    loaded = (armature != 0) & np.isin(np.arange(armature.shape[-1]), wrapping)
+    if np.any(loaded):
+        return loaded, "must be zero, since the tendon wraps around a geom, but is {:g}"
+    return not_negative(armature)
 
 
 def _ends_in_order(used: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, str]:

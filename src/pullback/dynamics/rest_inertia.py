@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import mujoco
 import numpy as np
 
+from pullback.dynamics.rest_wraps import RestWraps
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import dof_tree
 from pullback.model import BALL, FREE, SLIDE, Model
@@ -89,8 +90,9 @@ class RestInertia:
         self.tendons, self.tendon_ids = len(tendons.ids), tendons.ids
         self.wraps, self.terms = np.zeros(0, int), np.zeros((self.tendons, nv, 0))
         self.sites = tendons.sites if tendons.spatial else np.zeros(0, int)
-        # What has a Jacobian: centres of mass, and sites.
-        self.point_body = np.concatenate([np.arange(nbody), m.site_bodyid[self.sites]])
+        # What has a Jacobian: centres of mass, sites, and centres of geoms that tendons wrap around.
+        bodies = m.site_bodyid[self.sites], m.geom_bodyid[tendons.geoms]
+        self.point_body = np.concatenate([np.arange(nbody), *bodies])
         if self.tendons:
             self.names += ("tendon_armature",)
         if any(tendons.fixed):
@@ -107,6 +109,10 @@ class RestInertia:
         self.span_weight = np.array([span.weight for _, span in spans])
         ends = np.array([span.sites for _, span in spans], int).reshape(-1, 2)
         self.span_ends = nbody + np.searchsorted(self.sites, ends).T
+        self.around = RestWraps(self.model, [span for _, span in spans], tendons.geoms, self.sites)
+        if len(tendons.geoms):
+            self.names += ("geom_pos", "geom_quat", "geom_size")
+        self.bare = tendons.wrapping  # they have no armature
 
     @property
     def items(self) -> int:
@@ -148,6 +154,9 @@ class RestInertia:
         if len(self.sites):
             own = values["site_pos"][:, self.sites] + np.zeros((worlds, 1, 1))
             places = np.concatenate([places, own], axis=1)
+        if len(self.around.geoms):
+            own = values["geom_pos"][:, self.around.geoms] + np.zeros((worlds, 1, 1))
+            places = np.concatenate([places, own], axis=1)
         point = x[:, self.point_body] + np.einsum("wbij,wbj->wbi", R[:, self.point_body], places)
 
         # Jacobians of points, (worlds, n, 3, nv), of which the first are centres of mass
@@ -163,7 +172,7 @@ class RestInertia:
         M = self._gram(values["mass"][..., None, None] * J, J) + self._gram(inertia @ Jr, Jr)
         d = np.arange(self.model.nv)
         M[:, d, d] += values["armature"]
-        Jt, along, length = self._tendon_jacobians(values, point, Jp)
+        Jt, along, length, wraps = self._tendon_jacobians(values, point, R, Jp, Jr)
         if self.tendons:
             armature = values["tendon_armature"][:, self.tendon_ids, None]
             M += self.mask * (np.swapaxes(armature * Jt, -1, -2) @ Jt)
@@ -178,14 +187,14 @@ class RestInertia:
         of_dof = np.where(light[self.dof_body], inverse[:, self.dof_body], of_dof)
         of_tendon = np.einsum("wtd,wtd->wt", Jt @ W, Jt)
         found = np.concatenate([body, body_turn, of_dof, of_tendon], axis=1)
-        names = "worlds R x frames axis anchor point arm Jp J Jr Jt along length inertia W inverse found"
+        names = "worlds R x frames axis anchor point arm Jp J Jr Jt along length wraps inertia W inverse found"
         known = locals()
         return SimpleNamespace(**{name: known[name] for name in names.split()})
 
     def _tendon_jacobians(
-        self, values: Mapping[str, np.ndarray], point: np.ndarray, Jp: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Those of tendons (worlds, n, nv), and directions and lengths of all spans."""
+        self, values: Mapping[str, np.ndarray], point: np.ndarray, R: np.ndarray, Jp: np.ndarray, Jr: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SimpleNamespace | None]:
+        """Those of tendons (worlds, n, nv), directions and lengths of spans as straight lines, and how they wrap."""
         Jt = np.zeros((len(point), self.tendons, self.model.nv))
         if len(self.wraps):
             Jt += np.einsum("tdn,wn->wtd", self.terms, values["tendon_coef"][:, self.wraps])
@@ -193,9 +202,12 @@ class RestInertia:
         apart = point[:, end] - point[:, start]
         length = np.linalg.norm(apart, axis=-1, keepdims=True)
         along = np.where(length > 0, apart / np.where(length > 0, length, 1.0), (1.0, 0.0, 0.0))
-        rows = self.span_weight[:, None] * np.einsum("wsi,wsid->wsd", along, Jp[:, end] - Jp[:, start])
-        np.add.at(Jt, (slice(None), self.span_tendon), rows)
-        return Jt, along, length
+        rows, wraps = np.einsum("wsi,wsid->wsd", along, Jp[:, end] - Jp[:, start]), None
+        if len(self.around.spans):
+            wraps = self.around.forward(values, point, R, Jp, Jr)
+            rows[:, self.around.spans] = np.where(wraps.there[..., None], wraps.rows, rows[:, self.around.spans])
+        np.add.at(Jt, (slice(None), self.span_tendon), self.span_weight[:, None] * rows)
+        return Jt, along, length, wraps
 
     @staticmethod
     def _gram(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -236,34 +248,41 @@ class RestInertia:
             "armature": M_bar[:, d, d],
             "inertia": own[..., ROW, COLUMN] * np.where(ROW == COLUMN, 1, 2),
         }
-        Jp_bar, point_bar = np.zeros_like(s.Jp), np.zeros_like(s.point)
+        Jp_bar, point_bar, spin_bar = np.zeros_like(s.Jp), np.zeros_like(s.point), np.zeros_like(s.x)
         Jp_bar[:, :nbody] = J_bar
         if self.tendons:
             masked = self.mask * M_bar
             armature = values["tendon_armature"][:, self.tendon_ids, None]
             Jt_bar = 2 * (of_tendon[..., None] * (Jt @ W) + armature * (Jt @ masked))
             bars["tendon_armature"] = np.zeros((worlds, *values["tendon_armature"].shape[1:]))
-            bars["tendon_armature"][:, self.tendon_ids] = np.einsum("wtd,wtd->wt", Jt @ masked, Jt)
-            self._tendons_adjoint(s, Jt_bar, Jp_bar, point_bar)
+            own = np.where(self.bare, 0.0, np.einsum("wtd,wtd->wt", Jt @ masked, Jt))
+            bars["tendon_armature"][:, self.tendon_ids] = own
+            of_points = SimpleNamespace(Jp=Jp_bar, Jr=Jr_bar, point=point_bar, spin=spin_bar)
+            bars |= self._tendons_adjoint(values, s, Jt_bar, of_points)
         if len(self.wraps):
             bars["tendon_coef"] = np.zeros((worlds, *values["tendon_coef"].shape[1:]))
             bars["tendon_coef"][:, self.wraps] = np.einsum("tdn,wtd->wn", self.terms, Jt_bar)
-        return bars | self._through_poses(values, s, Jp_bar, point_bar, Jr_bar, inertia_bar)
+        return bars | self._through_poses(values, s, Jp_bar, point_bar, Jr_bar, inertia_bar, spin_bar)
 
     def _tendons_adjoint(
-        self, s: SimpleNamespace, Jt_bar: np.ndarray, Jp_bar: np.ndarray, point_bar: np.ndarray
-    ) -> None:
-        """Of spans: adds the cotangents of points and of their Jacobians."""
+        self, values: Mapping[str, np.ndarray], s: SimpleNamespace, Jt_bar: np.ndarray, bars: SimpleNamespace
+    ) -> dict[str, np.ndarray]:
+        """Of spans: adds the cotangents of points, of their Jacobians and of rotations; returns those of geoms."""
         start, end = self.span_ends
-        pull = self.span_weight[:, None] * Jt_bar[:, self.span_tendon]
+        pull, found = self.span_weight[:, None] * Jt_bar[:, self.span_tendon], {}
+        if s.wraps is not None:
+            there, own = s.wraps.there[..., None], pull[:, self.around.spans]
+            found = self.around.adjoint(values, s.wraps, np.where(there, own, 0.0), s.Jp, s.Jr, bars)
+            pull[:, self.around.spans] = np.where(there, 0.0, own)
         rows = s.along[..., None] * pull[..., None, :]
-        np.add.at(Jp_bar, (slice(None), end), rows)
-        np.subtract.at(Jp_bar, (slice(None), start), rows)
+        np.add.at(bars.Jp, (slice(None), end), rows)
+        np.subtract.at(bars.Jp, (slice(None), start), rows)
         along_bar = np.einsum("wsid,wsd->wsi", s.Jp[:, end] - s.Jp[:, start], pull)
         along_bar -= s.along * np.sum(s.along * along_bar, axis=-1, keepdims=True)
         apart_bar = np.where(s.length > 0, along_bar / np.where(s.length > 0, s.length, 1.0), 0.0)
-        np.add.at(point_bar, (slice(None), end), apart_bar)
-        np.subtract.at(point_bar, (slice(None), start), apart_bar)
+        np.add.at(bars.point, (slice(None), end), apart_bar)
+        np.subtract.at(bars.point, (slice(None), start), apart_bar)
+        return found
 
     def _through_poses(
         self,
@@ -273,6 +292,7 @@ class RestInertia:
         point_bar: np.ndarray,
         Jr_bar: np.ndarray,
         inertia_bar: np.ndarray,
+        spin_bar: np.ndarray,
     ) -> dict:
         """From Jacobians, and inertias in world axes, to what places bodies and joints."""
         R, x, worlds, parent = s.R, s.x, s.worlds, self.model.body_parent
@@ -285,7 +305,7 @@ class RestInertia:
         axis_bar = np.where(self.of_world_axes[:, None], 0.0, axis_bar)  # those do not turn
 
         # Of frames: their position, and a rotation vector in world axes.
-        x_bar, spin_bar = np.zeros_like(x), np.zeros_like(x)
+        x_bar = np.zeros_like(x)
         np.add.at(x_bar, (slice(None), self.point_body), point_bar)
         turned = np.cross(s.point - x[:, self.point_body], point_bar)
         np.add.at(spin_bar, (slice(None), self.point_body), turned)
@@ -304,7 +324,10 @@ class RestInertia:
         bars = {"com": places[:, :nbody], "joint_pos": np.zeros(shape), "joint_axis": np.zeros(shape)}
         if len(self.sites):
             bars["site_pos"] = np.zeros((worlds, *values["site_pos"].shape[1:]))
-            bars["site_pos"][:, self.sites] = places[:, nbody:]
+            bars["site_pos"][:, self.sites] = places[:, nbody : nbody + len(self.sites)]
+        if len(self.around.geoms):
+            bars["geom_pos"] = np.zeros((worlds, *values["geom_pos"].shape[1:]))
+            bars["geom_pos"][:, self.around.geoms] = places[:, nbody + len(self.sites) :]
         np.add.at(bars["joint_pos"], (slice(None), self.dof_joint[self.anchored]), place[:, self.anchored])
         joints = self.dof_joint[self.along_joint]
         bars["joint_axis"][:, joints] = unit_adjoint(values["joint_axis"][:, joints], local[:, self.along_joint])

@@ -10,6 +10,8 @@ Each is a formula on poses (position x, rotation R), velocities (angular w, of t
     accelerometer                       Rᵀ (a - gravity)
     subtree*                            sums over the bodies of a tree, with their masses
 
+Those along joints, tendons and actuators are in ``actuator_sensors.py``, those of forces in ``force_sensors.py``.
+
 Accelerations of joints are those of ``instant.py``: MuJoCo's, under all forces.
 
 A cotangent of a rotation is a rotation vector in world axes here.
@@ -25,13 +27,18 @@ import numpy as np
 
 from pullback.core.arrays import checked, from_device, to_device, to_numbers, to_numpy
 from pullback.core.bars import Named
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
+from pullback.dynamics import actuator_sensors, force_sensors
+from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, frames_of_paths
 from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
-from pullback.dynamics.instant import Instant
+from pullback.dynamics.felt import Felt
+from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, back, forth, limit, touch, wrench
+from pullback.dynamics.instant import Instant, explicit
 from pullback.dynamics.rest_inertia import COLUMN, ROW
-from pullback.model.unsupported import name_of, spatial_tendons
-from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_adjoint, unit_quat_matrix
+from pullback.model.unsupported import name_of
+from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_quat_matrix
 
 Sensor, Object = mujoco.mjtSensor, mujoco.mjtObj
 # The kind of frame that a sensor is at, as ``kinematics`` names it; a "body" of MuJoCo is its inertial frame.
@@ -50,14 +57,14 @@ AT_SITES = {
     *(Sensor.mjSENS_GYRO, Sensor.mjSENS_VELOCIMETER, Sensor.mjSENS_MAGNETOMETER),
     Sensor.mjSENS_ACCELEROMETER,
 }
-OF_FORCES = {*PUSHES, Sensor.mjSENS_ACCELEROMETER}  # which need accelerations
-OF_COORDINATES = {
-    *(Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_JOINTVEL, Sensor.mjSENS_BALLQUAT, Sensor.mjSENS_BALLANGVEL),
-    *(Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL),
-}
+OF_FORCES = {*PUSHES, Sensor.mjSENS_ACCELEROMETER, *OF_CONTACTS}  # which need accelerations
 OF_TREES = {Sensor.mjSENS_SUBTREECOM, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
 OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
-KNOWN = {*map(int, POSES | set(AXES) | MOTIONS | PUSHES | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY))}
+KNOWN = {
+    *map(
+        int, POSES | set(AXES) | MOTIONS | PUSHES | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY) | OF_CONTACTS
+    )
+}
 
 
 class SensorGradients(NamedTuple):
@@ -90,8 +97,9 @@ def sensors(
 
     The pullback gives cotangents q, v, act, control and params.
     """
+    check_kind(system, Articulated, "the robot of sensors", "the robot inside, hybrid.system")
     which = _chosen(system, names)
-    readings = _Readings(system, which, q, v, act, control, params)
+    readings = Readings(system, which, q, v, act, control, params)
     return Evaluation(readings.value(), readings.pullback)
 
 
@@ -108,24 +116,25 @@ def _chosen(system: Articulated, names: Sequence[str] | None) -> list[int]:
             if name not in known:
                 raise PullbackError(f"there is no sensor {name!r}; there are {', '.join(known) or 'none'}")
         which = [known.index(name) for name in names]
-    wrong = [f"{known[i]!r} ({why})" for i in which if (why := _complaint(m, i))]
+    wrong = [f"{known[i]!r} ({why})" for i in which if (why := _complaint(system, i))]
     if wrong:
         raise PullbackError(f"sensors {', '.join(wrong)} are not supported; name those that you want with names=...")
     return which
 
 
-def _complaint(m: mujoco.MjModel, i: int) -> str:
+def _complaint(system: Articulated, i: int) -> str:
+    m = system.model.mujoco
     kind = int(m.sensor_type[i])
     if kind not in KNOWN:
         return Sensor(kind).name.removeprefix("mjSENS_").lower()
-    if kind in (Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL) and spatial_tendons(m)[m.sensor_objid[i]]:
-        return "of a spatial tendon"
     if m.sensor_delay[i] > 0 or m.sensor_interval[i].any():
         return "with a delay or an interval"
-    return ""
+    if kind in OF_COORDINATES:
+        return actuator_sensors.complaint(system, kind, int(m.sensor_objid[i]))
+    return force_sensors.complaint(system, kind) if kind in OF_CONTACTS else ""
 
 
-class _Readings:
+class Readings:
     """The sensors of one evaluation: what they read, and what goes back."""
 
     def __init__(self, system: Articulated, which: list[int], q, v, act, control, params: Mapping | None):
@@ -155,7 +164,7 @@ class _Readings:
     def _find_frames(self) -> None:
         """Poses and velocities of all frames that some sensor is at, by kind and number."""
         m, wanted = self.m, {kind: set() for kind in KINDS.values()}
-        self.moves, self.has_energy, self.pushed = False, False, False
+        self.moves, self.has_energy, self.pushed, self.feels = False, False, False, False
         for i in self.which:
             kind = int(m.sensor_type[i])
             if kind in POSES | set(AXES) | MOTIONS | PUSHES:
@@ -164,14 +173,39 @@ class _Readings:
             elif kind in AT_SITES:
                 wanted["site"].add(int(m.sensor_objid[i]))
             elif kind in OF_TREES:
-                wanted["com"] |= set(self._tree(int(m.sensor_objid[i])).tolist())
-            self.moves |= kind in {*MOTIONS, *AT_SITES, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
+                wanted["com"] |= set(self.tree(int(m.sensor_objid[i])).tolist())
+            elif kind in OF_CONTACTS - set(LIMITS):
+                site = int(m.sensor_objid[i])
+                wanted["site"].add(site)
+                if kind in WRENCHES:
+                    wanted["com"] |= set(self.tree(int(m.site_bodyid[site])).tolist())
+            self.moves |= kind in {
+                *MOTIONS,
+                *AT_SITES,
+                Sensor.mjSENS_SUBTREELINVEL,
+                Sensor.mjSENS_SUBTREEANGMOM,
+                *WRENCHES,
+            }
+            if kind in OF_COORDINATES:
+                for what, numbers in frames_of_paths(m, kind, int(m.sensor_objid[i])).items():
+                    wanted[what] |= numbers
+                    self.moves |= bool(numbers)
             self.has_energy |= kind in OF_ENERGY
             self.pushed |= kind in OF_FORCES
+            self.feels |= kind in OF_CONTACTS and self.system.contact is not None
         names = {"body": self.model.body_names, "com": self.model.body_names, "geom": self.model.geoms.names}
         names |= {"site": self.model.sites.names, "camera": self.model.cameras.names}
         self.poses, self.speeds, self.pushes, self.at = {}, {}, {}, {}
-        self.instant = self._instant() if self.pushed else None
+        self.instant = self._instant(explicit(self.system)) if self.pushed else None
+        self.felt, self.loading = None, self.instant
+        if self.instant is not None:
+            a = self.instant.value().reshape(self.v.shape)
+            if self.feels:
+                # Sweeps against slip leave normal forces as they were before, and limits.
+                without = explicit(self.system, sweeps=False)
+                if without is not self.instant.system:
+                    self.loading = self._instant(without)
+                self.felt = Felt(without, self.loading.held, *self.loading.given[:2], self.loading.value())
         for kind, numbers in wanted.items():
             ordered = sorted(numbers)
             if not ordered:
@@ -182,7 +216,6 @@ class _Readings:
             if self.moves:
                 self.speeds[kind] = velocity(self.system, self.q, self.v, **options)
             if self.instant is not None:
-                a = self.instant.value().reshape(self.v.shape)
                 self.pushes[kind] = acceleration(self.system, self.q, self.v, a, **options)
         self.energy = energy(self.system, self.q, self.v, params=self.params) if self.has_energy else None
         self.places = {kind: to_numpy(found.value).astype(float) for kind, found in self.poses.items()}
@@ -190,10 +223,10 @@ class _Readings:
         self.gains = {kind: to_numpy(found.value).astype(float) for kind, found in self.pushes.items()}
         self.turns = {kind: unit_quat_matrix(unit(x[..., 3:])) for kind, x in self.places.items()}
 
-    def _instant(self) -> Instant:
+    def _instant(self, system: Articulated) -> Instant:
         times = int(np.prod(self.lead, dtype=int))
         rows = (x.reshape(times, *x.shape[-2:]) for x in (self.q, self.v, self.act, self.control))
-        return Instant(self.system, self.held, *rows)
+        return Instant(system, self.held, *rows)
 
     def _ends(self, i: int) -> list[tuple[str, int]]:
         """The frame of a sensor, and that of reference if it has one."""
@@ -203,14 +236,14 @@ class _Readings:
             ends.append((int(m.sensor_reftype[i]), int(m.sensor_refid[i])))
         return [(KINDS[kind], number) for kind, number in ends]
 
-    def _tree(self, body: int) -> np.ndarray:
+    def tree(self, body: int) -> np.ndarray:
         """A body and all that it carries."""
         carried = np.zeros(self.model.nbody, bool)
         for i in range(self.model.nbody):
             carried[i] = i == body or (i > body and carried[self.model.body_parent[i]])
         return np.flatnonzero(carried)
 
-    def _pose(self, frame: tuple[str, int]) -> tuple[np.ndarray, ...]:
+    def pose(self, frame: tuple[str, int]) -> tuple[np.ndarray, ...]:
         """Position, rotation, angular velocity and velocity of a frame; the last two are zero if nobody asks."""
         kind, k = frame[0], self.at[frame]
         x, R = self.places[kind][..., k, :3], self.turns[kind][..., k, :, :]
@@ -220,17 +253,17 @@ class _Readings:
             return x, R, np.zeros_like(x), np.zeros_like(x)
         return x, R, self.twists[kind][..., k, :3], self.twists[kind][..., k, 3:]
 
-    def _gain(self, frame: tuple[str, int]) -> np.ndarray:
+    def gain(self, frame: tuple[str, int]) -> np.ndarray:
         """Acceleration of a frame, angular and of its origin, the latter with what holds up its weight."""
         found = self.gains[frame[0]][..., self.at[frame], :].copy()
-        found[..., 3:] -= self._of_worlds("gravity")
+        found[..., 3:] -= self.of_worlds("gravity")
         return found
 
     def _quat(self, frame: tuple[str, int]) -> np.ndarray:
         quat = self.places[frame[0]][..., self.at[frame], 3:]
         return quat_mul(quat, self.model.fluid_quat[frame[1]]) if frame[0] == "com" else quat
 
-    def _of_worlds(self, name: str) -> np.ndarray:
+    def of_worlds(self, name: str) -> np.ndarray:
         """A parameter with a leading axis of 1 or worlds."""
         value = np.asarray(self.held.values[name], float)
         return value if self.held.per_world[name] else value[None]
@@ -266,72 +299,50 @@ class _Readings:
             return to_numpy(self.energy.value)[..., which : which + 1].astype(float)
         if kind in OF_TREES:
             return self._tree_sums(i)[0]
+        if kind in OF_CONTACTS:
+            return self._force(i)[0]
         if kind in AT_SITES:
-            _x, R, w, v = self._pose(("site", int(m.sensor_objid[i])))
+            _x, R, w, v = self.pose(("site", int(m.sensor_objid[i])))
             if kind == Sensor.mjSENS_ACCELEROMETER:
-                return _back(R, self._gain(("site", int(m.sensor_objid[i])))[..., 3:])
+                return back(R, self.gain(("site", int(m.sensor_objid[i])))[..., 3:])
             seen = {Sensor.mjSENS_GYRO: w, Sensor.mjSENS_VELOCIMETER: v}.get(Sensor(kind), self._field())
-            return _back(R, seen)
+            return back(R, seen)
         frame, *reference = self._ends(i)
         if kind in PUSHES:
-            return np.split(self._gain(frame), 2, axis=-1)[kind == Sensor.mjSENS_FRAMELINACC]
-        x, R, w, v = self._pose(frame)
+            return np.split(self.gain(frame), 2, axis=-1)[kind == Sensor.mjSENS_FRAMELINACC]
+        x, R, w, v = self.pose(frame)
         if kind == Sensor.mjSENS_FRAMEQUAT:
             quat = self._quat(frame)
             return quat_mul(quat_conj(self._quat(reference[0])), quat) if reference else quat
-        xr, Rr, wr, vr = self._pose(reference[0]) if reference else (0.0, np.eye(3), np.zeros(3), 0.0)
+        xr, Rr, wr, vr = self.pose(reference[0]) if reference else (0.0, np.eye(3), np.zeros(3), 0.0)
         if kind == Sensor.mjSENS_FRAMEPOS:
-            return _back(Rr, x - xr)
+            return back(Rr, x - xr)
         if kind == Sensor.mjSENS_FRAMELINVEL:
-            return _back(Rr, v - vr - np.cross(wr, x - xr)) if reference else v
+            return back(Rr, v - vr - np.cross(wr, x - xr)) if reference else v
         if kind == Sensor.mjSENS_FRAMEANGVEL:
-            return _back(Rr, w - wr)
-        return _back(Rr, R[..., AXES[Sensor(kind)]])
+            return back(Rr, w - wr)
+        return back(Rr, R[..., AXES[Sensor(kind)]])
+
+    def _force(self, i: int) -> tuple[np.ndarray, Callable]:
+        kind = int(self.m.sensor_type[i])
+        return (wrench if kind in WRENCHES else limit if kind in LIMITS else touch)(self, i)
 
     def _field(self) -> np.ndarray:
         return self.m.opt.magnetic + np.zeros((*self.q.shape[:-1], 3))
 
     def _coordinate(self, i: int) -> tuple[np.ndarray, Callable]:
-        """Of joints and fixed tendons: the reading, and what adds its cotangent to q_bar, v_bar and parameters."""
-        m, kind, number = self.m, int(self.m.sensor_type[i]), int(self.m.sensor_objid[i])
-        if kind in (Sensor.mjSENS_TENDONPOS, Sensor.mjSENS_TENDONVEL):
-            return self._tendon(kind, number)
-        of_q = kind in (Sensor.mjSENS_JOINTPOS, Sensor.mjSENS_BALLQUAT)
-        first = int((m.jnt_qposadr if of_q else m.jnt_dofadr)[number])
-        at = slice(first, first + int(m.sensor_dim[i]))
-        x = (self.q if of_q else self.v)[..., at]
-        if kind != Sensor.mjSENS_BALLQUAT:
-            return x, lambda bar, bars: np.add.at(bars["q" if of_q else "v"], (..., at), bar)
-        return unit(x), lambda bar, bars: np.add.at(bars["q"], (..., at), unit_adjoint(x, bar))
+        return coordinate(self, int(self.m.sensor_type[i]), int(self.m.sensor_objid[i]))
 
-    def _tendon(self, kind: int, number: int) -> tuple[np.ndarray, Callable]:
-        m = self.m
-        terms = np.arange(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
-        joints, of_q = m.wrap_objid[terms], kind == Sensor.mjSENS_TENDONPOS
-        at = (m.jnt_qposadr if of_q else m.jnt_dofadr)[joints]
-        is_param = "tendon_coef" in self.held.values
-        coef = self._of_worlds("tendon_coef")[:, terms] if is_param else m.wrap_prm[None, terms]
-        x = (self.q if of_q else self.v)[..., at]
-
-        def adjoint(bar: np.ndarray, bars: dict) -> None:
-            np.add.at(bars["q" if of_q else "v"], (..., at), bar * coef)
-            if is_param:
-                terms_bar = np.zeros((*self.q.shape[:-1], m.nwrap))
-                terms_bar[..., terms] = bar * x
-                self._add_param(bars, "tendon_coef", terms_bar)
-
-        return np.sum(coef * x, axis=-1, keepdims=True), adjoint
-
-    def _add_param(self, bars: dict, name: str, bar: np.ndarray) -> None:
+    def add_param(self, bars: dict, name: str, bar: np.ndarray) -> None:
         """The cotangent (..., worlds, *shape) of a parameter, summed over times."""
-        bar = bar.reshape(-1, self.system.worlds, *self._of_worlds(name).shape[1:]).sum(axis=0)
+        bar = bar.reshape(-1, self.system.worlds, *self.of_worlds(name).shape[1:]).sum(axis=0)
         bars["params"][name] = bars["params"].get(name, 0.0) + bar
 
     def _tree_sums(self, i: int) -> tuple[np.ndarray, Callable]:
         """Of the bodies of a tree: centre of mass, its velocity, or angular momentum about it."""
-        kind, bodies = int(self.m.sensor_type[i]), self._tree(int(self.m.sensor_objid[i]))
+        kind, bodies = int(self.m.sensor_type[i]), self.tree(int(self.m.sensor_objid[i]))
         k = [self.at["com", int(b)] for b in bodies]
-        mass = self._of_worlds("mass")[:, bodies]
+        mass = self.of_worlds("mass")[:, bodies]
         total = mass.sum(axis=1, keepdims=True)
         share = (mass / total)[..., None]
         x = self.places["com"][..., k, :3]
@@ -340,7 +351,7 @@ class _Readings:
 
             def of_place(bar: np.ndarray, bars: dict) -> None:
                 _add(bars["x", "com"], k, share * bar[..., None, :])
-                self._add_mass(bars, bodies, np.einsum("...bi,...i->...b", x - centre[..., None, :], bar) / total)
+                self.add_mass(bars, bodies, np.einsum("...bi,...i->...b", x - centre[..., None, :], bar) / total)
 
             return centre, of_place
         v = self.twists["com"][..., k, 3:]
@@ -349,13 +360,13 @@ class _Readings:
 
             def of_speed(bar: np.ndarray, bars: dict) -> None:
                 _add(bars["v", "com"], k, share * bar[..., None, :])
-                self._add_mass(bars, bodies, np.einsum("...bi,...i->...b", v - speed[..., None, :], bar) / total)
+                self.add_mass(bars, bodies, np.einsum("...bi,...i->...b", v - speed[..., None, :], bar) / total)
 
             return speed, of_speed
         R, w = self.turns["com"][..., k, :, :], self.twists["com"][..., k, :3]
         full = np.zeros((len(mass), len(bodies), 3, 3))
-        full[..., ROW, COLUMN] = full[..., COLUMN, ROW] = self._of_worlds("inertia")[:, bodies]
-        spin = _back(R, w)  # in the body's axes
+        full[..., ROW, COLUMN] = full[..., COLUMN, ROW] = self.of_worlds("inertia")[:, bodies]
+        spin = back(R, w)  # in the body's axes
         own = np.einsum("...bij,...bj->...bi", full, spin)
         arm, slip = x - centre[..., None, :], v - speed[..., None, :]
         weight = mass[..., None]
@@ -364,7 +375,7 @@ class _Readings:
         def of_momentum(bar: np.ndarray, bars: dict) -> None:
             bar = bar[..., None, :] + np.zeros_like(x)
             arm_bar, slip_bar = weight * np.cross(slip, bar), weight * np.cross(bar, arm)
-            own_bar = _back(R, bar)
+            own_bar = back(R, bar)
             spin_bar = np.einsum("...bij,...bj->...bi", full, own_bar)
             # Σ m arm = 0 = Σ m slip, so that centre and speed have no cotangent of their own, but for rounding.
             _add(bars["x", "com"], k, arm_bar - share * arm_bar.sum(axis=-2, keepdims=True))
@@ -373,19 +384,22 @@ class _Readings:
             turned = np.cross(np.einsum("...bij,...bj->...bi", R, own), bar)
             turned -= np.cross(w, np.einsum("...bij,...bj->...bi", R, spin_bar))
             _add(bars["turn", "com"], k, turned)
-            self._add_mass(bars, bodies, np.sum(np.cross(arm, slip) * bar, axis=-1))
-            outer = own_bar[..., :, None] * spin[..., None, :]
-            pairs = outer[..., ROW, COLUMN] + np.where(ROW == COLUMN, 0.0, 1.0) * outer[..., COLUMN, ROW]
-            inertia_bar = np.zeros((*self.q.shape[:-1], self.model.nbody, 6))
-            inertia_bar[..., bodies, :] = pairs
-            self._add_param(bars, "inertia", inertia_bar)
+            self.add_mass(bars, bodies, np.sum(np.cross(arm, slip) * bar, axis=-1))
+            self.add_inertia(bars, bodies, own_bar[..., :, None] * spin[..., None, :])
 
         return found, of_momentum
 
-    def _add_mass(self, bars: dict, bodies: np.ndarray, bar: np.ndarray) -> None:
+    def add_mass(self, bars: dict, bodies: np.ndarray, bar: np.ndarray) -> None:
         mass_bar = np.zeros((*self.q.shape[:-1], self.model.nbody))
         mass_bar[..., bodies] = bar
-        self._add_param(bars, "mass", mass_bar)
+        self.add_param(bars, "mass", mass_bar)
+
+    def add_inertia(self, bars: dict, bodies: np.ndarray, bar: np.ndarray) -> None:
+        """From the cotangents of the matrices (..., bodies, 3, 3)."""
+        pairs = bar[..., ROW, COLUMN] + np.where(ROW == COLUMN, 0.0, 1.0) * bar[..., COLUMN, ROW]
+        inertia_bar = np.zeros((*self.q.shape[:-1], self.model.nbody, 6))
+        inertia_bar[..., bodies, :] = pairs
+        self.add_param(bars, "inertia", inertia_bar)
 
     # --- and back -------------------------------------------------------------------------------------
 
@@ -395,10 +409,13 @@ class _Readings:
         bar = to_numpy(bar) if self.system._is_here(bar) else to_numbers(bar, "bar")
         bar = checked(bar, shape, self.system.dtype, "bar", ("times", "worlds", "reading")[-len(shape) :]).astype(float)
         bars: dict[Any, Any] = {"q": np.zeros_like(self.q), "v": np.zeros_like(self.v), "params": {}}
+        bars |= {"act": np.zeros(self.act.shape), "control": np.zeros(self.control.shape)}
         for kind, x in self.places.items():
             bars |= {(what, kind): np.zeros((*x.shape[:-1], 3)) for what in ("x", "turn", "w", "v")}
             bars["quat", kind] = np.zeros((*x.shape[:-1], 4))
             bars["gain", kind] = np.zeros((*x.shape[:-1], 6))
+        if self.felt is not None:
+            bars["felt"] = {name: np.zeros(x.shape) for name, x in self.felt.values.items()}
         energy_bar = np.zeros((*self.q.shape[:-1], 2))
         for number, i in enumerate(self.which):
             own = bar[..., self.first[number] : self.first[number + 1]]
@@ -413,6 +430,8 @@ class _Readings:
                 energy_bar[..., OF_ENERGY[Sensor(kind)]] += own[..., 0]
             elif kind in OF_TREES:
                 self._tree_sums(i)[1](own, bars)
+            elif kind in OF_CONTACTS:
+                self._force(i)[1](own, bars)
             elif kind in AT_SITES:
                 self._at_site_adjoint(i, own, bars)
             else:
@@ -422,8 +441,8 @@ class _Readings:
     def _at_site_adjoint(self, i: int, bar: np.ndarray, bars: dict) -> None:
         frame, kind = ("site", int(self.m.sensor_objid[i])), int(self.m.sensor_type[i])
         k = self.at[frame]
-        _x, R, w, v = self._pose(frame)
-        turned, seen = _forth(R, bar), self._field()
+        _x, R, w, v = self.pose(frame)
+        turned, seen = forth(R, bar), self._field()
         if kind == Sensor.mjSENS_GYRO:
             seen = w
             _add(bars["w", "site"], k, turned)
@@ -431,7 +450,7 @@ class _Readings:
             seen = v
             _add(bars["v", "site"], k, turned)
         elif kind == Sensor.mjSENS_ACCELEROMETER:
-            seen = self._gain(frame)[..., 3:]
+            seen = self.gain(frame)[..., 3:]
             self._add_gain(bars, frame, np.concatenate([np.zeros_like(turned), turned], axis=-1))
         _add(bars["turn", "site"], k, np.cross(turned, seen))
 
@@ -439,7 +458,7 @@ class _Readings:
         kind = int(self.m.sensor_type[i])
         frame, *reference = self._ends(i)
         of, k = frame[0], self.at[frame]
-        x, R, w, v = self._pose(frame)
+        x, R, w, v = self.pose(frame)
         if kind in PUSHES:
             both = [np.zeros_like(bar), bar] if kind == Sensor.mjSENS_FRAMELINACC else [bar, np.zeros_like(bar)]
             self._add_gain(bars, frame, np.concatenate(both, axis=-1))
@@ -464,8 +483,8 @@ class _Readings:
                 _add(bars["turn", of], k, np.cross(R[..., AXES[Sensor(kind)]], bar))
             return
         to, kr = reference[0][0], self.at[reference[0]]
-        xr, Rr, wr, vr = self._pose(reference[0])
-        turned = _forth(Rr, bar)  # the cotangent of what is seen, in world axes
+        xr, Rr, wr, vr = self.pose(reference[0])
+        turned = forth(Rr, bar)  # the cotangent of what is seen, in world axes
         if kind == Sensor.mjSENS_FRAMEPOS:
             seen = x - xr
             _add(bars["x", of], k, turned)
@@ -488,7 +507,7 @@ class _Readings:
 
     def _add_gain(self, bars: dict, frame: tuple[str, int], bar: np.ndarray) -> None:
         _add(bars["gain", frame[0]], self.at[frame], bar)
-        self._add_param(bars, "gravity", -bar[..., 3:])
+        self.add_param(bars, "gravity", -bar[..., 3:])
 
     def _add_quat(self, bars: dict, frame: tuple[str, int], bar: np.ndarray) -> None:
         """The cotangent of a quaternion, to that of the one that ``kinematics`` finds."""
@@ -501,7 +520,7 @@ class _Readings:
         options = {"wants_params": wants_params}
         pulled = [self.energy.pullback(energy_bar, **options)] if self.energy is not None else []
         for kind, found in self.poses.items():
-            turn = _back(self.turns[kind], bars["turn", kind])
+            turn = back(self.turns[kind], bars["turn", kind])
             quat_bar = bars["quat", kind] + quat_bar_of_tangent(self.places[kind][..., 3:], turn)
             pose_bar = np.concatenate([bars["x", kind], quat_bar], axis=-1)
             pulled.append(found.pullback(pose_bar.astype(self.system.dtype), **options))
@@ -510,7 +529,7 @@ class _Readings:
                 pulled.append(self.speeds[kind].pullback(twist_bar.astype(self.system.dtype), **options))
             if kind in self.pushes:
                 pulled.append(self.pushes[kind].pullback(bars["gain", kind].astype(self.system.dtype), **options))
-        given_bars = [bars["q"], bars["v"], np.zeros(self.act.shape), np.zeros(self.control.shape)]
+        given_bars = [bars[name] for name in ("q", "v", "act", "control")]
         params = Named()
         if wants_params:
             params = Named({name: np.zeros(np.shape(x), self.system.dtype) for name, x in self.held.values.items()})
@@ -518,7 +537,14 @@ class _Readings:
                 params[name] = (x if self.held.per_world[name] else x.sum(axis=0)).astype(self.system.dtype)
         parts = [([grads.q, grads.v], grads.params) for grads in pulled]
         if self.instant is not None:
-            a_bar = sum(to_numpy(grads.x).astype(float) for grads in pulled)  # of accelerations alone not zero
+            a_bar = sum((to_numpy(grads.x).astype(float) for grads in pulled), np.zeros(self.v.shape))
+            if self.felt is not None:
+                (q_bar, v_bar, loading_bar), of_params = self.felt.pullback(bars["felt"], **options)
+                parts.append(([q_bar, v_bar], of_params))
+                if self.loading is self.instant:
+                    a_bar = a_bar + loading_bar.reshape(a_bar.shape)
+                else:
+                    parts.append(self.loading.pullback(loading_bar, **options))
             parts.append(self.instant.pullback(a_bar, **options))
         for found, of_params in parts:
             for k, x in enumerate(found):
@@ -531,12 +557,3 @@ class _Readings:
 def _add(array: np.ndarray, k, x: np.ndarray) -> None:
     """Adds to frames (..., n, 3 or 4), of which none is named twice."""
     array[..., k, :] += x
-
-
-def _back(R: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Rᵀ x"""
-    return np.einsum("...ji,...j->...i", R, x)
-
-
-def _forth(R: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return np.einsum("...ij,...j->...i", R, x)

@@ -7,6 +7,7 @@ import warp as wp
 
 from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tendons import TendonLayout
+from pullback.dynamics.ways import CYLINDER
 from pullback.kernels import Flavour, specialise
 
 
@@ -23,6 +24,12 @@ def spans_struct(layout: TendonLayout, flavour: Flavour, device: str):
         row[: len(span.bodies(m))] = span.bodies(m)
     sites = np.array([span.sites for span in spans], int)
     result.body, result.site = ints(bodies), ints(np.searchsorted(layout.sites, sites))
+    geoms, sides = (np.array([getattr(span, of) for span in spans], int) for of in ("geom", "side"))
+    number = {int(geom): shape for shape, geom in enumerate(layout.shapes)}
+    result.geom = ints([number.get(int(geom), -1) for geom in geoms])
+    result.is_cylinder = ints((geoms >= 0) & (m.geom_type[geoms] == CYLINDER))
+    result.side = ints(np.where(sides >= 0, np.searchsorted(layout.sites, sides), -1))
+    result.side_body = ints(np.where(sides >= 0, m.site_bodyid[sides], 0))
     result.weight = wp.array(np.array([span.weight for span in spans], flavour.precision), dtype=real, device=device)
     moved, first = [], [0]
     for number, of_one in enumerate(layout.spans):

@@ -13,7 +13,7 @@ from pullback.dynamics.tree import dof_tree
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
 from pullback.model.tendons import equality_dofs, equality_members, spans_of, tendon_dofs, wraps_of
-from pullback.model.unsupported import EQ_JOINT, spatial_tendons
+from pullback.model.unsupported import EQ_JOINT, spatial_tendons, wrapping_tendons
 
 if TYPE_CHECKING:
     from pullback.dynamics.weights import InverseWeights
@@ -28,7 +28,8 @@ class TendonLayout:
     dofs:     of each of both kinds, the last one first
     fixed:    (n,) whether a tendon is a sum of joint coordinates
     spans:    of each tendon of the file; none where it is fixed
-    sites:    on their paths, and those at which actuators push
+    sites:    on their paths and beside them, and those at which actuators push
+    geoms:    that they may wrap around
     """
 
     def __init__(self, model: Model, scene: Scene | None):
@@ -46,8 +47,10 @@ class TendonLayout:
         spatial = spatial_tendons(m)
         self.fixed = [not spatial[t] for t in self.ids]
         self.spans = [[] if fixed else spans_of(m, t) for t, fixed in zip(self.ids, self.fixed, strict=True)]
-        on_paths = {site for spans in self.spans for span in spans for site in span.sites}
+        spans = [span for of_one in self.spans for span in of_one]
+        on_paths = {site for span in spans for site in (*span.sites, span.side) if site >= 0}
         self.sites = np.union1d(model.pushed_sites, np.array(sorted(on_paths), int)).astype(int)
+        self.geoms = np.unique([span.geom for span in spans if span.geom >= 0]).astype(int)
 
     def __bool__(self) -> bool:
         return bool(self.dofs)
@@ -57,6 +60,17 @@ class TendonLayout:
         """Whether one of them goes through space."""
         return not all(self.fixed)
 
+    @property
+    def wrapping(self) -> np.ndarray:
+        """Which of the tendons of the file may wrap around geoms (n,)."""
+        return wrapping_tendons(self.mujoco)[self.ids]
+
+    @property
+    def shapes(self) -> np.ndarray:
+        """The geoms of the kernels' shapes: those of the scene, and those that tendons wrap around besides."""
+        known = np.zeros(0, int) if self.scene is None else self.scene.geoms
+        return np.concatenate([known, np.setdiff1d(self.geoms, known)]).astype(int)
+
     def switches(self) -> dict[str, bool]:
         """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
         sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
@@ -64,6 +78,7 @@ class TendonLayout:
         return {
             "tendons": bool(self) or sites or activations,
             "spatial": self.spatial,
+            "wraps": len(self.geoms) > 0,
             "sites": sites,
             "loops": loops,
             "activations": activations,

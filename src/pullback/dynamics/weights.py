@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.contact import Contact, Scene
 from pullback.core.params import Derived, Parameter
-from pullback.dynamics.fluid_box import fluid_box_field
+from pullback.dynamics.fluid_box import FluidBox
 from pullback.dynamics.rest_inertia import RestInertia
 from pullback.dynamics.tendons import TendonLayout
 from pullback.model import Model
@@ -70,9 +70,15 @@ class InverseWeights:
     def field(self, table: Mapping[str, Parameter]) -> Derived:
         """The kernels' field. What the file says has the very bits of MuJoCo's compiler."""
         if self.rest is None:
-            return Derived((), lambda values: self._combined(self.compiled[None]), lambda values, bar: {})
+            return Derived((), self._of_file, self._no_bars)
         self._start = {name: np.asarray(table[name].value, np.float64) for name in self.rest.names}
         return Derived(self.rest.names, self._value, self._adjoint)
+
+    def _of_file(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self._combined(self.compiled[None])
+
+    def _no_bars(self, values: Mapping[str, np.ndarray], bar: np.ndarray) -> dict[str, np.ndarray]:
+        return {}
 
     def _value(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         worlds = max(map(len, values.values()))
@@ -105,7 +111,7 @@ class InverseWeights:
 def derived_fields(model: Model, table: Mapping[str, Parameter], weights: InverseWeights) -> dict[str, Derived]:
     """The kernels' fields that are functions of several parameters together, by name."""
     fields = {"weight": weights.field(table)} if len(weights) else {}
-    return fields | ({"fluid_box": fluid_box_field(model)} if "fluid_box" in table else {})
+    return fields | ({"fluid_box": FluidBox(model).field()} if "fluid_box" in table else {})
 
 
 def _of_worlds(values: Mapping[str, np.ndarray], some: np.ndarray) -> dict[str, np.ndarray]:

@@ -43,12 +43,12 @@ class Ant(Runner):
         return scattered(random, self.tensor(MIDDLE[7:]), self.system.nv, heights=(0.65, 0.85))
 
     def reward(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:
-        q, v = after.physics
+        q, v = after.physics[:2]
         up, heading = up_and_heading(q[:, 3:7])
         return {"speed": v[:, 0], "up": 0.1 * up, "heading": heading, "height": q[:, 2] - 0.27}
 
     def terminated(self, state: EnvState) -> torch.Tensor:
-        q, v = state.physics
+        q, v = state.physics[:2]
         up, _ = up_and_heading(q[:, 3:7])
         return (q[:, 2] < LOW) | (q[:, 2] > HIGH) | (up < UPRIGHT) | (v.abs().amax(1) > FASTEST)
 
@@ -74,7 +74,7 @@ class AntSeed(Ant):
         return State(q, 0.1 * random.normal(self.system.nv))
 
     def observe(self, state: EnvState) -> torch.Tensor:
-        q, v = state.physics
+        q, v = state.physics[:2]
         return torch.cat([normalize(q[:, 3:7], dim=1), q[:, 2:3], q[:, 7:], 0.05 * v], dim=1)
 
     def reward(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:

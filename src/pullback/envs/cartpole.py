@@ -46,7 +46,7 @@ class CartPole(Environment):
         return torch.atan2(-hanging.sin(), -hanging.cos())
 
     def observe(self, state: EnvState) -> torch.Tensor:
-        q, v = state.physics
+        q, v = state.physics[:2]
         return torch.stack([q[:, 0], v[:, 0], -q[:, 1].sin(), -q[:, 1].cos(), v[:, 1]], dim=1)
 
     def reward(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:

@@ -16,7 +16,9 @@ from pullback.core.errors import PullbackError
 from pullback.core.status import Status
 from pullback.core.system import System
 from pullback.core.trees import leaf_names, leaves, tree_map, where
+from pullback.core.wrapper import Wrapper
 from pullback.dynamics import Articulated
+from pullback.dynamics.inside import has_robot, robot_of
 from pullback.envs.random import Random
 from pullback.model import Model
 from pullback.torch.tensors import take
@@ -140,7 +142,7 @@ class Environment:
 
     def control(self, state: EnvState, action: torch.Tensor) -> torch.Tensor:
         """Actions in the range of controls: a control beyond it is clamped, and has no gradient."""
-        if not isinstance(self.system, Articulated):
+        if not has_robot(self.system):
             raise NotImplementedError(f"{type(self).__name__} needs control(state, action), since it is no robot")
         return self._control_middle + self._control_half * action
 
@@ -201,13 +203,19 @@ class Environment:
 
     def home(self):
         """The robot's keyframe "home", or its reference pose, at rest, in all worlds."""
-        home = self.system.model.home
-        form: Any = self.system.state_type
-        return form(*(self.tensor(getattr(home, name)).expand(self.worlds, -1) for name in form._fields))
+        home, form = self.system.model.home, robot_of(self.system)[0].state_type
+        return self._whole(form(*(self.tensor(getattr(home, name)).expand(self.worlds, -1) for name in form._fields)))
+
+    def _whole(self, start):
+        """The start of an episode; where a System stands around a robot, it may be the robot's, and nothing else is
+        remembered."""
+        if isinstance(self.system, Wrapper) and isinstance(start, robot_of(self.system)[0].state_type):
+            start = tree_map(lambda x: x if torch.is_tensor(x) else self.tensor(x), self.system.started(start))
+        return start
 
     def reset(self, random: Random) -> EnvState:
         """New episodes in all worlds."""
-        start = self.start(random)
+        start = self._whole(self.start(random))
         if not isinstance(start, self.system.state_type) or not all(map(torch.is_tensor, leaves(start))):
             wanted = f"{self.system.state_type.__name__}({', '.join(self.system.state_type._fields)})"
             raise PullbackError(f"the start of environment {self._called} must be a {wanted} of torch tensors")
@@ -268,10 +276,10 @@ class Environment:
     def _tensors(self) -> None:
         """What depends on the number of worlds, the precision and the device."""
         self._constants: dict[tuple, torch.Tensor] = {}
-        if not isinstance(self.system, Articulated):
+        if not has_robot(self.system):
             return
-        model = self.system.model
-        low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
+        own = getattr(self.system, "control_range", None)  # of a System around a robot that has other controls
+        low, high = (_ranges(self.system.model) if own is None else own).T
         self._control_middle, self._control_half = self.tensor((low + high) / 2), self.tensor((high - low) / 2)
 
     def _measure(self) -> int:
@@ -334,6 +342,11 @@ class Environment:
             when = "" if age is None else f" at control step {int(age[world])} of an episode"
             raise PullbackError(f"the {what} of environment {self._called} is not finite in world {world}{when}")
         return x
+
+
+def _ranges(model: Model) -> np.ndarray:
+    """Of controls (nu, 2); from -1 to 1 where there is no limit."""
+    return np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0))
 
 
 def divided(control_step: float, timestep: float) -> int:

@@ -37,7 +37,7 @@ class Hopper(Runner):
         return torch.cat([state.physics.q[:, 1:], state.physics.v], dim=1)
 
     def reward(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:
-        q, v = after.physics
+        q, v = after.physics[:2]
         height = height_reward(q[:, 1], LOW, tolerance=0.15, cap=0.3, slope=1.0)
         upright = 1 - (q[:, 2] / math.radians(30)) ** 2
         return {"speed": v[:, 0], "height": height, "upright": upright, "effort": -0.1 * (action * action).sum(1)}

@@ -69,7 +69,7 @@ class Humanoid(Runner):
         return State(q, v)
 
     def reward(self, before: EnvState, action: torch.Tensor, after: EnvState) -> dict[str, torch.Tensor]:
-        q, v = after.physics
+        q, v = after.physics[:2]
         up, heading = up_and_heading(q[:, 3:7])
         height = height_reward(q[:, 2], LOW, tolerance=0.1, cap=0.1, slope=10.0)
         effort = -0.002 * (action * action).sum(1)

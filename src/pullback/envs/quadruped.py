@@ -76,12 +76,12 @@ class Quadruped(Environment):
 
     def moving(self, state: EnvState) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Velocity [m/s], angular velocity [rad/s] and the world's z, all in the trunk's axes, (worlds, 3) each."""
-        q, v = state.physics
+        q, v = state.physics[:2]
         up = into_body(q[:, 3:7], self._up.expand_as(v[:, :3]))
         return into_body(q[:, 3:7], v[:, :3]), v[:, 3:6], up
 
     def observe(self, state: EnvState) -> torch.Tensor:
-        q, v = state.physics
+        q, v = state.physics[:2]
         velocity, turning, up = self.moving(state)
         joints = (q[:, 7:] - self._pose, v[:, 6:])
         return torch.cat([velocity, turning, -up, state.extra["command"], *joints, state.action], dim=1)

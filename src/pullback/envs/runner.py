@@ -27,7 +27,7 @@ class Runner(Environment):
     limit = 1000
 
     def observe(self, state: EnvState) -> torch.Tensor:
-        q, v = state.physics
+        q, v = state.physics[:2]
         up, heading = up_and_heading(q[:, 3:7])
         turned = normalize(q[:, 3:7], dim=1)
         joints = (q[:, 7:], 0.1 * v[:, 6:])

@@ -56,6 +56,8 @@ class Flavour(NamedTuple):
     tendons: bool = False
     # Whether some of them are paths through space.
     spatial: bool = False
+    # Whether some of those may wrap around geoms.
+    wraps: bool = False
     # Whether actuators push at sites; those have tendons too.
     sites: bool = False
     # Whether actuators have activations; likewise.
@@ -87,7 +89,8 @@ class Flavour(NamedTuple):
             "_refined": self.refined,
             "_triangles": self.triangles,
             "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
-            "_spatial": self.spatial,
+            "_spatial": self.spatial and not self.wraps,
+            "_wraps": self.wraps,
             "_sites": self.sites,
             "_activations": self.activations,
             "_loops": self.loops,

@@ -18,7 +18,6 @@ from pullback.model.unsupported import (
     label,
     name_of,
     soft_flexes,
-    wrapping_tendons,
 )
 
 
@@ -48,14 +47,6 @@ def left_over(m: mujoco.MjModel) -> Iterator[Complaint]:
     """What of these lines no contact model simulates: its kind for ``ignore``, the element, what it has."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT):
         return
-    for t in np.flatnonzero(wrapping_tendons(m)):
-        has = {
-            "a limit": bool(m.tendon_limited[t]) and not disabled(m, Disable.mjDSBL_LIMIT),
-            "friction loss": m.tendon_frictionloss[t] > 0 and not disabled(m, Disable.mjDSBL_FRICTIONLOSS),
-        }
-        if any(has.values()):
-            what = " and ".join(name for name, there in has.items() if there)
-            yield "tendon", label(m, "tendon", t), f"wraps around a geom and has {what}"
     for f in () if disabled(m, Disable.mjDSBL_CONTACT) else touching_flexes(m):
         soft = f in soft_flexes(m)
         yield "flexface" if soft else "flex", label(m, "flex", f), f"may touch other shapes{' by its faces' * soft}"

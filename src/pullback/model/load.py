@@ -95,8 +95,8 @@ def load(
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
     - ``"actuator"``: actuators that are not gain·drive + bias on one joint or tendon, or at a site, with the control or
-      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on tendons that wrap
-      around geoms, bodies, slider-cranks and sites with a refsite, position servos on ball joints). They keep their
+      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on bodies,
+      slider-cranks and sites with a refsite, position servos on ball joints). They keep their
       controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;

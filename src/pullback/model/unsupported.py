@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import mujoco
 import numpy as np
@@ -143,7 +143,7 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
     yield from _option(m)
     for kind, what, rows, reason in _table(m):
         for i in map(int, np.flatnonzero(rows)):
-            yield kind, label(m, what, i), reason if isinstance(reason, str) else reason(i)
+            yield kind, label(m, what, i), reason
     for i in range(m.nactuator):
         if not gives_no_force(m, i) and (complaint := actuator_complaint(m, i)):
             kind, reason = complaint
@@ -154,32 +154,20 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
         yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'
 
 
-def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str | Callable[[int], str]]]:
+def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
     """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
     springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
     yield from _flexes(m)
 
-    around, of_such = wrapping_tendons(m), np.zeros(m.neq, bool)
-    for e in acting_equalities(m, EQ_TENDON):
-        of_such[e] = around[[i for i in (m.eq_obj1id[e], m.eq_obj2id[e]) if i >= 0]].any()
-    yield "equality", "equality", of_such, "is an active constraint of a tendon that wraps around a geom"
-
-    has = {
-        "stiffness": springs & ((m.tendon_stiffness != 0) | np.any(m.tendon_stiffnesspoly, axis=1)),
-        "damping": dampers & ((m.tendon_damping != 0) | np.any(m.tendon_dampingpoly, axis=1)),
-        "armature": m.tendon_armature != 0,
-    }
-    forces = lambda i: f"wraps around a geom and has {' and '.join(n for n, there in has.items() if there[i])}"  # noqa: E731
-    yield "tendon", "tendon", around & np.any(list(has.values()), axis=0), forces
     yield "tendon", "tendon", m.tendon_actfrclimited.astype(bool), "limits the force of its actuators"
     stretched = np.any(m.tendon_stiffnesspoly, axis=1)
-    yield "spring-poly", "tendon", springs & ~around & stretched, "has a spring with quadratic or cubic stiffness"
+    yield "spring-poly", "tendon", springs & stretched, "has a spring with quadratic or cubic stiffness"
     slack = (m.tendon_plasticadr >= 0) & ((m.tendon_stiffness != 0) | stretched)
-    yield "spring-yield", "tendon", springs & ~around & slack, "has a spring that yields"
+    yield "spring-yield", "tendon", springs & slack, "has a spring that yields"
     dragged = np.any(m.tendon_dampingpoly, axis=1)
     for t in range(m.ntendon):
         dragged[t] |= np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, t, of_tendon=True)])
-    yield "damping-poly", "tendon", dampers & ~around & dragged, "has quadratic or cubic damping"
+    yield "damping-poly", "tendon", dampers & dragged, "has quadratic or cubic damping"
     yield "plugin", "body", m.body_plugin >= 0, "gets its passive forces from a plugin"
 
     curved = np.any(m.jnt_stiffnesspoly, axis=1)
@@ -261,9 +249,6 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
             m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION)
         ),
         "acts on a site relative to another (refsite)": pushes_site(m, i) and m.actuator_trnid[i, 1] >= 0,
-        "acts through a tendon that wraps around a geom": (
-            pulls_tendon(m, i) and wrapping_tendons(m)[m.actuator_trnid[i, 0]]
-        ),
         f"has activation dynamics of type {dynamics}; only none, integrator, filter and filterexact are supported": (
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),

@@ -139,6 +139,14 @@ class Actuator(Hybrid):
             raise PullbackError(f"memory has shape {memory.shape}, but {shape} is needed")
         return ActuatorState(to_numpy(inner.q), to_numpy(inner.v), memory)
 
+    @property
+    def control_range(self) -> np.ndarray:
+        """Of targets (joints, 2): the ranges of joints; one to either side of home where they have none."""
+        m, home = self.system.model.mujoco, self.system.model.home.q[self.in_q]
+        limited, where = m.jnt_limited.astype(bool), np.searchsorted(m.jnt_qposadr, self.in_q)
+        free = np.stack([home - 1, home + 1], axis=1)
+        return np.where(limited[where, None], m.jnt_range[where], free)
+
     def default_controls(self, steps: int) -> np.ndarray:
         """Targets (steps, worlds, joints) at the robot's home."""
         home = self.system.model.home.q[self.in_q]

@@ -82,6 +82,12 @@ class Hybrid(Wrapper):
     def _join(self, inner, memory: tuple):
         return inner
 
+    def started(self, state):
+        inner = super().started(state)
+        if not np.prod(self.remembered):
+            return inner
+        return self._join(inner, (np.zeros((self.worlds, *self.remembered), self.dtype),))
+
     @property
     def remembered(self) -> tuple[int, ...]:
         """The shape of the memory in one world."""

@@ -3,12 +3,15 @@
 from pullback.tasks import (
     ant_push,
     billiards,
+    cube_toss,
+    double_pendulum,
     drape,
     dwell,
     footsteps,
     gather,
     golf,
     grasp,
+    heat_residual,
     heat_treatment,
     hop,
     identify,
@@ -18,6 +21,7 @@ from pullback.tasks import (
     locomanip,
     manipulations,
     melt_pool,
+    mould,
     multicontact,
     placement,
     push,
@@ -36,6 +40,7 @@ from pullback.tasks.pareto import Front, pareto
 from pullback.tasks.planning import Planning
 from pullback.tasks.residuals import Recording, Residuals
 from pullback.tasks.schedules import Network, Rhythm, Schedule, Waves
+from pullback.tasks.shapes import ShapePath
 from pullback.tasks.task import Camera, Curves, Task
 from pullback.tasks.terms import Effort, Orientation, Position, Smoothness, StateGoal
 from pullback.tasks.timing import Timing, always_on, pauses
@@ -45,7 +50,12 @@ from pullback.tasks.variables import Controls, Factors, InitialState, Launch, Pa
 ROBOTS = (throw.throw, golf.golf, racecar.racecar, hop.hop, grasp.grasp, identify.identify, identify_beam.identify_beam)
 DISTANT = (billiards.billiards, push.push, gather.gather, sort.sort, ant_push.ant_push)
 HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_material.identify_material)
-LEARNED = (swimmer.swimmer,)
+LEARNED = (
+    double_pendulum.double_pendulum,
+    swimmer.swimmer,
+    cube_toss.cube_toss,
+    heat_residual.heat_residual,
+)
 LASER = (melt_pool.melt_pool, melt_pool.melt_pool_timing, dwell.dwell)
 REACH = (footsteps.footsteps, multicontact.multicontact, locomanip.locomanip, placement.placement)
 SOFT = (
@@ -54,6 +64,7 @@ SOFT = (
     soft_throw.soft_throw,
     drape.drape,
     sand_slope.sand_slope,
+    mould.mould,
 )
 HANDS = (
     manipulations.grasp_cube,
@@ -95,6 +106,7 @@ __all__ = [
     "Front",
     "Rhythm",
     "Schedule",
+    "ShapePath",
     "Parameters",
     "Recording",
     "Term",

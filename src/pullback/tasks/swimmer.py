@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import mujoco
 import numpy as np
 
@@ -15,6 +13,7 @@ from pullback.model import load
 from pullback.neural import Residual, perceptron
 from pullback.plan import GaussNewton
 from pullback.rollout import Run, rollout
+from pullback.tasks.learned import HeldOut, Motion, windows
 from pullback.tasks.residuals import Recording
 from pullback.tasks.task import Camera, Curves, Task, task_factory
 from pullback.tasks.variables import Parameters
@@ -99,16 +98,10 @@ def hybrid(seed: int = 0, device: str = "cpu") -> Residual:
     return Residual(plain, drag_network(seed), reads=links_of, adds="wrench", on=links, scale=FORCE, seed=seed)
 
 
-def error(system, motions: Sequence[tuple[State, np.ndarray]], params=None) -> float:
-    """Root mean square distance of the middle joints from where they were in the real motions, over all steps [m]."""
-    wide = system if system.worlds == len(motions) else system.in_worlds(len(motions))
-    real = np.stack([states.q for states, _ in motions], axis=1)
-    start = State(real[0], np.stack([states.v[0] for states, _ in motions]))
-    run = rollout(wide, start, np.stack([u for _, u in motions], axis=1), params=params, on_failure="mask")
-    if np.any(run.status.failed):
-        return np.inf
-    apart = _ends(to_numpy(run.q).reshape(-1, wide.nq)) - _ends(real.reshape(-1, wide.nq))
-    return float(np.sqrt(np.mean(np.sum(apart**2, axis=-1))))
+def apart(found: np.ndarray, real: np.ndarray) -> float:
+    """Root mean square distance [m] of the links' ends in coordinates (rows, motions, nq), over all steps."""
+    away = _ends(found.reshape(-1, found.shape[-1])) - _ends(real.reshape(-1, real.shape[-1]))
+    return float(np.sqrt(np.mean(np.sum(away**2, axis=-1))))
 
 
 def _ends(q: np.ndarray) -> np.ndarray:
@@ -117,7 +110,7 @@ def _ends(q: np.ndarray) -> np.ndarray:
     return q[:, None, :2] + LENGTH * np.cumsum(np.stack([np.cos(angle), np.sin(angle)], axis=-1), axis=1)
 
 
-def experiment(seed: int = 0) -> tuple[list, list]:
+def experiment(seed: int = 0) -> tuple[list[Motion], list[Motion]]:
     """Real motions, states and controls of each: those recorded, and two that are held out."""
     random = np.random.default_rng(check_seed(seed))
     controls = [strokes(random, round(SECONDS / DT)) for _ in range(STROKES + 2)]
@@ -125,41 +118,21 @@ def experiment(seed: int = 0) -> tuple[list, list]:
     return motions[:STROKES], motions[STROKES:]
 
 
-def windows(motions: Sequence[tuple[State, np.ndarray]], random: np.random.Generator) -> tuple[State, np.ndarray]:
-    """Pieces of recorded motions from anywhere, side by side: states (rows + 1, windows, ...) and controls."""
-    firsts = random.integers(0, round(SECONDS / DT) - WINDOW, WINDOWS)
-    pieces = [(motions[i % len(motions)], slice(first, first + WINDOW)) for i, first in enumerate(firsts)]
-    q, v = (np.stack([x[p.start : p.stop + 1] for x, p in each], axis=1) for each in _by_field(pieces))
-    return State(q, v), np.stack([controls[p] for (_, controls), p in pieces], axis=1)
-
-
-def _by_field(pieces):
-    """For each field of the states, arrays and pieces of them."""
-    return ([(getattr(states, name), piece) for (states, _), piece in pieces] for name in State._fields)
-
-
 @task_factory
 def swimmer(device: str = "cpu", seed: int = 0) -> Task:
     system = hybrid(seed, device)
     known, unseen = experiment(seed)
-    recorded, controls = windows(known, np.random.default_rng(seed))
+    recorded, controls = windows(known, WINDOW, WINDOWS, np.random.default_rng(seed))
     weights = {name: ... for name in system.networks[0].weights}
     find = Parameters(WINDOW, weights, controls=controls, linear=tuple(weights))
 
-    def found(run: Run, world: int) -> dict[str, np.ndarray]:
-        values = ((name, run.params.values[name]) for name in weights)
-        return {name: x[world] if run.params.per_world[name] else x for name, x in values}
-
-    def metric(run: Run) -> np.ndarray:
-        """Of the motions held out, over all of their five seconds; the windows of a point have the same network."""
-        each = [error(system, unseen, found(run, first)) for first in range(0, run.system.worlds, WINDOWS)]
-        return np.repeat(each, WINDOWS)
+    metric = HeldOut(system, unseen, apart, tuple(weights), WINDOWS)
 
     def curves(run: Run) -> list[Curves]:
         """Where the tail is in a motion held out: really, with the network, and without water."""
         real, strokes_of = unseen[0]
         time, start = DT * np.arange(len(real.q)), system.state(real.q[0], real.v[0])
-        learned = rollout(system, start, strokes_of[:, None], params=found(run, 0))
+        learned = rollout(system, start, strokes_of[:, None], params=metric.found(run))
         plain = rollout(system.system, start, strokes_of[:, None])
         paths = {"real": real.q, "hybrid": to_numpy(learned.q)[:, 0], "without water": to_numpy(plain.q)[:, 0]}
         lines = {name: _ends(q)[:, -1, 0] for name, q in paths.items()}

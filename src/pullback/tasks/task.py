@@ -202,8 +202,8 @@ class Task(FromFactory):
         each = self._each(points)
         start = self.find.initial_states(system, self.start_in(len(points)), each)
         controls, params = self.find.decode(system, each)
-        every = {"checkpoint_every": self.checkpoint_every}
-        return rollout(system, start, controls, params=params or None, **every, **options)
+        options |= {"checkpoint_every": self.checkpoint_every, "inputs": self.find.inputs(system, each) or None}
+        return rollout(system, start, controls, params=params or None, **options)
 
     @cached_property
     def _size(self) -> int:

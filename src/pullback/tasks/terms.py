@@ -22,7 +22,8 @@ from pullback.core.arrays import to_numbers, to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import is_real, is_state, numbers, tree_map
-from pullback.dynamics import Articulated, jacobian, kinematics
+from pullback.dynamics import jacobian, kinematics
+from pullback.dynamics.inside import has_robot
 from pullback.model.tangent import rotations
 from pullback.rollout import Run
 from pullback.spatial import log_jacobian, quat_bar_of_tangent, quat_conj, quat_log, quat_matrix, quat_mul
@@ -100,7 +101,7 @@ class StateGoal(StateTerm):
                 counted[of_tangent] = True
             goals.append(goal)
             counts.append(counted)
-        if isinstance(system, Articulated):
+        if has_robot(system):
             _check_rotations(system, goals[states._fields.index("q")])
         away = system.difference(type(states)(*goals), states, leading=2)
         weights = np.where(np.concatenate(counts), _broadcast(self.weights, away.shape, "StateGoal"), 0.0)
@@ -114,7 +115,7 @@ class StateGoal(StateTerm):
         if not isinstance(given, Mapping):
             yield slice(None), slice(None), given
             return
-        if not isinstance(system, Articulated) or name not in ("q", "v"):
+        if not has_robot(system) or name not in ("q", "v"):
             raise PullbackError(f"goals by name are for q and v of a robot's joints, not for {name}")
         model = system.model
         ends = {"q": (*model.joint_q[1:], model.nq), "v": (*model.joint_v[1:], model.nv)}
@@ -151,7 +152,7 @@ class FrameTerm(Weighted):
 
     def _poses(self, run: Run):
         """Steps (k,), configurations there, their poses, and how far (k, worlds, 3) these are from the goal."""
-        if not isinstance(run.system, Articulated):
+        if not has_robot(run.system):
             raise PullbackError(f"{type(self).__name__} is of a robot, not of {type(run.system).__name__}")
         steps = _steps(self.when, run)
         q = _states_at(run, steps).q
@@ -331,7 +332,7 @@ def _broadcast(weights: np.ndarray, shape: tuple[int, ...], what: str) -> np.nda
     return np.broadcast_to(weights, shape)
 
 
-def _check_rotations(system: Articulated, q: np.ndarray) -> None:
+def _check_rotations(system: Any, q: np.ndarray) -> None:
     for start, _ in rotations(system.model):
         if np.any(np.linalg.norm(q[..., start : start + 4], axis=-1) < 1e-12):
             joint = system.model.joint_names[int(np.searchsorted(system.model.joint_q, start, side="right")) - 1]
@@ -344,7 +345,7 @@ def _tangent_size(system: System, name: str, field: np.ndarray) -> int:
         return numbers(field, 2).shape[-1]
     if not is_real(field):
         return 0
-    return system.nv if isinstance(system, Articulated) and name == "q" else math.prod(field.shape[2:])
+    return system.model.nv if has_robot(system) and name == "q" else math.prod(field.shape[2:])
 
 
 def _no_expansion(run: Run) -> Expansion:

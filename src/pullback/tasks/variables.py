@@ -35,6 +35,10 @@ class Variables(ABC):
         """The initial states of points: those of the task, ``state``, with k worlds, unless they are what is found."""
         return state
 
+    def inputs(self, system: System, points: np.ndarray) -> dict[str, np.ndarray]:
+        """What acts besides the controls, by name (steps, k, ...), as ``system.inputs`` has it; mostly nothing."""
+        return {}
+
     @abstractmethod
     def pull(self, system: System, points: np.ndarray, bars: Bars) -> np.ndarray:
         """Cotangents (k, n) of the points from those of initial states, controls and parameters."""

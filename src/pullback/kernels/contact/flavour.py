@@ -23,6 +23,7 @@ TENDONS = wp.constant(compiled_for.tendons)
 
 # Some of them are paths through space, or none is.
 SPATIAL = wp.constant(compiled_for.spatial)
+WRAPS = wp.constant(compiled_for.wraps)  # that may wrap around geoms
 FIXED_TENDONS = wp.constant(compiled_for.tendons and not compiled_for.spatial)
 
 # Actuators have activations.

@@ -9,16 +9,29 @@ by Y = Σ S y, and Σ y J is the rate u · (y1 - y0) of the length under these m
 does u, by what is across it over the length; and S moves, whose cotangent is y W.
 
 The second time derivative of the length, for given V and A, is u · (a1 - a0) + |across u of v1 - v0|² / |x1 - x0|. What
-of it is there without joint accelerations, J̇ v, loads armature: as in MuJoCo, c J̇ v is part of the bias.
+of it is there without joint accelerations, J̇ v, loads armature: as in MuJoCo, c J̇ v is part of the bias. A path that
+wraps around geoms (``wraps.py``) has no armature, as in MuJoCo.
 """
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, lin
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import accelerations
+from .flavour import WRAPS
 from .rows import Rows, push_body
+from .span_ends import (
+    add_moment_arms,
+    end_point,
+    end_point_adjoint,
+    moment_arms_adjoint,
+    motion_of_end,
+    velocity_at,
+)
+
+if WRAPS:
+    from .wraps import add_wrap_arms, find_wrap, wrap_adjoint
 
 # The direction of a line shorter than this [m] is rounding: MuJoCo's is x, and does not turn.
 SHORTEST = wp.constant(real(1e-15))
@@ -28,13 +41,6 @@ SHORTEST = wp.constant(real(1e-15))
 def is_path(r: Rows, t: int):
     """Whether tendon t goes through space."""
     return r.spans.first[t] < r.spans.first[t + 1]
-
-
-@wp.func
-def end_point(p: Params, s: Workspace, r: Rows, n: int, side: int, world: int, slot: int):
-    """The site where span n begins (side 0) or ends, in the world."""
-    body = r.spans.body[n, side]
-    return s.pos[body, slot] + s.R[body, slot] * p.site_pos[world, r.spans.site[n, side]]
 
 
 @wp.func
@@ -51,23 +57,8 @@ def straight(x0: vec3, x1: vec3):
 
 
 @wp.func
-def velocity_at(V: vec6, arm: vec3):
-    return lin(V) + wp.cross(ang(V), arm)
-
-
-@wp.func
 def acceleration_at(V: vec6, A: vec6, arm: vec3):
     return lin(A) + wp.cross(ang(A), arm) + wp.cross(ang(V), velocity_at(V, arm))
-
-
-@wp.func
-def add_moment_arms(s: Workspace, r: Rows, n: int, side: int, arm: vec3, force: vec3, slot: int):
-    """Adds to J what a force on one body of span n does along the degrees of freedom that move it."""
-    W = pack(wp.cross(arm, force), force)
-    at = 3 * n + side
-    for k in range(r.spans.moved_first[at], r.spans.moved_first[at + 1]):
-        i = r.spans.moved[k]
-        r.tendon_J[i, slot] = r.tendon_J[i, slot] + wp.dot(s.S[r.tendons.dof[i], slot], W)
 
 
 @wp.func
@@ -84,48 +75,22 @@ def find_paths(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int)
                 x1 = end_point(p, s, r, n, 1, world, slot)
                 weight = r.spans.weight[n]
                 distance, u, _inverse = straight(x0, x1)
+                force0 = -weight * u
+                force1 = weight * u
+                if WRAPS:
+                    bend, R = find_wrap(p, s, r, n, x0, x1, world, slot)
+                    if bend.there == 1:
+                        distance = bend.length
+                        force0 = weight * (R * bend.force0)
+                        force1 = weight * (R * bend.force1)
+                        add_wrap_arms(s, r, n, x0, x1, force0, force1, slot)
                 length += weight * distance
-                add_moment_arms(s, r, n, 0, x0 - s.o[r.spans.body[n, 0], slot], -weight * u, slot)
-                add_moment_arms(s, r, n, 1, x1 - s.o[r.spans.body[n, 1], slot], weight * u, slot)
+                add_moment_arms(s, r, n, 0, x0 - s.o[r.spans.body[n, 0], slot], force0, slot)
+                add_moment_arms(s, r, n, 1, x1 - s.o[r.spans.body[n, 1], slot], force1, slot)
             for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
                 velocity += r.tendon_J[i, slot] * s.v[r.tendons.dof[i], slot]
             r.tendon_length[t, slot] = length
             r.tendon_velocity[t, slot] = velocity
-
-
-@wp.func
-def motion_of_end(s: Workspace, r: Rows, n: int, side: int, slot: int):
-    """Y of one body of span n, for y = r.tendon_J_bar."""
-    Y = vec6()
-    at = 3 * n + side
-    for k in range(r.spans.moved_first[at], r.spans.moved_first[at + 1]):
-        i = r.spans.moved[k]
-        Y += r.tendon_J_bar[i, slot] * s.S[r.tendons.dof[i], slot]
-    return Y
-
-
-@wp.func
-def moment_arms_adjoint(s: Workspace, r: Rows, n: int, side: int, arm: vec3, force: vec3, slot: int):
-    """Adds the cotangents of S in Σ y J, y = r.tendon_J_bar."""
-    W = pack(wp.cross(arm, force), force)
-    at = 3 * n + side
-    for k in range(r.spans.moved_first[at], r.spans.moved_first[at + 1]):
-        i = r.spans.moved[k]
-        d = r.tendons.dof[i]
-        s.S_bar[d, slot] = s.S_bar[d, slot] + r.tendon_J_bar[i, slot] * W
-
-
-@wp.func
-def end_point_adjoint(
-    p_bar: Params, s: Workspace, r: Rows, n: int, side: int, x_bar: vec3, arm: vec3, world: int, slot: int,
-    wants_params: int,
-):  # fmt: skip
-    """To the pose of the body, and the site's place in it."""
-    body = r.spans.body[n, side]
-    push_body(s.W, body, arm, vec3(), x_bar, real(1.0), slot)
-    if wants_params == 1:
-        site = r.spans.site[n, side]
-        p_bar.site_pos[world, site] = p_bar.site_pos[world, site] + wp.transpose(s.R[body, slot]) * x_bar
 
 
 @wp.func
@@ -140,18 +105,34 @@ def path_adjoint(p: Params, p_bar: Params, s: Workspace, r: Rows, t: int, world:
     for n in range(r.spans.first[t], r.spans.first[t + 1]):
         x0 = end_point(p, s, r, n, 0, world, slot)
         x1 = end_point(p, s, r, n, 1, world, slot)
-        arm0 = x0 - s.o[r.spans.body[n, 0], slot]
-        arm1 = x1 - s.o[r.spans.body[n, 1], slot]
-        Y0 = motion_of_end(s, r, n, 0, slot)
-        Y1 = motion_of_end(s, r, n, 1, slot)
-        _distance, u, inverse = straight(x0, x1)
-        pull = r.spans.weight[n] * u
-        apart = velocity_at(Y1, arm1) - velocity_at(Y0, arm0)
-        turn = (r.spans.weight[n] * inverse) * (apart - wp.dot(u, apart) * u) + length_bar * pull
-        moment_arms_adjoint(s, r, n, 0, arm0, -pull, slot)
-        moment_arms_adjoint(s, r, n, 1, arm1, pull, slot)
-        end_point_adjoint(p_bar, s, r, n, 0, -turn - wp.cross(pull, ang(Y0)), arm0, world, slot, wants_params)
-        end_point_adjoint(p_bar, s, r, n, 1, turn + wp.cross(pull, ang(Y1)), arm1, world, slot, wants_params)
+        wrapped = bool(False)
+        if WRAPS:
+            bend, R = find_wrap(p, s, r, n, x0, x1, world, slot)
+            if bend.there == 1:
+                wrapped = True
+                wrap_adjoint(p, p_bar, s, r, n, bend, R, x0, x1, length_bar, world, slot, wants_params)
+        if not wrapped:
+            line_adjoint(p_bar, s, r, n, x0, x1, length_bar, world, slot, wants_params)
+
+
+@wp.func
+def line_adjoint(
+    p_bar: Params, s: Workspace, r: Rows, n: int, x0: vec3, x1: vec3, length_bar: real, world: int, slot: int,
+    wants_params: int,
+):  # fmt: skip
+    """Of a straight span in ``path_adjoint``."""
+    arm0 = x0 - s.o[r.spans.body[n, 0], slot]
+    arm1 = x1 - s.o[r.spans.body[n, 1], slot]
+    Y0 = motion_of_end(s, r, n, 0, slot)
+    Y1 = motion_of_end(s, r, n, 1, slot)
+    _distance, u, inverse = straight(x0, x1)
+    pull = r.spans.weight[n] * u
+    apart = velocity_at(Y1, arm1) - velocity_at(Y0, arm0)
+    turn = (r.spans.weight[n] * inverse) * (apart - wp.dot(u, apart) * u) + length_bar * pull
+    moment_arms_adjoint(s, r, n, 0, arm0, -pull, slot)
+    moment_arms_adjoint(s, r, n, 1, arm1, pull, slot)
+    end_point_adjoint(p_bar, s, r, n, 0, -turn - wp.cross(pull, ang(Y0)), arm0, world, slot, wants_params)
+    end_point_adjoint(p_bar, s, r, n, 1, turn + wp.cross(pull, ang(Y1)), arm1, world, slot, wants_params)
 
 
 # --- J̇ v ------------------------------------------------------------------------------------------
