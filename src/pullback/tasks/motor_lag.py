@@ -139,10 +139,10 @@ def controller(system, wanted: np.ndarray, iterations: int = 60) -> np.ndarray:
     steps = len(wanted) - 1
     task = Task(
         name="follow", about="follow fast angles", system=system, start=system.state(wanted[0]),
-        find=Controls(steps), loss=StateGoal(q=wanted, when="path"), target=0.0,
+        find=Controls(steps, scale=1.0, start=wanted[:-1]), loss=StateGoal(q=wanted, when="path"), target=0.0,
         metric=lambda run: np.sqrt(np.mean((to_numpy(run.q) - wanted[:, None]) ** 2, axis=(0, 2))),
     )  # fmt: skip
-    found = minimise(task, wanted[:-1].ravel(), LBFGS(), iterations=iterations)
+    found = minimise(task, task.begin()[0], LBFGS(), iterations=iterations)
     return task.find.decode(system, found.x[None])[0][:, 0]
 
 
