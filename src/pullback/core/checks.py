@@ -55,6 +55,25 @@ def check_kind(thing, kind: type, name: str, example: str = "") -> None:
         raise PullbackError(f"{name} must be a {kind.__name__}{such}, not {type(thing).__name__}")
 
 
+def check_several(given, kind: type, name: str, example: str = "") -> tuple:
+    """One thing of a kind or any number of them, as a tuple; ``name`` is what one is called."""
+    if isinstance(given, kind):
+        return (given,)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        given = (given,)
+    several = tuple(given)
+    for thing in several:
+        check_kind(thing, kind, name, example)
+    return several
+
+
+def check_wholes(given, name: str, least: int = 1) -> tuple[int, ...]:
+    """Some whole numbers, as a tuple."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise PullbackError(f"{name} must be some whole numbers, such as (8, 8), not {shown(given)}")
+    return tuple(check_whole(number, name, least) for number in given)
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """That there is no such name; and the one that was meant, or all that there are."""
     known = list(known)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import checked, to_numbers, to_numpy
-from pullback.core.checks import check_kind
+from pullback.core.checks import check_kind, check_several
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.status import Status
@@ -77,7 +77,7 @@ class Coupled(NamedSystem):
         check_kind(robot, Articulated, "robot", "pb.Articulated(model)")
         check_kind(particles, Particles, "particles", "soft.Particles([body], dx=..., cells=..., dt=...)")
         self._refuse_mismatch(robot, particles)
-        self.shapes = (shapes,) if isinstance(shapes, str) else tuple(shapes)
+        self.shapes = check_several(shapes, str, "a name in shapes")
         self.friction = friction
         self._bodies, found = geom_shapes(robot.model, self.shapes, friction)
         self._bare = particles

@@ -12,6 +12,7 @@ from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
 from pullback.model import Model
 from pullback.soft import Shape
+from pullback.soft.shapes import SIZES
 
 KINDS = {
     mujoco.mjtGeom.mjGEOM_PLANE: "plane",
@@ -20,7 +21,6 @@ KINDS = {
     mujoco.mjtGeom.mjGEOM_CYLINDER: "cylinder",
     mujoco.mjtGeom.mjGEOM_BOX: "box",
 }
-SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how many numbers of a geom's size count
 
 
 def geom_shapes(model: Model, names: Sequence[str], friction) -> tuple[np.ndarray, list[Shape]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.checks import check_kind, check_number, check_wholes
 from pullback.core.errors import PullbackError
 from pullback.kernels.soft import kinds
 from pullback.soft.materials import Material
@@ -67,7 +67,7 @@ class Body:
 def block(low, high, counts, material: Material, *, muscle: Muscle | None = None, name: str = "") -> Body:
     """A :class:`Body` that fills the box from ``low`` to ``high`` (d,) [m]; counts (d,): particles along each axis."""
     low, high = (to_numbers(x, name).astype(float) for x, name in ((low, "low"), (high, "high")))
-    counts = tuple(check_whole(count, "counts") for count in counts)
+    counts = check_wholes(counts, "counts")
     if low.shape != (len(counts),) or high.shape != low.shape or not np.all(low < high):
         raise PullbackError("low, high and counts of a block must have one number per axis, and low be below high")
     spacing = (high - low) / counts

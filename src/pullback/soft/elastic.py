@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from pullback.core.arrays import (
     to_numbers,
     to_numpy,
 )
-from pullback.core.checks import check_number, check_whole
+from pullback.core.checks import check_number, check_several, check_whole, shown
 from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use
@@ -94,12 +94,11 @@ class Elastic(KernelSystem):
         device: str = "cpu",
         threads: int | None = None,
     ):
-        self.bodies = (bodies,) if isinstance(bodies, Solid | Cloth) else tuple(bodies)
+        several = isinstance(bodies, Iterable) and not isinstance(bodies, str)
+        self.bodies = tuple(bodies) if several else (bodies,)
         if not self.bodies or not all(isinstance(body, Solid | Cloth) for body in self.bodies):
             raise PullbackError("bodies must be some soft.Solid or soft.Cloth")
-        self.shapes = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
-        if not all(isinstance(shape, Shape) for shape in self.shapes):
-            raise PullbackError("shapes must be soft.Shape, such as soft.Shape.plane((0, 0, 0), (0, 0, 1))")
+        self.shapes = check_several(shapes, Shape, "a shape", "soft.Shape.plane((0, 0, 0), (0, 0, 1))")
         for k, shape in enumerate(self.shapes):
             if shape.kind == "cylinder" or shape.clamped or not np.isfinite(shape.friction):
                 raise PullbackError(
@@ -110,6 +109,8 @@ class Elastic(KernelSystem):
         self.dt, self.gap, self.slip = check_number(dt, "dt"), check_number(gap, "gap"), check_number(slip, "slip")
         self.tolerance = None if tolerance is None else check_number(tolerance, "tolerance")
         self.fixed = self._vertices(fixed, "fixed")
+        if isinstance(handles, str) or not isinstance(handles, Iterable):
+            raise PullbackError(f"handles must be lists of vertices, one per handle, not {shown(handles)}")
         self.handles = tuple(self._vertices(handle, f"handle {i}") for i, handle in enumerate(handles))
         self.nu = 3 * len(self.handles)
         self.handle = self._held_by()

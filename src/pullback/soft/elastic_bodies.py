@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_kind, check_whole
+from pullback.core.checks import check_kind, check_wholes
 from pullback.core.errors import PullbackError
 from pullback.soft.elastic_materials import Membrane, SolidMaterial
 from pullback.soft.shapes import vector
@@ -70,7 +70,7 @@ class Cloth:
 def solid_block(low, high, cells, material: SolidMaterial, *, name: str = "") -> Solid:
     """A :class:`Solid` that fills the box from ``low`` to ``high`` (3,) [m]; cells (3,): cubes along each axis."""
     low, high = (vector(x, n) for x, n in ((low, "low"), (high, "high")))
-    cells = tuple(check_whole(count, "cells") for count in cells)
+    cells = check_wholes(cells, "cells")
     if len(cells) != 3 or not np.all(low < high):
         raise PullbackError("low, high and cells of a solid_block must be three numbers each, and low be below high")
     axes = [np.linspace(a, b, count + 1) for a, b, count in zip(low, high, cells, strict=True)]
@@ -86,7 +86,10 @@ def solid_block(low, high, cells, material: SolidMaterial, *, name: str = "") ->
 def sheet(corner, along, across, cells, material: Membrane, *, name: str = "") -> Cloth:
     """A rectangle of :class:`Cloth` from a corner, along two edges (3,) [m]; cells (2,): squares along each."""
     corner, along, across = (vector(x, n) for x, n in ((corner, "corner"), (along, "along"), (across, "across")))
-    rows, columns = (check_whole(count, "cells") for count in cells)
+    cells = check_wholes(cells, "cells")
+    if len(cells) != 2:
+        raise PullbackError(f"cells of a sheet must be two numbers, not {len(cells)}")
+    rows, columns = cells
     s, t = np.meshgrid(np.linspace(0, 1, rows + 1), np.linspace(0, 1, columns + 1), indexing="ij")
     points = (corner + s[..., None] * along + t[..., None] * across).reshape(-1, 3)
     number = np.arange(len(points)).reshape(rows + 1, columns + 1)

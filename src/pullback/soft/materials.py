@@ -172,6 +172,8 @@ class Snow(Elastic):
         super().__post_init__()
         for name in ("compression", "stretch", "hardening"):
             check_number(getattr(self, name), name)
+        if not self.compression < 1:
+            raise PullbackError(f"compression must be below 1, not {self.compression!r}")
 
     @property
     def numbers(self) -> np.ndarray:

@@ -19,7 +19,7 @@ from pullback.core.arrays import (
     to_numbers,
     to_numpy,
 )
-from pullback.core.checks import check_kind, check_number, check_whole
+from pullback.core.checks import check_number, check_several, check_whole, check_wholes
 from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem
 from pullback.core.launch import cores_to_use
@@ -113,20 +113,14 @@ class Particles(KernelSystem):
         device: str = "cpu",
         threads: int | None = None,
     ):
-        self.bodies = (bodies,) if isinstance(bodies, Body) else tuple(bodies)
-        self.walls = (walls,) if isinstance(walls, Wall) else tuple(walls)
-        self.shapes = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
+        self.bodies = check_several(bodies, Body, "a body", "soft.block(low, high, counts, material)")
+        self.walls = check_several(walls, Wall, "a wall", "soft.Wall(point, normal)")
+        self.shapes = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
         self.state_type = ShapedState if self.shapes else ParticleState
-        for body in self.bodies:
-            check_kind(body, Body, "a body", "soft.block(low, high, counts, material)")
         if not self.bodies:
             raise PullbackError("Particles needs at least one body")
-        for wall in self.walls:
-            check_kind(wall, Wall, "a wall", "soft.Wall(point, normal)")
-        for shape in self.shapes:
-            check_kind(shape, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
         self.dim = self.bodies[0].points.shape[1]
-        self.cells = tuple(check_whole(count, "cells", 4) for count in cells)
+        self.cells = check_wholes(cells, "cells", 4)
         own = [*(body.points.shape[1] for body in self.bodies), *(len(w.normal) for w in self.walls), len(self.cells)]
         if set(own) != {self.dim}:
             raise PullbackError(f"bodies, walls and cells must all be of {self.dim} axes")
@@ -178,7 +172,7 @@ class Particles(KernelSystem):
 
     def among(self, shapes: Sequence[Shape] | Shape) -> Particles:
         """The same particles, with the parameters that they have, among these shapes besides their own."""
-        more = (shapes,) if isinstance(shapes, Shape) else tuple(shapes)
+        more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
         other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
         for name, value in self.params.items() if self.params.version else ():
             if name.startswith("shape_"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_number
+from pullback.core.checks import check_number, unknown
 from pullback.core.errors import PullbackError
 from pullback.drawing.drawing import turns_from_z
 from pullback.kernels.soft import kinds
@@ -16,6 +16,7 @@ from pullback.kernels.spatial import shape_kinds
 from pullback.spatial import unit_quat_matrix
 
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how many numbers of a size count
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,16 @@ class Shape:
     clamped: bool = False
 
     def __post_init__(self):
+        if self.kind not in SIZES:
+            raise PullbackError(unknown("kind of Shape", str(self.kind), SIZES))
+        for name, count in (("size", 3), ("position", 3), ("quat", 4)):
+            value = to_numbers(getattr(self, name), f"{name} of a Shape").astype(float)
+            if value.shape != (count,) or not np.isfinite(value).all():
+                raise PullbackError(f"{name} of a Shape must be {count} finite numbers, not of shape {value.shape}")
+        if not np.all(np.asarray(self.size)[: SIZES[self.kind]] > 0) or not np.linalg.norm(self.quat) > 0:
+            raise PullbackError(f"a {self.kind} needs sizes above zero, and a quaternion that is not zero")
+        if abs(np.linalg.norm(self.quat) - 1) > 1e-12:
+            object.__setattr__(self, "quat", self.quat / np.linalg.norm(self.quat))
         if self.friction != math.inf:
             check_number(self.friction, "the friction of a Shape", least=0.0)
 

@@ -71,6 +71,8 @@ HANDS = (
     manipulations.grasp_any,
     manipulations.push_cube,
     manipulations.reorient,
+    manipulations.flip_y,
+    manipulations.flip_z,
     manipulations.turn_wheel,
 )
 # What makes each, by name: a task is made when it is asked for.

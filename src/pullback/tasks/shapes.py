@@ -51,6 +51,12 @@ class ShapePath(Variables):
     def _moves(self) -> np.ndarray:
         return to_numbers(self.moves, "moves of a ShapePath").astype(float)
 
+    def _limit(self, name: str) -> np.ndarray:
+        limit, count = to_numbers(getattr(self, name), f"{name} of a ShapePath").astype(float), len(self._moves())
+        if limit.shape not in ((), (count,)) or np.any(np.isnan(limit)):
+            raise PullbackError(f"{name} of a ShapePath must be one number, or one for each of its {count} moves")
+        return limit
+
     def _weights(self) -> np.ndarray:
         """How much of each knot is in the place at the start of each step, and at the end (steps + 1, knots)."""
         knots = len(self.guess)
@@ -69,7 +75,7 @@ class ShapePath(Variables):
                 f"a ShapePath turns shapes about axes that they are round about, and no {shape.kind} so"
             )
         x = to_numbers(self.guess, "guess of a ShapePath").astype(float)
-        low, high = (np.broadcast_to(limit, x.shape) for limit in (self.low, self.high))
+        low, high = (np.broadcast_to(self._limit(name), x.shape) for name in ("low", "high"))
         return x.clip(low, high).ravel(), low.ravel(), high.ravel()
 
     def decode(self, system, points):
