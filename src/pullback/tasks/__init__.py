@@ -21,6 +21,7 @@ from pullback.tasks import (
     locomanip,
     manipulations,
     melt_pool,
+    motor_lag,
     mould,
     multicontact,
     placement,
@@ -53,6 +54,7 @@ HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_mat
 LEARNED = (
     double_pendulum.double_pendulum,
     swimmer.swimmer,
+    motor_lag.motor_lag,
     cube_toss.cube_toss,
     heat_residual.heat_residual,
 )
