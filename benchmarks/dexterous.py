@@ -27,7 +27,10 @@ from pullback.plan import LBFGS, Adam, MatrixFreeGaussNewton, Progress, minimise
 from pullback.tasks import TASKS
 
 # Share of starts that must hold.
-NAMES = {"grasp-cube": 0.9, "grasp-any": 0.9, "push-cube": 0.9, "turn-wheel": 0.9, "reorient": 0.6}
+NAMES = {
+    **{"grasp-cube": 0.9, "grasp-any": 0.9, "push-cube": 0.9, "turn-wheel": 0.9},
+    **{"reorient": 0.6, "flip-y": 0.6, "flip-z": 0.6},
+}
 SQUEEZES = (0.0, 0.002, 0.004, 0.008)  # [m]
 CAP = 30.0  # times as long as ours that a peer is given [1]
 

@@ -41,6 +41,7 @@ PACKAGES = {  # module: distribution
     "gymnasium_robotics": "gymnasium-robotics",
     "robosuite": "robosuite",
     "mujoco_playground": "playground",
+    "myosuite": "myosuite",
     "brax": "brax",
 }
 ACCURACY = 1e-9

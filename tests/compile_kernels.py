@@ -59,8 +59,13 @@ def coupled() -> list[Kernels]:
         slip._replace(all_shapes=False),
         convex._replace(tendons=True, noslip=True),
     ]
+    more = plain._replace(actuators=True, sites=True, activations=True)
+    flavours += [more, more._replace(spatial=True), plain._replace(actuators=True, curved=True)]
+    flavours += [convex._replace(tendons=True, actuators=True, sites=True, activations=True)]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
-    return [*steps, Kernels(convex, "felt")]
+    names = ("tendons", "spatial", "sites", "activations", "loops", "noslip", "curved", "mocap")
+    mixture = Kernels(convex._replace(**dict.fromkeys(names, True)), "step")
+    return [*steps, mixture, Kernels(convex, "felt")]
 
 
 def driven() -> list[Kernels]:

@@ -316,12 +316,12 @@ def test_hints_speak_of_options(spring, capsys):
     (spring / "tendon.xml").write_text(
         SPRING.format(dt=0.01, k=10).replace(
             "<actuator>",
-            '<tendon><fixed actuatorfrcrange="-1 1"><joint joint="x" coef="1"/></fixed></tendon><actuator>',
+            '<tendon><fixed stiffness="1" springyield="1"><joint joint="x" coef="1"/></fixed></tendon><actuator>',
         ),
         encoding="utf-8",
     )
-    assert "load it without these: --ignore tendon" in refused(capsys, "simulate", "tendon.xml")
-    assert main(["simulate", "tendon.xml", "--ignore", "tendon", "--seconds", "0.01"]) == 0
+    assert "load it without these: --ignore spring-yield" in refused(capsys, "simulate", "tendon.xml")
+    assert main(["simulate", "tendon.xml", "--ignore", "spring-yield", "--seconds", "0.01"]) == 0
 
 
 def test_steps_are_counted_from_the_start_of_the_motion(spring, capsys, monkeypatch):

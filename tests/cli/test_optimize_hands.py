@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from pullback.cli import main
+from pullback.cli.optimize import read_task
+from pullback.core.errors import PullbackError
 from pullback.dexterous import ContactPolicy
 
 TASK = """
@@ -45,3 +47,16 @@ def test_options_that_do_not_fit(folder, capsys):
     assert "trained by matrix-free Gauss-Newton: leave out --method" in capsys.readouterr().err
     assert main(["optimize", "mine.py", "--device", "cuda"]) == 2
     assert "trained on the CPU" in capsys.readouterr().err
+
+
+def test_another_hand(folder, capsys):
+    """Where a task may have one; what it is called, and where it is written, says which."""
+    task = read_task("grasp-cube", {"seed": 0, "hand": "three_finger"})
+    assert task.name == "grasp-cube-three_finger" and task.scene.n == 15 and task.scene.contacts == 4
+    assert read_task("grasp-cube", {"seed": 0}).name == "grasp-cube"
+    assert main(["optimize", "turn-wheel", "--hand", "hand"]) == 2
+    assert "there are no options, such as 'hand'" in capsys.readouterr().err
+    assert main(["optimize", "mine.py", "--hand", "hand"]) == 2
+    assert "there are no options, such as 'hand'" in capsys.readouterr().err
+    with pytest.raises(PullbackError, match="there is no hand 'han'; did you mean 'hand'?"):
+        read_task("grasp-cube", {"hand": "han"})

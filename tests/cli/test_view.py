@@ -68,8 +68,8 @@ def test_a_robot_without_shapes_is_named(tmp_path, capsys):
 @pytest.mark.parametrize("robot", ["arm", "robot.xml"])
 def test_a_robot_can_be_looked_at(robot, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    # Tendons that act cannot be simulated, which is no reason not to look.
-    tendon = '<tendon><fixed name="t" actuatorfrcrange="-9 9"><joint joint="slide" coef="1"/></fixed></tendon>'
+    # A tendon that yields cannot be simulated, which is no reason not to look.
+    tendon = '<tendon><fixed name="t" stiffness="1" springyield="9"><joint joint="slide" coef="1"/></fixed></tendon>'
     Path("robot.xml").write_text(cartpole().replace("</mujoco>", tendon + "</mujoco>"), encoding="utf-8")
     assert main(["view", robot, "--export", "picture.png"]) == 0
     assert capsys.readouterr().out.strip() == "picture.png"

@@ -102,9 +102,13 @@ def test_contacts_have_their_turns_in_the_order_of_mujoco(cone):
 
 
 def slipping_hand(integrator: str = "Euler") -> str:
-    """Tendons with friction loss and armature, and equality constraints, which the sweeps leave as they are."""
+    """Tendons with friction loss and armature, one of which joins the tips of two fingers, and equality constraints,
+    which the sweeps leave as they are.
+    """
     xml = HAND.format(integrator=integrator).replace('frictionloss="0.003"', 'frictionloss="0.2"')
     xml = xml.replace('frictionloss="0.002"', 'frictionloss="0.6"')
+    tips = '<joint joint="c1" coef="1"/><joint joint="e1" coef="-0.7"/>'
+    xml = xml.replace("</tendon>", f'<fixed name="tips" frictionloss="0.3">{tips}</fixed></tendon>')
     return xml.replace("<option ", '<option noslip_iterations="4" noslip_tolerance="0" ')
 
 

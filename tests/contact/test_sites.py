@@ -48,16 +48,6 @@ def test_gradients(integrator, joint, feedback):
     assert np.count_nonzero(system.params["site_pos"]) and system.params["gear"].shape == (4, 6)
 
 
-def test_velocity_feedback_of_a_site_is_refused_under_implicitfast():
-    with pytest.raises(pb.PullbackError, match="velocity of a site.*ignore"):
-        drone("implicitfast")
-    relative = DRONE.format(integrator="Euler", joint="", feedback=0).replace(
-        'site="left"', 'site="left" refsite="tail"'
-    )
-    with pytest.raises(pb.PullbackError, match="relative to another"):
-        pb.load(relative)
-
-
 def test_other_contact_models_name_them():
     touching = DRONE.format(integrator="Euler", joint='range="-1 1" limited="true"', feedback=0)
     with pytest.raises(pb.PullbackError, match="pushes at a site.*ContactConvex"):

@@ -52,6 +52,15 @@ def test_tips_begin_at_the_faces_that_they_are_told():
     assert natural.facing is None and np.abs(natural.scene.split(natural.usual()).p[:3, 2]).max() < 1e-9
 
 
+def test_tips_begin_on_the_sides_of_their_faces():
+    """None has to go round the cube, or past another."""
+    for make in (flip, flip_y):
+        task = make()
+        at = task.scene.hand.home.reshape(3, 3)[:, :2]
+        towards = at / np.linalg.norm(at, axis=1, keepdims=True)
+        assert np.sum(towards * np.array(task.facing)[:, :2], axis=1).min() > 0.85
+
+
 def test_edges_and_torques_of_a_squeeze_are_residuals():
     """Zero where the tips are in the middle of their faces, two of them opposite each other."""
     task = flip_y()

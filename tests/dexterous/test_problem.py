@@ -1,6 +1,7 @@
 """The least-squares problem: its blocks against autodiff of a second version of it, and against differences."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,13 +11,13 @@ from contact_autodiff import residuals
 from pullback.dexterous import ContactProblem, Training
 from pullback.plan.matrix_free import conjugate_gradients
 from pullback.tasks import TASKS
-from pullback.tasks.manipulations import flip_y, stack
+from pullback.tasks.manipulations import grasp_cube, stack
 
 
 def problem(name="grasp-cube", frames=4, samples=3, seed=0):
     """A problem at random weights, where most residuals are active in some sample."""
     task = replace(
-        {"stack": stack, "flip-y": flip_y}.get(name, TASKS.get(name))(),
+        {"stack": stack, "three_finger": partial(grasp_cube, "three_finger")}.get(name, TASKS.get(name))(),
         frames=frames,
         noise=(2e-3, 1e-3),
         mass_spread=0.3,
@@ -43,7 +44,7 @@ def test_blocks_are_those_of_autodiff():
     assert active >= {"distance", "slip", "cone", "shape of object", "shape of hand", "collision", "grip", "place"}
 
 
-@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack", "flip-y"])
+@pytest.mark.parametrize("name", ["grasp-cube", "turn-wheel", "grasp-any", "stack", "flip-y", "three_finger"])
 def test_gradient_is_that_of_differences(name):
     ours, x, random = problem(name, frames=3)
     if name == "flip-y":  # points far enough from the middle of their faces

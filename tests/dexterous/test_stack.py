@@ -70,6 +70,17 @@ def test_a_cube_on_the_base_touches_it_and_nothing_else(task):
     assert found["table and object"].min() == pytest.approx(0.06)
 
 
+def test_a_cube_in_the_place_of_the_base_is_seen(task):
+    """Their corners meet, and nothing else says that one is in the other."""
+    scene = task.scene
+    x = task.batch(np.random.default_rng(0), 1, noisy=False).start
+    x = States(*(part[None] for part in x._replace(at=scene.supports[1].at[None], quat=np.array([[1.0, 0, 0, 0]]))))
+    consistency = task.consistency(task.batch(np.random.default_rng(0), 1, noisy=False))
+    found, _ = consistency.clearance(x, scene.hand.pose(x.q), False)
+    assert found["base and object"].min() == pytest.approx(-0.06)
+    assert found["corners of base and object"].min() == pytest.approx(0, abs=1e-12)
+
+
 def test_tips_let_go_in_the_end(task):
     """The residual is there from a phase on, and only for the forces of tips."""
     from pullback.dexterous import ContactProblem

@@ -44,34 +44,47 @@ JOINTED = (
     + """<sensor><jointactuatorfrc name="b" joint="b"/>
   <jointactuatorfrc name="c" joint="c"/><tendonactuatorfrc tendon="cord"/></sensor></mujoco>"""
 )
+# Rotations, and a thruster.
+TURNED = """<mujoco><worldbody><body pos="0 0 1"><freejoint name="free"/><geom size="0.1" pos="0.1 0 0.2"/>
+  <site name="nozzle" pos="0.1 0.2 0" euler="20 30 40"/>
+  <body pos="0.3 0 0"><joint name="ball" type="ball"/><geom size="0.1" pos="0.2 0 0"/></body></body></worldbody>
+<actuator><general name="twist" joint="ball" gear="1 -0.5 0.3" gainprm="2" biastype="affine" biasprm="0.1 0.7 -0.2"/>
+  <general name="push" joint="free" gear="1 2 3 0.1 0.2 0.3" biastype="affine" biasprm="0 0 -0.4"/>
+  <general name="thrust" site="nozzle" gear="0.2 -1 0.4 0.1 0.5 0.3" gaintype="affine" gainprm="2 0 0.3"/></actuator>
+<sensor><actuatorpos actuator="twist"/><actuatorvel actuator="twist"/><actuatorfrc actuator="twist"/>
+  <actuatorvel actuator="push"/><actuatorfrc actuator="push"/><actuatorvel actuator="thrust"/>
+  <actuatorfrc name="thrust" actuator="thrust"/></sensor></mujoco>"""
 PARAMS = ("gear", "gain", "bias", "site_pos", "tendon_coef", "body_pos", "joint_axis")
 
 
 def pulled(xml: str, worlds: int, seed: int):
     model, rng = pb.load(xml), np.random.default_rng(seed)
     q, v = random_states(model.mujoco, rng, worlds)
-    given = {"q": q, "v": v, "act": rng.normal(size=(worlds, model.na)), "control": rng.normal(size=(worlds, model.nu))}
+    given = {"q": q, "v": v, "control": rng.normal(size=(worlds, model.nu))}
+    if model.na:
+        given["act"] = rng.normal(size=(worlds, model.na))
     return pb.Articulated(model, worlds=worlds), given, rng
 
 
-@pytest.mark.parametrize("xml", [PULLED, JOINTED])
+@pytest.mark.parametrize("xml", [PULLED, JOINTED, TURNED])
 def test_readings_are_those_of_mujoco(xml):
     system, given, _ = pulled(xml, 20, 0)
     wanted = readings_of_mujoco(system.model.mujoco, **given)
     found = sensors(system, **given).value
     assert np.all(np.abs(wanted).max(axis=0) > 1e-2)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
-    name, most = ("servo", 6) if xml == PULLED else ("b", 9)
-    assert 0 < np.sum(np.abs(wanted[:, system.model.mujoco.sensor(name).adr[0]]) == most) < 20
+    name, most = {PULLED: ("servo", 6), JOINTED: ("b", 9)}.get(xml, ("thrust", None))
+    assert most is None or 0 < np.sum(np.abs(wanted[:, system.model.mujoco.sensor(name).adr[0]]) == most) < 20
 
 
-@pytest.mark.parametrize(("xml", "lead"), [(PULLED, ()), (JOINTED, (2,))])
+@pytest.mark.parametrize(("xml", "lead"), [(PULLED, ()), (JOINTED, (2,)), (TURNED, ())])
 def test_gradients(xml, lead):
     count = int(np.prod(lead, dtype=int)) * 3
     _, given, rng = pulled(xml, count, 1)
     system = pb.Articulated(pb.load(xml), worlds=3)
     given = {name: x.reshape(*lead, 3, -1) for name, x in given.items()}
-    names = PARAMS if xml == PULLED else ("gear", "gain", "bias", "tendon_coef")
+    turned = ("gear", "gain", "bias", "site_pos", "site_quat")
+    names = {PULLED: PARAMS, TURNED: turned}.get(xml, ("gear", "gain", "bias", "tendon_coef"))
     params = {name: np.array(system.params[name]) for name in names}
     params["gear"] = np.tile(params["gear"], (3, 1, 1))
     require_gradients(system, given, params, rng)
@@ -79,15 +92,16 @@ def test_gradients(xml, lead):
 
 def test_what_has_no_sensor():
     xml = """<mujoco><worldbody>
-      <body><joint name="j" axis="0 1 0"/><geom size="0.1" pos="0.2 0 0"/><site name="s" pos="0.1 0 0"/></body>
-      </worldbody>
-      <actuator><motor name="thrust" site="s" gear="0 0 1 0 0 0"/>
+      <body><joint name="j" axis="0 1 0"/><geom size="0.1" pos="0.2 0 0"/><site name="s" pos="0.1 0 0"/>
+        <body><joint name="b" type="ball"/><geom size="0.1" pos="0.2 0 0"/></body></body></worldbody>
+      <actuator><motor name="thrust" site="s" gear="0 0 1 0 0 0"/><motor name="turned" jointinparent="b" gear="1 0 0"/>
         <general name="early" joint="j" dyntype="integrator" actearly="true"/></actuator>
-      <sensor><actuatorfrc name="thrust" actuator="thrust"/>
-        <actuatorfrc name="early" actuator="early"/><jointactuatorfrc name="both" joint="j"/>
-        <actuatorpos name="place" actuator="early"/></sensor></mujoco>"""
+      <sensor><actuatorfrc name="turned" actuator="turned"/><actuatorfrc name="early" actuator="early"/>
+        <jointactuatorfrc name="all" joint="j"/><actuatorpos name="place" actuator="early"/></sensor></mujoco>"""
     system = pb.Articulated(pb.load(xml))
-    wanted = "'thrust' .of an actuator on something else.*'early' .*drive before the step"
-    with pytest.raises(pb.PullbackError, match=wanted + ".*'both'"):
-        sensors(system, *system.state()[:2])
-    assert sensors(system, [[0.3]], [[0.0]], names="place").value == 0.3
+    q, v, _act = system.state()
+    wanted = ("'turned' .*in the parent's frame", "'early' .*drive before the step", "'all' .where an actuator pushes")
+    with pytest.raises(pb.PullbackError, match=".*".join(wanted)):
+        sensors(system, q, v)
+    q[:, 0] = 0.3
+    assert sensors(system, q, v, names="place").value == 0.3

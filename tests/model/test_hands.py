@@ -10,8 +10,8 @@ import pytest
 import pullback as pb
 from pullback.dexterous import Along, Hand, Manipulation, Scattered, Scene
 from pullback.dexterous.training import check_reach
-from pullback.model.robots import HANDS, ROBOTS, SAMPLES
-from pullback.tasks.manipulations import with_object
+from pullback.model.robots import HANDS, ROBOTS, SAMPLES, fingertips
+from pullback.tasks.manipulations import HELD, grasp_cube, with_object
 
 JOINTS = {"fingertips": 9, "gripper": 9, "three_finger": 15, "hand": 30}
 MASSES = {  # published range [kg]
@@ -153,6 +153,31 @@ def test_policies_can_propose_contacts_with_it(name):
         assert np.abs(jacp[:, : hand.n]).max() > 0.01
     starts = Scattered(scene, spread=0.01)
     check_reach(Manipulation(name="hold", about="", scene=scene, frames=5, starts=starts, wanted=Along()))
+
+
+@pytest.mark.parametrize("name", ["gripper", "three_finger", "hand"])
+def test_a_hand_hovers_over_the_cube_it_is_given(name):
+    """Its tips come straight down from its own home, and no joint beyond its limits."""
+    task, lower = grasp_cube(name), HELD[name].lower
+    hand = task.scene.hand
+    own = Hand(task.scene.model, HELD[name].tips, hand.bodies)
+    before, after = (
+        own.points(own.pose(q), own.tip_bodies, own.tip_points) for q in (build(name).key("home").qpos, hand.home)
+    )
+    np.testing.assert_allclose(after - before, np.broadcast_to([0, 0, -lower], after.shape), atol=1e-3)
+    assert np.all(hand.home >= hand.low) and np.all(hand.home <= hand.high)
+    check_reach(task)
+    start = task.batch(np.random.default_rng(0), 20, noisy=False)
+    consistency = task.consistency(start)
+    x = type(start.start)(*(part[None] for part in start.start))
+    clear, _ = consistency.clearance(x, hand.pose(x.q), False)
+    assert min(distance.min() for distance in clear.values()) > -1e-9
+
+
+def test_fingertips_may_be_turned_at_home():
+    straight, turned = (mujoco.MjModel.from_xml_string(fingertips(3, turn)) for turn in (0.0, math.pi / 2))
+    at, moved = (model.key("home").qpos.reshape(3, 3) for model in (straight, turned))
+    np.testing.assert_allclose(moved, np.stack([-at[:, 1], at[:, 0], at[:, 2]], axis=1), atol=1e-12)
 
 
 def test_gripper_has_the_published_lengths():

@@ -127,6 +127,8 @@ def test_arrays_are_read_only_and_of_exact_type():
         "actuator_joint",
         "actuator_tendon",
         "actuator_site",
+        "joint_lift",
+        "actuator_reference",
     }
     booleans = {"joint_force_limited", "actuator_in_parent", "control_limited", "force_limited"}
     arrays = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
@@ -268,8 +270,8 @@ def test_disabled_actuator_group_gives_no_force():
     assert not model.actuator_gain[2].any() and not model.actuator_bias[2].any()
     assert model.actuator_gain[3].any()
     # unsupported, but switched off
-    muscle = '<muscle name="biceps" joint="knee" lengthrange="0 1" group="3"/>'
-    assert load(xml(actuator=muscle, controls=7, option='actuatorgroupdisable="3"')).nu == 7
+    motor = '<motor name="late" joint="knee" delay="0.02" nsample="10" group="3"/>'
+    assert load(xml(actuator=motor, controls=7, option='actuatorgroupdisable="3"')).nu == 7
 
 
 def test_disabled_group_is_still_clamped_to_the_force_range():
@@ -300,16 +302,13 @@ def test_unsupported_integrators_name_another(name):
 # what a Model cannot hold
 
 ACTUATORS = {
-    "muscle": '<muscle name="bad" joint="knee" lengthrange="0 1"/>',
     "dynamics of type user": '<general name="bad" joint="knee" dyntype="user"/>',
     "dcmotor": '<dcmotor name="bad" joint="knee" motorconst="1" resistance="1"/>',
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
     "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
-    "refsite": '<motor name="bad" site="imu" refsite="heel"/>',
     "body": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
-    "slidercrank": '<motor name="bad" cranksite="imu" slidersite="imu" cranklength="1"/>',
-    "ball joint": '<position name="bad" joint="hip" kp="1"/>',
+    "servo on a rotation": '<intvelocity name="bad" joint="hip" kp="1" actrange="-1 1"/>',
 }
 
 
@@ -344,11 +343,9 @@ def test_position_feedback_on_a_ball_that_mujoco_does_not_wrap_loads():
 
 def test_velocity_feedback_on_ball_and_free_joints_with_implicitfast():
     for joint in ("hip", "root"):
-        extra = f'<velocity name="bad" joint="{joint}" kv="2"/>'
-        parts = {"actuator": extra, "controls": 7, "option": 'integrator="implicitfast"'}
-        source = xml(**parts).replace('density="1.2" viscosity="0.1"', "")
-        refused("actuator 'bad' feeds back the velocity", "actuator", source=source)
-        assert load(xml(actuator=extra, controls=7)).actuator_bias[6, 2] == -2
+        extra = f'<velocity name="ok" joint="{joint}" kv="2"/>'
+        source = xml(actuator=extra, controls=7, option='integrator="implicitfast"')
+        assert load(source.replace('density="1.2" viscosity="0.1"', "")).actuator_bias[6, 2] == -2
 
 
 def test_actuator_plugin():
@@ -389,17 +386,15 @@ def test_tendon_that_moves_things(attribute):
         assert not load(xml(tendon=kind.format(f'{attribute}="1"')), ignore=("tendon",)).acting_tendons.size
 
 
-@pytest.mark.parametrize(
-    ("attribute", "kind"),
-    [
-        ('actuatorfrcrange="-1 1"', "tendon"),
-        ('stiffness="1 2 3"', "spring-poly"),
-        ('damping="1 2 3"', "damping-poly"),
-    ],
-)
-def test_what_tendons_do_not_have(attribute, kind):
-    refused("tendon 'cord' has|tendon 'cord' limits", kind, tendon=TENDON.format(attribute))
-    refused("tendon 'rope' has|tendon 'rope' limits", kind, tendon=ROPE.format(attribute))
+def test_tendons_that_are_not_linear():
+    curved = TENDON.format('stiffness="1 2 3" damping="4 5 6"')
+    model = load(xml(tendon=curved))
+    assert model.tendons.stiffness_poly.tolist() == [[2, 3]] and model.tendons.damping_poly.tolist() == [[5, 6]]
+    linear = load(xml(tendon=curved), ignore=("spring-poly", "damping-poly")).tendons
+    assert not linear.stiffness_poly.any() and not linear.damping_poly.any() and linear.stiffness == [1]
+    refused(
+        "tendon 'cord' has a spring that yields", "spring-yield", tendon=TENDON.format('stiffness="1" springyield="1"')
+    )
 
 
 @pytest.mark.parametrize(
@@ -442,16 +437,19 @@ def test_nonlinear_springs_and_dampers():
     assert not load(off).joint_stiffness_poly.any() and not load(off).dof_damping_poly.any()
     model = refused("joint 'j'.*yields", "spring-yield", source=slide.format('stiffness="1" springyield="1"'))
     assert model.joint_stiffness.tolist() == [1]
-    motor = '<actuator><motor joint="j" damping="0 1"/></actuator></mujoco>'
-    refused("joint 'j'.*damping", "damping-poly", source=slide.format("").replace("</mujoco>", motor))
+    motor = '<actuator><motor joint="j" gear="3" damping="0 1"/></actuator></mujoco>'
+    reflected = load(slide.format('damping="4 5 6"').replace("</mujoco>", motor))
+    assert reflected.dof_damping_poly.tolist() == [[14, 6]]
 
 
-def test_actuator_gravity_compensation_only_where_it_matters():
-    assert load(xml(knee='actuatorgravcomp="true"')).body_gravcomp.any()
+def test_gravity_compensation_that_counts_as_actuator_force():
+    assert not load(xml(knee='actuatorgravcomp="true"')).joint_lift.any()  # nothing clamps it
     knee = 'actuatorgravcomp="true" actuatorfrcrange="-1 1"'
-    refused("joint 'knee'.*gravity compensation", "actuatorgravcomp", knee=knee)
-    refused("joint 'knee'", "actuatorgravcomp", knee='actuatorgravcomp="true"', flag='actuation="disable"')
-    load(xml(knee=knee, flag='gravity="disable"'))
+    at = load(xml()).joint_names.index("knee")
+    assert load(xml(knee=knee)).joint_lift[at] == 1
+    assert load(xml(knee='actuatorgravcomp="true"', flag='actuation="disable"')).joint_lift[at] == 2
+    assert not load(xml(knee=knee), ignore=("actuatorgravcomp",)).joint_lift.any()
+    assert load(xml(knee=knee, flag='gravity="disable"')).joint_lift[at] == 1  # of no weight
 
 
 def test_fluid():
@@ -475,14 +473,14 @@ def test_sleep():
 
 
 def test_one_error_names_every_kind():
-    parts = {"tendon": TENDON.format('actuatorfrcrange="-1 1"'), "actuator": ACTUATORS["muscle"], "controls": 7}
+    parts = {"tendon": TENDON.format('stiffness="1" springyield="1"'), "actuator": ACTUATORS["delays"], "controls": 7}
     with pytest.raises(PullbackError, match="'cord'.*'bad'") as caught:
         load(xml(**parts))
-    assert 'ignore=("tendon", "actuator")' in str(caught.value)
+    assert 'ignore=("spring-yield", "actuator")' in str(caught.value)
     with pytest.raises(PullbackError, match="'bad'") as caught:
-        load(xml(**parts), ignore=("tendon",))
+        load(xml(**parts), ignore=("spring-yield",))
     assert "cord" not in str(caught.value)
-    assert load(xml(**parts), ignore=("tendon", "actuator")).nu == 7
+    assert load(xml(**parts), ignore=("spring-yield", "actuator")).nu == 7
 
 
 def test_unknown_kinds_are_refused():

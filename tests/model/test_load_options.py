@@ -86,15 +86,15 @@ def test_an_integrator_that_is_not_known(integrator):
 
 def test_every_element_that_is_refused_is_named():
     slow = "".join(f'<general name="m{i}" joint="b" dyntype="user"/>' for i in range(3))
-    cord = '<tendon><fixed name="cord" actuatorfrcrange="-1 1"><joint joint="b" coef="1"/></fixed></tendon>'
+    cord = '<tendon><fixed name="cord" stiffness="1" springyield="1"><joint joint="b" coef="1"/></fixed></tendon>'
     xml = DERIVED.replace("Euler", "implicit").replace("<actuator>", f"{cord}<actuator>{slow}")
     with pytest.raises(pb.PullbackError) as caught:
         pb.load(xml)
     said = str(caught.value)
     for part in ('the integrator "implicit"', "tendon 'cord'", "actuator 'm0'", "(also actuator 'm1', actuator 'm2')"):
         assert part in said, said
-    assert 'ignore=("tendon", "actuator")' in said and "\n" not in said
-    assert pb.load(xml, ignore=("tendon", "actuator"), integrator="euler").nu == 4
+    assert 'ignore=("spring-yield", "actuator")' in said and "\n" not in said
+    assert pb.load(xml, ignore=("spring-yield", "actuator"), integrator="euler").nu == 4
 
 
 def test_contact_models_by_name():

@@ -19,7 +19,7 @@ from pullback.core.arrays import to_numpy
 from pullback.core.errors import PullbackError
 from pullback.core.trees import leaf_names, leaves
 from pullback.dexterous import Manipulation
-from pullback.model.robots import SAMPLES
+from pullback.model.robots import HANDS, SAMPLES
 from pullback.plan import METHODS, Estimate, Method
 from pullback.plan import Progress as Minimised
 from pullback.rollout import rollout
@@ -52,6 +52,7 @@ def add(verbs) -> None:
     about = "optimiser (default: the task's own); cma needs no gradients"
     common.option(parser, "--method", about, str, choices=sorted(METHODS))
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
+    common.option(parser, "--hand HAND", "that does it, where a task may have another", str, choices=sorted(HANDS))
     common.option(parser, "--data PATH", "recordings that a task learns from, such as 'cube-toss'", str)
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, whatever DIR holds")
@@ -138,23 +139,26 @@ def write_solution(
 def options_of(args) -> dict:
     """What a task is made with; an error if there is data and the task takes none."""
     options = {"device": args.device, "seed": args.seed}
-    if args.data is None:
-        return options
-    if args.task in TASKS and "data" not in inspect.signature(TASKS[args.task]).parameters:
+    options |= {name: getattr(args, name) for name in ("data", "hand") if getattr(args, name) is not None}
+    if args.data is not None and args.task in TASKS and "data" not in inspect.signature(TASKS[args.task]).parameters:
         raise PullbackError(f"{args.task!r} learns from no recordings: leave --data out")
-    return options | {"data": args.data}
+    return options
 
 
 def read_task(name: str, options: dict) -> Task | Planning | Manipulation:
-    """A task by its name, or from a Python file of the user's; made with those of the options that it has."""
+    """A task by its name, or from a Python file of the user's; made with those of the options that it has.
+
+    A hand is an error where there is no choice of one.
+    """
+    wanted = {"hand"} & set(options)
     if name in TASKS:
-        return common.call(TASKS[name], options)
+        return common.call(TASKS[name], options, wanted)
     path = Path(name)
     if name in SAMPLES or path.suffix in ROBOT_FILES:
         raise PullbackError(f"{name!r} is no task but a robot: try 'pullback simulate {name}'")
     if path.suffix != ".py":
         raise PullbackError(f"{common.unknown('task', name, TASKS)} (or give a Python file)")
-    return common.from_file(name, "task", options, (Task, Planning, Manipulation), "a pullback.tasks.Task")
+    return common.from_file(name, "task", options, (Task, Planning, Manipulation), "a pullback.tasks.Task", wanted)
 
 
 def start_viewer(task: Task, args) -> Viewer:

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.contact.params import SOLREF, mixed_sign
 from pullback.contact.scene import HEIGHT_FIELD, Scene, contact_complaints
 from pullback.core.errors import PullbackError
+from pullback.model.actuators import felt_actuators
 from pullback.model.constraints import left_over
 from pullback.model.unsupported import Complaint, describe, equality_label, ignoring, label, pair_label
 
@@ -72,6 +73,9 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
+    for k in felt_actuators(scene.model):
+        feedback = f"has feedback of velocity that implicitfast treats implicitly, {only}"
+        yield "actuator", f"actuator {scene.model.actuator_names[k]!r}", feedback
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 

@@ -123,6 +123,13 @@ class Consistency:
     def balls(self) -> tuple[np.ndarray, np.ndarray]:
         return self.shape.balls()
 
+    @cached_property
+    def balls_and_core(self) -> tuple[np.ndarray, np.ndarray]:
+        """With the largest ball about the middle: of two boxes of one size in one place, corners touch and no more."""
+        centres, radii = self.balls
+        core = -self.shape.distance(np.zeros_like(centres[..., 0, :]))[0][..., None]
+        return np.concatenate([centres, 0 * centres[..., :1, :]], axis=-2), np.concatenate([radii, core], axis=-1)
+
     def __call__(self, x: States, u: np.ndarray, batch: Batch, goal: Goal, slopes=None) -> Blocks:
         """Of states (frames + 1, samples, ...) and outputs (frames, samples, nu); curvature only with the slopes A and
         B of the steps."""
@@ -174,8 +181,6 @@ class Consistency:
         local = (centres - x.at[..., None, :]) @ turn
         near, out = (np.moveaxis(found, 0, 2) for found in self.shape.distance(np.moveaxis(local, -2, 0)))
         distances = {"hand and object": near - radii, "hand and table": centres[..., 2] - radii}
-        at, r = self.balls
-        shift = at @ np.swapaxes(turn, -1, -2)
         J = hand.jacobians(pose, bodies, centres)[0] if wants_slopes else None
         slopes = {}
         if wants_slopes:
@@ -188,6 +193,8 @@ class Consistency:
             slopes["hand and table"] = {"q": J[..., 2, :]}
         for support in scene.supports:
             pair = f"{support.name} and object"
+            at, r = self.balls if support.name == "table" else self.balls_and_core
+            shift = at @ np.swapaxes(turn, -1, -2)
             near, out = support.shape.distance(shift + x.at[..., None, :] - support.at)
             distances[pair] = near - r
             if wants_slopes:

@@ -21,6 +21,7 @@ from pullback.dexterous.shapes import Shape, Union, shape_of
 from pullback.model import Model
 from pullback.spatial import cross_matrix
 
+FIRM = 1e-4  # damping of the way from tips to joints, against singular postures [m²]
 SLIDE, HINGE = int(mujoco.mjtJoint.mjJNT_SLIDE), int(mujoco.mjtJoint.mjJNT_HINGE)
 
 
@@ -74,6 +75,7 @@ class Hand:
         mine = [g for g in range(m.ngeom) if m.geom_bodyid[g] < self.bodies]
         self.solids = [g for g in mine if solid[g] and self.carries[m.geom_bodyid[g]].any()]
         self.tip_shapes = [self._shape(body) for body in self.tip_bodies]
+        self.tip_points = np.array([_end(shape) for shape in self.tip_shapes])  # in their bodies' frames [m]
         balls = [shape_of(m, g).balls() for g in self.solids]
         self.ball_bodies = np.concatenate(
             [np.full(len(r), m.geom_bodyid[g]) for g, (_, r) in zip(self.solids, balls, strict=True)]
@@ -133,6 +135,17 @@ class Hand:
         velocity = np.where(self.slides, axis, _cross(axis, arm))
         return velocity * carried, np.where(self.slides, 0.0, axis) * carried
 
+    def shifted(self, q: np.ndarray, shift: np.ndarray, steps: int = 20) -> np.ndarray:
+        """Joint positions (n,) at which the tips are elsewhere by a shift (3,) [m], near those given."""
+        goal = self.points(self.pose(q), self.tip_bodies, self.tip_points) + shift
+        for left in range(steps, 0, -1):
+            pose = self.pose(q)
+            points = self.points(pose, self.tip_bodies, self.tip_points)
+            J = self.jacobians(pose, self.tip_bodies, points)[0].reshape(-1, self.n)
+            way = ((goal - points) / left).ravel()
+            q = np.clip(q + J.T @ np.linalg.solve(J @ J.T + FIRM * np.eye(len(J)), way), self.low, self.high)
+        return q
+
     def velocity_slopes(self, J: np.ndarray, W: np.ndarray, u: np.ndarray) -> np.ndarray:
         """How velocities Σ J_j u_j of points move with the joints (..., k, 3, n), of Jacobians (..., k, 3, n) and rates
         u (..., n) [rad/s or m/s]."""
@@ -140,6 +153,13 @@ class Hand:
         before = np.cumsum(moves, axis=-1) - moves
         turned_before = np.cumsum(turns, axis=-1) - turns
         return _cross(W, moves.sum(-1, keepdims=True) - before) + _cross(turned_before, J)
+
+
+def _end(shape: Shape) -> np.ndarray:
+    """The point (3,) of a tip with which it first comes to a thing [m]: the far end of a round one, or its middle."""
+    centres, radii = shape.balls()
+    far = np.linalg.norm(centres, axis=-1).argmax()
+    return centres[far] if radii[far] > 0 else centres.mean(axis=0)
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,15 +34,17 @@ def with_object(
     hinge: tuple | None = None,
     quat: tuple = (1.0, 0.0, 0.0, 0.0),
     base: tuple[tuple, float, tuple] | None = None,
+    home: Sequence[float] | None = None,
 ) -> Model:
     """A robot and an object, as one file.
 
     hinge:  the axis about which the object turns; it is free if None
     quat:   how its geom is turned in it
     base:   a box on the table, the body "base": half edges [m], mass [kg] and place [m]
+    home:   joints of the robot at home [rad or m]; those of its file if None
     """
     spec = mujoco.MjSpec.from_string(robot)
-    home = [float(x) for x in spec.keys[0].qpos]
+    home = [float(x) for x in (spec.keys[0].qpos if home is None else home)]
     spec.delete(spec.keys[0])
     touches = {"friction": (FRICTION, 0.005, 0.0001), "contype": 1, "conaffinity": 1}
     if base is not None:

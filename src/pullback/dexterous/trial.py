@@ -23,6 +23,7 @@ import numpy as np
 
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
+from pullback.dexterous.hand import FIRM
 from pullback.dexterous.objects import Objects
 from pullback.dexterous.policy import ContactPolicy
 from pullback.dexterous.scene import Scene, States
@@ -35,7 +36,6 @@ MODES = ("measured", "replay", "corrected")
 CORRECTION = 0.2  # share of the way to the measured object, per frame
 WHOLE_SQUEEZE = 0.3  # of the object's weight: a proposed force from which on the whole squeeze acts
 TOGETHER = 0.005  # how far apart the points of a contact may be for a grip to be held [m]
-FIRM = 1e-4  # damping of the way from tips to joints, against singular postures [m²]
 PUSH_SECONDS = 0.05
 
 

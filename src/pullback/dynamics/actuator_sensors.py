@@ -14,19 +14,24 @@ import mujoco
 import numpy as np
 
 from pullback.dynamics.articulated import Articulated
+from pullback.dynamics.force_sensors import back, forth
 from pullback.dynamics.ways import CYLINDER, Geoms, find_ways
-from pullback.model.model import HINGE, SLIDE
+from pullback.model.model import BALL, FREE, HINGE, SLIDE
 from pullback.model.tendons import Span, spans_of
 from pullback.model.unsupported import (
     BIAS_AFFINE,
     BIAS_NONE,
     GAIN_AFFINE,
     GAIN_FIXED,
+    JOINT_IN_PARENT,
     JOINT_TRANSMISSIONS,
+    SITE_TRANSMISSION,
     TENDON_TRANSMISSION,
+    gain_and_bias,
+    pushes_site,
     spatial_tendons,
 )
-from pullback.spatial import unit, unit_adjoint
+from pullback.spatial import log_jacobian, quat_bar_of_tangent, quat_log, unit, unit_adjoint
 
 if TYPE_CHECKING:
     from pullback.dynamics.sensors import Readings
@@ -59,6 +64,8 @@ def complaint(system: Articulated, kind: int, number: int) -> str:
             at_joint = m.actuator_trntype[k] in JOINT_TRANSMISSIONS
             if (not at_joint or m.actuator_trnid[k, 0] == number) and (why := _complaint_on_actuator(m, k)):
                 return why
+            if not at_joint and m.actuator_trntype[k] != TENDON_TRANSMISSION:
+                return "where an actuator pushes at a site"
             if m.actuator_trntype[k] == TENDON_TRANSMISSION and spatial_tendons(m)[m.actuator_trnid[k, 0]]:
                 return "where an actuator pulls at a tendon through space"
     return ""
@@ -70,8 +77,17 @@ def _complaint_on_actuator(m: mujoco.MjModel, k: int, *, forces: bool = True) ->
     if m.actuator_trntype[k] == TENDON_TRANSMISSION:
         if forces and m.tendon_actfrclimited[number]:
             return "of a tendon that limits the force of its actuators"
-    elif m.actuator_trntype[k] not in JOINT_TRANSMISSIONS or m.jnt_type[number] not in (HINGE, SLIDE):
-        return "of an actuator on something else than a hinge, slide or tendon"
+    elif pushes_site(m, k):
+        if m.actuator_trnid[k, 1] >= 0:
+            return "of an actuator on a site relative to another"
+    elif m.actuator_trntype[k] not in JOINT_TRANSMISSIONS:
+        return "of an actuator on something else than a joint, tendon or site"
+    elif m.jnt_type[number] in (BALL, FREE):
+        if m.actuator_trntype[k] == JOINT_IN_PARENT:
+            return "of an actuator on a ball or free joint, with its gear in the parent's frame"
+        gain, bias = gain_and_bias(m, k)
+        if forces and m.jnt_type[number] == BALL and gain[0] != 0 and bias[1] == -gain[0]:
+            return "of a servo on a ball joint"
     if not forces:
         return ""
     plain = m.actuator_gaintype[k] in (GAIN_FIXED, GAIN_AFFINE) and m.actuator_biastype[k] in (BIAS_NONE, BIAS_AFFINE)
@@ -87,7 +103,9 @@ def pulling(m: mujoco.MjModel, tendon: int) -> list[int]:
 
 
 def frames_of_paths(m: mujoco.MjModel, kind: int, number: int) -> dict[str, set[int]]:
-    """The sites and geoms that a sensor of this kind needs, which a path goes through and around."""
+    """The sites and geoms that a sensor of this kind needs: an actuator's, or which a path goes through and around."""
+    if kind in ACTUATORS and pushes_site(m, number):
+        return {"site": {int(m.actuator_trnid[number, 0])}}
     if kind in TENDONS | {Sensor.mjSENS_TENDONACTFRC}:
         tendons = [number]
     else:
@@ -123,7 +141,8 @@ def joint(readings: Readings, number: int, *, of_q: bool) -> Reading:
     """Its coordinates, or velocities."""
     m, name = readings.m, "q" if of_q else "v"
     first = int((m.jnt_qposadr if of_q else m.jnt_dofadr)[number])
-    size = {HINGE: 1, SLIDE: 1}.get(int(m.jnt_type[number]), 4 if of_q else 3)
+    sizes = {HINGE: (1, 1), SLIDE: (1, 1), BALL: (4, 3), FREE: (7, 6)}
+    size = sizes[int(m.jnt_type[number])][0 if of_q else 1]
     at = slice(first, first + size)
     return getattr(readings, name)[..., at], lambda bar, bars: np.add.at(bars[name], (..., at), bar)
 
@@ -248,16 +267,49 @@ def _way(readings: Readings, span: Span, *, of_q: bool) -> tuple[np.ndarray, np.
 
 def travel(readings: Readings, k: int, *, of_q: bool) -> Reading:
     """Length, or velocity, of an actuator."""
-    m, number = readings.m, int(readings.m.actuator_trnid[k, 0])
-    at_tendon = m.actuator_trntype[k] == TENDON_TRANSMISSION
-    x, passed = (tendon if at_tendon else joint)(readings, number, of_q=of_q)
-    gear = readings.of_worlds("gear")[:, k, :1]
+    x, passed = _moved(readings, k, of_q=of_q)
+    gear = readings.of_worlds("gear")[:, k, : x.shape[-1]]
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         passed(gear * bar, bars)
         _add_entries(readings, bars, "gear", k, x * bar)
 
-    return gear * x, adjoint
+    return np.sum(gear * x, axis=-1, keepdims=True), adjoint
+
+
+def _moved(readings: Readings, k: int, *, of_q: bool) -> Reading:
+    """What the gear of an actuator multiplies: 1, 3 or 6 numbers. Free joints and sites have no lengths."""
+    m, number, kind = readings.m, int(readings.m.actuator_trnid[k, 0]), readings.m.actuator_trntype[k]
+    if kind == TENDON_TRANSMISSION:
+        return tendon(readings, number, of_q=of_q)
+    if of_q and (kind == SITE_TRANSMISSION or m.jnt_type[number] == FREE):
+        return np.zeros((*readings.q.shape[:-1], 6)), lambda bar, bars: None
+    if kind == SITE_TRANSMISSION:
+        return _site_velocity(readings, number)
+    x, passed = joint(readings, number, of_q=of_q)
+    if not of_q or m.jnt_type[number] != BALL:
+        return x, passed
+    rotation = quat_log(unit(x))
+
+    def adjoint(bar: np.ndarray, bars: dict) -> None:
+        turn_bar = np.einsum("...ji,...j->...i", log_jacobian(rotation), bar)
+        passed(quat_bar_of_tangent(x, turn_bar), bars)
+
+    return rotation, adjoint
+
+
+def _site_velocity(readings: Readings, site: int) -> Reading:
+    """Linear, then angular, in the axes of the site."""
+    _x, R, w, v = readings.pose(("site", site))
+    at = readings.at["site", site]
+
+    def adjoint(bar: np.ndarray, bars: dict) -> None:
+        v_bar, w_bar = forth(R, bar[..., :3]), forth(R, bar[..., 3:])
+        bars["v", "site"][..., at, :] += v_bar
+        bars["w", "site"][..., at, :] += w_bar
+        bars["turn", "site"][..., at, :] += np.cross(v_bar, v) + np.cross(w_bar, w)
+
+    return np.concatenate([back(R, v), back(R, w)], axis=-1), adjoint
 
 
 def force(readings: Readings, k: int) -> Reading:

@@ -13,6 +13,7 @@ from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.trees import tree_map
 from pullback.dynamics.activations import activation_sizes, activations_struct
+from pullback.dynamics.actuators import actuators_struct, site_pairs_struct
 from pullback.dynamics.ellipsoids import ellipsoids_struct
 from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
@@ -144,11 +145,15 @@ def contact_workspace(
     if flavour.spatial:
         result[1].spans = spans_struct(tendons, flavour, device)
     if flavour.sites:
-        result[1].sites = sites_struct(tendons.model, tendons.sites, flavour, device)
+        result[1].sites = sites_struct(tendons, flavour, device)
     if flavour.noslip:
         result[1].noslip = noslip_struct(scene, flavour, device)
     if flavour.activations:
         result[1].activations = activations_struct(tendons.model, flavour, device)
+    if flavour.actuators:
+        result[1].actuators = actuators_struct(tendons, flavour, device)
+    if flavour.actuators and flavour.sites:
+        result[1].site_pairs = site_pairs_struct(tendons, flavour, device)
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.ellipsoids:

@@ -17,6 +17,7 @@ from pullback.core.arrays import as_reals, empty, upload_per_world
 from pullback.core.bars import Named
 from pullback.core.launch import launch
 from pullback.core.params import Derived, FieldValues, Parameter, has_direction, linear, not_negative
+from pullback.dynamics.actuators import crank_parameters, muscle_parameters
 from pullback.dynamics.ellipsoids import ellipsoid_parameters
 from pullback.dynamics.flexes import flex_parameters
 from pullback.dynamics.sites import site_parameters
@@ -82,7 +83,7 @@ def parameters(
         }
     if model.na:
         table["activation"] = Parameter("s, s, 1", actuator, model.activations.law)
-    table |= _of_curves(model, layout)
+    table |= _of_curves(model, layout) | muscle_parameters(model) | crank_parameters(model)
     table |= site_parameters(model, tendons.sites) | flex_parameters(model) | ellipsoid_parameters(model)
     if len(tendons.ids):
         table |= _of_tendons(model, tendons)
@@ -113,13 +114,27 @@ def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
         of_all = {"field": "tendon", "of": of[which], "blank": np.zeros((len(of), 5)), "at": (which, number)}
         return Parameter(unit, (*axes, "end")[: value.ndim], value, **of_all, **options)
 
+    def curve(unit: str, value: np.ndarray, first: int) -> Parameter:
+        of_all = {"of": of, "blank": np.zeros((len(of), 4)), "at": (slice(None), slice(first, first + 2))}
+        return Parameter(unit, (*axes, "power"), value, field="tendon_poly", **of_all)
+
+    curves = {}
+    if np.any(value.stiffness_poly) or np.any(value.damping_poly):
+        curves["tendon_stiffness_poly"] = curve("N/m² or N·m/rad², and per m or rad", value.stiffness_poly, 0)
+        unit_ = "N·s²/m² or N·m·s²/rad², and times s/m or s/rad"
+        curves["tendon_damping_poly"] = curve(unit_, value.damping_poly, 2)
+
     coef = Parameter("1 or m/rad", ("term",), model.mujoco.wrap_prm, of=terms, form=linear(sums))
-    return ({"tendon_coef": coef} if any(layout.fixed) else {}) | {
-        "tendon_stiffness": law("N·m/rad or N/m", value.stiffness, 0),
-        "tendon_damping": law("N·m·s/rad or N·s/m", value.damping, 1),
-        "tendon_armature": law("kg·m² or kg", value.armature, 2, ~wrapping, check=bare),
-        "tendon_spring": law("rad or m", value.spring, slice(3, 5), check=partial(_ends_in_order, of)),
-    }
+    return (
+        ({"tendon_coef": coef} if any(layout.fixed) else {})
+        | curves
+        | {
+            "tendon_stiffness": law("N·m/rad or N/m", value.stiffness, 0),
+            "tendon_damping": law("N·m·s/rad or N·s/m", value.damping, 1),
+            "tendon_armature": law("kg·m² or kg", value.armature, 2, ~wrapping, check=bare),
+            "tendon_spring": law("rad or m", value.spring, slice(3, 5), check=partial(_ends_in_order, of)),
+        }
+    )
 
 
 def _of_wraps(model: Model, layout: TendonLayout) -> dict[str, Parameter]:

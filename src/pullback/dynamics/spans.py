@@ -17,7 +17,7 @@ def spans_struct(layout: TendonLayout, flavour: Flavour, device: str):
     result = specialise(flavour, "spans").Spans()
     ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
     spans = [span for of_one in layout.spans for span in of_one]
-    counts = [len(of_one) for of_one in layout.spans] + [0] * len(layout.joints)
+    counts = [len(of_one) for of_one in layout.spans] + [0] * (len(layout.dofs) - len(layout.spans))
     result.first = ints(np.concatenate([[0], np.cumsum(counts)]))
     bodies = np.zeros((len(spans), 3), int)
     for row, span in zip(bodies, spans, strict=True):

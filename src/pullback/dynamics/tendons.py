@@ -12,6 +12,7 @@ from pullback.core.arrays import PRECISIONS
 from pullback.dynamics.tree import dof_tree
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
+from pullback.model.actuators import felt_actuators, has_more_actuators, moved_by
 from pullback.model.tendons import equality_dofs, equality_members, spans_of, tendon_dofs, wraps_of
 from pullback.model.unsupported import EQ_JOINT, spatial_tendons, wrapping_tendons
 
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
 
 class TendonLayout:
-    """The tendons that matter to a System, and after them the joints that an equality constrains, each as a tendon of
-    one term, with the coefficient 1.
+    """The tendons that matter to a System, and rows like theirs: of actuators whose feedback of velocity is implicit
+    and that act on no hinge, slide or tendon; and of joints in equality constraints, of one term with coefficient 1.
 
     ids:      (n,) tendons of the file
+    felt:     (l,) these actuators
     joints:   (m,)
-    dofs:     of each of both kinds, the last one first
+    dofs:     of each of all three kinds, the last one first
     fixed:    (n,) whether a tendon is a sum of joint coordinates
     spans:    of each tendon of the file; none where it is fixed
     sites:    on their paths and beside them, and those at which actuators push
@@ -42,7 +44,9 @@ class TendonLayout:
         for e in equalities:
             (joints if m.eq_type[e] == EQ_JOINT else used).update(equality_members(m, e))
         self.ids, self.joints = np.array(sorted(used), int), np.array(sorted(joints), int)
-        self.dofs = [tendon_dofs(m, t) for t in self.ids] + [[int(m.jnt_dofadr[j])] for j in self.joints]
+        self.felt = felt_actuators(model)
+        self.dofs = [tendon_dofs(m, t) for t in self.ids] + [moved_by(model, k) for k in self.felt]
+        self.dofs += [[int(m.jnt_dofadr[j])] for j in self.joints]
         self.first = np.concatenate([[0], np.cumsum([len(dofs) for dofs in self.dofs])]).astype(int)
         spatial = spatial_tendons(m)
         self.fixed = [not spatial[t] for t in self.ids]
@@ -74,19 +78,20 @@ class TendonLayout:
     def switches(self) -> dict[str, bool]:
         """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
         sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
-        activations = self.model.na > 0
+        activations, actuators = self.model.na > 0, has_more_actuators(self.model)
         return {
-            "tendons": bool(self) or sites or activations,
+            "tendons": bool(self) or sites or activations or actuators,
             "spatial": self.spatial,
             "wraps": len(self.geoms) > 0,
             "sites": sites,
             "loops": loops,
             "activations": activations,
+            "actuators": actuators,
         }
 
     @property
     def entries(self) -> int:
-        """How many terms there are of both kinds."""
+        """How many terms there are of all kinds."""
         return int(self.first[-1])
 
     @property
@@ -111,7 +116,7 @@ class TendonLayout:
     def number(self, kind: int, member: int) -> int:
         """Of a joint or tendon that an equality relates."""
         if kind == EQ_JOINT:
-            return len(self.ids) + int(np.searchsorted(self.joints, member))
+            return len(self.ids) + len(self.felt) + int(np.searchsorted(self.joints, member))
         return int(np.searchsorted(self.ids, member))
 
     def struct(self, flavour: Flavour, weights: InverseWeights, device: str):
@@ -131,7 +136,8 @@ class TendonLayout:
             dof_q[m.jnt_dofadr[j]] = m.jnt_qposadr[j]
         dofs = [d for of_one in self.dofs for d in of_one]
         tendons.first, tendons.dof, tendons.q = ints(self.first), ints(dofs), ints(dof_q[dofs])
-        tendons.own, pairs = len(self.ids), self._pairs()
+        tendons.own, tendons.inert, pairs = len(self.ids), len(self.ids) + len(self.felt), self._pairs()
+        tendons.own_pairs = int(np.count_nonzero(pairs[:, 0] < len(self.ids)))
         tendons.pair_tendon, tendons.pair_below, tendons.pair_above = (ints(x) for x in pairs.T)
         pulled = self.model.actuator_tendon
         on_joint = np.where(self.model.actuator_site >= 0, -2, -1)
@@ -190,7 +196,7 @@ class TendonLayout:
         tendons.equality_rest = reals(np.reshape(rest, (-1, 2)))
         tendons.equality_first, tendons.equality_dof = ints(first), ints(chain)
         tendons.equality_entry_one, tendons.equality_entry_two = (ints(x) for x in entries)
-        chains = [*self.dofs, *(chain[a:b] for a, b in zip(first, first[1:], strict=False))]
+        chains = [*self.dofs[: len(self.ids)], *(chain[a:b] for a, b in zip(first, first[1:], strict=False))]
         tendons.coupled = int(any(not self.above[d, e] for x in chains for d, e in zip(x, x[1:], strict=False)))
 
 

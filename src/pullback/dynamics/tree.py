@@ -140,8 +140,10 @@ def mocap_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_curved(model: Model) -> bool:
-    """Whether springs or dampers of joints have quadratic or cubic terms."""
-    return bool(np.any(model.joint_stiffness_poly) or np.any(model.dof_damping_poly))
+    """Whether springs or dampers of joints or tendons have quadratic or cubic terms."""
+    tendons = model.tendons
+    laws = (model.joint_stiffness_poly, model.dof_damping_poly, tendons.stiffness_poly, tendons.damping_poly)
+    return any(np.any(law) for law in laws)
 
 
 def curved_joints(model: Model, layout: Layout) -> np.ndarray:

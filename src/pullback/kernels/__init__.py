@@ -62,11 +62,13 @@ class Flavour(NamedTuple):
     sites: bool = False
     # Whether actuators have activations; likewise.
     activations: bool = False
+    # Whether actuators do more than gain · drive + bias at a joint, a tendon or a site, as muscles do; likewise.
+    actuators: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether MuJoCo's sweeps against slip come after its convex problem.
     noslip: bool = False
-    # Whether there are springs or dampers of joints with quadratic or cubic terms.
+    # Whether there are springs or dampers of joints or tendons with quadratic or cubic terms.
     curved: bool = False
     # Whether poses of bodies may be inputs.
     mocap: bool = False
@@ -88,11 +90,12 @@ class Flavour(NamedTuple):
             "_round": not self.all_shapes,
             "_refined": self.refined,
             "_triangles": self.triangles,
-            "_tendons": self.tendons and not (self.sites or self.spatial or self.activations),
+            "_tendons": self.tendons and not (self.sites or self.spatial or self.activations or self.actuators),
             "_spatial": self.spatial and not self.wraps,
             "_wraps": self.wraps,
             "_sites": self.sites,
             "_activations": self.activations,
+            "_actuators": self.actuators,
             "_loops": self.loops,
             "_noslip": self.noslip,
             "_curved": self.curved,

@@ -18,10 +18,12 @@ from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
 from pullback.model.flexes import read_flexes
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
+from pullback.model.muscles import read_muscles
 from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
     INTEGRATORS,
     JOINT_IN_PARENT,
+    SLIDER_CRANK,
     Disable,
     actuator_complaint,
     disabled,
@@ -94,20 +96,19 @@ def load(
       friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
       ``contact=None`` of :class:`Articulated`);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are not gain·drive + bias on one joint or tendon, or at a site, with the control or
-      its integral or filter as drive (muscles, motors with a delay, PID and DC motors, actuators on bodies,
-      slider-cranks and sites with a refsite, position servos on ball joints). They keep their
-      controls, so that ``nu`` is as in MuJoCo, and give no force;
+    - ``"actuator"``: actuators that are neither muscles nor gain·drive + bias on one joint or tendon, or at sites, with
+      the control or an activation as drive (motors with a delay, PID and DC motors, actuators on bodies). They keep
+      their controls, so that ``nu`` is as in MuJoCo, and give no force;
     - ``"plugin"``: plugins that give forces to bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
       themselves: their vertices alone touch, with shapes;
     - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
-    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, the linear ones stay
-      (supported for joints; an error for tendons and for dampers of actuators);
+    - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, which are supported; the
+      linear ones stay;
     - ``"spring-yield"``: plastic joint springs, which become elastic;
-    - ``"actuatorgravcomp"``: gravity compensation that counts as actuator force and may be clamped, which then acts
-      directly;
+    - ``"actuatorgravcomp"``: that gravity compensation counts as actuator force, and may be clamped with it, which is
+      supported; it then acts directly;
     - ``"sleep"``: the option that puts bodies at rest to sleep.
 
     ``integrator`` ("euler", "implicitfast" or "rk4") and ``timestep`` [s] stand for what the file says, as if it were
@@ -141,6 +142,7 @@ def load(
         "tendons": read_tendons(m),
         "flexes": read_flexes(m, ignore),
         "activations": read_activations(m),
+        "muscles": read_muscles(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
     fields["keyframes"] = _keyframes(m, fields["activations"].count)
@@ -166,9 +168,11 @@ def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
     for kind in bits.keys() & set(ignore):
         m.opt.disableflags |= int(bits[kind])
     if "spring-poly" in ignore:
-        m.jnt_stiffnesspoly[:] = 0
+        m.jnt_stiffnesspoly[:] = m.tendon_stiffnesspoly[:] = 0
     if "damping-poly" in ignore:
-        m.dof_dampingpoly[:] = 0
+        m.dof_dampingpoly[:] = m.tendon_dampingpoly[:] = m.actuator_dampingpoly[:] = 0
+    if "actuatorgravcomp" in ignore:
+        m.jnt_actgravcomp[:] = 0
     if "tendon" in ignore:
         for name in ("stiffness", "stiffnesspoly", "damping", "dampingpoly", "armature", "frictionloss"):
             getattr(m, f"tendon_{name}")[:] = 0
@@ -416,7 +420,7 @@ def _bodies(m: mujoco.MjModel) -> dict:
 
 
 def _joints_and_dofs(m: mujoco.MjModel) -> dict:
-    armature, damping = m.dof_armature.copy(), m.dof_damping.copy()
+    armature, damping, curve = m.dof_armature.copy(), m.dof_damping.copy(), m.dof_dampingpoly.copy()
     for j, kind in enumerate(m.jnt_type.tolist()):
         dofs = slice(int(m.jnt_dofadr[j]), int(m.jnt_dofadr[j]) + JOINT_DOFS[kind])
         for i in reflecting_actuators(m, j):
@@ -424,6 +428,7 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
             ratio = m.actuator_gear[m.actuator_outadr[i], 0] ** 2
             armature[dofs] += m.actuator_armature[i] * ratio
             damping[dofs] += m.actuator_damping[i] * ratio
+            curve[dofs] += m.actuator_dampingpoly[i] * ratio
     no_springs, no_dampers = disabled(m, Disable.mjDSBL_SPRING), disabled(m, Disable.mjDSBL_DAMPER)
     return {
         "joint_type": _frozen(m.jnt_type, np.int32),
@@ -436,18 +441,27 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
         "joint_stiffness_poly": _frozen(np.zeros((m.njnt, 2)) if no_springs else m.jnt_stiffnesspoly),
         "joint_force_limited": _frozen(m.jnt_actfrclimited, bool),
         "joint_force_range": _frozen(m.jnt_actfrcrange),
+        "joint_lift": _frozen(_lifts(m), np.int32),
         "dof_armature": _frozen(armature),
         "dof_damping": _frozen(np.zeros(m.nv) if no_dampers else damping),
-        "dof_damping_poly": _frozen(np.zeros((m.nv, 2)) if no_dampers else m.dof_dampingpoly),
+        "dof_damping_poly": _frozen(np.zeros((m.nv, 2)) if no_dampers else curve),
         "q0": _frozen(_unit_coordinates(m, m.qpos0)),
         "q_spring": _frozen(_unit_coordinates(m, m.qpos_spring)),
     }
 
 
+def _lifts(m: mujoco.MjModel) -> np.ndarray:
+    """How gravity compensation that counts as actuator force differs, joint by joint: see ``Model.joint_lift``."""
+    counts = m.jnt_actgravcomp.astype(bool) & gravity_is_compensated(m)
+    off = disabled(m, Disable.mjDSBL_ACTUATION) or m.nu == 0
+    return np.where(counts, 2 if off else np.where(m.jnt_actfrclimited, 1, 0), 0)
+
+
 def _actuators(m: mujoco.MjModel) -> dict:
     """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
     joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
-    tendon, site = np.full((2, m.nu), -1, np.int32)
+    tendon, site, reference = np.full((3, m.nu), -1, np.int32)
+    crank = np.zeros(m.nu)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
     for i in range(m.nactuator):
@@ -455,6 +469,9 @@ def _actuators(m: mujoco.MjModel) -> dict:
             continue  # a complaint that is still here was ignored by the user
         u = m.actuator_ctrladr[i]
         (tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else joint)[u] = m.actuator_trnid[i, 0]
+        if pushes_site(m, i):
+            reference[u] = m.actuator_trnid[i, 1]
+            crank[u] = m.actuator_cranklength[i] if m.actuator_trntype[i] == SLIDER_CRANK else 0.0
         in_parent[u] = m.actuator_trntype[i] == JOINT_IN_PARENT
         gear[u] = m.actuator_gear[m.actuator_outadr[i]]
         force_limited[u], force_range[u] = m.actuator_forcelimited[i], m.actuator_forcerange[i]
@@ -465,6 +482,8 @@ def _actuators(m: mujoco.MjModel) -> dict:
         "actuator_joint": _frozen(joint, np.int32),
         "actuator_tendon": _frozen(tendon, np.int32),
         "actuator_site": _frozen(site, np.int32),
+        "actuator_reference": _frozen(reference, np.int32),
+        "actuator_crank": _frozen(crank),
         "actuator_in_parent": _frozen(in_parent, bool),
         "actuator_gear": _frozen(gear),
         "actuator_gain": _frozen(gain),

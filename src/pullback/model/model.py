@@ -46,7 +46,10 @@ class Tendons:
     names: tuple[str, ...]  # (ntendon,)
     stiffness: np.ndarray  # (ntendon,) [N/m]; where lengths are angles, here and below, [N·m/rad]
     damping: np.ndarray  # (ntendon,) [N·s/m]
+    stiffness_poly: np.ndarray  # (ntendon, 2) quadratic and cubic [N/m², N/m³]
+    damping_poly: np.ndarray  # (ntendon, 2) quadratic and cubic [N·s²/m², N·s³/m³]
     armature: np.ndarray  # (ntendon,) inertia against changes of length [kg]
+    force_range: np.ndarray  # (ntendon, 2) of all its actuators together [N]; infinite where there is no limit
     spring: np.ndarray  # (ntendon, 2) lengths between which springs rest [m]
 
 
@@ -104,6 +107,23 @@ class Activations:
 
 
 @dataclass(frozen=True)
+class Muscles:
+    """Actuators whose force is that of a muscle: gain and bias by length and velocity."""
+
+    pulls: np.ndarray  # (nu,) bool: the gain is a muscle's
+    resists: np.ndarray  # (nu,) bool: the bias is
+    gain: np.ndarray  # (nu, 9) MuJoCo's gainprm: two lengths, force [N], scale, lmin, lmax, vmax [1/s], fpmax, fvmax
+    bias: np.ndarray  # (nu, 9) MuJoCo's biasprm: likewise
+    limits: np.ndarray  # (nu, 2) shortest and longest length, as MuJoCo's compiler has them
+    acc0: np.ndarray  # (nu,) acceleration that a unit force is worth, likewise
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The controls that are muscles'."""
+        return np.flatnonzero(self.pulls | self.resists)
+
+
+@dataclass(frozen=True)
 class Model:
     """A robot, or several, as loaded by :func:`pullback.load`. Frozen: parameters to vary live in ``system.params``."""
 
@@ -135,6 +155,9 @@ class Model:
     joint_stiffness_poly: np.ndarray  # (njoint, 2) quadratic and cubic [N·m/rad² or N/m², N·m/rad³ or N/m³]
     joint_force_limited: np.ndarray  # (njoint,) bool: total actuator force on the joint is clamped
     joint_force_range: np.ndarray  # (njoint, 2) [N·m or N]
+    # (njoint,) int32: gravity compensation acts directly (0), counts as actuator force and is clamped with it (1), or
+    # is lost, since actuators are off (2)
+    joint_lift: np.ndarray
 
     # degrees of freedom and coordinates
     dof_armature: np.ndarray  # (nv,) [kg·m² or kg]
@@ -148,6 +171,8 @@ class Model:
     actuator_joint: np.ndarray  # (nu,) int32
     actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint, or at a site
     actuator_site: np.ndarray  # (nu,) int32; -1: it acts on a joint or tendon
+    actuator_reference: np.ndarray  # (nu,) int32; the site that it pushes against, or the slider of a crank, or -1
+    actuator_crank: np.ndarray  # (nu,) length of the rod of a slider-crank [m]; 0: it is none
     actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
     actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge, slide and tendons
     actuator_gain: np.ndarray  # (nu, 3): g0 + g1·length + g2·velocity
@@ -171,6 +196,7 @@ class Model:
     tendons: Tendons
     flexes: Flexes
     activations: Activations
+    muscles: Muscles
 
     # what is fixed to bodies, and what the file asks of a contact model
     geoms: Frames
@@ -209,13 +235,15 @@ class Model:
         """The tendons that exert forces or have inertia, or that an actuator pulls."""
         tendons = self.tendons
         acts = (tendons.stiffness != 0) | (tendons.damping != 0) | (tendons.armature != 0)
+        acts |= np.any(tendons.stiffness_poly, axis=1) | np.any(tendons.damping_poly, axis=1)
         acts[self.actuator_tendon[self.actuator_tendon >= 0]] = True
         return np.flatnonzero(acts)
 
     @property
     def pushed_sites(self) -> np.ndarray:
-        """The sites at which an actuator pushes."""
-        return np.unique(self.actuator_site[self.actuator_site >= 0])
+        """The sites at which an actuator pushes, or between which it does."""
+        sites = np.union1d(self.actuator_site, self.actuator_reference)
+        return sites[sites >= 0]
 
     @property
     def home(self) -> Keyframe:

@@ -91,18 +91,22 @@ def equality_dofs(m: mujoco.MjModel, e: int) -> list[int]:
 
 def read_tendons(m: mujoco.MjModel) -> Tendons:
     """What acts along the tendons of a file, with the rotors of actuators that are reflected through them."""
-    armature, damping = m.tendon_armature.copy(), m.tendon_damping.copy()
+    armature, damping, curve = m.tendon_armature.copy(), m.tendon_damping.copy(), m.tendon_dampingpoly.copy()
     for t in range(m.ntendon):
         for i in reflecting_actuators(m, t, of_tendon=True):
             ratio = m.actuator_gear[m.actuator_outadr[i], 0] ** 2
             armature[t] += m.actuator_armature[i] * ratio
             damping[t] += m.actuator_damping[i] * ratio
+            curve[t] += m.actuator_dampingpoly[i] * ratio
     no_springs, no_dampers = disabled(m, Disable.mjDSBL_SPRING), disabled(m, Disable.mjDSBL_DAMPER)
     fields = {
         "stiffness": np.zeros(m.ntendon) if no_springs else m.tendon_stiffness,
         "damping": np.zeros(m.ntendon) if no_dampers else damping,
+        "stiffness_poly": np.zeros((m.ntendon, 2)) if no_springs else m.tendon_stiffnesspoly,
+        "damping_poly": np.zeros((m.ntendon, 2)) if no_dampers else curve,
         "armature": armature,
         "spring": m.tendon_lengthspring,
+        "force_range": np.where(m.tendon_actfrclimited[:, None], m.tendon_actfrcrange, (-np.inf, np.inf)),
     }
     fields = {name: np.array(value, np.float64) for name, value in fields.items()}
     for value in fields.values():

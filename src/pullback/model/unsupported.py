@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
-from pullback.model.model import BALL, FREE
+from pullback.model.model import BALL
 
 # What ``load(..., ignore=...)`` may drop; its docstring says what is left then.
 KINDS = (
@@ -25,11 +25,14 @@ IMPLICITFAST = int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
 INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast"}
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
-STATELESS = int(mujoco.mjtDyn.mjDYN_NONE)
-ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ("INTEGRATOR", "FILTER", "FILTEREXACT"))
+STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_INTEGRATOR)
+ACTIVATION_NAMES = ("INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")
+ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ACTIVATION_NAMES)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
+GAIN_MUSCLE, BIAS_MUSCLE = int(mujoco.mjtGain.mjGAIN_MUSCLE), int(mujoco.mjtBias.mjBIAS_MUSCLE)
 TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
+SLIDER_CRANK = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK)
 EQ_CONNECT, EQ_WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
 EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
 EQUALITIES = (EQ_CONNECT, EQ_WELD, EQ_JOINT, EQ_TENDON)  # all but those of flexes
@@ -156,34 +159,16 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
 
 def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
     """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
-    springs, dampers = not disabled(m, Disable.mjDSBL_SPRING), not disabled(m, Disable.mjDSBL_DAMPER)
+    springs = not disabled(m, Disable.mjDSBL_SPRING)
     yield from _flexes(m)
 
-    yield "tendon", "tendon", m.tendon_actfrclimited.astype(bool), "limits the force of its actuators"
-    stretched = np.any(m.tendon_stiffnesspoly, axis=1)
-    yield "spring-poly", "tendon", springs & stretched, "has a spring with quadratic or cubic stiffness"
-    slack = (m.tendon_plasticadr >= 0) & ((m.tendon_stiffness != 0) | stretched)
+    slack = (m.tendon_plasticadr >= 0) & ((m.tendon_stiffness != 0) | np.any(m.tendon_stiffnesspoly, axis=1))
     yield "spring-yield", "tendon", springs & slack, "has a spring that yields"
-    dragged = np.any(m.tendon_dampingpoly, axis=1)
-    for t in range(m.ntendon):
-        dragged[t] |= np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, t, of_tendon=True)])
-    yield "damping-poly", "tendon", dampers & dragged, "has quadratic or cubic damping"
     yield "plugin", "body", m.body_plugin >= 0, "gets its passive forces from a plugin"
 
     curved = np.any(m.jnt_stiffnesspoly, axis=1)
     yields = (m.jnt_plasticadr >= 0) & ((m.jnt_stiffness != 0) | curved)
     yield "spring-yield", "joint", springs & yields, "has a spring that yields"
-    damped = np.zeros(m.njnt, dtype=bool)
-    for j in range(m.njnt):
-        damped[j] = np.any([m.actuator_dampingpoly[i] for i in reflecting_actuators(m, j)])
-    yield "damping-poly", "joint", dampers & damped, "is damped by an actuator with quadratic or cubic damping"
-
-    # MuJoCo adds the compensation to the actuators' force, which may then be clamped, or be switched off with them.
-    held_up = np.any(m.body_gravcomp) and np.any(m.opt.gravity) and not disabled(m, Disable.mjDSBL_GRAVITY)
-    clamped = m.jnt_actfrclimited.astype(bool) | disabled(m, Disable.mjDSBL_ACTUATION) | (m.nu == 0)
-    counted = m.jnt_actgravcomp.astype(bool) & (held_up and not passive_forces_off(m))
-    reason = "has gravity compensation that counts as actuator force"
-    yield "actuatorgravcomp", "joint", counted & clamped, reason
 
 
 def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
@@ -238,32 +223,52 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator is not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇ on a joint, tendon or site."""
+    """Why an actuator is no muscle and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
     dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
+    kinds = " and ".join(", ".join(ACTIVATION_NAMES).lower().rsplit(", ", 1))
     controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
     reasons = {
-        f"acts through a {transmission} transmission; only joint, jointinparent, tendon and site are supported": (
-            m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION)
+        f"acts through a {transmission} transmission; only joints, tendons, sites and slidercrank are supported": (
+            m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION, SLIDER_CRANK)
         ),
-        "acts on a site relative to another (refsite)": pushes_site(m, i) and m.actuator_trnid[i, 1] >= 0,
-        f"has activation dynamics of type {dynamics}; only none, integrator, filter and filterexact are supported": (
+        f"has activation dynamics of type {dynamics}; only none, {kinds} are supported": (
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),
         f"has {m.actuator_actnum[i]} activations; only one is supported": m.actuator_actnum[i] > 1,
         "delays its control": m.actuator_delay[i] > 0,
-        f"has a gain of type {gain}; only fixed and affine are supported": (
-            m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE)
+        f"has a gain of type {gain}; only fixed, affine and muscle are supported": (
+            m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE, GAIN_MUSCLE)
         ),
-        f"has a bias of type {bias}; only none and affine are supported": (
-            m.actuator_biastype[i] not in (BIAS_NONE, BIAS_AFFINE)
+        f"has a bias of type {bias}; only none, affine and muscle are supported": (
+            m.actuator_biastype[i] not in (BIAS_NONE, BIAS_AFFINE, BIAS_MUSCLE)
         ),
         f"has {controls} controls and {outputs} outputs, not one of each": controls != 1 or outputs != 1,
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
-    return ("actuator", reason) if reason else _complaint_on_rotations(m, i)
+    if reason is None:
+        reason = _muscle_complaint(m, i)
+    if reason is None and wrapped_servo(m, i) and m.actuator_dyntype[i] == INTEGRATOR:
+        reason = "is a servo on a rotation whose activation MuJoCo wraps around the circle"
+    return ("actuator", reason) if reason else None
+
+
+def _muscle_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    """What MuJoCo's compiler would not let through, or has found no range for."""
+    gain, bias = m.actuator_gaintype[i] == GAIN_MUSCLE, m.actuator_biastype[i] == BIAS_MUSCLE
+    laws = [law for law, used in ((m.actuator_gainprm[i], gain), (m.actuator_biasprm[i], bias)) if used]
+    shortest, longest = m.actuator_lengthrange[m.actuator_outadr[i]]
+    if laws and not shortest < longest:
+        return f"is a muscle without a range of lengths (lengthrange {shortest:g} to {longest:g})"
+    return "is a muscle with impossible numbers" if any(impossible_muscle(law) for law in laws) else None
+
+
+def impossible_muscle(law: np.ndarray) -> bool:
+    """Whether these, a gainprm or biasprm, are not the numbers of a muscle."""
+    low, high, _force, scale, lmin, lmax, vmax = law[:7]
+    return not (low < high and lmin < 1 < lmax and vmax > 0 and scale > 0)
 
 
 def has_activation(m: mujoco.MjModel, i: int) -> bool:
@@ -275,31 +280,39 @@ def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
 
 
 def pushes_site(m: mujoco.MjModel, i: int) -> bool:
-    return m.actuator_trntype[i] == SITE_TRANSMISSION
+    """Whether an actuator pushes at a site, or between two of them."""
+    return m.actuator_trntype[i] in (SITE_TRANSMISSION, SLIDER_CRANK)
 
 
-def _complaint_on_rotations(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    if pulls_tendon(m, i):
-        return None
+def feels_velocity(m: mujoco.MjModel, i: int) -> bool:
     gain, bias = gain_and_bias(m, i)
-    implicit = m.opt.integrator == IMPLICITFAST and (gain[2] != 0 or bias[2] != 0)
-    if pushes_site(m, i):
-        feedback = "feeds back the velocity of a site, which implicitfast would treat implicitly"
-        return ("actuator", feedback) if implicit else None
-    joint_type = m.jnt_type[m.actuator_trnid[i, 0]]
-    if joint_type not in (BALL, FREE):
-        return None
-    fixed_gain = m.actuator_gaintype[i] == GAIN_FIXED
-    if joint_type == BALL and fixed_gain and gain[0] != 0 and bias[1] == -gain[0]:
-        return "actuator", "is a position servo on a ball joint, whose error MuJoCo wraps around the circle"
-    if implicit:
-        return "actuator", "feeds back the velocity of a ball or free joint, which implicitfast would treat implicitly"
-    return None
+    return bool(gain[2] != 0 or bias[2] != 0 or m.actuator_gaintype[i] == GAIN_MUSCLE)
+
+
+def is_servo(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator holds a position that its control, or an integral of it, gives."""
+    gain, bias = gain_and_bias(m, i)
+    fixed = m.actuator_gaintype[i] == GAIN_FIXED and m.actuator_dyntype[i] in (STATELESS, INTEGRATOR)
+    return bool(fixed and gain[0] != 0 and bias[1] == -gain[0])
+
+
+def wrapped_servo(m: mujoco.MjModel, i: int) -> int:
+    """Whether MuJoCo wraps the error of an actuator around the circle, since it holds a rotation: 1 of a ball joint, 2
+    of a site against another one; else 0."""
+    if not is_servo(m, i):
+        return 0
+    if m.actuator_trntype[i] in JOINT_TRANSMISSIONS:
+        return int(m.jnt_type[m.actuator_trnid[i, 0]] == BALL)
+    gear = m.actuator_gear[m.actuator_outadr[i]]
+    relative = m.actuator_trntype[i] == SITE_TRANSMISSION and m.actuator_trnid[i, 1] >= 0
+    return 2 if relative and not np.any(gear[:3]) and np.any(gear[3:]) else 0
 
 
 def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of 1, length and velocity."""
+    """Coefficients of 1, length and velocity; zero for those of a muscle."""
     gain, bias = m.actuator_gainprm[i, :3].copy(), np.zeros(3)
+    if m.actuator_gaintype[i] == GAIN_MUSCLE:
+        gain[:] = 0
     if m.actuator_gaintype[i] == GAIN_FIXED:
         gain[1:] = 0
     if m.actuator_biastype[i] == BIAS_AFFINE:

@@ -22,6 +22,7 @@ from pullback.tasks import (
     locomanip,
     manipulations,
     melt_pool,
+    motor_lag,
     mould,
     multicontact,
     placement,
@@ -54,6 +55,7 @@ HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_mat
 LEARNED = (
     double_pendulum.double_pendulum,
     swimmer.swimmer,
+    motor_lag.motor_lag,
     cube_toss.cube_toss,
     heat_residual.heat_residual,
 )
@@ -73,6 +75,8 @@ HANDS = (
     manipulations.grasp_any,
     manipulations.push_cube,
     manipulations.reorient,
+    manipulations.flip_y,
+    manipulations.flip_z,
     manipulations.turn_wheel,
 )
 # What makes each, by name: a task is made when it is asked for.

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import mujoco
+import numpy as np
 
+from pullback.core.checks import unknown
+from pullback.core.errors import PullbackError
 from pullback.dexterous import (
     Along,
     Assortment,
@@ -17,7 +21,7 @@ from pullback.dexterous import (
     Weights,
     with_object,
 )
-from pullback.model.robots import fingertips
+from pullback.model.robots import HANDS, fingertips
 from pullback.tasks.task import Camera
 
 CUBE, CUBE_MASS = 0.03, 0.01  # half edge [m], [kg]: a cube of 60 mm and 10 g, as in Ruppel, Hendrich and Zhang
@@ -26,14 +30,42 @@ BASE_AT, BASE_MASS = (0.0, 0.12, CUBE), 0.1  # where the lower block of a stack 
 EYE = Camera((0.30, -0.36, 0.24), (0.0, 0.0, 0.06))
 
 
-def _cube(tips: int, dt: float) -> Scene:
+def _cube(tips: int, dt: float, turn: float = 0.0) -> Scene:
     half = (CUBE, CUBE, CUBE)
-    model = with_object(fingertips(tips), mujoco.mjtGeom.mjGEOM_BOX, half, CUBE_MASS, (0.0, 0.0, CUBE), "cube")
+    model = with_object(fingertips(tips, turn), mujoco.mjtGeom.mjGEOM_BOX, half, CUBE_MASS, (0.0, 0.0, CUBE), "cube")
     return Scene(model, [f"tip{i + 1}" for i in range(tips)], dt=dt)
 
 
-def grasp_cube() -> Manipulation:
-    """Three fingertips lift a cube by 10 cm, wherever it lies and however it is turned."""
+class Held(NamedTuple):
+    """How a cube is given to a hand with an arm.
+
+    tips:  of the hand that propose contacts
+    at:    where the cube lies at home [m]
+    half:  half of its edge [m]
+    lower: how far the tips are brought down from the robot's own home, to hover over the cube [m]
+    """
+
+    tips: tuple[str, ...]
+    at: tuple[float, float]
+    half: float
+    lower: float = 0.0
+
+
+HELD = {
+    "gripper": Held(("finger1", "finger2"), (0.514, 0.0), 0.02, 0.09),
+    "three_finger": Held(("outer1", "outer2", "outer3"), (0.514, 0.0), CUBE),
+    "hand": Held(("th_distal", "ff_distal", "mf_distal"), (0.615, 0.13), 0.025, 0.03),
+}
+HELD_MASS = 0.05  # [kg]
+
+
+def grasp_cube(hand: str = "fingertips") -> Manipulation:
+    """Three fingertips lift a cube by 10 cm, wherever it lies and however it is turned; or a hand on an arm does.
+
+    hand:  one of ``pb.robots.HANDS``
+    """
+    if hand != "fingertips":
+        return _grasp_by(hand)
     scene = _cube(3, 0.03)
     return Manipulation(
         name="grasp-cube",
@@ -44,6 +76,29 @@ def grasp_cube() -> Manipulation:
         wanted=Along(shift=(0.0, 0.0, 0.1), wait=0.42, arrive=0.95),
         least_grip=GripFrom(0.38, 0.7),
         camera=EYE,
+    )
+
+
+def _grasp_by(hand: str) -> Manipulation:
+    if hand not in HELD:
+        raise PullbackError(unknown("hand", hand, HANDS))
+    held = HELD[hand]
+    cube = mujoco.mjtGeom.mjGEOM_BOX, (held.half,) * 3, HELD_MASS, (*held.at, held.half), "cube"
+    away = Scene(with_object(HANDS[hand](), *cube), held.tips, dt=0.03).hand
+    over = away.shifted(away.home, np.array([0.0, 0.0, -held.lower]))
+    scene = Scene(with_object(HANDS[hand](), *cube, home=over), held.tips, dt=0.03)
+    return Manipulation(
+        name=f"grasp-cube-{hand}",
+        about=f"lift a cube with the {hand} on its arm, which proposes its contacts",
+        scene=scene,
+        frames=32,
+        starts=Scattered(scene, spread=0.01, yaw=0.3),
+        wanted=Along(shift=(0.0, 0.0, 0.1), wait=0.5, arrive=0.95),
+        least_grip=GripFrom(0.47, 0.7),
+        weights=Weights(place=0.1),
+        iterations=160,
+        ramp=60,
+        camera=Camera((held.at[0] + 0.45, held.at[1] - 0.55, 0.35), (*held.at, 0.12)),
     )
 
 
@@ -123,7 +178,7 @@ def grasp_any() -> Manipulation:
 
 def flip() -> Manipulation:
     """Three fingertips tip a cube over about its x axis, onto its side."""
-    return _flip("flip", "x", ((-1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
+    return _flip("flip", "x", ((0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (1.0, 0.0, 0.0)), turn=-math.pi / 2)
 
 
 def flip_y() -> Manipulation:
@@ -136,12 +191,13 @@ def flip_z() -> Manipulation:
     return _flip("flip-z", "z", None)
 
 
-def _flip(name: str, axis: str, facing) -> Manipulation:
+def _flip(name: str, axis: str, facing, turn: float = 0.0) -> Manipulation:
     """A quarter of a turn about one of a cube's own axes, on an arc above the table.
 
-    facing:  which faces the tips take: those that are neither the bottom at the end nor the top at the beginning
+    facing:  which faces the tips take: two on the axis, and one that comes to lie on top
+    turn:    of the tips at home [rad], so that each begins on its own side of the cube
     """
-    scene = _cube(3, 0.03)
+    scene = _cube(3, 0.03, turn)
     return Manipulation(
         name=name,
         about=f"turn a cube over by 90 degrees about its {axis} axis with three fingertips that propose their contacts",
@@ -156,6 +212,7 @@ def _flip(name: str, axis: str, facing) -> Manipulation:
         weights=Weights(place=0.1, turn=0.2, edge=0.05, balance=0.05),
         iterations=200,
         ramp=80,
+        tries=3,
         camera=EYE,
     )
 

@@ -29,16 +29,22 @@ FIXED_TENDONS = wp.constant(compiled_for.tendons and not compiled_for.spatial)
 # Actuators have activations.
 ACTIVATIONS = wp.constant(compiled_for.activations)
 
+# Actuators do more than gain · drive + bias at a joint, a tendon or a site.
+ACTUATORS = wp.constant(compiled_for.actuators)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 
+# More than paths may couple joints by inertia.
+TIED = wp.constant(compiled_for.spatial or compiled_for.actuators)
+
 # Joint forces depend on where bodies are, so that their adjoint comes before the sweep inward.
-PLACED_FORCES = wp.constant(compiled_for.sites or compiled_for.spatial)
+PLACED_FORCES = wp.constant(compiled_for.sites or compiled_for.spatial or compiled_for.actuators)
 
 # Poses of bodies may be inputs.
 MOCAP = wp.constant(compiled_for.mocap)
 
-# There are springs or dampers of joints with quadratic or cubic terms.
+# There are springs or dampers of joints or tendons with quadratic or cubic terms.
 CURVED = wp.constant(compiled_for.curved)
 
 # There are equality constraints that hold points or frames of two bodies together.

@@ -101,13 +101,39 @@ def start_contact(g: Shapes, c: Contacts, r: Rows, k: int, slot: int):
 
 @wp.func
 def loss_block(m: Tree, g: Shapes, r: Rows, row: int, k: int, slot: int):
-    """Row ``row`` of the joints, friction loss, becomes block k."""
+    """Row ``row`` of the joints, friction loss, becomes block k.
+
+    A tendon's chain may branch: it gets all degrees of freedom that carry those it had, with no columns of J.
+    """
     r.row_block[row, slot] = k
     r.block_row[k, slot] = row
-    for i in range(r.joint_length[row, slot]):
-        r.chain[k * m.nv + i, slot] = r.joint_chain[row * g.joint_width + i, slot]
-        r.J[k * m.nv + i, slot] = first_of(r.joint_J[row * g.joint_width + i, slot])
-    r.chain_length[k, slot] = r.joint_length[row, slot]
+    first = k * m.nv
+    of_row = row * g.joint_width
+    end = r.joint_length[row, slot]
+    length = int(0)
+    if end == 1:
+        r.chain[first, slot] = r.joint_chain[of_row, slot]
+        r.J[first, slot] = first_of(r.joint_J[of_row, slot])
+        length = 1
+    else:
+        entry = int(0)
+        for back in range(m.nv):
+            d = m.nv - 1 - back
+            belongs = bool(False)
+            J = vecr()
+            for i in range(length):
+                if m.dof_parent[r.chain[first + i, slot]] == d:
+                    belongs = True
+            if entry < end:
+                if r.joint_chain[of_row + entry, slot] == d:
+                    J = first_of(r.joint_J[of_row + entry, slot])
+                    entry += 1
+                    belongs = True
+            if belongs:
+                r.chain[first + length, slot] = d
+                r.J[first + length, slot] = J
+                length += 1
+    r.chain_length[k, slot] = length
     r.slip[k, slot] = first_of(r.joint_z[row, slot])
     r.bound[k, slot] = first_of(r.joint_loss[row, slot])
     r.history[0, k, slot] = first_of(r.row_force[row, slot])

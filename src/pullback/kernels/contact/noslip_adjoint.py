@@ -304,6 +304,10 @@ def loss_jacobian_adjoint(m: Tree, g: Shapes, r: Rows, k: int, slot: int):
     """From J_bar of block k, if it is a tendon's friction loss."""
     at = -1 - r.joint_source[r.block_row[k, slot], slot] - g.loss_dof.shape[0]
     if at >= 0:
-        first = r.tendons.first[r.tendons.loss[at]]
+        entry = r.tendons.first[r.tendons.loss[at]]
+        end = r.tendons.first[r.tendons.loss[at] + 1]
         for i in range(r.chain_length[k, slot]):
-            r.tendon_J_bar[first + i, slot] = r.tendon_J_bar[first + i, slot] + r.B_bar[k * m.nv + i, slot][0]
+            if entry < end:
+                if r.tendons.dof[entry] == r.chain[k * m.nv + i, slot]:
+                    r.tendon_J_bar[entry, slot] = r.tendon_J_bar[entry, slot] + r.B_bar[k * m.nv + i, slot][0]
+                    entry += 1

@@ -16,8 +16,10 @@ from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
 from .activation_rows import ACTIVATION_PARTS, Activations
+from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
 from .flavour import (
     ACTIVATIONS,
+    ACTUATORS,
     ELLIPSOIDS,
     FLEXES,
     FORCES,
@@ -388,6 +390,8 @@ if NOSLIP:
     PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in noslip_fields.PARTS.items()}
 if ACTIVATIONS:
     PARTS |= ACTIVATION_PARTS
+if ACTUATORS:
+    PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in ACTUATOR_PARTS.items()}
 if FLEXES:
     PARTS |= FLEX_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
@@ -403,6 +407,8 @@ class Tendons:
     """
 
     own: int  # tendons of the file; what follows are joints
+    own_pairs: int  # how many of the pairs below are theirs; those come first
+    inert: int  # those that may add to the mass matrix: after these tendons, actuators whose feedback is implicit
     first: wp.array(dtype=int)  # entries of tendon t are first[t] .. first[t + 1]
     dof: wp.array(dtype=int)  # per entry
     q: wp.array(dtype=int)
@@ -452,6 +458,7 @@ class Sites:
     body: wp.array(dtype=int)
     first: wp.array(dtype=int)  # the degrees of freedom that carry it are first[n] .. first[n + 1]
     dof: wp.array(dtype=int)
+    entry: wp.array(dtype=int)  # of its row among tendons for each of these; -1: it has no row
 
 
 @wp.struct
@@ -466,6 +473,8 @@ class Rows:
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
+            ("actuators", Actuators, ACTUATORS),
+            ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),
         )

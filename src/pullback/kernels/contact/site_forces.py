@@ -8,9 +8,14 @@ import warp as wp
 
 from ..spatial.algebra import ang, cross_force, lin, pack, quat_conj, quat_mul, quat_rotate
 from ..spatial.scalar import real, vec3, vec4, vec6
-from ..tree.forces import affine_force, affine_force_adjoint, in_range
+from ..tree.forces import in_range
 from ..tree.structs import Params, Tree, Workspace
+from .actuators import actuator_force, actuator_force_adjoint, feedback_adjoint, set_feedback
+from .flavour import ACTUATORS
 from .rows import Rows
+
+if ACTUATORS:
+    from .site_pairs import add_pair_forces, pair_forces_adjoint
 
 
 @wp.func
@@ -37,11 +42,18 @@ def add_site_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot:
         arm, quat = site_frame(p, s, r, n, world, slot)
         W = unit_wrench(p.gear[world, k], arm, quat)
         velocity = wp.dot(W, s.V[r.sites.body[n], slot])
-        free_force, _slope = affine_force(p, s, k, real(0.0), velocity, world, slot)
+        free_force, slope = actuator_force(p, s, r, k, real(0.0), velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
+        if ACTUATORS:
+            if r.actuators.row[k] >= 0:
+                for i in range(r.sites.first[n], r.sites.first[n + 1]):
+                    r.tendon_J[r.sites.entry[i], slot] = wp.dot(s.S[r.sites.dof[i], slot], W)
+                set_feedback(m, r, k, free_force, slope, slot)
         for i in range(r.sites.first[n], r.sites.first[n + 1]):
             d = r.sites.dof[i]
             s.actuation[d, slot] = s.actuation[d, slot] + force * wp.dot(s.S[d, slot], W)
+    if ACTUATORS:
+        add_pair_forces(m, p, s, r, world, slot)
 
 
 @wp.func
@@ -57,7 +69,7 @@ def site_forces_adjoint(
         W = unit_wrench(gear, arm, quat)
         V = s.V[body, slot]
         velocity = wp.dot(W, V)
-        free_force, _slope = affine_force(p, s, k, real(0.0), velocity, world, slot)
+        free_force, _slope = actuator_force(p, s, r, k, real(0.0), velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         moved = vec6()  # the body's motion under tau_bar, where no joint's range holds the actuation
         for i in range(r.sites.first[n], r.sites.first[n + 1]):
@@ -66,10 +78,20 @@ def site_forces_adjoint(
             moved += pull_bar * s.S[d, slot]
             s.S_bar[d, slot] = s.S_bar[d, slot] + force * pull_bar * W
         force_bar = wp.dot(moved, W) * in_range(free_force, m.force_low[k], m.force_high[k])
-        _length_bar, velocity_bar = affine_force_adjoint(
-            p, p_bar, s, k, real(0.0), velocity, force_bar, real(0.0), world, slot, wants_params
+        slope_bar = real(0.0)
+        if ACTUATORS:
+            slope_bar = feedback_adjoint(m, r, k, free_force, slot)
+        _length_bar, velocity_bar = actuator_force_adjoint(
+            p, p_bar, s, r, k, real(0.0), velocity, force_bar, slope_bar, world, slot, wants_params
         )
         W_bar = force * moved + velocity_bar * V
+        if ACTUATORS:
+            if r.actuators.row[k] >= 0:
+                for i in range(r.sites.first[n], r.sites.first[n + 1]):
+                    d = r.sites.dof[i]
+                    J_bar = r.tendon_J_bar[r.sites.entry[i], slot]
+                    s.S_bar[d, slot] = s.S_bar[d, slot] + J_bar * W
+                    W_bar += J_bar * s.S[d, slot]
         s.V_bar[body, slot] = s.V_bar[body, slot] + velocity_bar * W
         s.W[body, slot] = s.W[body, slot] - cross_force(W_bar, W)  # moving the body by d changes W by d ×* W
         if wants_params == 1:
@@ -85,3 +107,5 @@ def site_forces_adjoint(
             p_bar.site_pos[world, at] = p_bar.site_pos[world, at] + arm_bar
             turned = quat_rotate(back, wp.cross(push, push_bar) + wp.cross(turn, ang(W_bar)))
             p_bar.site_quat[world, at] = p_bar.site_quat[world, at] + vec4(turned[0], turned[1], turned[2], real(0.0))
+    if ACTUATORS:
+        pair_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)

@@ -27,8 +27,8 @@ from .flavour import (
     POTENTIAL,
     REFINED,
     SHARES,
-    SPATIAL,
     TENDONS,
+    TIED,
 )
 from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
 from .rows import Rows
@@ -55,7 +55,7 @@ if ACTIVATIONS:
         undo_activations,
         write_activations,
     )
-if SPATIAL:
+if TIED:
     from .tied_bodies import tied_gyroscopic
 if FLEXES:
     from .flexes import flex_forces
@@ -129,7 +129,7 @@ def accelerate(
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    if SPATIAL:
+    if TIED:
         tied_gyroscopic(m, p, s, r, world, slot)
     else:
         gyroscopic(m, p, s, world, slot)

@@ -24,6 +24,7 @@ from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .flavour import (
     ACTIVATIONS,
+    ACTUATORS,
     CURVED,
     ELLIPSOIDS,
     FAR,
@@ -40,6 +41,7 @@ from .flavour import (
     SITES,
     SPATIAL,
     TENDONS,
+    TIED,
 )
 from .integrator_adjoint import leave_step_adjoint, rotation_rates_adjoint
 from .refinement import count_substeps, keep_state, take_state
@@ -68,8 +70,10 @@ if NOSLIP:
     from .noslip_adjoint import stop_slip_adjoint
 if SITES:
     from .site_forces import site_forces_adjoint
+if ACTUATORS:
+    from .held_weight import hold_weights_adjoint
 if TENDONS:
-    from .tendons import all_joint_forces_adjoint, clear_tendon_bars, solve_for_motions
+    from .tendons import all_joint_forces_adjoint, clear_tendon_bars, inertia_adjoint, solve_for_motions
 if ACTIVATIONS:
     from .activations import (
         clear_pull_bars,
@@ -84,7 +88,7 @@ if ACTIVATIONS:
         start_stage_activations_adjoint,
         take_kept_activations,
     )
-if SPATIAL:
+if TIED:
     from .tied_bodies import tied_gyroscopic_solve
 if FLEXES:
     from .flexes import flex_forces_adjoint
@@ -128,7 +132,7 @@ def accelerate_adjoint(
     elif TENDONS:
         clear_tendon_bars(r, slot)
         solve_for_motions(m, s, r, slot)
-        if SPATIAL:
+        if TIED:
             tied_gyroscopic_solve(m, p, s, r, world, slot)
         else:
             gyroscopic_solve(m, p, s, world, slot)
@@ -190,6 +194,9 @@ def accelerate_adjoint(
                 for d in range(m.nv):
                     s.S_bar[d, slot] = vec6()
                 with_S = 1
+        if TENDONS:
+            if not first:
+                inertia_adjoint(s, r, s.w, s.a, slot)
         if SITES:
             if not first:
                 site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
@@ -208,6 +215,9 @@ def accelerate_adjoint(
         if MOCAP:
             if f.has_mocap == 1:
                 place_mocap_adjoint(m, p_bar, s, f, f_bar, t, world, slot, wants_params)
+        if ACTUATORS:
+            if not first:
+                hold_weights_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
         inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
     if FIXED_TENDONS:
         all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)

@@ -14,10 +14,6 @@ import warp as wp
 
 from ..spatial.scalar import SMALLEST_INERTIA, real, vec6
 from ..tree.forces import (
-    actuator_adjoint,
-    add_actuator_force,
-    affine_force,
-    affine_force_adjoint,
     dampers_adjoint,
     finish_joint_forces,
     in_range,
@@ -29,12 +25,18 @@ from ..tree.forces import (
 )
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
-from .flavour import ACTIVATIONS, SITES, SPATIAL
+from .actuators import actuator_force_adjoint, add_joint_actuator, joint_actuator_adjoint, pull_of_tendon
+from .flavour import ACTIVATIONS, ACTUATORS, CURVED, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
 if ACTIVATIONS:
     from .activations import take_activations, take_activations_adjoint
+if ACTUATORS:
+    from .actuators import hold_tendons, is_held, share_bars
+    from .held_weight import hold_weights
+if CURVED:
+    from .tendon_curves import curved_damping, curved_pull, curved_pull_adjoint
 if SITES:
     from .site_forces import add_site_forces
 if SPATIAL:
@@ -114,13 +116,16 @@ def add_pull(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world: int, slot
     """Adds to s.actuation the force of actuator k, which pulls at a tendon."""
     tendon = r.tendons.actuator[k]
     gear = p.gear[world, k][0]
-    length = gear * r.tendon_length[tendon, slot]
-    velocity = gear * r.tendon_velocity[tendon, slot]
-    free_force, slope_velocity = affine_force(p, s, k, length, velocity, world, slot)
+    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    if ACTUATORS:
+        free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     add_tendon_force(r, s.actuation, gear * force, tendon, slot)
     if m.integrator == IMPLICITFAST:
         slope = inside(free_force, m.force_low[k], m.force_high[k]) * slope_velocity
+        if ACTUATORS:
+            if is_held(r, tendon, slot):
+                slope = real(0.0)
         r.tendon_inertia[tendon, slot] = r.tendon_inertia[tendon, slot] - m.timestep * gear * gear * slope
 
 
@@ -134,19 +139,30 @@ def all_joint_forces(
     take_controls(m, s, controls, t, world, slot)
     if ACTIVATIONS:
         take_activations(m, p, s, r, world, slot)
+    if ACTUATORS:
+        hold_tendons(m, p, s, r, world, slot)
     for k in range(m.actuator_on.shape[0]):
         if r.tendons.actuator[k] == -1:
-            add_actuator_force(m, p, s, k, world, slot)
+            add_joint_actuator(m, p, s, r, k, world, slot)
         elif r.tendons.actuator[k] >= 0:
             add_pull(m, p, s, r, k, world, slot)
     if SITES:
         add_site_forces(m, p, s, r, world, slot)
+    if ACTUATORS:
+        hold_weights(m, p, s, r, world, slot)
     finish_joint_forces(m, p, s, world, slot)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]
         stretch = stretch_of(law, r.tendon_length[k, slot])
         pull = -law[0] * stretch - law[1] * r.tendon_velocity[k, slot]
+        if CURVED:
+            velocity = r.tendon_velocity[k, slot]
+            pull += curved_pull(p, k, stretch, velocity, world)
+            if m.integrator == IMPLICITFAST:
+                slope = curved_damping(p, k, velocity, world)
+                r.tendon_inertia[k, slot] = r.tendon_inertia[k, slot] + m.timestep * slope
         add_tendon_force(r, s.tau, pull, k, slot)
+    for k in range(r.tendons.inert):
         for i in range(r.tendons.first[k], r.tendons.first[k + 1]):
             d = r.tendons.dof[i]
             J = r.tendon_J[i, slot]
@@ -164,7 +180,9 @@ def pull_adjoint(
     gear = p.gear[world, k][0]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    free_force, slope_velocity = affine_force(p, s, k, length, velocity, world, slot)
+    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    if ACTUATORS:
+        free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
     moved = real(0.0)  # J tau_bar, where no joint's range holds the actuation
     for i in range(r.tendons.first[tendon], r.tendons.first[tendon + 1]):
@@ -177,10 +195,15 @@ def pull_adjoint(
     slope_bar = real(0.0)
     if m.integrator == IMPLICITFAST:
         inertia_bar = r.tendon_inertia_bar[tendon, slot] * inside(free_force, m.force_low[k], m.force_high[k])
+        if ACTUATORS:
+            if is_held(r, tendon, slot):
+                inertia_bar = real(0.0)
         slope_bar = -m.timestep * gear * gear * inertia_bar
         gear_bar -= real(2.0) * m.timestep * gear * slope_velocity * inertia_bar
-    length_bar, velocity_bar = affine_force_adjoint(
-        p, p_bar, s, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+    if ACTUATORS:
+        force_bar = r.tendon_share[tendon, slot] * force_bar + r.tendon_total_bar[tendon, slot]
+    length_bar, velocity_bar = actuator_force_adjoint(
+        p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
     )
     r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
     r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
@@ -197,12 +220,15 @@ def all_joint_forces_adjoint(
     controls: wp.array3d(dtype=real), controls_bar: wp.array3d(dtype=real),
     t: int, world: int, slot: int, wants_params: int,
 ):  # fmt: skip
-    """Of ``all_joint_forces`` but for sites: adds the cotangents of q, v, controls, parameters and of tendons."""
-    inertia_adjoint(s, r, s.w, s.a, slot)
+    """Of ``all_joint_forces`` but for sites: adds the cotangents of q, v, controls, parameters and of tendons.
+
+    Those of what is in the mass matrix are in r.tendon_*_bar already."""
     dampers_adjoint(m, p, p_bar, s, world, slot, wants_params)
+    if ACTUATORS:
+        share_bars(m, p, s, r, world, slot)
     for k in range(m.actuator_on.shape[0]):
         if r.tendons.actuator[k] == -1:
-            actuator_adjoint(m, p, p_bar, s, k, world, slot, wants_params)
+            joint_actuator_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
         elif r.tendons.actuator[k] >= 0:
             pull_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
     if ACTIVATIONS:
@@ -221,6 +247,17 @@ def all_joint_forces_adjoint(
         r.tendon_length_bar[k, slot] = r.tendon_length_bar[k, slot] + stretch_bar
         r.tendon_velocity_bar[k, slot] = r.tendon_velocity_bar[k, slot] - law[1] * moved
         pull = -law[0] * stretch - law[1] * velocity
+        if CURVED:
+            pull += curved_pull(p, k, stretch, velocity, world)
+            inertia_bar = real(0.0)
+            if m.integrator == IMPLICITFAST:
+                inertia_bar = m.timestep * r.tendon_inertia_bar[k, slot]
+            by_stretch, by_velocity = curved_pull_adjoint(
+                p, p_bar, k, stretch, velocity, moved, inertia_bar, world, wants_params
+            )
+            stretch_bar += by_stretch
+            r.tendon_length_bar[k, slot] = r.tendon_length_bar[k, slot] + by_stretch
+            r.tendon_velocity_bar[k, slot] = r.tendon_velocity_bar[k, slot] + by_velocity
         for i in range(r.tendons.first[k], r.tendons.first[k + 1]):
             bar = r.tendon_J_bar[i, slot] + pull * s.tau_bar[r.tendons.dof[i], slot]
             r.tendon_J_bar[i, slot] = bar
@@ -298,7 +335,7 @@ def add_armature(m: Tree, p: Params, r: Rows, world: int, slot: int):
             J = r.tendon_J[i, slot]
             at = d * m.nv + d
             r.M[at, slot] = r.M[at, slot] + p.tendon[world, t][2] * J * J
-    for k in range(r.tendons.pair_tendon.shape[0]):
+    for k in range(r.tendons.own_pairs):
         i = r.tendons.pair_below[k]
         j = r.tendons.pair_above[k]
         c = p.tendon[world, r.tendons.pair_tendon[k]][2]
@@ -347,7 +384,7 @@ def solve_for_motions(m: Tree, s: Workspace, r: Rows, slot: int):
 @wp.func
 def inertia_adjoint(s: Workspace, r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
     """Cotangents of each c and J in -Σ c (J w)(J a), as far as it is in the mass matrix, to r.tendon_*_bar."""
-    for t in range(r.tendons.own):
+    for t in range(r.tendons.inert):
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
             d = r.tendons.dof[i]
             pair_term(r, t, i, i, -w[d, slot] * a[d, slot], r.tendon_inertia[t, slot], slot)

@@ -10,6 +10,7 @@ real = wp.float32 if compiled_for == "float32" else wp.float64
 vec3 = wp.types.vector(3, real)
 vec4 = wp.types.vector(4, real)  # quaternion, wxyz
 vec6 = wp.types.vector(6, real)  # motion or force [angular; linear], or symmetric matrix [xx yy zz xy xz yz]
+vec9 = wp.types.vector(9, real)  # the numbers of a muscle
 mat33 = wp.types.matrix((3, 3), real)
 mat66 = wp.types.matrix((6, 6), real)
 sym66 = wp.types.vector(21, real)  # symmetric 6×6 matrix: its upper triangle, row by row

@@ -11,7 +11,7 @@ neighbouring memory; on the CPU each thread has a workspace with the single slot
 import warp as wp
 
 from ..spatial.algebra import quat_unit
-from ..spatial.scalar import mat33, real, sym66, vec3, vec4, vec6
+from ..spatial.scalar import mat33, real, sym66, vec3, vec4, vec6, vec9
 
 SLIDE = wp.constant(0)
 HINGE = wp.constant(1)
@@ -105,6 +105,9 @@ class Params:
     gain: wp.array2d(dtype=vec3)
     bias: wp.array2d(dtype=vec3)
     activation: wp.array2d(dtype=vec3)  # of its law: see ``activation.py``
+    muscle_gain: wp.array2d(dtype=vec9)  # per muscle: see ``muscle.py``
+    muscle_bias: wp.array2d(dtype=vec9)
+    crank: wp.array2d(dtype=real)  # per actuator between two sites: the length of its rod
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
 
@@ -114,6 +117,8 @@ class Params:
     # tendons and equality constraints
     tendon_coef: wp.array2d(dtype=real)  # per degree of freedom of each tendon
     tendon: wp.array2d(dtype=vec6)  # per tendon: stiffness, damping, armature, ends of the dead band, 0
+    # per tendon, if one of them has such terms: quadratic and cubic stiffness, quadratic and cubic damping
+    tendon_poly: wp.array2d(dtype=vec4)
     equality: wp.array2d(dtype=vec6)  # per constraint on joints or tendons: coefficients of its polynomial, 0
     loop_point: wp.array2d(dtype=vec3)  # two per connect or weld, in the frames of its bodies
     loop_quat: wp.array2d(dtype=vec4)  # unit; the cotangent is a rotation vector in the first three numbers

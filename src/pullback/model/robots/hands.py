@@ -19,17 +19,18 @@ TIP_RANGE = 0.25  # of each slide, either way [m]
 TIP_CIRCLE, TIP_HEIGHT = 0.075, 0.08  # where tips are at home [m]
 
 
-def fingertips(count: int = 3) -> str:
+def fingertips(count: int = 3, turn: float = 0.0) -> str:
     """Fingertips without a hand: balls on three slides each, which position servos hold, free of gravity.
 
     3 DoF per tip: slides "tip1_x", "tip1_y", "tip1_z", ..., measured from the middle of the floor. Servos of 200 N/m
     and 4 N·s/m, of the same names. Balls of 10 mm and 20 g, bodies "tip1", ..., which touch the floor. Keyframe
-    "home": on a circle of 75 mm radius, 80 mm above the floor.
+    "home": on a circle of 75 mm radius, 80 mm above the floor, the first at -x, or turned from there about the vertical
+    by ``turn`` [rad].
     """
     root, world, actuators = stage(Stage("fingertips", 0.002, (0.32, -0.42, 0.28), (0, 0, 0.06)))
     home = []
     for i in range(count):
-        angle = 2 * math.pi * i / count + math.pi
+        angle = 2 * math.pi * i / count + math.pi + turn
         home += [TIP_CIRCLE * math.cos(angle), TIP_CIRCLE * math.sin(angle), TIP_HEIGHT]
         name = f"tip{i + 1}"
         body = add(world, "body", name=name, gravcomp=1)
