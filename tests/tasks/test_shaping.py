@@ -94,7 +94,7 @@ def test_grip_begins():
     task = TASKS["grip"]()
     x, low, high = task.begin()
     agrees(task, x)
-    found = minimise(task, x, task.method, iterations=3, low=low, high=high)
+    found = minimise(task, x, task.method, iterations=5, low=low, high=high)
     assert found.metrics[0] > 5 * task.target and found.losses[found.best] < 0.9 * found.losses[0]
 
 
