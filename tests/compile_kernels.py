@@ -55,6 +55,7 @@ def coupled() -> list[Kernels]:
     for model in ("compliant", "impulse_model"):
         held = Flavour("float64", model, model == "impulse_model", all_shapes=False, tendons=True, loops=True)
         flavours += [held, held._replace(spatial=True, sites=True), held._replace(precision="float32")]
+    flavours.append(Flavour("float64", "compliant", all_shapes=False, refined=True, tendons=True, loops=True))
     slip = Flavour("float64", "convex", noslip=True)
     flavours += [
         slip,
