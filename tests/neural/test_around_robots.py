@@ -13,7 +13,7 @@ from pullback.plan import ILQR, minimise
 from pullback.spatial import quat_exp
 from pullback.tasks import Controls, Effort, Orientation, Position, StateGoal, Task
 
-ARM = """<mujoco><option timestep="0.01"/><worldbody>
+ARM = """<mujoco><compiler angle="radian"/><option timestep="0.01"/><worldbody>
   <body name="upper"><joint name="shoulder" axis="0 1 0" damping="0.1"/>
   <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.3" mass="0.5"/>
   <body name="lower" pos="0 0 -0.3"><joint name="elbow" axis="0 1 0.3" damping="0.1"/>
@@ -91,6 +91,19 @@ def test_ilqr_around_a_robot(kind):
     assert slope < 1e-4 * first and found.losses.min() < found.losses[0] - 0.01
 
 
+def test_targets_of_an_actuator_are_no_torques():
+    """They have no limits as variables; in environments they are within the ranges of joints."""
+    limited = ARM.replace("<motor ", '<motor ctrlrange="-0.1 0.1" ').replace(
+        'name="elbow"', 'name="elbow" range="-2 0.5" limited="true"'
+    )
+    plain = Articulated(pb.load(limited, ignore=("limit",)), contact=None)
+    driven = neural.Actuator(plain, (4,), torque_scale=5.0)
+    _, low, high = Controls(3).begin(driven)
+    assert np.all(np.isinf(low)) and np.all(np.isinf(high)) and np.all(Controls(3).scale_in(driven) == 1.0)
+    assert np.all(Controls(3).scale_in(plain) == 0.1)
+    np.testing.assert_allclose(driven.control_range, [[-1, 1], [-2, 0.5]])  # [rad]
+
+
 def test_a_goal_for_a_joint_that_is_not_there():
     task = reach(around("residual"))
     with pytest.raises(pb.PullbackError, match="no joint 'wrist'"):
@@ -162,3 +175,25 @@ def test_a_policy_learns_in_a_hybrid():
     learner.update(0.0)
     moved = [float((x.detach() - y).abs().max()) for x, y in zip(learner.policy.parameters(), before, strict=True)]
     assert max(moved) > 1e-5 and np.all(np.isfinite(moved))
+
+
+class Numbers(torch.nn.Module):
+    """Leaves torch."""
+
+    def forward(self, x):
+        return x.numpy()
+
+
+def test_a_module_that_gives_no_tensor():
+    plain = Articulated(pb.load(ARM), contact=None)
+    with pytest.raises(
+        pb.PullbackError, match="module of 'net' cannot take 2 features.*it gives ndarray, not a tensor"
+    ):
+        neural.Residual(plain, Numbers(), reads=("q",), adds="force")
+
+
+def test_times_that_run_backwards():
+    plain = Articulated(pb.load(ARM), contact=None)
+    recording = neural.Recording(pb.State(np.zeros((9, 2)), np.zeros((9, 2))), times=-0.01 * np.arange(9))
+    with pytest.raises(pb.PullbackError, match="times of recording must grow, but rows are -0.01 s apart"):
+        recording.fitted(plain)

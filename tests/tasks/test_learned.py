@@ -3,12 +3,13 @@
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 import pullback as pb
 from pullback import neural
 from pullback.plan import LBFGS, minimise
 from pullback.spatial import quat_exp
-from pullback.tasks import TASKS, cube_toss, double_pendulum, heat_residual, swimmer
+from pullback.tasks import TASKS, cube_toss, double_pendulum, heat_residual, motor_lag, swimmer
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +188,34 @@ def test_the_cubes_error_is_small_where_all_is_known():
     tosses = cube_toss.made_up_tosses(count=4)
     wrong, right = (cube_toss.errors_of(cube_toss.cube(**options), tosses) for options in ({}, cube_toss.MADE_UP))
     assert right[:, 0].mean() < 0.005 < wrong[:, 0].mean()
+
+
+def test_real_motors_lag_and_saturate():
+    """After a lag, two thirds of what was asked, and never more than they have."""
+    steps = round(motor_lag.LAG / motor_lag.DT)
+    torque, asked = np.zeros(2), np.array([0.05, 10.0])
+    for _ in range(steps):
+        torque = motor_lag.torques(asked, np.zeros(2), torque)
+    small = motor_lag.MOST * np.tanh(motor_lag.STIFFNESS * 0.05 / motor_lag.MOST)
+    assert torque[0] == pytest.approx(small * (1 - np.exp(-1)), rel=1e-9)
+    assert 0.6 * motor_lag.MOST < torque[1] < motor_lag.MOST
+
+
+def test_motor_lag_begins_as_a_servo_and_learns():
+    """The first guess is close to servos, with no recording; windows begin with what motors were told before."""
+    task = TASKS["motor-lag"]()
+    x, _, _ = task.begin()
+    network, rows = task.system.trained(), np.zeros((1, 2 * len(motor_lag.HISTORY)))
+    rows[0, : len(motor_lag.HISTORY)] = motor_lag.SCALES["pos_scale"] * 0.05
+    torque = motor_lag.SCALES["torque_scale"] * float(network(torch.tensor(rows)).detach())
+    assert torque == pytest.approx(motor_lag.STIFFNESS * 0.05, rel=0.5)
+    known, _ = motor_lag.experiment()
+    states = task.system.recorded(*known[0], 1)
+    lost, j = max(motor_lag.HISTORY), 4
+    assert len(states.q) == len(known[0][0].q) - lost
+    back = lost - 1  # the memory one timestep before the first row
+    assert states.memory[0, j, 0, 0] == pytest.approx(known[0][1][back, j] - known[0][0].q[back, j])
+    slope_is_right(task, 0.01)
+    cheap = task.but(metric=lambda run: np.zeros(run.system.worlds))
+    found = minimise(cheap, x, LBFGS(), iterations=20)
+    assert found.losses.min() < 0.1 * found.losses[0]

@@ -106,7 +106,7 @@ class Network:
             if all(axis is None for axis in axes.values()):
                 rows = [each.flatten(0, 1) for each in (x, *more)]
                 found = torch.func.functional_call(self.module, own, tuple(rows))
-                return _map(lambda y: y.unflatten(0, x.shape[:2]), found)
+                return _map(lambda y: _tensor(y).unflatten(0, x.shape[:2]), found)
             inputs = (axes, 0, *(0 for _ in more))
             return torch.func.vmap(self._alone, inputs)(own, x, *more)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
@@ -118,6 +118,14 @@ class Network:
         import torch
 
         return torch.func.functional_call(self.module, own, inputs)
+
+
+def _tensor(found):
+    import torch
+
+    if not torch.is_tensor(found):
+        raise TypeError(f"it gives {type(found).__name__}, not a tensor")
+    return found
 
 
 def _axes(ndim: int) -> tuple[str, ...]:

@@ -121,7 +121,9 @@ class Recording:
         self._check_finite("times", self.times[:, None])
         steps = np.diff(self.times)
         usual = float(np.median(steps))
-        if usual <= 0 or np.any(np.abs(steps - usual) > JITTER * abs(usual)):
+        if usual < 0:
+            raise PullbackError(f"times of {self.name} must grow, but rows are {usual:.6g} s apart: turn them round")
+        if usual == 0 or np.any(np.abs(steps - usual) > JITTER * usual):
             row = int(np.argmax(np.abs(steps - usual)))
             raise PullbackError(
                 f"{self.name} has a gap: {steps[row]:.6g} s between rows {row} and {row + 1}, but {usual:.6g} s "

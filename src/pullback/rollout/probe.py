@@ -233,7 +233,8 @@ def _controls(system: System, control, count: int, random: np.random.Generator) 
         draws = random.uniform(-1, 1, shape)
         usual = to_numpy(system.default_controls(count)) if hasattr(system, "default_controls") else np.zeros(shape)
         draws = np.where(usual == 0, draws, usual * (1 + SPREAD * draws))  # a laser's radius is no number around zero
-        if hasattr(model, "control_limited") and model.nu == system.nu:
+        own = hasattr(system, "control_range")  # of a System around a robot that has other controls
+        if hasattr(model, "control_limited") and model.nu == system.nu and not own:
             low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
             # well inside: a limit is a kink
             draws = (low + high) / 2 + 0.8 * draws * (high - low) / 2

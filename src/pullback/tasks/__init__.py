@@ -11,6 +11,7 @@ from pullback.tasks import (
     gather,
     golf,
     grasp,
+    grip,
     heat_residual,
     heat_treatment,
     hop,
@@ -21,6 +22,7 @@ from pullback.tasks import (
     locomanip,
     manipulations,
     melt_pool,
+    motor_lag,
     mould,
     multicontact,
     placement,
@@ -53,6 +55,7 @@ HEAT = (laser_history.laser_history, heat_treatment.heat_treatment, identify_mat
 LEARNED = (
     double_pendulum.double_pendulum,
     swimmer.swimmer,
+    motor_lag.motor_lag,
     cube_toss.cube_toss,
     heat_residual.heat_residual,
 )
@@ -65,6 +68,7 @@ SOFT = (
     drape.drape,
     sand_slope.sand_slope,
     mould.mould,
+    grip.grip,
 )
 HANDS = (
     manipulations.grasp_cube,

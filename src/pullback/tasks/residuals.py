@@ -132,7 +132,9 @@ class Recording:
         jacobians = np.zeros((*values.shape, 2 * nv + self.model.na))
         jacobians[..., :nv, :nv] = difference_jacobian(self.model, apart)
         jacobians[..., nv:, nv : 2 * nv] = np.eye(nv)
-        return Residuals(steps, values, jacobians / scale[:, None])
+        size = run.system.difference(run.final, run.final).shape[-1]
+        columns = None if size == jacobians.shape[-1] else np.arange(jacobians.shape[-1])  # a state that has more
+        return Residuals(steps, values, jacobians / scale[:, None], columns)
 
 
 def channel_deviations(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:

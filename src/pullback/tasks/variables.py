@@ -97,7 +97,7 @@ class Controls(Variables):
 
     def _limits(self, system: System) -> tuple[np.ndarray, np.ndarray]:
         model = getattr(system, "model", None)
-        if not hasattr(model, "control_limited"):
+        if not hasattr(model, "control_limited") or hasattr(system, "control_range"):  # of targets, which may be any
             return np.full(system.nu, -np.inf), np.full(system.nu, np.inf)
         return tuple(np.where(model.control_limited[:, None], model.control_range, (-np.inf, np.inf)).T)
 
