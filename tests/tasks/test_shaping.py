@@ -89,6 +89,15 @@ def agrees(task, x: np.ndarray) -> None:
     assert abs(slope) > 1e-3 and np.abs(numeric - slope).min() < 1e-5 * abs(slope)  # kinks are where clay yields
 
 
+def test_grip_begins():
+    """Its gradient, through robot and particles; and that the first iterations lift the block."""
+    task = TASKS["grip"]()
+    x, low, high = task.begin()
+    agrees(task, x)
+    found = minimise(task, x, task.method, iterations=5, low=low, high=high)
+    assert found.metrics[0] > 5 * task.target and found.losses[found.best] < 0.9 * found.losses[0]
+
+
 def test_mould():
     """Its gradient, and that the wanted shape is found."""
     task = TASKS["mould"]()

@@ -11,6 +11,7 @@ from pullback.tasks import (
     gather,
     golf,
     grasp,
+    grip,
     heat_residual,
     heat_treatment,
     hop,
@@ -67,6 +68,7 @@ SOFT = (
     drape.drape,
     sand_slope.sand_slope,
     mould.mould,
+    grip.grip,
 )
 HANDS = (
     manipulations.grasp_cube,
