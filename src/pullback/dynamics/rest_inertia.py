@@ -32,6 +32,15 @@ MJMINVAL = mujoco.mjMINVAL
 ROW, COLUMN = np.array([0, 1, 2, 0, 0, 1]), np.array([0, 1, 2, 1, 2, 2])
 
 
+def _inverse(M: np.ndarray) -> np.ndarray:
+    """Of each matrix; NaN where something has no inertia, which the step reports."""
+    try:
+        return np.linalg.inv(M)
+    except np.linalg.LinAlgError:
+        none = np.full(M.shape[1:], np.nan)
+        return np.stack([_inverse(one[None])[0] for one in M]) if len(M) > 1 else none[None]
+
+
 class RestInertia:
     """Inverse weights (worlds, items) of one model: of all bodies for translation [1/kg], of all bodies for rotation
     [1/(kg·m²)], of all degrees of freedom, and of the tendons that a System has.
@@ -176,7 +185,7 @@ class RestInertia:
         if self.tendons:
             armature = values["tendon_armature"][:, self.tendon_ids, None]
             M += self.mask * (np.swapaxes(armature * Jt, -1, -2) @ Jt)
-        W = np.linalg.inv(M)
+        W = _inverse(M)
 
         tran, turn = (np.einsum("wbid,wbid->wb", x @ W[:, None], x) / 3 for x in (J, Jr))
         light = self.light
