@@ -52,6 +52,9 @@ def coupled() -> list[Kernels]:
         flavours += [convex._replace(tendons=True, **paths), plain._replace(**paths)]
     flavours += [Flavour("float64", ellipsoids=True), Flavour("float64", flexes=True), convex._replace(flexes=True)]
     flavours += [convex._replace(tendons=True, loops=True), convex._replace(precision="float32", tendons=True)]
+    for model in ("compliant", "impulse_model"):
+        held = Flavour("float64", model, model == "impulse_model", all_shapes=False, tendons=True, loops=True)
+        flavours += [held, held._replace(spatial=True, sites=True), held._replace(precision="float32")]
     slip = Flavour("float64", "convex", noslip=True)
     flavours += [
         slip,

@@ -175,13 +175,11 @@ CORD = '<tendon><fixed name="cord" {}><joint joint="hip" coef="1"/></fixed></ten
     ("attribute", "what"),
     [('range="-0.1 0.1"', "a limit"), ('frictionloss="0.5"', "friction loss")],
 )
-def test_limits_and_friction_loss_of_tendons_are_convex(model, attribute, what):
+def test_limits_and_friction_loss_of_tendons_are_not_of_long_range(model, attribute, what):
     xml = scene(FLOOR + HINGE, rest=CORD.format(attribute))
-    if model == "convex":
-        pb.Articulated(pb.load(xml), MODELS[model])
-    else:
-        with pytest.raises(pb.PullbackError, match=r"tendon 'cord' acts, .*ignore=\(\"tendon\",\).*contact=None"):
-            pb.Articulated(pb.load(xml), MODELS[model])
+    pb.Articulated(pb.load(xml), MODELS[model])
+    with pytest.raises(pb.PullbackError, match=r"tendon 'cord' acts, .*ignore=\(\"tendon\",\).*contact=None"):
+        pb.Articulated(pb.load(xml), "longrange")
     pb.Articulated(pb.load(xml), contact=None)
     left = pb.load(xml, ignore=("tendon",))
     assert left.ignored == ("tendon",) and not any("tendon" in line for line in left.constraints)
@@ -190,14 +188,12 @@ def test_limits_and_friction_loss_of_tendons_are_convex(model, attribute, what):
 
 @each_model
 @pytest.mark.parametrize("element", ['joint name="tie" joint1="hip"', 'tendon name="tie" tendon1="cord"'])
-def test_equalities_are_convex(model, element):
+def test_equalities_are_not_of_long_range(model, element):
     loaded = pb.load(scene(FLOOR + HINGE, rest=CORD.format("") + f"<equality><{element}/></equality>"))
     assert any(line.startswith("equality: equality 'tie'") for line in loaded.constraints)
-    if model == "convex":
-        pb.Articulated(loaded, MODELS[model])
-    else:
-        with pytest.raises(pb.PullbackError, match=r"equality 'tie'.*ContactConvex.*ignore=\(\"equality\",\)"):
-            pb.Articulated(loaded, MODELS[model])
+    pb.Articulated(loaded, MODELS[model])
+    with pytest.raises(pb.PullbackError, match=r"equality 'tie'.*ContactConvex.*ignore=\(\"equality\",\)"):
+        pb.Articulated(loaded, "longrange")
 
 
 def test_refined_steps_know_no_limits_of_tendons():

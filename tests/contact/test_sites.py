@@ -48,7 +48,7 @@ def test_gradients(integrator, joint, feedback):
     assert np.count_nonzero(system.params["site_pos"]) and system.params["gear"].shape == (4, 6)
 
 
-def test_other_contact_models_name_them():
+def test_long_range_contact_names_them():
     touching = DRONE.format(integrator="Euler", joint='range="-1 1" limited="true"', feedback=0)
     with pytest.raises(pb.PullbackError, match="pushes at a site.*ContactConvex"):
-        pb.Articulated(pb.load(touching), "impulse")
+        pb.Articulated(pb.load(touching), "longrange")

@@ -180,6 +180,6 @@ def test_robots_without_paths_compile_none():
     assert not pb.Articulated(pb.load(bare, ignore=("tendon",)))._flavour.spatial
 
 
-def test_other_contact_models_name_them():
+def test_long_range_contact_names_them():
     with pytest.raises(pb.PullbackError, match=r"tendon 'string' acts.*ContactConvex"):
-        pb.Articulated(pb.load(CUP.format(integrator="Euler")), "impulse")
+        pb.Articulated(pb.load(CUP.format(integrator="Euler")), "longrange")

@@ -12,6 +12,7 @@ from pullback.contact.scene import HEIGHT_FIELD, Scene, contact_complaints
 from pullback.core.errors import PullbackError
 from pullback.model.actuators import felt_actuators
 from pullback.model.constraints import left_over
+from pullback.model.tendons import equality_dofs, tendon_dofs
 from pullback.model.unsupported import Complaint, describe, equality_label, ignoring, label, pair_label
 
 if TYPE_CHECKING:
@@ -66,18 +67,38 @@ def mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
 
 
 def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint]:
-    """What ContactConvex alone simulates beside contacts."""
+    """What couples joints, of which some contact models have only the forces, or nothing."""
+    for k in felt_actuators(scene.model):
+        name, model = f"actuator {scene.model.actuator_names[k]!r}", type(contact).__name__
+        what = "has feedback of velocity that implicitfast treats implicitly"
+        yield "actuator", name, f"{what}, which {model} does not have: use ContactConvex"
+    if contact.couples:
+        return
     m, tendons = scene.model.mujoco, scene.model.acting_tendons
-    only = f"which {type(contact).__name__} does not have: use ContactConvex"
+    only = f"which {type(contact).__name__} does not have: use ContactConvex, ContactImpulse or ContactCompliant"
     for t in np.union1d(np.union1d(scene.limited_tendons, scene.lossy_tendons), tendons).astype(int):
         yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
-    for k in felt_actuators(scene.model):
-        feedback = f"has feedback of velocity that implicitfast treats implicitly, {only}"
-        yield "actuator", f"actuator {scene.model.actuator_names[k]!r}", feedback
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
+
+
+def many_trees(contact: Contact, scene: Scene) -> Iterator[Complaint]:
+    """Rows of tendons that join more trees of bodies than the two that kernels with impulses keep of each row."""
+    m = scene.model.mujoco
+    rows = {
+        label(m, "tendon", t): ("tendon", tendon_dofs(m, t)) for t in (*scene.limited_tendons, *scene.lossy_tendons)
+    }
+    rows |= {equality_label(m, e): ("equality", equality_dofs(m, e)) for e in scene.equalities}
+    for element, (kind, dofs) in rows.items():
+        trees = len(np.unique(m.dof_treeid[dofs]))
+        if trees > 2:
+            yield (
+                kind,
+                element,
+                f"joins {trees} trees of bodies, and a row of {type(contact).__name__} no more than two",
+            )
 
 
 def sweeps_against_slip(contact: Contact, scene: Scene) -> Iterator[Complaint]:

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pullback.contact.checks import (
+    many_trees,
     mixed_solrefs,
     sweeps_against_slip,
     tendons_and_equalities,
@@ -20,7 +21,9 @@ from pullback.contact.far import STANDARD_GRAVITY, Far
 from pullback.contact.params import (
     column,
     constant,
+    equality_law,
     equality_parameters,
+    limit_column,
     limits,
     materials,
     of_one_sign,
@@ -28,6 +31,7 @@ from pullback.contact.params import (
 )
 from pullback.contact.points import HULL_KINDS, LEAF_POINTS
 from pullback.contact.scene import MESH, NAMES, Scene
+from pullback.contact.springs import equality_springs
 from pullback.core.checks import check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.params import Parameter, not_negative, positive, up_to_one
@@ -59,6 +63,8 @@ class Contact:
     impulses: ClassVar[bool] = False
     # Whether a step is the minimum of its potential.
     potential: ClassVar[bool] = False
+    # Whether it has rows for what couples joints: limits and friction loss of tendons, equality constraints.
+    couples: ClassVar[bool] = False
     # Whether its constraints are as stiff as inverse weights say, which follow parameters; or else those of the file.
     follows_inertia: ClassVar[bool] = False
     # Rows per contact at most: 3, or 6 with torsional and rolling friction.
@@ -122,6 +128,7 @@ class ContactConvex(Contact):
     """
 
     kernels: ClassVar[str] = "convex"
+    couples: ClassVar[bool] = True
     follows_inertia: ClassVar[bool] = True
     most_rows: ClassVar[int] = 6
 
@@ -160,7 +167,7 @@ class ContactConvex(Contact):
             ref_at, imp_at = limits(scene, "limit_solref", 2)[1], limits(scene, "limit_solimp", 5)[1]
             table["tendon_limit_solref"] = Parameter(ref, axes, m.tendon_solref_lim, signs, **ref_at)
             table["tendon_limit_solimp"] = Parameter(row_imp, axes, m.tendon_solimp_lim, **imp_at)
-        return table | equality_parameters(scene)
+        return table | equality_parameters(scene) | equality_law(scene)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +175,10 @@ class ContactCompliant(Contact):
     """A smooth spring with dissipation along the normal, and Coulomb friction that is regularised at low speed.
 
     Depth beyond the surface is resisted by stiffness · depth · (1 - dissipation · speed of parting), at least zero;
-    sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Joint limits are springs of the same kind.
-    All of it has two continuous derivatives. Forces are taken at the end of the step to first order, which keeps stiff
-    surfaces stable, and may hold a body back in the one step in which it parts. What is given here is where
-    ``system.params`` starts, under the same names.
+    sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Limits are springs of the same kind,
+    equality constraints springs and dampers that push and pull. All of it has two continuous derivatives. Forces are
+    taken at the end of the step to first order, which keeps stiff surfaces stable, and may hold a body back in the one
+    step in which it parts. What is given here is where ``system.params`` starts, under the same names.
 
     contact_stiffness:   [N/m] of every surface; two in contact act in series. None: the weight of everything that
                          moves, on a single contact, sinks in by a millimetre.
@@ -180,14 +187,18 @@ class ContactCompliant(Contact):
                          this far before surfaces touch
     slip_speed:          [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body
                          on a slope creeps
-    limit_stiffness:     [N·m/rad or N/m] of joint limits. None: the largest moment of the weight at its centre of mass,
-                         a metre away, turns them by a hundredth
+    limit_stiffness:     [N·m/rad or N/m] of limits of joints and tendons. None: the largest moment of the weight at its
+                         centre of mass, a metre away, turns them by a hundredth
     limit_dissipation:   [s/rad or s/m]
     limit_smoothing:     [rad or m]
     joint_slip_speed:    [rad/s or m/s] the same for friction loss
+    equality_stiffness:  [N/m or N·m/rad] of equality constraints. None: each gives way to a steady load as much as
+                         solref and solimp let it in MuJoCo
+    equality_damping:    [N·s/m or N·m·s/rad] of the same. None: critical, at the inverse weights of the file
     """
 
     kernels: ClassVar[str] = "compliant"
+    couples: ClassVar[bool] = True
 
     contact_stiffness: float | None = None
     contact_dissipation: float = 1.0
@@ -197,12 +208,14 @@ class ContactCompliant(Contact):
     limit_dissipation: float = 1.0
     limit_smoothing: float = 1e-3
     joint_slip_speed: float = 1e-2
+    equality_stiffness: float | None = None
+    equality_damping: float | None = None
 
     def __post_init__(self):
         super().__post_init__()
         for name in ("smoothing", "slip_speed", "limit_smoothing", "joint_slip_speed"):
             _require(self, name, lambda x: x > 0, "positive")
-        for name in ("contact_stiffness", "limit_stiffness"):
+        for name in ("contact_stiffness", "limit_stiffness", "equality_stiffness", "equality_damping"):
             if getattr(self, name) is not None:
                 _require(self, name, lambda x: x > 0, "positive, or None")
         for name in ("contact_dissipation", "limit_dissipation"):
@@ -213,8 +226,10 @@ class ContactCompliant(Contact):
         weight = float(m.body_mass.sum() * (np.linalg.norm(m.opt.gravity) or STANDARD_GRAVITY))
 
         def springs(axis: str, unit: str, value: float, check, field: str, number: int) -> Parameter:
-            count, items = {"geom": (m.ngeom, scene.geoms), "joint": (m.njnt, scene.limited)}[axis]
-            return Parameter(unit, (axis,), np.full(count, value), check, **column(field, number, items))
+            if axis == "geom":
+                return Parameter(unit, (axis,), np.full(m.ngeom, value), check, **column(field, number, scene.geoms))
+            count, at = {"joint": (m.njnt, 0), "tendon": (m.ntendon, 1)}[axis]
+            return Parameter(unit, (axis,), np.full(count, value), check, **limit_column(scene, field, number)[at])
 
         def law(unit: str, value: float, number: int) -> Parameter:
             return Parameter(unit, (), np.asarray(value), positive, **constant("compliance", number))
@@ -226,15 +241,27 @@ class ContactCompliant(Contact):
             table["contact_dissipation"] = springs("geom", "s/m", dissipation, not_negative, "surface", 1)
             table["smoothing"] = law("m", self.smoothing, 0)
             table["slip_speed"] = law("m/s", self.slip_speed, 1)
-        if len(scene.limited):
-            stiffness, dissipation = self.limit_stiffness or weight / TURNS, self.limit_dissipation
-            unit = "s/rad or s/m"
-            table["limit_stiffness"] = springs("joint", "N·m/rad or N/m", stiffness, positive, "limit_spring", 0)
-            table["limit_dissipation"] = springs("joint", unit, dissipation, not_negative, "limit_spring", 1)
-            table["limit_smoothing"] = law("rad or m", self.limit_smoothing, 2)
-        if len(scene.lossy):
+        limited = {"limit": ("joint", scene.limited), "tendon_limit": ("tendon", scene.limited_tendons)}
+        for name, (axis, items) in limited.items():
+            if len(items):
+                stiffness, dissipation = self.limit_stiffness or weight / TURNS, self.limit_dissipation
+                unit = "s/rad or s/m"
+                table[f"{name}_stiffness"] = springs(axis, "N·m/rad or N/m", stiffness, positive, "limit_spring", 0)
+                table[f"{name}_dissipation"] = springs(axis, unit, dissipation, not_negative, "limit_spring", 1)
+                table["limit_smoothing"] = law("rad or m", self.limit_smoothing, 2)
+        if len(scene.lossy) or len(scene.lossy_tendons):
             table["joint_slip_speed"] = law("rad/s or m/s", self.joint_slip_speed, 3)
-        return table
+        of = scene.all_equalities
+        if len(of):
+
+            def held(unit: str, value: np.ndarray, check, first: int) -> Parameter:
+                axes, at, blank = ("equality", "part"), (slice(None), slice(first, first + 2)), np.zeros((len(of), 4))
+                return Parameter(unit, axes, value, check, field="equality_spring", of=of, blank=blank, at=at)
+
+            pull, brake = equality_springs(scene, self.equality_stiffness, self.equality_damping)
+            table["equality_stiffness"] = held("N/m or N·m/rad", pull, positive, 0)
+            table["equality_damping"] = held("N·s/m or N·m·s/rad", brake, not_negative, 2)
+        return table | equality_parameters(scene)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +270,8 @@ class ContactImpulse(Contact):
     (Qiao et al., Efficient Differentiable Simulation of Articulated Bodies, 2021).
 
     Projected Gauss-Seidel runs for a fixed number of sweeps, and the backward pass runs the same sweeps in reverse: the
-    gradient is that of the computed step, converged or not. Joint limits and friction loss are rows of the same kind.
+    gradient is that of the computed step, converged or not. Limits, friction loss and equality constraints are rows of
+    the same kind.
     Friction is bounded by the normal impulse in every sliding direction. Steps are semi-implicit Euler or implicitfast,
     not RK4. What is given here is where ``system.params`` starts, under the same names.
 
@@ -256,6 +284,7 @@ class ContactImpulse(Contact):
     """
 
     kernels: ClassVar[str] = "impulse_model"
+    couples: ClassVar[bool] = True
     impulses: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = ("sweeps", "rest_speed")
 
@@ -277,6 +306,7 @@ class ContactImpulse(Contact):
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
         yield from super().complaints(scene)
+        yield from many_trees(self, scene)
         if scene.model.integrator == "rk4":
             remedy = 'load it with integrator="euler" or "implicitfast"'
             yield "", "option", f"asks for RK4, but ContactImpulse changes velocities at once: {remedy}"
@@ -302,7 +332,7 @@ class ContactImpulse(Contact):
         if len(scene.geoms):
             table["slop"] = Parameter("m", (), np.asarray(self.slop), not_negative, **constant("impulse", 2))
         table["cfm"] = Parameter("1/kg or 1/(kg·m²)", (), np.asarray(self.cfm), positive, **constant("impulse", 1))
-        return table
+        return table | equality_parameters(scene)
 
 
 @dataclass(frozen=True, kw_only=True)

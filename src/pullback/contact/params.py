@@ -62,8 +62,8 @@ def shared_parameters(scene: Scene) -> dict[str, Parameter]:
 
 
 def equality_parameters(scene: Scene) -> dict[str, Parameter]:
-    """Of MuJoCo's equality constraints."""
-    m, loops, of = scene.model.mujoco, scene.loops, scene.all_equalities
+    """What MuJoCo's equality constraints hold together."""
+    m, loops = scene.model.mujoco, scene.loops
     axes, table = ("equality", "entry"), {}
     if len(scene.equalities):
         unit_, value = "rad or m, per power of rad or m", m.eq_data[:, :5]
@@ -84,6 +84,12 @@ def equality_parameters(scene: Scene) -> dict[str, Parameter]:
             )
             scale = np.where(m.eq_type == EQ_WELD, m.eq_data[:, 10], 0.0)
             table["equality_torquescale"] = Parameter("m", ("equality",), scale, field="loop_scale", blank=ones, **at)
+    return table
+
+
+def equality_law(scene: Scene) -> dict[str, Parameter]:
+    """How hard MuJoCo holds it together."""
+    m, of, axes, table = scene.model.mujoco, scene.all_equalities, ("equality", "entry"), {}
     if len(of):
         signs = partial(of_one_sign, of)
         table["equality_solref"] = Parameter("s, 1 or 1/s², 1/s", axes, m.eq_solref, signs, of=of)
@@ -114,6 +120,14 @@ def joints_and_tendons(field: str, joints: np.ndarray, tendons: np.ndarray, *wid
 def limits(scene: Scene, field: str, width: int) -> tuple[dict, dict]:
     """The same of limits, with ``width`` numbers each."""
     return joints_and_tendons(field, scene.limited, scene.limited_tendons, width)
+
+
+def limit_column(scene: Scene, field: str, number: int) -> tuple[dict, dict]:
+    """One number per limit of a joint, and per limit of a tendon, in a field of two."""
+    first = len(scene.limited)
+    common = {"field": field, "blank": np.zeros((first + len(scene.limited_tendons), 2))}
+    own = {"of": scene.limited, "at": (slice(first), number)}
+    return common | own, common | {"of": scene.limited_tendons, "at": (slice(first, None), number)}
 
 
 def column(field: str, number: int, items: np.ndarray) -> dict:

@@ -73,15 +73,16 @@ def shapes_struct(
     shapes.pair_weight = ints(weights.pair)
     shapes.pair_solref_friction = vectors(scene.pair_solref_friction, vec3, 3)
 
-    limited, lossy = scene.limited, scene.lossy
+    # of joints, then of tendons
+    limited, lossy, ropes, cords = scene.limited, scene.lossy, scene.limited_tendons, scene.lossy_tendons
     shapes.joint_width = scene.joint_width
     shapes.limit_joint = ints([np.flatnonzero(layout.source == j)[0] for j in limited])
-    shapes.limit_margin = reals(m.jnt_margin[limited])
-    shapes.limit_weight = ints(weights.limit)
+    shapes.limit_margin = reals(np.append(m.jnt_margin[limited], m.tendon_margin[ropes]))
+    shapes.limit_weight = ints(np.append(weights.limit, weights.tendon_limit))
     shapes.limit_arm = reals([_arm(m, j) for j in limited])
-    shapes.loss_dof, shapes.loss_weight = ints(lossy), ints(weights.loss)
-    shapes.loss_solref = vectors(m.dof_solref[lossy], vec3, 3)
-    shapes.loss_solimp = vectors(m.dof_solimp[lossy], vec6, 6)
+    shapes.loss_dof, shapes.loss_weight = ints(lossy), ints(np.append(weights.loss, weights.tendon_loss))
+    shapes.loss_solref = vectors(np.append(m.dof_solref[lossy], m.tendon_solref_fri[cords], axis=0), vec3, 3)
+    shapes.loss_solimp = vectors(np.append(m.dof_solimp[lossy], m.tendon_solimp_fri[cords], axis=0), vec6, 6)
 
     if contact.potential:
         shapes.first_point, shapes.point = ints(scene.points.first), vectors(scene.points.local, vec3, 3)

@@ -147,11 +147,7 @@ class TendonLayout:
             (empty, empty, empty) if scene is None else (scene.limited_tendons, scene.lossy_tendons, scene.equalities)
         )
         tendons.limit, tendons.loss = (ints(np.searchsorted(self.ids, x)) for x in (limited, lossy))
-        tendons.limit_margin = reals(m.tendon_margin[limited])
-        tendons.limit_weight, tendons.loss_weight = ints(weights.tendon_limit), ints(weights.tendon_loss)
         tendons.equality_weight = ints(weights.equality)
-        tendons.loss_solref = reals(m.tendon_solref_fri[lossy], module.vec3, 3)
-        tendons.loss_solimp = reals(m.tendon_solimp_fri[lossy], module.vec6, 6)
         self._relate(tendons, equalities, ints, reals)
         return tendons
 

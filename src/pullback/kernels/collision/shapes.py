@@ -159,11 +159,11 @@ class Shapes:
     pair_solref_friction: wp.array(dtype=vec3)  # zero: friction has the solref of the normal direction
 
     joint_width: int  # degrees of freedom in a row of joints, at most
-    limit_joint: wp.array(dtype=int)  # joints that are limited
+    limit_joint: wp.array(dtype=int)  # joints that are limited; the next two have tendons after these
     limit_margin: wp.array(dtype=real)
     limit_weight: wp.array(dtype=int)  # which of the inverse weights it has
     limit_arm: wp.array(dtype=real)  # inertia of what the joint carries over its mass, in the file's pose [m² or 1]
-    loss_dof: wp.array(dtype=int)  # degrees of freedom with friction loss
+    loss_dof: wp.array(dtype=int)  # degrees of freedom with friction loss; the next three have tendons after these
     loss_weight: wp.array(dtype=int)  # likewise
     loss_solref: wp.array(dtype=vec3)
     loss_solimp: wp.array(dtype=vec6)

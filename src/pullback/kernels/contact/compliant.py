@@ -8,7 +8,8 @@ With the depth δ = margin - distance, the velocities v_n and v_t of shape 2 aga
 of the step, to first order: δ - h (v + h a) and v + h a stand for δ and v, so that f = F - C J a with C ≥ 0, and a
 solves a linear system (``linear_forces.py``). Runge-Kutta takes them as they are: F is the force, and C zero.
 
-Limits of joints are springs of the same kind, friction loss is regularised like friction.
+Limits of joints and tendons are springs of the same kind, friction loss is regularised like friction. An equality
+constraint that misses by x is a spring and damper that push and pull, f = -k x - c ẋ.
 """
 
 import warp as wp
@@ -17,11 +18,24 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real, vec3, vec4
 from ..status import HEALTHY
 from ..tree.structs import RK4, Params, Tree, Workspace
-from .flavour import vecr
+from .flavour import LOOPS, TENDONS, vecr
 from .limits import add_limit_row, limit_distance, row_velocity, sides
 from .linear_forces import contact_response, joint_response, linear_forces
 from .materials import mixed_friction, mixed_friction_adjoint
-from .rows import Rows, add_loss_row, contact_count, contact_jacobian, contact_motion
+from .rows import (
+    LOOP_ROW,
+    Rows,
+    add_loss_row,
+    contact_count,
+    contact_jacobian,
+    contact_motion,
+    joint_row_motion,
+)
+
+if LOOPS:
+    from .loops import add_loop_rows, residual
+if TENDONS:
+    from .tendon_rows import add_equality_row, add_tendon_row, equality_sides, first_equality, is_equality, limit_side
 
 __all__ = ["contact_law_adjoint", "contact_response", "forces", "joint_law_adjoint", "joint_response", "margin"]
 
@@ -158,8 +172,7 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
         v_dof = s.v[dof, slot]
         c_loss = drag(p.loss[world, k], v_dof * v_dof, law[3])
         row = add_loss_row(g, r, k, slot)
-        r.joint_free_force[row, slot] = -c_loss * v_dof
-        r.joint_softening[row, slot] = h * c_loss
+        set_force(r, row, -c_loss * v_dof, h * c_loss, slot)
     for k in range(g.limit_joint.shape[0]):
         joint = g.limit_joint[k]
         for side in range(sides(m, joint)):
@@ -171,8 +184,72 @@ def compliant_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: 
                     depth_limit, row_velocity(m, s, joint, J, slot), spring[0], spring[1], law[2], h
                 )
                 row_l = add_limit_row(m, g, r, k, side, J, slot)
-                r.joint_free_force[row_l, slot] = F_l
-                r.joint_softening[row_l, slot] = C_l
+                set_force(r, row_l, F_l, C_l, slot)
+    if TENDONS:
+        tendon_springs(g, p, s, r, h, world, slot)
+    if LOOPS:
+        loop_springs(g, p, s, r, h, world, slot)
+
+
+@wp.func
+def set_force(r: Rows, row: int, F: real, C: real, slot: int):
+    """Of a row of the joints: its force at a = 0, and what it loses by the acceleration."""
+    r.joint_free_force[row, slot] = F
+    r.joint_softening[row, slot] = C
+
+
+@wp.func
+def hold(x: real, speed: real, k: real, c: real, h: real):
+    """F and C of a spring and damper that push and pull."""
+    return -k * (x + h * speed) - c * speed, h * (h * k + c)
+
+
+@wp.func
+def tendon_springs(g: Shapes, p: Params, s: Workspace, r: Rows, h: real, world: int, slot: int):
+    """The rows of tendons, and of equalities of numbers."""
+    law = p.compliance[world, 0]
+    for k in range(r.tendons.loss.shape[0]):
+        at = g.loss_dof.shape[0] + k
+        t = r.tendons.loss[k]
+        speed = r.tendon_velocity[t, slot]
+        c_loss = drag(p.loss[world, at], speed * speed, law[3])
+        row = add_tendon_row(g, r, -1 - at, t, real(1.0), slot)
+        set_force(r, row, -c_loss * speed, h * c_loss, slot)
+    for k in range(r.tendons.limit.shape[0]):
+        limit = g.limit_joint.shape[0] + k
+        t = r.tendons.limit[k]
+        for side in range(2):
+            distance, sign = limit_side(p, r, limit, t, side, world, slot)
+            depth = g.limit_margin[limit] - distance
+            if depth > -law[2]:
+                spring = p.limit_spring[world, limit]
+                F, C, _now = spring_force(depth, sign * r.tendon_velocity[t, slot], spring[0], spring[1], law[2], h)
+                row = add_tendon_row(g, r, 2 * limit + side, t, sign, slot)
+                set_force(r, row, F, C, slot)
+    for e in range(r.tendons.equality_one.shape[0]):
+        x, _y, slope, _bend = equality_sides(p, r, e, world, slot)
+        held = p.equality_spring[world, e]
+        row = add_equality_row(g, r, e, slope, slot)
+        F, C = hold(x, joint_row_motion(g, r, s.v, row, slot), held[0], held[2], h)
+        set_force(r, row, F, C, slot)
+
+
+@wp.func
+def loop_springs(g: Shapes, p: Params, s: Workspace, r: Rows, h: real, world: int, slot: int):
+    """The rows of connects and welds."""
+    for e in range(r.loops.rows.shape[0]):
+        held = p.equality_spring[world, r.loops.first_law + e]
+        apart, turned, _size = residual(p, s, r, e, world, slot)
+        first = add_loop_rows(g, p, s, r, e, world, slot)
+        for i in range(r.loops.rows[e]):
+            speed = joint_row_motion(g, r, s.v, first + i, slot)
+            F = real(0.0)
+            C = real(0.0)
+            if i < 3:
+                F, C = hold(apart[i], speed, held[0], held[2], h)
+            else:
+                F, C = hold(turned[i - 3], speed, held[1], held[3], h)
+            set_force(r, first + i, F, C, slot)
 
 
 @wp.func
@@ -259,13 +336,32 @@ def joint_law_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """The same for a row of a joint; the distance of friction loss does not matter."""
+    """The same for a row of a joint or tendon, or of an equality; that of friction loss has no distance."""
     h = implicit_time(m)
     law = p.compliance[world, 0]
     source = r.joint_source[k, slot]
     v_bar = real(0.0)
     x_bar = real(0.0)
-    if source < 0:
+    equality = int(-1)
+    turns = int(0)
+    if LOOPS:
+        if source >= LOOP_ROW:
+            equality = r.loops.first_law + (source - LOOP_ROW) / 6
+            turns = wp.where((source - LOOP_ROW) % 6 < 3, 0, 1)
+    if TENDONS:
+        if is_equality(g, r, k, slot):
+            equality = source - first_equality(g, r)
+    if equality >= 0:
+        held = p.equality_spring[world, equality]
+        ahead = Jv + h * Ja
+        x_bar = -held[turns] * u
+        v_bar = h * x_bar - held[2 + turns] * u
+        if wants_params == 1:
+            held_bar = p_bar.equality_spring[world, equality]
+            held_bar[turns] -= u * (distance + h * ahead)
+            held_bar[2 + turns] -= u * ahead
+            p_bar.equality_spring[world, equality] = held_bar
+    elif source < 0:
         loss = -1 - source
         speed2 = Jv * Jv + law[3] * law[3]
         a_unit = drag(real(1.0), Jv * Jv, law[3])

@@ -12,7 +12,7 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
-from .flavour import LOOPS, NOSLIP, ROWS, SPATIAL, TENDONS
+from .flavour import LINEAR_LOOPS, LOOPS, NOSLIP, ROWS, SPATIAL, TENDONS, TRUE_LOOPS
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .mass_matrix import add_curvature, add_joint_curvature, factorise, solve_factored, start_matrix
 from .model import contact_law_adjoint, contact_response, joint_law_adjoint, joint_response
@@ -29,12 +29,14 @@ from .rows import (
     rotation_in_world,
 )
 
-if LOOPS:
-    from .loops import loops_adjoint
+if LINEAR_LOOPS:
+    from .loops import loop_rows_adjoint, residual
 if NOSLIP:
     from .noslip_adjoint import row_bars, slip_matrices_adjoint
+if TRUE_LOOPS:
+    from .loops import loops_adjoint
 if TENDONS:
-    from .tendon_rows import is_of_tendons, tendon_row_adjoint
+    from .tendon_rows import is_of_tendons, tendon_row_adjoint, tendon_row_distance
     from .tendons import armature_adjoint
 
 
@@ -148,6 +150,39 @@ def contact_pairing_adjoint(
 
 
 @wp.func
+def row_law_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    r: Rows,
+    k: int,
+    distance: real,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Cotangents of (J w) f(J a, J v, distance) of row k of the joints, but for those of w and a: v_bar, parameters.
+
+    Returns those of J as factors of w, a and v, and that of the distance.
+    """
+    u = joint_row_motion(g, r, s.tau_bar, k, slot)
+    Ja = joint_row_motion(g, r, r.a, k, slot)
+    Jv = joint_row_motion(g, r, s.v, k, slot)
+    force, K = joint_response(r, k, slot)
+    force_bar = u
+    a_bar = -K * u
+    if NOSLIP:
+        start_bar, slip_bar, _bound_bar = row_bars(r, k, slot)
+        force_bar = u + start_bar
+        a_bar = slip_bar - K * force_bar
+    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, force_bar, Ja, Jv, distance, world, slot, wants_params)
+    add_joint_row_force(g, r, s.v_bar, v_bar, k, slot)
+    return force, a_bar, v_bar, x_bar
+
+
+@wp.func
 def joint_pairing_adjoint(
     m: Tree,
     g: Shapes,
@@ -160,20 +195,12 @@ def joint_pairing_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """Cotangents of (J w) f(J a, J v) of a row of a joint, but for those of w and a: q_bar, v_bar, parameters."""
-    u = joint_row_motion(g, r, s.tau_bar, k, slot)
-    Ja = joint_row_motion(g, r, r.a, k, slot)
-    Jv = joint_row_motion(g, r, s.v, k, slot)
-    force, K = joint_response(r, k, slot)
+    """All of it for a row of a joint."""
     source = r.joint_source[k, slot]
     distance = real(0.0)
     if source >= 0:
         distance, _J = limit_distance(m, g, p, s, source / 2, source % 2, world, slot)
-    force_bar = u
-    if NOSLIP:
-        start_bar, _slip_bar, _bound_bar = row_bars(r, k, slot)
-        force_bar = u + start_bar
-    v_bar, x_bar = joint_law_adjoint(m, g, p, p_bar, r, k, force_bar, Ja, Jv, distance, world, slot, wants_params)
+    force, a_bar, v_bar, x_bar = row_law_adjoint(m, g, p, p_bar, s, r, k, distance, world, slot, wants_params)
     if source >= 0:
         joint = g.limit_joint[source / 2]
         dof = m.joint_v[joint]
@@ -182,11 +209,60 @@ def joint_pairing_adjoint(
             # J is paired with w, a and v
             J_bar = (
                 force * read_vec3(s.tau_bar, dof, slot)
-                - K * u * read_vec3(r.a, dof, slot)
+                + a_bar * read_vec3(r.a, dof, slot)
                 + v_bar * read_vec3(s.v, dof, slot)
             )
             ball_axis_adjoint(m, g, s, r, J_bar, k, slot)
-    add_joint_row_force(g, r, s.v_bar, v_bar, k, slot)
+
+
+@wp.func
+def set_J_bar(g: Shapes, s: Workspace, r: Rows, k: int, force: real, a_bar: real, v_bar: real, slot: int):
+    """The cotangent of J of row k, in r.joint_J_bar, from what ``row_law_adjoint`` returns."""
+    for i in range(r.joint_length[k, slot]):
+        at = k * g.joint_width + i
+        d = r.joint_chain[at, slot]
+        r.joint_J_bar[at, slot] = force * s.tau_bar[d, slot] + a_bar * r.a[d, slot] + v_bar * s.v[d, slot]
+
+
+@wp.func
+def tendon_pairing_adjoint(
+    m: Tree,
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    s: Workspace,
+    r: Rows,
+    k: int,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """The same for a row of a tendon, or an equality of numbers."""
+    distance = tendon_row_distance(g, p, r, k, world, slot)
+    force, a_bar, v_bar, x_bar = row_law_adjoint(m, g, p, p_bar, s, r, k, distance, world, slot, wants_params)
+    set_J_bar(g, s, r, k, force, a_bar, v_bar, slot)
+    tendon_row_adjoint(g, p, p_bar, r, k, x_bar, world, slot, wants_params)
+
+
+@wp.func
+def loop_pairings_adjoint(
+    m: Tree, g: Shapes, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int
+):
+    """The same for the rows of loops."""
+    for e in range(r.loops.rows.shape[0]):
+        apart, turned, _size = residual(p, s, r, e, world, slot)
+        apart_bar = vec3()
+        turned_bar = vec3()
+        for i in range(r.loops.rows[e]):
+            k = r.loop_row[e, slot] + i
+            miss = wp.where(i < 3, apart[i % 3], turned[i % 3])
+            force, a_bar, v_bar, x_bar = row_law_adjoint(m, g, p, p_bar, s, r, k, miss, world, slot, wants_params)
+            set_J_bar(g, s, r, k, force, a_bar, v_bar, slot)
+            if i < 3:
+                apart_bar[i] = x_bar
+            else:
+                turned_bar[i - 3] = x_bar
+        loop_rows_adjoint(g, p, p_bar, s, r, e, apart_bar, turned_bar, world, slot, wants_params)
 
 
 @wp.func
@@ -202,7 +278,8 @@ def constraints_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """Adds the cotangents of Σ (J w)·f, w being s.tau_bar, but for those of w: V_bar, G_bar, W, q_bar, parameters."""
+    """Adds the cotangents of Σ (J w)·f, w being s.tau_bar, but for those of w: V_bar, G_bar, W, q_bar, parameters; with
+    loops of a law that has J also S_bar."""
     for i in range(m.body_parent.shape[0]):
         s.G_bar[i, slot] = vec6()
     if NOSLIP:
@@ -212,15 +289,19 @@ def constraints_adjoint(
     for k in range(r.joint_rows[0, slot]):
         of_joint = bool(True)
         if LOOPS:
-            of_joint = r.joint_source[k, slot] != LOOP_ROW
+            of_joint = r.joint_source[k, slot] < LOOP_ROW
         if TENDONS:
             if of_joint and is_of_tendons(g, r, k, slot):
                 of_joint = False
-                tendon_row_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
+                tendon_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
         if of_joint:
             joint_pairing_adjoint(m, g, p, p_bar, s, r, k, world, slot, wants_params)
-    if LOOPS:
+    if TRUE_LOOPS:
         loops_adjoint(g, p, p_bar, s, r, world, slot, wants_params)
+    if LINEAR_LOOPS:
+        for d in range(m.nv):
+            s.S_bar[d, slot] = vec6()
+        loop_pairings_adjoint(m, g, p, p_bar, s, r, world, slot, wants_params)
     if SPATIAL:
         armature_adjoint(p, p_bar, r, r.a, world, slot, wants_params)  # J depends on the pose
     elif TENDONS:

@@ -15,6 +15,7 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import Params, Tree, Workspace
+from .armature import all_armature
 from .flavour import LOOPS, NOSLIP, SHARES, TENDONS, vecr
 from .law import (
     cone_force,
@@ -69,8 +70,7 @@ if NOSLIP:
     from .noslip import stop_slip
     from .noslip_adjoint import row_bars
 if TENDONS:
-    from .tendon_rows import tendon_constraint_rows
-    from .tendons import add_armature
+    from .tendon_rows import equality_law_adjoint, is_equality, tendon_constraint_rows
 
 # The solver goes on until the forces at every joint balance to this share of themselves, which is a little above what
 # rounding leaves; where it comes no nearer, it stops, and the share it has reached is looked at.
@@ -379,12 +379,7 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
         find_columns(m, g, c, r, slot)
-        if TENDONS:
-            add_armature(m, p, r, world, slot)
-        else:
-            for d in range(m.nv):
-                at = d * m.nv + d
-                r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
+        all_armature(m, p, r, world, slot)
         residual = solve_constraints(m, g, c, r, slot)
         if not residual <= CONVERGED:  # written so that a NaN counts too
             status = NOT_CONVERGED
@@ -508,7 +503,7 @@ def joint_law_adjoint(
     slot: int,
     wants_params: int,
 ):
-    """The same for a row of a joint; the distance of friction loss does not matter."""
+    """The same for a row of a joint or a tendon, or an equality of numbers; that of friction loss has no distance."""
     z = r.joint_z[k, slot]
     _force, K, bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
     z_bar = -K * u
@@ -520,7 +515,13 @@ def joint_law_adjoint(
     source = r.joint_source[k, slot]
     v_bar = real(0.0)
     x_bar = real(0.0)
-    if source < 0:
+    of_numbers = bool(False)
+    if TENDONS:
+        of_numbers = is_equality(g, r, k, slot)
+    if of_numbers:
+        if TENDONS:
+            v_bar, x_bar = equality_law_adjoint(g, p, p_bar, r, k, u, z_bar, Jv, distance, world, slot, wants_params)
+    elif source < 0:
         loss = -1 - source
         _k, damp = spring(g.loss_solref[loss], g.loss_solimp[loss], g.shortest_time)
         v_bar = damp * z_bar

@@ -49,6 +49,9 @@ CURVED = wp.constant(compiled_for.curved)
 
 # There are equality constraints that hold points or frames of two bodies together.
 LOOPS = wp.constant(compiled_for.loops)
+# Their law has the true acceleration of what they hold together, as MuJoCo's has, or what is linear in J alone.
+TRUE_LOOPS = wp.constant(compiled_for.loops and compiled_for.model == "convex")
+LINEAR_LOOPS = wp.constant(compiled_for.loops and compiled_for.model != "convex")
 
 # There are flexes: cloth, soft solids, ropes.
 FLEXES = wp.constant(compiled_for.flexes)

@@ -14,8 +14,9 @@ move with v* before that moment and with v' after it. Without this a ball that f
 as much higher, whatever its restitution. The moment is one for each tree of bodies, the mean over its contacts that
 bounce, by impulse: what answers to a blow does so when the blow comes.
 
-Contacts are blocks of three rows, a normal and two tangents; limits and joints with friction loss are blocks whose
-second and third row are empty. All that the sweeps (``impulse_sweeps.py``) need of the mechanism is A = J M⁻¹ Jᵀ.
+Contacts are blocks of three rows, a normal and two tangents; limits, friction loss and equality constraints
+(``impulse_couplings.py``) are blocks whose second and third row are empty. All that the sweeps
+(``impulse_sweeps.py``) need of the mechanism is A = J M⁻¹ Jᵀ.
 
 With M = Lᵀ D L, W = D^(-1/2) L^(-T) and the whitened Jacobian B = W Jᵀ, A = Bᵀ B, and velocities change by Wᵀ y with
 y = B λ. All that is made of B are products of its columns, so any W with Wᵀ W = M⁻¹ would do, and the backward pass
@@ -36,7 +37,8 @@ import warp as wp
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import vecr
+from .flavour import LOOPS, TENDONS, vecr
+from .impulse_couplings import START_STIFFNESS, finish_block, rest_aim
 from .impulse_sweeps import (
     NO_BOUND,
     block_count,
@@ -61,9 +63,11 @@ from .materials import mixed_friction
 from .rows import Rows, add_contact_force, add_loss_row, contact_count, contact_jacobian, contact_motion, has_rows
 from .whitening import add_whitened, reach_root, whiten_block, whiten_transposed
 
-# How stiff rows are for the first guess, against their inverse weight [1]: stiff enough to be near, soft enough for
-# single precision.
-START_STIFFNESS = wp.constant(real(1e3))
+if LOOPS:
+    from .impulse_couplings import loop_blocks
+if TENDONS:
+    from .impulse_couplings import tendon_blocks
+    from .tendons import add_couplings, multiply_couplings
 
 # How many times over an impulse may be what stops all bodies that touch, before its aim is given up [1]: some, because
 # of levers.
@@ -80,22 +84,12 @@ def mass_factor(m: Tree, s: Workspace, r: Rows, slot: int):
     for d in range(m.nv):
         at = d * m.nv + d
         r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
+    if TENDONS:
+        add_couplings(m, r, r.H, r.tendon_inertia, slot)
     factorise_rows(m.columns, m.columns_count, r.H, m.nv, slot)
 
 
 # --- what the rows aim at --------------------------------------------------------------------------
-
-
-@wp.func
-def rest_aim(x: real, slop: real, erp: real, h: real):
-    """Velocity along the normal: what undoes a share of the depth beyond ``slop``, and closes a gap, if there is one.
-
-    Bodies come to rest at the depth ``slop``, well away from the kink where surfaces touch.
-    """
-    target = -erp * (wp.min(x, real(0.0)) + slop) / h
-    if x > real(0.0):
-        target -= x / h
-    return target
 
 
 @wp.func
@@ -193,6 +187,10 @@ def impulse_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
                 r.low[k_block, slot] = real(0.0)
                 r.aim[k_block, slot] = wp.max(aim, real(0.0))
                 r.arm[k_block, slot] = g.limit_arm[k]
+    if TENDONS:
+        tendon_blocks(m, g, p, s, c, r, world, slot)
+    if LOOPS:
+        loop_blocks(m, g, p, s, c, r, world, slot)
 
 
 @wp.func(inline=True)
@@ -213,10 +211,7 @@ def joint_block(
         r.chain[k * m.nv + i, slot] = r.joint_chain[row * g.joint_width + i, slot]
         r.J[k * m.nv + i, slot] = only_normal(r.joint_J[row * g.joint_width + i, slot])
     r.chain_length[k, slot] = r.joint_length[row, slot]
-    v_free = contact_motion(m, r, s.v, k, slot) + m.timestep * contact_motion(m, r, s.a, k, slot)
-    r.b[k, slot] = v_free - only_normal(target)
-    r.friction[k, slot] = vecr()
-    r.start_stiffness[k, slot] = only_normal(START_STIFFNESS / inverse_weight)
+    finish_block(m, s, r, target, inverse_weight, k, slot)
     return k
 
 
@@ -241,6 +236,8 @@ def bound_impulses(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot:
         r.energy[d, slot] = real(0.0)
         r.load[d, slot] = real(0.0)
     multiply_mass(m, r, r.free, r.momentum, slot)
+    if TENDONS:
+        multiply_couplings(r, r.free, r.momentum, slot)
     for d in range(m.nv):
         i = r.island[d, slot]
         momentum = r.momentum[d, slot] + s.diagonal[d, slot] * r.free[d, slot]
@@ -281,6 +278,8 @@ def sticking_matrix(m: Tree, g: Shapes, s: Workspace, c: Contacts, r: Rows, slot
     for d in range(m.nv):
         at = d * m.nv + d
         r.H[at, slot] = r.H[at, slot] + s.diagonal[d, slot]
+    if TENDONS:
+        add_couplings(m, r, r.H, r.tendon_inertia, slot)
     for k in range(block_count(c, r, slot)):
         add_curvature(m, r, r.H, wp.diag(r.start_stiffness[k, slot]), k, slot)
     factorise(m, r, slot)

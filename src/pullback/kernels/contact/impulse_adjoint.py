@@ -32,6 +32,7 @@ from .impulse import (
     touching,
     tree_weight,
 )
+from .impulse_couplings import rest_aim_adjoint
 from .impulse_sweeps import (
     NO_BOUND,
     block_count,
@@ -46,13 +47,6 @@ from .mass_matrix import solve_factored
 from .materials import mixed_friction_adjoint
 from .rows import Rows, add_contact_force, contact_count, contact_motion
 from .whitening import whiten, whitened_motion
-
-
-@wp.func
-def rest_aim_adjoint(x: real, slop: real, erp: real, h: real, bar: real):
-    """Cotangents of x, slop and erp in bar · target."""
-    x_bar = wp.where(x > real(0.0), -bar / h, -erp * bar / h)
-    return x_bar, -erp * bar / h, -(wp.min(x, real(0.0)) + slop) * bar / h
 
 
 @wp.func

@@ -12,11 +12,24 @@ from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace, read_vec3
 from .collide import geometry_adjoint, tree_poses
 from .composites import composite_bodies_adjoint
-from .impulse_adjoint import rest_aim_adjoint
+from .flavour import LOOPS, TENDONS
+from .impulse_couplings import couplings_adjoint, rest_aim_adjoint
 from .impulse_sweeps import block_count
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .rows import Rows, add_joint_row_force, contact_count, contact_motion, in_world, push_pair
 from .whitening import add_products, contact_jacobian_adjoint, jacobian_bar, mass_bar
+
+if LOOPS:
+    from .impulse_couplings import loop_blocks_adjoint
+if TENDONS:
+    from .tendons import matrix_inertia_adjoint
+
+
+@wp.func
+def limits_a_ball(g: Shapes, r: Rows, row: int, slot: int):
+    """Whether a row of the joints is the limit of a ball joint."""
+    source = r.joint_source[row, slot]
+    return source >= 0 and source < 2 * g.limit_joint.shape[0] and r.joint_length[row, slot] == 3
 
 
 @wp.func
@@ -55,7 +68,7 @@ def rows_adjoint(
             )
         if k < contacts:
             contact_jacobian_adjoint(m, s, c, r, k, slot)
-        elif r.chain_length[k, slot] == 3:  # the limit of a ball joint, whose J turns
+        elif limits_a_ball(g, r, k - contacts, slot):  # its J turns
             at = k * m.nv
             J_bar = vec3(r.B_bar[at + 2, slot][0], r.B_bar[at + 1, slot][0], r.B_bar[at, slot][0])
             ball_axis_adjoint(m, g, s, r, J_bar, k - contacts, slot)
@@ -72,6 +85,8 @@ def rows_adjoint(
             d = m.dof_parent[d]
     for d in range(m.nv):
         s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] + r.M[d * m.nv + d, slot]
+    if TENDONS:
+        matrix_inertia_adjoint(m, r, slot)
     composite_bodies_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
 
 
@@ -131,9 +146,9 @@ def approach_adjoint(
         aim_bar = r.aim_bar[contact_count(c, slot) + k, slot]
         add_joint_row_force(g, r, s.v_bar, row_bar, k, slot)
         source = r.joint_source[k, slot]
-        if source >= 0:
+        if not couplings_adjoint(m, g, p, p_bar, s, c, r, k, world, slot, wants_params) and source >= 0:
             d = m.joint_v[g.limit_joint[source / 2]]
-            if r.joint_length[k, slot] == 3:
+            if limits_a_ball(g, r, k, slot):
                 ball_axis_adjoint(
                     m, g, s, r, row_bar * (read_vec3(s.v, d, slot) + h * read_vec3(s.a, d, slot)), k, slot
                 )
@@ -144,3 +159,5 @@ def approach_adjoint(
             if wants_params == 1:
                 bar = vec4(erp_bar, real(0.0), real(0.0), real(0.0))
                 p_bar.impulse[world, 0] = p_bar.impulse[world, 0] + bar
+    if LOOPS:
+        loop_blocks_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)

@@ -11,6 +11,7 @@ import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
 from ..tree.structs import Params, Tree, Workspace
+from .armature import all_armature
 from .flavour import matr, vecr
 from .mass_matrix import (
     add_curvature,
@@ -40,9 +41,8 @@ def linear_forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: R
         smooth_forces(m, p, s, r, world, slot)
         composite_bodies(m, p, s, r, world, slot)
         find_columns(m, g, c, r, slot)
+        all_armature(m, p, r, world, slot)
         for d in range(m.nv):
-            at = d * m.nv + d
-            r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
             r.a[d, slot] = r.smooth[d, slot]
         start_matrix(m, r, slot)
         for k in range(contact_count(c, slot)):

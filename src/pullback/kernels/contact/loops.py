@@ -18,8 +18,8 @@ the bodies: those that carry both turn the gap between the points.
 import warp as wp
 
 from ..collision.shapes import Shapes
-from ..spatial.algebra import ang, lin, quat_conj, quat_mul, quat_vec
-from ..spatial.scalar import real, vec3, vec4, vec6
+from ..spatial.algebra import ang, lin, pack, quat_conj, quat_mul, quat_vec
+from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import accelerations
 from .law import impedance, impedance_adjoint, row_stiffness, spring, spring_adjoint, weight_adjoint
@@ -108,15 +108,13 @@ def motion_of_residual(p: Params, s: Workspace, r: Rows, e: int, world: int, slo
 
 @wp.func
 def loop_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, slot: int):
-    """Adds the rows of all loops to those of joints."""
+    """Adds the rows of all loops to those of joints, with MuJoCo's law."""
     for dof in range(m.nv):
         s.a[dof, slot] = real(0.0)
     accelerations(m, s, slot)  # those that velocities alone make
     for e in range(r.loops.rows.shape[0]):
-        first_row = r.joint_rows[0, slot]
         rows = r.loops.rows[e]
-        r.loop_row[e, slot] = first_row
-        r.joint_rows[0, slot] = first_row + rows
+        first_row = add_loop_rows(g, p, s, r, e, world, slot)
         apart, turned, x = residual(p, s, r, e, world, slot)
         moving, turn_speed, speeding, turn_speeding = motion_of_residual(p, s, r, e, world, slot)
         at = r.loops.first_law + e
@@ -128,23 +126,20 @@ def loop_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, 
         stiffness, _s = row_stiffness(d, p.weight[world, r.loops.weight[e, 0]])
         stiffness_turn, _t = row_stiffness(d, p.weight[world, r.loops.weight[e, 1]])
         for i in range(3):
-            r.joint_source[first_row + i, slot] = LOOP_ROW
             r.joint_z_free[first_row + i, slot] = z[i]
             r.joint_stiffness[first_row + i, slot] = stiffness
             r.joint_loss[first_row + i, slot] = UNBOUNDED
             if rows == 6:
-                r.joint_source[first_row + 3 + i, slot] = LOOP_ROW
                 r.joint_z_free[first_row + 3 + i, slot] = z_turn[i]
                 r.joint_stiffness[first_row + 3 + i, slot] = stiffness_turn
                 r.joint_loss[first_row + 3 + i, slot] = UNBOUNDED
-        loop_jacobian(g, p, s, r, e, world, slot)
-    if r.loops.coupled == 1:
-        r.coupled[0, slot] = 1
 
 
 @wp.func
-def loop_jacobian(g: Shapes, p: Params, s: Workspace, r: Rows, e: int, world: int, slot: int):
-    """Chain and columns of the rows of loop e."""
+def add_loop_rows(g: Shapes, p: Params, s: Workspace, r: Rows, e: int, world: int, slot: int):
+    """The rows of loop e, with their chains and columns. Returns the number of the first."""
+    if r.loops.coupled == 1:
+        r.coupled[0, slot] = 1
     body1 = r.loops.body[e, 0]
     body2 = r.loops.body[e, 1]
     arm1 = anchor(p, s, r, e, 0, world, slot) - s.o[body1, slot]
@@ -156,8 +151,11 @@ def loop_jacobian(g: Shapes, p: Params, s: Workspace, r: Rows, e: int, world: in
     Rt = wp.transpose(s.R[body2, slot])
     first = r.loops.first[e]
     length = r.loops.first[e + 1] - first
-    first_row = r.loop_row[e, slot]
+    first_row = r.joint_rows[0, slot]
+    r.loop_row[e, slot] = first_row
+    r.joint_rows[0, slot] = first_row + rows
     for k in range(rows):
+        r.joint_source[first_row + k, slot] = LOOP_ROW + 6 * e + k
         r.joint_length[first_row + k, slot] = length
     for i in range(length):
         d = r.loops.dof[first + i]
@@ -176,9 +174,99 @@ def loop_jacobian(g: Shapes, p: Params, s: Workspace, r: Rows, e: int, world: in
                 at = (first_row + 3 + k) * g.joint_width + i
                 r.joint_chain[at, slot] = d
                 r.joint_J[at, slot] = turn[k]
+    return first_row
 
 
 # --- the adjoint -----------------------------------------------------------------------------------
+
+
+@wp.func
+def relative_turn_adjoint(
+    p_bar: Params, R2: mat33, E: vec4, E0_bar: real, Ev_bar: vec3, e: int, world: int, wants_params: int
+):
+    """From the cotangent of E to that of L, and the moment on body 1; body 2 gets its opposite."""
+    Ev = quat_vec(E)
+    if wants_params == 1:
+        L_bar = real(0.5) * (E[0] * Ev_bar - E0_bar * Ev + wp.cross(Ev_bar, Ev))
+        p_bar.loop_quat[world, e] = p_bar.loop_quat[world, e] + vec4(L_bar[0], L_bar[1], L_bar[2], real(0.0))
+    return R2 * (real(0.5) * (E[0] * Ev_bar - E0_bar * Ev + wp.cross(Ev, Ev_bar)))
+
+
+@wp.func
+def places_adjoint(
+    p_bar: Params, s: Workspace, r: Rows, e: int, p1: vec3, p2: vec3, p1_bar: vec3, p2_bar: vec3,
+    turn1_bar: vec3, turn2_bar: vec3, world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """Adds the cotangents of p1 and of -p2, and moments on both bodies, to W and to the points."""
+    body1 = r.loops.body[e, 0]
+    body2 = r.loops.body[e, 1]
+    push_body(s.W, body1, p1 - s.o[body1, slot], turn1_bar, p1_bar, real(1.0), slot)
+    push_body(s.W, body2, p2 - s.o[body2, slot], -turn2_bar, p2_bar, real(-1.0), slot)
+    if wants_params == 1:
+        local1 = wp.transpose(s.R[body1, slot]) * p1_bar
+        local2 = wp.transpose(s.R[body2, slot]) * p2_bar
+        p_bar.loop_point[world, 2 * e] = p_bar.loop_point[world, 2 * e] + local1
+        p_bar.loop_point[world, 2 * e + 1] = p_bar.loop_point[world, 2 * e + 1] - local2
+
+
+@wp.func
+def loop_rows_adjoint(
+    g: Shapes, p: Params, p_bar: Params, s: Workspace, r: Rows, e: int, apart_bar: vec3, turned_bar: vec3,
+    world: int, slot: int, wants_params: int,
+):  # fmt: skip
+    """From the cotangents of J of all rows of loop e, in r.joint_J_bar, and of r_t and r_r: adds to S_bar, W and
+    parameters. For contact models whose law has J, and not the acceleration of r."""
+    p1 = anchor(p, s, r, e, 0, world, slot)
+    p2 = anchor(p, s, r, e, 1, world, slot)
+    arm1 = p1 - s.o[r.loops.body[e, 0], slot]
+    arm2 = p2 - s.o[r.loops.body[e, 1], slot]
+    rows = r.loops.rows[e]
+    E = vec4()
+    scale = real(0.0)
+    if rows == 6:
+        E = relative_turn(p, s, r, e, world, slot)
+        scale = p.loop_scale[world, e]
+    Ev = quat_vec(E)
+    R2 = s.R[r.loops.body[e, 1], slot]
+    p1_bar = apart_bar
+    p2_bar = apart_bar
+    turn2_bar = vec3()
+    E0_bar = real(0.0)
+    Ev_bar = scale * turned_bar
+    scale_bar = wp.dot(turned_bar, Ev)
+    first = r.loops.first[e]
+    first_row = r.loop_row[e, slot]
+    for i in range(r.loops.first[e + 1] - first):
+        d = r.loops.dof[first + i]
+        side1 = r.loops.moves[first + i, 0]
+        side2 = r.loops.moves[first + i, 1]
+        spin = ang(s.S[d, slot])
+        force = vec3()
+        turn_force = vec3()
+        for k in range(3):
+            force[k] = r.joint_J_bar[(first_row + k) * g.joint_width + i, slot]
+            if rows == 6:
+                turn_force[k] = r.joint_J_bar[(first_row + 3 + k) * g.joint_width + i, slot]
+        p1_bar += side1 * wp.cross(force, spin)
+        p2_bar += side2 * wp.cross(force, spin)
+        moment = side1 * wp.cross(arm1, force) - side2 * wp.cross(arm2, force)
+        if rows == 6:
+            between = (side1 - side2) * spin
+            y = wp.transpose(R2) * between
+            pull = R2 * (scale * turn_rows_transposed(E, turn_force))
+            moment += (side1 - side2) * pull
+            turn2_bar += wp.cross(pull, between)
+            E0_bar += real(0.5) * scale * wp.dot(turn_force, y)
+            Ev_bar += real(0.5) * scale * wp.cross(turn_force, y)
+            scale_bar += wp.dot(turn_force, turn_rows(E, y))
+        s.S_bar[d, slot] = s.S_bar[d, slot] + pack(moment, (side1 - side2) * force)
+    turn1_bar = vec3()
+    if rows == 6:
+        turn1_bar = relative_turn_adjoint(p_bar, R2, E, E0_bar, Ev_bar, e, world, wants_params)
+        if wants_params == 1:
+            p_bar.loop_scale[world, e] = p_bar.loop_scale[world, e] + scale_bar
+    turn2_bar -= turn1_bar
+    places_adjoint(p_bar, s, r, e, p1, p2, p1_bar, p2_bar, turn1_bar, turn2_bar, world, slot, wants_params)
 
 
 @wp.func
@@ -313,18 +401,14 @@ def loop_adjoint(
         speed_bar = R2 * u_bar
         push_body(s.V_bar, body1, arm1, speed_bar + wp.cross(w2, moment), zero, real(1.0), slot)
         push_body(s.V_bar, body2, arm2, speed_bar + wp.cross(w1, moment), zero, real(-1.0), slot)
-        E_turn = R2 * (real(0.5) * (E[0] * Ev_bar - E0_bar * Ev + wp.cross(Ev, Ev_bar)))
-        turn1_bar = E_turn
-        turn2_bar = wp.cross(pull, R2 * y) + wp.cross(moment, R2 * u_dot) + wp.cross(speed_bar, R2 * u) - E_turn
+        turn1_bar = relative_turn_adjoint(p_bar, R2, E, E0_bar, Ev_bar, e, world, wants_params)
+        turn2_bar = wp.cross(pull, R2 * y) + wp.cross(moment, R2 * u_dot) + wp.cross(speed_bar, R2 * u) - turn1_bar
         if wants_params == 1:
-            L_bar = real(0.5) * (E[0] * Ev_bar - E0_bar * Ev + wp.cross(Ev_bar, Ev))
-            p_bar.loop_quat[world, e] = p_bar.loop_quat[world, e] + vec4(L_bar[0], L_bar[1], L_bar[2], real(0.0))
             speeding = turn_rows(E, whole) - real(0.25) * wp.dot(u, u) * Ev
             scale_bar = wp.dot(turn_force, turn_rows(E, y)) + wp.dot(z_turn_bar, speeding) + wp.dot(r_turn_bar, Ev)
             p_bar.loop_scale[world, e] = p_bar.loop_scale[world, e] + scale_bar
     push_loop(s, r, s.A_bar, e, p1, p2, moment, z_bar, slot)
-    push_body(s.W, body1, arm1, turn1_bar, p1_bar, real(1.0), slot)
-    push_body(s.W, body2, arm2, -turn2_bar, p2_bar, real(-1.0), slot)
+    places_adjoint(p_bar, s, r, e, p1, p2, p1_bar, p2_bar, turn1_bar, turn2_bar, world, slot, wants_params)
     if wants_params == 1:
         at_weight = r.loops.weight[e, 0]
         weight_adjoint(p, p_bar, at_weight, stiffness, stiffness_d, -wp.dot(z, U), world)
@@ -337,10 +421,6 @@ def loop_adjoint(
         solimp_bar[1] = solimp_bar[1] + d1_bar
         p_bar.equality_solref[world, at] = p_bar.equality_solref[world, at] + solref_bar
         p_bar.equality_solimp[world, at] = p_bar.equality_solimp[world, at] + solimp_bar
-        local1 = wp.transpose(s.R[body1, slot]) * p1_bar
-        local2 = wp.transpose(s.R[body2, slot]) * p2_bar
-        p_bar.loop_point[world, 2 * e] = p_bar.loop_point[world, 2 * e] + local1
-        p_bar.loop_point[world, 2 * e + 1] = p_bar.loop_point[world, 2 * e + 1] - local2
 
 
 @wp.func

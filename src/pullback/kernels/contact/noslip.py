@@ -23,16 +23,13 @@ import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real
-from ..tree.structs import Params, Tree
-from .flavour import ROWS, TENDONS, matr, vecr
+from ..tree.structs import Tree
+from .flavour import ROWS, matr, vecr
 from .islands import island_of, joined_to
 from .law import cone_force, joint_row_force
 from .mass_matrix import factorise_rows, start_matrix
 from .rows import Rows, contact_count
 from .whitening import add_whitened, reach_root, whiten_block, whitened_motion
-
-if TENDONS:
-    from .tendons import add_armature
 
 # Bounds that MuJoCo sets: of a normal force, of a pair of edges' curvature, of determinants and pivots, and by how much
 # a block may raise the cost before its update is undone.
@@ -240,17 +237,6 @@ def factor_of_mass(m: Tree, r: Rows, slot: int):
     """r.H: the factors of the mass matrix."""
     start_matrix(m, r, slot)  # also clears what contacts coupled
     factorise_rows(m.columns, m.columns_count, r.H, m.nv, slot)
-
-
-@wp.func
-def all_armature(m: Tree, p: Params, r: Rows, world: int, slot: int):
-    """Adds armature to r.M."""
-    if TENDONS:
-        add_armature(m, p, r, world, slot)
-    else:
-        for d in range(m.nv):
-            at = d * m.nv + d
-            r.M[at, slot] = r.M[at, slot] + p.armature[world, d]
 
 
 # --- elliptic cones --------------------------------------------------------------------------------

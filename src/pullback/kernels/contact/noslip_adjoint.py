@@ -14,6 +14,7 @@ import warp as wp
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
+from .armature import all_armature
 from .composites import composite_bodies_adjoint
 from .flavour import ROWS, TENDONS, matr, vecr
 from .mass_matrix import composite_bodies
@@ -22,7 +23,6 @@ from .noslip import (
     LEAST_CURVATURE,
     ON_THE_CONE,
     UNDONE,
-    all_armature,
     block_count,
     cone_problem,
     cone_update,

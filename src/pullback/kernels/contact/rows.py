@@ -43,7 +43,7 @@ if NOSLIP:
 
 # The largest force of an equality: rows with a largest force push and pull.
 UNBOUNDED = wp.constant(real(wp.inf))
-# The source of all rows of loops.
+# The source of row i of loop e is this and 6 e + i.
 LOOP_ROW = wp.constant(1 << 30)
 
 # Length, and radius and three sizes of a shape that is no mesh.
@@ -84,6 +84,10 @@ class PerJointChain:
 
     joint_chain: wp.array2d(dtype=int)  # degrees of freedom, the last one first
     joint_J: wp.array2d(dtype=real)
+
+
+class CoupledPerJointChain:
+    joint_J_bar: wp.array2d(dtype=real)
 
 
 class PerDof:
@@ -384,6 +388,8 @@ if TENDONS:
     PARTS |= {"tendon": (PerTendon,), "tendon entry": (PerTendonEntry,)}
     if not FORCES:
         PARTS["dof"] += (TendonsPerDof,)
+if TENDONS or LOOPS:
+    PARTS["joint chain"] += (CoupledPerJointChain,)
 if LOOPS:
     PARTS |= {"loop": (PerLoop,)}
 if NOSLIP:
@@ -417,13 +423,8 @@ class Tendons:
     pair_below: wp.array(dtype=int)
     pair_above: wp.array(dtype=int)
     actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site
-    limit: wp.array(dtype=int)  # tendons that are limited
-    limit_margin: wp.array(dtype=real)
-    limit_weight: wp.array(dtype=int)  # which of the inverse weights it has
-    loss: wp.array(dtype=int)  # tendons with friction loss
-    loss_weight: wp.array(dtype=int)
-    loss_solref: wp.array(dtype=vec3)
-    loss_solimp: wp.array(dtype=vec6)
+    limit: wp.array(dtype=int)  # tendons that are limited; what else there is to limits stands after that of joints
+    loss: wp.array(dtype=int)  # tendons with friction loss, likewise
     equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...
     equality_two: wp.array(dtype=int)  # ... another, or -1
     equality_rest: wp.array2d(dtype=real)  # lengths of both in the file's pose

@@ -32,7 +32,7 @@ from .flavour import (
     FLEXES,
     FORCES,
     IMPULSES,
-    LOOPS,
+    LINEAR_LOOPS,
     MOCAP,
     NOSLIP,
     PLACED_FORCES,
@@ -42,6 +42,7 @@ from .flavour import (
     SPATIAL,
     TENDONS,
     TIED,
+    TRUE_LOOPS,
 )
 from .integrator_adjoint import leave_step_adjoint, rotation_rates_adjoint
 from .refinement import count_substeps, keep_state, take_state
@@ -64,7 +65,7 @@ if IMPULSES:
 if POTENTIAL:
     from .model import descend_adjoint, drag_adjoint, finer, substep_count
     from .step import enter_substep, guess_nothing, keep_substep, leave_substep
-if LOOPS:
+if TRUE_LOOPS:
     from .loops import push_loop_forces
 if NOSLIP:
     from .noslip_adjoint import stop_slip_adjoint
@@ -180,7 +181,7 @@ def accelerate_adjoint(
         if FORCES:
             if passes == 2:
                 push_contact_forces(g, s, c, r, slot)
-                if LOOPS:
+                if TRUE_LOOPS:
                     push_loop_forces(p, s, r, world, slot)
                 if sweep == 0:
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
@@ -189,10 +190,19 @@ def accelerate_adjoint(
         if NOSLIP:
             if first:
                 with_S = 1
+        if LINEAR_LOOPS:
+            if first:
+                with_S = 1
         if PLACED_FORCES:
             if not first:
                 for d in range(m.nv):
                     s.S_bar[d, slot] = vec6()
+                with_S = 1
+        if IMPULSES:
+            if has_rows(c, r, slot):
+                rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+                with_G = 1
                 with_S = 1
         if TENDONS:
             if not first:
@@ -203,12 +213,6 @@ def accelerate_adjoint(
         if SPATIAL:
             if not first:
                 all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
-        if IMPULSES:
-            if has_rows(c, r, slot):
-                rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-                approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-                with_G = 1
-                with_S = 1
         if POTENTIAL:
             drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
             with_S = 1

@@ -1,8 +1,10 @@
-"""MuJoCo's rows of tendons: limits, friction loss, and equality constraints on joints and tendons; and their adjoint.
+"""Rows of tendons: limits, friction loss, and equality constraints on joints and tendons; with their adjoint.
 
 They stand among the rows of joints, after these. An equality says  y1 = P(y2), where the y are lengths less those in
 the file's pose, and P is a polynomial of fourth degree; its row has J = J1 - P'(y2) J2, and MuJoCo leaves out that J
 turns with y2. Its force has no bound.
+
+Every contact model has the same rows, and its own law for them. That of MuJoCo for equalities is here too.
 """
 
 import warp as wp
@@ -10,13 +12,8 @@ import warp as wp
 from ..collision.shapes import Shapes
 from ..spatial.scalar import real, vec6
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import NOSLIP
 from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint, weight_adjoint
-from .rows import UNBOUNDED, Rows, add_joint_row_force, joint_row_motion
-from .tendons import tendon_motion
-
-if NOSLIP:
-    from .noslip_adjoint import row_bars
+from .rows import LOOP_ROW, UNBOUNDED, Rows, joint_row_motion
 
 
 @wp.func
@@ -29,7 +26,20 @@ def limit_count(g: Shapes, r: Rows):
 def is_of_tendons(g: Shapes, r: Rows, k: int, slot: int):
     """Whether row k of the joints is one of those here."""
     source = r.joint_source[k, slot]
-    return source >= 2 * g.limit_joint.shape[0] or -1 - source >= g.loss_dof.shape[0]
+    return (source >= 2 * g.limit_joint.shape[0] and source < LOOP_ROW) or -1 - source >= g.loss_dof.shape[0]
+
+
+@wp.func
+def first_equality(g: Shapes, r: Rows):
+    """The source of the first one."""
+    return 2 * limit_count(g, r)
+
+
+@wp.func
+def is_equality(g: Shapes, r: Rows, k: int, slot: int):
+    """Whether it is an equality of numbers."""
+    source = r.joint_source[k, slot]
+    return source >= first_equality(g, r) and source < LOOP_ROW
 
 
 @wp.func
@@ -93,11 +103,11 @@ def equality_sides(p: Params, r: Rows, e: int, world: int, slot: int):
 
 
 @wp.func
-def add_equality_row(g: Shapes, r: Rows, source: int, e: int, slope: real, slot: int):
-    """The row J1 - slope · J2. Returns its number."""
+def add_equality_row(g: Shapes, r: Rows, e: int, slope: real, slot: int):
+    """The row J1 - slope · J2 of equality e. Returns its number."""
     k = r.joint_rows[0, slot]
     r.joint_rows[0, slot] = k + 1
-    r.joint_source[k, slot] = source
+    r.joint_source[k, slot] = first_equality(g, r) + e
     first = r.tendons.equality_first[e]
     length = r.tendons.equality_first[e + 1] - first
     r.joint_length[k, slot] = length
@@ -118,17 +128,17 @@ def add_equality_row(g: Shapes, r: Rows, source: int, e: int, slope: real, slot:
 
 @wp.func
 def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, slot: int):
-    """Adds the rows of tendons to those of joints."""
-    losses = g.loss_dof.shape[0]
+    """Adds the rows of tendons to those of joints, with MuJoCo's law."""
     for k in range(r.tendons.loss.shape[0]):
-        loss = p.loss[world, losses + k]
+        at = g.loss_dof.shape[0] + k
+        loss = p.loss[world, at]
         if loss > real(0.0):
             t = r.tendons.loss[k]
-            solimp = r.tendons.loss_solimp[k]
+            solimp = g.loss_solimp[at]
             d, _slope = impedance(solimp, real(0.0))
-            _k, damp = spring(r.tendons.loss_solref[k], solimp, g.shortest_time)
-            stiffness, _s = row_stiffness(d, p.weight[world, r.tendons.loss_weight[k]])
-            row = add_tendon_row(g, r, -1 - losses - k, t, real(1.0), slot)
+            _k, damp = spring(g.loss_solref[at], solimp, g.shortest_time)
+            stiffness, _s = row_stiffness(d, p.weight[world, g.loss_weight[at]])
+            row = add_tendon_row(g, r, -1 - at, t, real(1.0), slot)
             set_row_law(r, row, damp * r.tendon_velocity[t, slot], stiffness, loss, slot)
     joints = g.limit_joint.shape[0]
     for k in range(r.tendons.limit.shape[0]):
@@ -136,12 +146,12 @@ def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows,
         limit = joints + k
         for side in range(2):
             distance, sign = limit_side(p, r, limit, t, side, world, slot)
-            x = distance - r.tendons.limit_margin[k]
+            x = distance - g.limit_margin[limit]
             if x < real(0.0):
                 solimp = p.limit_solimp[world, limit]
                 d, _slope = impedance(solimp, x)
                 stiff, damp = spring(p.limit_solref[world, limit], solimp, g.shortest_time)
-                stiffness, _s = row_stiffness(d, p.weight[world, r.tendons.limit_weight[k]])
+                stiffness, _s = row_stiffness(d, p.weight[world, g.limit_weight[limit]])
                 z = damp * sign * r.tendon_velocity[t, slot] + stiff * d * x
                 row = add_tendon_row(g, r, 2 * limit + side, t, sign, slot)
                 set_row_law(r, row, z, stiffness, real(0.0), slot)
@@ -151,126 +161,123 @@ def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows,
         d, _slope = impedance(solimp, x)
         stiff, damp = spring(p.equality_solref[world, e], solimp, g.shortest_time)
         stiffness, _s = row_stiffness(d, p.weight[world, r.tendons.equality_weight[e]])
-        row = add_equality_row(g, r, 2 * limit_count(g, r) + e, e, slope, slot)
+        row = add_equality_row(g, r, e, slope, slot)
         set_row_law(r, row, damp * joint_row_motion(g, r, s.v, row, slot) + stiff * d * x, stiffness, UNBOUNDED, slot)
 
 
+# --- the adjoint -----------------------------------------------------------------------------------
+
+
 @wp.func
-def add_J_bar(s: Workspace, r: Rows, t: int, sign: real, force: real, z_bar: real, v_bar: real, slot: int):
-    """Adds the cotangent of sign · J of a tendon in (J w) force + (J a) z_bar + (J v) v_bar, w being s.tau_bar."""
-    for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
-        d = r.tendons.dof[i]
-        bar = force * s.tau_bar[d, slot] + z_bar * r.a[d, slot] + v_bar * s.v[d, slot]
-        r.tendon_J_bar[i, slot] = r.tendon_J_bar[i, slot] + sign * bar
+def tendon_row_distance(g: Shapes, p: Params, r: Rows, k: int, world: int, slot: int):
+    """How far row k is from its limit, or what an equality misses; friction loss has no distance."""
+    source = r.joint_source[k, slot]
+    x = real(0.0)
+    if is_equality(g, r, k, slot):
+        miss, _y, _slope, _bend = equality_sides(p, r, source - first_equality(g, r), world, slot)
+        x = miss
+    elif source >= 0:
+        limit = source / 2
+        t = r.tendons.limit[limit - g.limit_joint.shape[0]]
+        distance, _sign = limit_side(p, r, limit, t, source % 2, world, slot)
+        x = distance
+    return x
+
+
+@wp.func
+def add_J_bar(g: Shapes, r: Rows, t: int, sign: real, k: int, slot: int):
+    """Adds sign times the cotangent of row k's J, at all entries of a tendon, to that of the tendon's."""
+    first = r.tendons.first[t]
+    for i in range(r.tendons.first[t + 1] - first):
+        bar = r.joint_J_bar[k * g.joint_width + i, slot]
+        r.tendon_J_bar[first + i, slot] = r.tendon_J_bar[first + i, slot] + sign * bar
 
 
 @wp.func
 def tendon_row_adjoint(
-    m: Tree,
-    g: Shapes,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    r: Rows,
-    k: int,
-    world: int,
-    slot: int,
-    wants_params: int,
+    g: Shapes, p: Params, p_bar: Params, r: Rows, k: int, x_bar: real, world: int, slot: int, wants_params: int
 ):
-    """Cotangents of (J w) f(J a, J v) of a row of tendons, but for those of w and a."""
-    u = joint_row_motion(g, r, s.tau_bar, k, slot)
-    Jv = joint_row_motion(g, r, s.v, k, slot)
-    z = r.joint_z[k, slot]
-    force, K, bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
-    slip_bar = real(0.0)
-    bound_bar = real(0.0)
-    if NOSLIP:
-        start_bar, slip_bar, bound_bar = row_bars(r, k, slot)
-        u += start_bar
-    z_bar = slip_bar - K * u
-    loss_bar = bound * u + bound_bar
-    stiffness_bar = real(0.0)
-    if K > real(0.0):
-        stiffness_bar = -z * u
+    """From the cotangents of row k's J, in r.joint_J_bar, and of its distance to those of tendons and of parameters."""
     source = r.joint_source[k, slot]
-    limits = limit_count(g, r)
-    v_bar = real(0.0)
-    if source < 0:
-        loss = -1 - source
-        at = loss - g.loss_dof.shape[0]
-        t = r.tendons.loss[at]
-        _k, damp = spring(r.tendons.loss_solref[at], r.tendons.loss_solimp[at], g.shortest_time)
-        v_bar = damp * z_bar
-        add_J_bar(s, r, t, real(1.0), force, z_bar, v_bar, slot)
+    if is_equality(g, r, k, slot):
+        e = source - first_equality(g, r)
+        one = r.tendons.equality_one[e]
+        two = r.tendons.equality_two[e]
+        _x, y, slope, bend = equality_sides(p, r, e, world, slot)
+        first = r.tendons.equality_first[e]
+        slope_bar = real(0.0)
+        for i in range(r.tendons.equality_first[e + 1] - first):
+            bar = r.joint_J_bar[k * g.joint_width + i, slot]
+            entry = r.tendons.equality_entry_one[first + i]
+            other = r.tendons.equality_entry_two[first + i]
+            if entry >= 0:
+                r.tendon_J_bar[entry, slot] = r.tendon_J_bar[entry, slot] + bar
+            if other >= 0:
+                r.tendon_J_bar[other, slot] = r.tendon_J_bar[other, slot] - slope * bar
+                slope_bar -= bar * r.tendon_J[other, slot]
+        r.tendon_length_bar[one, slot] = r.tendon_length_bar[one, slot] + x_bar
+        if two >= 0:
+            y_bar = bend * slope_bar - slope * x_bar
+            r.tendon_length_bar[two, slot] = r.tendon_length_bar[two, slot] + y_bar
         if wants_params == 1:
-            d_loss, _slope = impedance(r.tendons.loss_solimp[at], real(0.0))
-            row, slope = row_stiffness(d_loss, p.weight[world, r.tendons.loss_weight[at]])
-            weight_adjoint(p, p_bar, r.tendons.loss_weight[at], row, slope, stiffness_bar, world)
-            p_bar.loss[world, loss] = p_bar.loss[world, loss] + loss_bar
-    elif source < 2 * limits:
+            c_bar = p_bar.equality[world, e]
+            c_bar[0] -= x_bar
+            if two >= 0:
+                power = real(1.0)  # y^(n - 1)
+                for n in range(1, 5):
+                    c_bar[n] += power * (real(n) * slope_bar - y * x_bar)
+                    power *= y
+            p_bar.equality[world, e] = c_bar
+    elif source < 0:
+        add_J_bar(g, r, r.tendons.loss[-1 - source - g.loss_dof.shape[0]], real(1.0), k, slot)
+    else:
         limit = source / 2
-        at = limit - g.limit_joint.shape[0]
-        t = r.tendons.limit[at]
-        distance, sign = limit_side(p, r, limit, t, source % 2, world, slot)
-        x = distance - r.tendons.limit_margin[at]
-        solref = p.limit_solref[world, limit]
-        solimp = p.limit_solimp[world, limit]
-        stiff, damp = spring(solref, solimp, g.shortest_time)
-        d, d_slope = impedance(solimp, x)
-        row, stiffness_d = row_stiffness(d, p.weight[world, r.tendons.limit_weight[at]])
-        d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
-        x_bar = z_bar * stiff * d + d_bar * d_slope
-        v_bar = damp * z_bar
+        t = r.tendons.limit[limit - g.limit_joint.shape[0]]
+        _distance, sign = limit_side(p, r, limit, t, source % 2, world, slot)
         r.tendon_length_bar[t, slot] = r.tendon_length_bar[t, slot] + sign * x_bar
-        add_J_bar(s, r, t, sign, force, z_bar, v_bar, slot)
+        add_J_bar(g, r, t, sign, k, slot)
         if wants_params == 1:
-            weight_adjoint(p, p_bar, r.tendons.limit_weight[at], row, stiffness_d, stiffness_bar, world)
-            solimp_bar = impedance_adjoint(solimp, x, d_bar)
-            solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
-            solimp_bar[1] = solimp_bar[1] + d1_bar
-            p_bar.limit_solref[world, limit] = p_bar.limit_solref[world, limit] + solref_bar
-            p_bar.limit_solimp[world, limit] = p_bar.limit_solimp[world, limit] + solimp_bar
             limits_bar = p_bar.limit[world, limit]
             if source % 2 == 1:
                 limits_bar[1] += x_bar
             else:
                 limits_bar[0] -= x_bar
             p_bar.limit[world, limit] = limits_bar
-    else:
-        e = source - 2 * limits
-        one = r.tendons.equality_one[e]
-        two = r.tendons.equality_two[e]
-        x, y, slope, bend = equality_sides(p, r, e, world, slot)
-        solref = p.equality_solref[world, e]
-        solimp = p.equality_solimp[world, e]
-        stiff, damp = spring(solref, solimp, g.shortest_time)
-        d, d_slope = impedance(solimp, x)
-        row, stiffness_d = row_stiffness(d, p.weight[world, r.tendons.equality_weight[e]])
-        d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
-        x_bar = z_bar * stiff * d + d_bar * d_slope
-        v_bar = damp * z_bar
-        r.tendon_length_bar[one, slot] = r.tendon_length_bar[one, slot] + x_bar
-        add_J_bar(s, r, one, real(1.0), force, z_bar, v_bar, slot)
-        paired = real(0.0)  # the cotangent of the slope
-        if two >= 0:
-            add_J_bar(s, r, two, -slope, force, z_bar, v_bar, slot)
-            paired = -force * tendon_motion(r, s.tau_bar, two, slot)
-            paired -= z_bar * tendon_motion(r, r.a, two, slot) + v_bar * tendon_motion(r, s.v, two, slot)
-            y_bar = bend * paired - slope * x_bar
-            r.tendon_length_bar[two, slot] = r.tendon_length_bar[two, slot] + y_bar
-        if wants_params == 1:
-            weight_adjoint(p, p_bar, r.tendons.equality_weight[e], row, stiffness_d, stiffness_bar, world)
-            solimp_bar = impedance_adjoint(solimp, x, d_bar)
-            solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
-            solimp_bar[1] = solimp_bar[1] + d1_bar
-            p_bar.equality_solref[world, e] = p_bar.equality_solref[world, e] + solref_bar
-            p_bar.equality_solimp[world, e] = p_bar.equality_solimp[world, e] + solimp_bar
-            c_bar = p_bar.equality[world, e]
-            c_bar[0] -= x_bar
-            if two >= 0:
-                power = real(1.0)  # y^(n - 1)
-                for n in range(1, 5):
-                    c_bar[n] += power * (real(n) * paired - y * x_bar)
-                    power *= y
-            p_bar.equality[world, e] = c_bar
-    add_joint_row_force(g, r, s.v_bar, v_bar, k, slot)
+
+
+@wp.func
+def equality_law_adjoint(
+    g: Shapes,
+    p: Params,
+    p_bar: Params,
+    r: Rows,
+    k: int,
+    u: real,
+    z_bar: real,
+    Jv: real,
+    x: real,
+    world: int,
+    slot: int,
+    wants_params: int,
+):
+    """Of MuJoCo's law: cotangents of J v and x in u · force, z_bar being that of z, and of the law's parameters."""
+    e = r.joint_source[k, slot] - first_equality(g, r)
+    z = r.joint_z[k, slot]
+    _force, K, _bound = joint_row_force(z, r.joint_stiffness[k, slot], r.joint_loss[k, slot])
+    stiffness_bar = real(0.0)
+    if K > real(0.0):
+        stiffness_bar = -z * u
+    solref = p.equality_solref[world, e]
+    solimp = p.equality_solimp[world, e]
+    stiff, damp = spring(solref, solimp, g.shortest_time)
+    d, d_slope = impedance(solimp, x)
+    row, stiffness_d = row_stiffness(d, p.weight[world, r.tendons.equality_weight[e]])
+    d_bar = z_bar * stiff * x + stiffness_bar * stiffness_d
+    if wants_params == 1:
+        weight_adjoint(p, p_bar, r.tendons.equality_weight[e], row, stiffness_d, stiffness_bar, world)
+        solimp_bar = impedance_adjoint(solimp, x, d_bar)
+        solref_bar, d1_bar = spring_adjoint(solref, solimp, g.shortest_time, z_bar * d * x, z_bar * Jv)
+        solimp_bar[1] = solimp_bar[1] + d1_bar
+        p_bar.equality_solref[world, e] = p_bar.equality_solref[world, e] + solref_bar
+        p_bar.equality_solimp[world, e] = p_bar.equality_solimp[world, e] + solimp_bar
+    return damp * z_bar, z_bar * stiff * d + d_bar * d_slope

@@ -324,6 +324,19 @@ def add_couplings(m: Tree, r: Rows, H: wp.array2d(dtype=real), inertia: wp.array
 
 
 @wp.func
+def multiply_couplings(r: Rows, x: wp.array2d(dtype=real), y: wp.array2d(dtype=real), slot: int):
+    """y += c Jᵀ J x of all tendons, what ``add_couplings`` adds of it."""
+    for k in range(r.tendons.pair_tendon.shape[0]):
+        i = r.tendons.pair_below[k]
+        j = r.tendons.pair_above[k]
+        d = r.tendons.dof[i]
+        e = r.tendons.dof[j]
+        c = r.tendon_inertia[r.tendons.pair_tendon[k], slot] * r.tendon_J[i, slot] * r.tendon_J[j, slot]
+        y[d, slot] = y[d, slot] + c * x[e, slot]
+        y[e, slot] = y[e, slot] + c * x[d, slot]
+
+
+@wp.func
 def add_armature(m: Tree, p: Params, r: Rows, world: int, slot: int):
     """Adds the armature of joints and tendons to r.M."""
     for d in range(m.nv):
@@ -454,3 +467,18 @@ def matrix_armature_adjoint(m: Tree, p: Params, p_bar: Params, r: Rows, world: i
             law_bar[2] += r.tendon_inertia_bar[t, slot]
             p_bar.tendon[world, t] = law_bar
         r.tendon_inertia_bar[t, slot] = kept
+
+
+@wp.func
+def matrix_inertia_adjoint(m: Tree, r: Rows, slot: int):
+    """From the cotangent in r.M of a matrix with all that tendons add to those of each c and J."""
+    for t in range(r.tendons.inert):
+        for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
+            d = r.tendons.dof[i]
+            pair_term(r, t, i, i, r.M[d * m.nv + d, slot], r.tendon_inertia[t, slot], slot)
+    for k in range(r.tendons.pair_tendon.shape[0]):
+        i = r.tendons.pair_below[k]
+        j = r.tendons.pair_above[k]
+        t = r.tendons.pair_tendon[k]
+        at = r.tendons.dof[i] * m.nv + r.tendons.dof[j]
+        pair_term(r, t, i, j, real(2.0) * r.M[at, slot], r.tendon_inertia[t, slot], slot)

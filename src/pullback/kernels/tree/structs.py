@@ -150,7 +150,8 @@ class Params:
 
     # those of compliant contact
     surface: wp.array2d(dtype=vec3)  # per shape: stiffness, dissipation, 0
-    limit_spring: wp.array2d(dtype=vec3)  # per limited joint: stiffness, dissipation, 0
+    limit_spring: wp.array2d(dtype=vec3)  # per limited joint, then tendon: stiffness, dissipation, 0
+    equality_spring: wp.array2d(dtype=vec4)  # per equality: stiffness, that of its turns, dampings of both
     compliance: wp.array2d(dtype=vec4)  # (worlds, 1): smoothing, slip speed; those of joints
 
     # those of impulses
