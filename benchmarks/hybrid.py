@@ -199,7 +199,7 @@ def cube(quick: bool) -> Iterator[Result]:
     yield Result("cube: restitution", bounced.physics.values[0], "", note="published 0.125")
 
     system = cube_toss.hybrid(bounced.system)
-    learned = neural.fit(system, known, most_windows=40, **longer, penalty=1e-4)
+    learned = neural.fit(system, known, most_windows=120, **{**longer, "windows": (15,)}, penalty=1e-4)
     errors = {
         "hybrid": cube_toss.errors_of(learned.system, unseen),
         "fitted physics": cube_toss.errors_of(bounced.system, unseen),

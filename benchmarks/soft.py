@@ -35,7 +35,7 @@ import pullback as pb  # noqa: E402
 from pullback import soft  # noqa: E402
 from pullback.core.trees import row  # noqa: E402
 from pullback.soft import NeoHookean, Particles, block, room  # noqa: E402
-from pullback.tasks import TASKS  # noqa: E402
+from pullback.tasks import TASKS, solve  # noqa: E402
 from pullback.tasks.soft_walker import STEP, STEPS, STRENGTH, robot, robot_in_space  # noqa: E402
 
 HAS_TAICHI = importlib.util.find_spec("taichi") is not None
@@ -332,9 +332,20 @@ def walker(quick: bool):
     yield Result("soft-walker: loss less Taichi's", best["ours"] - best["theirs"], "m", "<= 1e-3", TAICHI, about)
 
 
+def solved(quick: bool):
+    """From how many of ten random starts, or of ten recordings, tasks are solved."""
+    for name in ("mould", "grip", "sand-slope"):
+        seeds = range(2 if quick else 10)
+        tasks = [TASKS[name](seed=seed) for seed in seeds]
+        found = [solve(task, target=None if task.evaluate_at_end else task.target)[-1] for task in tasks]
+        good = sum(one.metrics[one.best] <= task.target for one, task in zip(found, tasks, strict=True))
+        yield Result(f"{name}: solved, of ten", good * 10 / len(seeds), "1", ">= 9")
+
+
 QUESTIONS = {
     "gradients": gradients, "conserved": conserved, "coupled": coupled, "checkpoints": checkpoints, "plane": plane,
     "space": space, "cores": cores, "memory": memory, "growth": growth, "walker": walker,
+    "solved": solved,
 }  # fmt: skip
 
 if __name__ == "__main__":

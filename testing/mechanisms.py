@@ -102,6 +102,35 @@ DRONE = f"""<mujoco model="drone"><compiler angle="radian"/>
 <keyframe><key name="hover" qpos="0 0 1 1 0 0 0 1 0 0 0"
   act="0.37 0.37 0.37 0.37" ctrl="0.37 0.37 0.37 0.37 0"/></keyframe></mujoco>"""
 
+# An arm in a plane with a shoulder and an elbow, two muscles at each, and two that cross both.
+ARM = """<mujoco model="arm with muscles"><compiler angle="radian"/><option {option}/>
+<default><geom contype="0" conaffinity="0" type="capsule" size="0.03"/>
+ <muscle ctrlrange="0 1" force="600" range="0.75 1.05" timeconst="0.01 0.04"/></default>
+<worldbody><site name="chest" pos="0.04 0.05 1"/><site name="back" pos="-0.04 0.05 1"/>
+ <body name="upper" pos="0 0 1"><joint name="shoulder" axis="0 1 0" range="-1.5 1" damping="0.2" armature="0.01"/>
+  <geom fromto="0 0 0 0 0 -0.3" mass="2"/>
+  <site name="upper front" pos="0.04 0 -0.12"/><site name="upper rear" pos="-0.04 0 -0.12"/>
+  <site name="elbow front" pos="0.035 0 -0.26"/><site name="elbow rear" pos="-0.035 0 -0.3"/>
+  <body name="fore" pos="0 0 -0.3"><joint name="elbow" axis="0 1 0" range="-2.3 -0.1" damping="0.1" armature="0.01"/>
+   <geom fromto="0 0 0 0 0 -0.25" mass="1"/>
+   <site name="fore front" pos="0.03 0 -0.06"/><site name="fore rear" pos="-0.03 0 -0.03"/></body></body></worldbody>
+<tendon>
+ <spatial name="deltoid"><site site="chest"/><site site="upper front"/></spatial>
+ <spatial name="dorsal"><site site="back"/><site site="upper rear"/></spatial>
+ <spatial name="brachialis"><site site="elbow front"/><site site="fore front"/></spatial>
+ <spatial name="anconeus"><site site="elbow rear"/><site site="fore rear"/></spatial>
+ <spatial name="biceps"><site site="chest"/><site site="upper front"/><site site="fore front"/></spatial>
+ <spatial name="triceps"><site site="back"/><site site="elbow rear"/><site site="fore rear"/></spatial></tendon>
+<actuator>
+ <muscle name="deltoid" tendon="deltoid" lengthrange="0.08 0.17"/>
+ <muscle name="dorsal" tendon="dorsal" lengthrange="0.08 0.17"/>
+ <muscle name="brachialis" tendon="brachialis" lengthrange="0.05 0.12"/>
+ <muscle name="anconeus" tendon="anconeus" lengthrange="0.02 0.07"/>
+ <muscle name="biceps" tendon="biceps" lengthrange="0.28 0.42"/>
+ <muscle name="triceps" tendon="triceps" lengthrange="0.28 0.4"/></actuator>
+<keyframe><key name="home" qpos="-0.3 -0.8" act="0.1 0.1 0.1 0.1 0.1 0.1"
+  ctrl="0.1 0.1 0.1 0.1 0.1 0.1"/></keyframe></mujoco>"""
+
 
 def _side(name: str, sign: int) -> tuple[str, str]:
     """A driver, the parallel link beside it, and the pad that both carry; the pad's heel is held to the link's end."""
@@ -176,6 +205,7 @@ MECHANISMS = {
     "four-bar linkage": FOUR_BAR,
     "hand": HAND,
     "drone": DRONE,
+    "arm with muscles": ARM,
     "parallel gripper": GRIPPER,
     "biped": BIPED,
 }

@@ -21,7 +21,7 @@ def has_robot(system: System) -> bool:
     return isinstance(system, Articulated)
 
 
-def robot_of(system: System, params: Mapping | None = None) -> tuple[System, Any]:
+def robot_of(system: Any, params: Mapping | None = None) -> tuple[Any, Any]:
     """The System inside all those around it, and what it holds of the parameters."""
     while isinstance(system, Wrapper):
         system, params = system.system, system.hold_params(params).parts[""]

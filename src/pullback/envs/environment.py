@@ -278,8 +278,9 @@ class Environment:
         self._constants: dict[tuple, torch.Tensor] = {}
         if not has_robot(self.system):
             return
-        own = getattr(self.system, "control_range", None)  # of a System around a robot that has other controls
-        low, high = (_ranges(self.system.model) if own is None else own).T
+        robot: Any = self.system
+        own = getattr(robot, "control_range", None)  # of a System around a robot that has other controls
+        low, high = (_ranges(robot.model) if own is None else own).T
         self._control_middle, self._control_half = self.tensor((low + high) / 2), self.tensor((high - low) / 2)
 
     def _measure(self) -> int:

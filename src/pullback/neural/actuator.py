@@ -142,7 +142,8 @@ class Actuator(Hybrid):
     @property
     def control_range(self) -> np.ndarray:
         """Of targets (joints, 2): the ranges of joints; one to either side of home where they have none."""
-        m, home = self.system.model.mujoco, self.system.model.home.q[self.in_q]
+        robot: Any = self.system
+        m, home = robot.model.mujoco, robot.model.home.q[self.in_q]
         limited, where = m.jnt_limited.astype(bool), np.searchsorted(m.jnt_qposadr, self.in_q)
         free = np.stack([home - 1, home + 1], axis=1)
         return np.where(limited[where, None], m.jnt_range[where], free)
