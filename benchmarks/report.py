@@ -23,6 +23,7 @@ TITLES = {
     "contact_points": "Sets of contact points, float64",
     "robots": "Robots of other packages, one step, float64",
     "coverage": "Every MJCF file of packages that people install, float64",
+    "mechanisms": "Closed loops, tendons, thrusters and muscles, one core, float64",
     "heat": "Heat in a printed part, and its tasks, all cores",
     "soft": "Soft bodies as particles, one core, float32",
     "gpu": "On a GPU",
