@@ -22,7 +22,7 @@ from pullback.dynamics.ellipsoids import ellipsoid_parameters
 from pullback.dynamics.flexes import flex_parameters
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
-from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, zeros_struct
+from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, is_curved, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
 from pullback.model.tangent import rotations
@@ -119,7 +119,7 @@ def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
         return Parameter(unit, (*axes, "power"), value, field="tendon_poly", **of_all)
 
     curves = {}
-    if np.any(value.stiffness_poly) or np.any(value.damping_poly):
+    if is_curved(model):  # where joints alone are, kernels read these too
         curves["tendon_stiffness_poly"] = curve("N/m² or N·m/rad², and per m or rad", value.stiffness_poly, 0)
         unit_ = "N·s²/m² or N·m·s²/rad², and times s/m or s/rad"
         curves["tendon_damping_poly"] = curve(unit_, value.damping_poly, 2)

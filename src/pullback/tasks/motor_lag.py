@@ -107,9 +107,10 @@ def plain(device: str = "cpu") -> Articulated:
 
 def servo_network(seed: int):
     """A perceptron that begins close to the plain servo: fitted to it at random inputs, not to any recording."""
+    network = perceptron(2 * len(HISTORY), HIDDEN, 1, seed=seed, zero=False)  # says how to get torch
+
     import torch
 
-    network = perceptron(2 * len(HISTORY), HIDDEN, 1, seed=seed, zero=False)
     random = torch.Generator().manual_seed(seed)
     now = torch.randn((GUESS, 2, 1), generator=random, dtype=torch.float64)
     x = (now + 0.1 * torch.randn((GUESS, 2, len(HISTORY)), generator=random, dtype=torch.float64)).flatten(1)

@@ -11,29 +11,18 @@ from ..tree.structs import Params
 
 
 @wp.func
-def has_curves(p: Params):
-    """Whether tendons have such terms, or joints alone."""
-    return p.tendon_poly.shape[1] > 0
-
-
-@wp.func
 def curved_pull(p: Params, k: int, stretch: real, velocity: real, world: int):
-    pull = real(0.0)
-    if has_curves(p):
-        law = p.tendon_poly[world, k]
-        pull = -stretch * stretch * (law[0] + law[1] * stretch)
-        pull -= velocity * (law[2] * wp.abs(velocity) + law[3] * velocity * velocity)
+    law = p.tendon_poly[world, k]
+    pull = -stretch * stretch * (law[0] + law[1] * stretch)
+    pull -= velocity * (law[2] * wp.abs(velocity) + law[3] * velocity * velocity)
     return pull
 
 
 @wp.func
 def curved_damping(p: Params, k: int, velocity: real, world: int):
     """Minus the slope of the pull by velocity."""
-    slope = real(0.0)
-    if has_curves(p):
-        law = p.tendon_poly[world, k]
-        slope = real(2.0) * law[2] * wp.abs(velocity) + real(3.0) * law[3] * velocity * velocity
-    return slope
+    law = p.tendon_poly[world, k]
+    return real(2.0) * law[2] * wp.abs(velocity) + real(3.0) * law[3] * velocity * velocity
 
 
 @wp.func
@@ -42,20 +31,17 @@ def curved_pull_adjoint(
     world: int, wants_params: int,
 ):  # fmt: skip
     """Cotangents of stretch and velocity."""
-    stretch_bar = real(0.0)
-    velocity_bar = real(0.0)
-    if has_curves(p):
-        law = p.tendon_poly[world, k]
-        speed = wp.abs(velocity)
-        square = velocity * velocity
-        stretch_bar = -pull_bar * stretch * (real(2.0) * law[0] + real(3.0) * law[1] * stretch)
-        velocity_bar = -pull_bar * (real(2.0) * law[2] * speed + real(3.0) * law[3] * square)
-        velocity_bar += damping_bar * (real(2.0) * law[2] * wp.sign(velocity) + real(6.0) * law[3] * velocity)
-        if wants_params == 1:
-            p_bar.tendon_poly[world, k] = p_bar.tendon_poly[world, k] + vec4(
-                -pull_bar * stretch * stretch,
-                -pull_bar * stretch * stretch * stretch,
-                real(2.0) * damping_bar * speed - pull_bar * velocity * speed,
-                real(3.0) * damping_bar * square - pull_bar * velocity * square,
-            )
+    law = p.tendon_poly[world, k]
+    speed = wp.abs(velocity)
+    square = velocity * velocity
+    stretch_bar = -pull_bar * stretch * (real(2.0) * law[0] + real(3.0) * law[1] * stretch)
+    velocity_bar = -pull_bar * (real(2.0) * law[2] * speed + real(3.0) * law[3] * square)
+    velocity_bar += damping_bar * (real(2.0) * law[2] * wp.sign(velocity) + real(6.0) * law[3] * velocity)
+    if wants_params == 1:
+        p_bar.tendon_poly[world, k] = p_bar.tendon_poly[world, k] + vec4(
+            -pull_bar * stretch * stretch,
+            -pull_bar * stretch * stretch * stretch,
+            real(2.0) * damping_bar * speed - pull_bar * velocity * speed,
+            real(3.0) * damping_bar * square - pull_bar * velocity * square,
+        )
     return stretch_bar, velocity_bar
