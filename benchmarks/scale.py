@@ -29,6 +29,8 @@ from pullback.scale.workers import Pool
 
 X = np.linspace(-1, 1, 1000)
 SPACE = {"k": [0.3, 0.6], "method.rate": [0.05, 0.1]}
+# Nodes of Ray find there what is in the folder of shared helpers.
+PATHS = os.pathsep.join(filter(None, [str(Path(shard_problems.__file__).parent), os.environ.get("PYTHONPATH")]))
 
 
 @contextlib.contextmanager
@@ -40,6 +42,7 @@ def nodes(count: int):
     except ImportError:
         yield None
         return
+    os.environ["PYTHONPATH"] = PATHS
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.others = [cluster.add_node(num_cpus=1) for _ in range(count - 1)]
     try:
