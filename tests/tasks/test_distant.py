@@ -295,3 +295,6 @@ def test_waves_go_on_from_those_of_an_easier_task():
     of = slide(waves(40), easier=(easier,), method=Adam(rate=0.01), iterations=1)
     first, last = solve(of)
     assert np.any(first.x) and np.array_equal(first.x, last.x) and last.losses[0] == first.losses.min()
+    assert first.stopped == "iterations spent" and first.metrics.min() < 0.15
+    left = solve(of.but(easier=(easier.but(target=0.15, until_solved=True),)))[0]
+    assert left.stopped == "target reached" and np.array_equal(left.losses, first.losses[: left.iterations])

@@ -59,7 +59,7 @@ def solve(
                 first if x is None else _taken_over(chain[number - 1], x, one),
                 method if last else one.method,
                 iterations=iterations if last else one.iterations,
-                target=target if last else None,
+                target=target if last else one.target if one.until_solved else None,
                 low=low,
                 high=high,
                 seed=seed,

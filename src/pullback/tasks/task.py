@@ -112,6 +112,7 @@ class Task(FromFactory):
     method:       that does well
     iterations:   after which to give up
     easier:       tasks to solve before this one, each from what the one before it found: see :func:`solve`
+    until_solved: as an easier task, it is left as soon as its metric is at most its target
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
     ghost:        coordinates (nq,) of the wanted end, drawn translucent
@@ -134,6 +135,7 @@ class Task(FromFactory):
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100
     easier: tuple[Task, ...] = ()
+    until_solved: bool = False
     baseline: Method | None = None
     baseline_iterations: int = 500
     camera: Camera | None = None
