@@ -17,7 +17,6 @@ from pullback.core.arrays import (
     require_space,
     to_device,
     to_numbers,
-    to_numpy,
 )
 from pullback.core.checks import check_number, check_several, check_whole, shown
 from pullback.core.errors import PullbackError
@@ -73,6 +72,11 @@ class Elastic(KernelSystem):
     """
 
     state_type = ElasticState
+    least_controls = 1
+    made_with = (
+        *("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness"),
+        *("gap", "slip", "tolerance"),
+    )
 
     def __init__(
         self,
@@ -198,22 +202,8 @@ class Elastic(KernelSystem):
         axes = ("worlds", "vertex", "axis")
         return ElasticState(*(self._take(x, shape, n + name, axes) for x, n in zip(fields, "xv", strict=True)))
 
-    def _take_controls(self, controls, hold: int = 1) -> wp.array:
-        """Controls (n · hold, worlds, nu), one per step; kernels get at least one column."""
-        if hold > 1:
-            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        if not self.nu:
-            return empty((steps, self.worlds, 1), self.dtype, self.device)
-        return self._take(controls, (steps, self.worlds, self.nu), "controls", ("step", "worlds", "nu"))
-
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         return KernelLaw(self.params.table, values, self.worlds, self.dtype, self.device)
-
-    def _settings(self) -> dict[str, Any]:
-        names = ("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness", "gap")
-        names += ("slip", "tolerance", "worlds", "dtype", "device")
-        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     # --- many steps at once ---------------------------------------------------------------------------
 
