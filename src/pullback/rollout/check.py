@@ -107,16 +107,18 @@ class Report:
         ]
         table.insert(1, "-" * len(table[0]))
         notes = [
-            f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}",
-            "slope: order of convergence: differences err like their step size to this power (2 if smooth; exact: not)",
+            f"error: largest difference, relative to the largest entry of each gradient; tolerance {self.tolerance:g}",
+            "slope: order of convergence of the differences: 2 if the motion is smooth; exact: they have no error",
         ]
         if any(row.rough and row.status in (AGREES, WRONG) for row in self.rows):
-            notes.append("~: differences are noisy here, and error is how far the pullback lies outside of the noise")
+            notes.append("~: differences are noisy here, and error is the distance of the pullback from their range")
         if any(row.status == KINK for row in self.rows):
-            notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
+            notes.append(
+                "kink: slopes for smaller | larger values differ, and the pullback is one of them or in between"
+            )
         if surrogate:
             notes.append(
-                "surrogate: its share in the System's own gradient; what was checked is the rest, which is exact"
+                "surrogate: its share of the System's gradient; the check is of the exact gradient, without it"
             )
         return "\n".join(line.rstrip() for line in [*table, *notes])
 
