@@ -50,18 +50,17 @@ class Motion(NamedTuple):
 
 
 class Coupled(NamedSystem):
-    """A robot and particles that push each other: geoms of the robot move among the particles as shapes do, and what
-    these give to them acts on the robot's bodies.
+    """A robot and particles in contact: geoms of the robot push the particles, and the reaction acts on its bodies.
 
     robot:      an :class:`~pullback.Articulated` on the CPU; its timestep is a whole multiple of the particles'
-    particles:  of :class:`~pullback.soft.Particles` without shapes of their own, in as many worlds
-    shapes:     names of the geoms that the particles feel: planes, spheres, capsules, cylinders and boxes, of the world
-                too. All others pass through the particles
-    friction:   of the particles at these geoms, one number or one per geom, math.inf is sticky; as the file has it of
-                each geom if None
+    particles:  :class:`~pullback.soft.Particles` without shapes of their own, in the same number of worlds
+    shapes:     names of the geoms in contact with the particles: planes, spheres, capsules, cylinders and boxes, of the
+                world too. All others pass through the particles
+    friction:   of the particles at these geoms, one number or one per geom; math.inf is sticky. None: the friction of
+                each geom in the file
 
     A state is a ``CoupledState(robot, soft)``; a control has the robot's numbers, then those of muscles. Parameters are
-    those of both, "robot.mass" and "soft.lame" for example; inputs are the robot's.
+    those of both, for example "robot.mass" and "soft.lame"; inputs are the robot's.
     """
 
     state_type = CoupledState

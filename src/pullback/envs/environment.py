@@ -27,7 +27,7 @@ WHOLE = 1e-3  # how far the timesteps of a control step may be from a whole numb
 
 
 class EnvState(NamedTuple):
-    """Where every world of an environment is.
+    """The state of every world of an environment.
 
     physics:  the state of the System: q (worlds, nq) and v (worlds, nv) for a robot
     action:   the last action (worlds, actions), in [-1, 1]; zero at the start of an episode
@@ -42,7 +42,7 @@ class EnvState(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What a control step leads to. Nothing is reset: where an episode has ended, ``state`` is its last.
+    """The result of a control step. Nothing is reset: where an episode has ended, ``state`` is its last.
 
     state:       an :class:`EnvState`
     reward:      (worlds,), the sum of ``terms``, zero where the simulation failed
@@ -370,6 +370,6 @@ def select(mask: torch.Tensor, new: EnvState, old: EnvState) -> EnvState:
 
 
 def detached(state: EnvState) -> EnvState:
-    """The same numbers, from which no gradient goes back."""
+    """The same numbers, detached from the gradient."""
     extra = {name: x.detach() for name, x in state.extra.items()}
     return EnvState(tree_map(torch.Tensor.detach, state.physics), state.action.detach(), extra, state.age)

@@ -28,7 +28,7 @@ SAME = 1e-6  # by which parameters may differ from the robot's, as they do in fl
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of one episode from each start.
+    """The evaluation of one episode from each initial state.
 
     returns:   (starts,) sums of rewards, without discount
     lengths:   (starts,) control steps until it terminated, or all

@@ -40,7 +40,7 @@ LARGEST = 2**34  # of a checkpoint [bytes]
 
 @dataclass
 class Training:
-    """Where a training is.
+    """The progress of a training.
 
     policy:      the best so far, by its mean return from fixed starts
     evaluation:  of that policy

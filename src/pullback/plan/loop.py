@@ -31,7 +31,7 @@ REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no p
 @renamed(figures="metrics")
 @dataclass(frozen=True)
 class Progress:
-    """Where a minimisation is. Rows of the histories are iterations; of a population, the best point counts.
+    """The progress of a minimisation. Rows of the histories are iterations; of a population, the best point counts.
 
     x:            the best point so far, by its loss (n,)
     losses:       (iterations,)

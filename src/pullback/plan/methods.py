@@ -19,7 +19,7 @@ FIRST_GUESS = "the first guess cannot be evaluated: its loss is not finite, or i
 
 
 class Method(ABC):
-    """One way to minimise. Settings are its fields; its state is in a Memory.
+    """A method of minimisation. Settings are its fields; its state is in a Memory.
 
     Points are vectors (n,). ``low`` and ``high`` (n,) bound them; infinite where there is no bound.
     """
@@ -89,7 +89,7 @@ def movable(memory: Memory) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SGD(Method):
-    """Steps against the gradient.
+    """Gradient descent.
 
     rate:      length of a step for a gradient of length one
     momentum:  share of the step before that is kept [1]

@@ -25,7 +25,7 @@ from pullback.rollout import Run, rollout
 
 @dataclass(frozen=True)
 class Driven:
-    """What a plant did.
+    """The motion of a plant under receding-horizon control.
 
     run:    its trajectory, which can be pulled back like any other
     plans:  one per tick, as :func:`minimise` left them

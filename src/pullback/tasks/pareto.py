@@ -17,7 +17,7 @@ from pullback.tasks.task import Task
 
 
 class Front(NamedTuple):
-    """What was found for several weights of the objectives.
+    """Solutions for several weights of the objectives.
 
     names:    (k,) of the objectives
     weights:  (m, k) that were asked for; each row adds up to one

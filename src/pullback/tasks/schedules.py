@@ -17,7 +17,7 @@ STEEPEST, WIDER = 15.0, 2.0
 
 @dataclass(frozen=True)
 class Schedule(Variables):
-    """Some of the controls as straight lines between knots at equal distances in time; the others stay as they are.
+    """Some of the controls, linear between knots at equal distances in time; the others are unchanged.
 
     steps:      of the trajectory
     base:       (nu,) all controls, of which some are optimised

@@ -25,7 +25,7 @@ from pullback.tasks.variables import Variables
 
 
 class Curves(NamedTuple):
-    """Lines to draw of what was found: ``values`` (n,) by what to call them, over x (n,)."""
+    """Curves to plot of a solution: named ``values`` (n,) over x (n,)."""
 
     name: str  # of the picture
     x: np.ndarray

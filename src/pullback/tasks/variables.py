@@ -410,7 +410,7 @@ class InitialState(Variables):
 
 @dataclass(frozen=True)
 class Launch(Variables):
-    """The velocity with which all particles of a System begin, that of the body they make.
+    """The initial velocity of all particles of a System.
 
     steps:     of the trajectory
     guess:     the first guess (d,) [m/s]

@@ -49,7 +49,7 @@ def export(
     layers=("forces", "ghost"),
     watch: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write a drawing to ``path``; the end of its name says as what.
+    """Write a drawing to ``path``, in the format of its extension.
 
     .html       a replay for any browser, in one file
     .gif, .mp4  a film
