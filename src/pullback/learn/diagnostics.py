@@ -111,12 +111,12 @@ def diagnose(
 ) -> Diagnosis:
     """Compares the gradient through the simulator between halves of the worlds, and with finite differences.
 
-    policy:    or a learner, whose policy it then is
+    policy:    or a learner, whose policy is used
     env:       or the name of one
     horizons:  lengths of windows, in control steps
-    worlds:    that are simulated, half of them for each gradient
-    dtype:     precision; that of the environment if None
-    watch:     called with how many horizons are done, and how many there are
+    worlds:    number of worlds, half of them for each gradient
+    dtype:     precision; None: that of the environment
+    watch:     called with the number of horizons that are done, and the total number
     """
     skipped = None
     if isinstance(policy, Learner):

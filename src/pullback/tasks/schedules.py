@@ -189,10 +189,10 @@ class Network(Variables):
 
     steps:   of the trajectory
     base:    (nu,) all controls, of which one is optimised
-    column:  which of them the network gives
-    most:    of it, in its unit
+    column:  index of the control that the network computes
+    most:    its largest value, in its unit
     width:   of the layers
-    seed:    of the weights at first
+    seed:    of the initial weights
     """
 
     steps: int
