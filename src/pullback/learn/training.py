@@ -77,7 +77,8 @@ def train(
     method:       a name, with the settings recommended by the environment, or a method with your own hyperparameters
     minutes:      length of the training; or
     updates:      number of updates: then the result is the same to the last bit, even if the training is interrupted
-    out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, from which the same call resumes
+    out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, from which the same call
+                  resumes
     evaluations:  number of evaluations of the policy during the training, each on ``starts`` fixed initial states
     watch:        called after every update with the training and its progress, from 0 to 1
     begin:        makes the learner from method, environment and seed; default: the method does

@@ -16,9 +16,9 @@ class GaussNewton(Method):
     """Steps to the minimum of the loss with its residuals linearised, for losses that are half a sum of squares.
 
     The problem supplies JᵀJ as the curvature, where J is the Jacobian of the residuals. With bounds, a step goes to the
-    minimum within the bounds. A step that does not lower the loss, or that leads to a point that cannot be evaluated, is
-    repeated with ten times the damping (Marquardt, 1963); a step that lowers the loss as predicted reduces the damping
-    (Nielsen, 1999).
+    minimum within the bounds. A step that does not lower the loss, or that leads to a point that cannot be evaluated,
+    is repeated with ten times the damping (Marquardt, 1963); a step that lowers the loss as predicted reduces the
+    damping (Nielsen, 1999).
 
     damping:    at first, relative to the diagonal of the curvature [1]
     tolerance:  converged if the predicted relative decrease of the loss is smaller than this [1]

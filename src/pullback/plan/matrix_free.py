@@ -24,10 +24,10 @@ class MatrixFreeGaussNewton(Method):
     """Gauss-Newton steps for sums of squares with many variables, from products with the Jacobian J only.
 
     For problems that are :class:`LeastSquares`: torch functions by :class:`TorchResiduals`, tasks whose loss is made of
-    residuals or ready terms, or any object with ``linearise``. Each iteration linearises once, solves
-    (JᵀJ + λ) d = -Jᵀ r by conjugate gradients, and takes the best of several fractions of d, or none. λ is halved after a
-    long step that lowered the loss as predicted, and tripled after a short or a poor one. With a :class:`Sampled`
-    problem, every iteration uses another batch, and the newest point counts as the best.
+    residuals or ready terms, or any object with ``linearise``. Each iteration linearises once, solves (JᵀJ + λ) d = -Jᵀ
+    r by conjugate gradients, and takes the best of several fractions of d, or none. λ is halved after a long step that
+    lowered the loss as predicted, and tripled after a short or a poor one. With a :class:`Sampled` problem, every
+    iteration uses another batch, and the newest point counts as the best.
 
     damping:         λ at first, in the units of JᵀJ
     lengths:         fractions of d that are tried [1]

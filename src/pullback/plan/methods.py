@@ -158,8 +158,8 @@ class Adam(Method):
 class LBFGS(Method):
     """Quasi-Newton steps from the last gradients (Liu and Nocedal, 1989), each with a line search.
 
-    The line search meets Wolfe's weak conditions by doubling and halving, which works for nonsmooth functions too (Lewis
-    and Overton, 2013), such as losses with kinks of contact. Every trial of the search is an evaluation.
+    The line search meets Wolfe's weak conditions by doubling and halving, which works for nonsmooth functions too
+    (Lewis and Overton, 2013), such as losses with kinks of contact. Every trial of the search is an evaluation.
 
     memory:  number of pairs of steps and changes of the gradient that are kept
     first:   length of the very first step, in the units of the variables

@@ -90,9 +90,9 @@ def receding(
 class Receding(Method):
     """The controls of a long trajectory, window by window: each is planned from the state to which those before it led.
 
-    For tasks that find Controls and whose loss can be evaluated on any part of the trajectory. In an iteration ``ticks``
-    windows are planned, and then the whole trajectory is evaluated, in which the last control of the last window is
-    held to the end. It has converged when there is nothing left to plan.
+    For tasks that find Controls and whose loss can be evaluated on any part of the trajectory. In an iteration
+    ``ticks`` windows are planned, and then the whole trajectory is evaluated, in which the last control of the last
+    window is held to the end. It has converged when there is nothing left to plan.
 
     method:      that plans a window
     window:      steps that are planned at a time
