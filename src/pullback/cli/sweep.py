@@ -95,7 +95,8 @@ def run(args) -> int:
     )  # fmt: skip
     best = found.best
     summary = {"metric": found.metric, "rows": found.rows, "groups": found.groups(), "best": best["run"]}
-    lines = [found.text(), f"table:  {found.folder / 'table.csv'}"]
+    lines = [f"{args.target}: the {found.metric} over runs with equal settings", found.text()]
+    lines += [f"table:  {found.folder / 'table.csv'}"]
     if "error" not in best:
         lines += [f"best:   {found.folder / best['run']}", f"look:   pullback view {write_best(found, target, args)}"]
     common.report(args, summary, "\n".join(lines))
