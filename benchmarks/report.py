@@ -67,7 +67,7 @@ def main(paths: list[str]) -> None:
         "ratio is ours over the peer's: below one is faster. Timings are medians of interleaved repeats.",
         "",
         "Memory is the least of nine runs; the median of three was seen between 1.97 and 2.00 MB. Trajectories under",
-        "implicitfast leave out the one model in a fluid, which that integrator refuses. The slope is the median over",
+        "implicitfast leave out the one model in a fluid. The slope is the median over",
         "all gradients that are not exact. Cost against length is that of a whole step, and of its pullback with all",
         "parameters.",
         "",

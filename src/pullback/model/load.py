@@ -103,7 +103,7 @@ def load(
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
       themselves: their vertices alone touch, with shapes;
-    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
+    - ``"fluid"``: density and viscosity of the medium;
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, which are supported; the
       linear ones stay;
     - ``"spring-yield"``: plastic joint springs, which become elastic;
@@ -111,8 +111,8 @@ def load(
       supported; it then acts directly;
     - ``"sleep"``: the option that puts bodies at rest to sleep.
 
-    ``integrator`` ("euler", "implicitfast" or "rk4") and ``timestep`` [s] stand for what the file says, as if it were
-    edited; None leaves that as it is.
+    ``integrator`` ("euler", "implicitfast", "implicit" or "rk4") and ``timestep`` [s] stand for what the file says, as
+    if it were edited; None leaves that as it is.
 
     A file reads only from its own folder, or from ``folder`` if that is given; paths that lead elsewhere, also through
     ``..``, symbolic links, includes or sub-models, are an error unless ``anywhere=True`` says that the file is trusted.

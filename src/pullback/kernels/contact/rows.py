@@ -23,6 +23,7 @@ from .flavour import (
     ELLIPSOIDS,
     FLEXES,
     FORCES,
+    IMPLICIT,
     IMPULSES,
     LOOPS,
     NOSLIP,
@@ -36,6 +37,7 @@ from .flavour import (
     vecr,
 )
 from .flex_rows import FLEX_PARTS, Flexes
+from .implicit_rows import IMPLICIT_PARTS, Implicit
 from .spans import Spans
 
 if NOSLIP:
@@ -350,7 +352,9 @@ class PerLoop:
     loop_row: wp.array2d(dtype=int)  # the first of its rows
 
 
-class TendonsPerDof:
+class FreePerDof:
+    """Without constraints, where accelerations come from a matrix."""
+
     smooth: wp.array2d(dtype=real)  # joint forces less the bias
 
 
@@ -386,8 +390,8 @@ if TRIANGLES:
     PARTS |= {"shape": (TrianglesPerShape,), "visit": (TrianglesPerVisit,), "blend": (TrianglesPerBlend,)}
 if TENDONS:
     PARTS |= {"tendon": (PerTendon,), "tendon entry": (PerTendonEntry,)}
-    if not FORCES:
-        PARTS["dof"] += (TendonsPerDof,)
+if (TENDONS or IMPLICIT) and not FORCES:
+    PARTS["dof"] += (FreePerDof,)
 if TENDONS or LOOPS:
     PARTS["joint chain"] += (CoupledPerJointChain,)
 if LOOPS:
@@ -400,6 +404,8 @@ if ACTUATORS:
     PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in ACTUATOR_PARTS.items()}
 if FLEXES:
     PARTS |= FLEX_PARTS
+if IMPLICIT:
+    PARTS |= IMPLICIT_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
 ARRAYS = {name: array for parts in PARTS.values() for part in parts for name, array in part.__annotations__.items()}
 
@@ -478,6 +484,7 @@ class Rows:
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),
+            ("implicit", Implicit, IMPLICIT),
         )
         if there
     }

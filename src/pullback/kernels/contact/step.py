@@ -22,6 +22,7 @@ from .flavour import (
     ELLIPSOIDS,
     FLEXES,
     FORCES,
+    IMPLICIT,
     IMPULSES,
     MOCAP,
     POTENTIAL,
@@ -40,6 +41,8 @@ if IMPULSES:
 if POTENTIAL:
     from .mass_matrix import composite_bodies
     from .model import descend, finer, substep_count
+if IMPLICIT:
+    from .implicit import implicit_accelerations
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
 if ACTIVATIONS:
@@ -124,12 +127,16 @@ def accelerate(
     if POTENTIAL:
         composite_bodies(m, p, s, r, world, slot)
     singular = int(-1)
-    if TENDONS:
+    if IMPLICIT:
+        singular = implicit_accelerations(m, p, s, r, world, slot)
+    elif TENDONS:
         singular = find_accelerations(m, p, s, r, world, slot)
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    if TIED:
+    if IMPLICIT:
+        pass  # was found with all that is implicit
+    elif TIED:
         tied_gyroscopic(m, p, s, r, world, slot)
     else:
         gyroscopic(m, p, s, world, slot)
