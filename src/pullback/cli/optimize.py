@@ -229,9 +229,8 @@ def write_result(
     save_motion(folder / "result.npz", drawing, **states, **arrays)
     if known is not None:
         summary |= _estimate_summary(known, task.truth)
-        picture, labels = folder / "intervals.png", {"xlabel": f"estimate and {known.confidence:.0%} interval"}
-        estimates = (known.labels, known.values, known.low, known.high)
-        summary["intervals"] = str(plot_intervals(picture, *estimates, truth=task.truth, title=task.name, **labels))
+        if (picture := draw_intervals(folder / "intervals.png", task, known)) is not None:
+            summary["intervals"] = str(picture)
     if np.all(np.isfinite(losses)):
         labels = {"title": f"{task.name}: {task.about}", "xlabel": "iteration", "ylabel": "loss"}
         summary["curve"] = str(plot_curve(folder / "loss.png", losses, **labels))
@@ -243,6 +242,17 @@ def write_result(
     if drawing is not None:
         summary["replay"] = str(export(drawing, folder / "replay.html"))
     common.write_json(folder / "result.json", summary)
+
+
+def draw_intervals(path: Path, task: Task, known: Estimate) -> Path | None:
+    """A picture of what is determined: a network has weights that are not; None where nothing is."""
+    rows = np.flatnonzero(known.determined)
+    if not len(rows):
+        return None
+    estimates = ([known.labels[i] for i in rows], known.values[rows], known.low[rows], known.high[rows])
+    truth = None if task.truth is None else np.asarray(task.truth)[rows]
+    xlabel = f"estimate and {known.confidence:.0%} interval"
+    return plot_intervals(path, *estimates, truth=truth, title=task.name, xlabel=xlabel)
 
 
 def written_states(run) -> dict[str, np.ndarray]:

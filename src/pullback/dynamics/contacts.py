@@ -143,7 +143,7 @@ def contact_workspace(
         else contact.workspace(scene, most, nv)
     )
     along |= tendon_sizes(tendons) | activation_sizes(tendons.model, substeps) | flex_sizes(tendons.model.flexes)
-    along |= {"implicit body": (tendons.model.nbody,), "implicit dof": (nv,)}
+    along |= {"tree body": (tendons.model.nbody,), "tree dof": (nv,)}
     along |= {"loop": (0 if scene is None else len(scene.loops.index),)}
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)

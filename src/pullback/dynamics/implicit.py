@@ -15,6 +15,6 @@ def implicit_struct(model: Model, flavour: Flavour, device: str):
     exact = np.full(model.nbody, model.integrator == "implicit")
     for first, end in lone_free_bodies(model):
         exact[first:end] = True
-    result = specialise(flavour, "implicit_rows").Implicit()
+    result = specialise(flavour, "implicit_fields").Implicit()
     result.exact = wp.array(exact.astype(np.int32), dtype=wp.int32, device=device)
     return result

@@ -173,8 +173,9 @@ def _soft_flavour(flavour: SoftFlavour) -> str:
 
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
+    own = (".accelerate_adjoint", ".step_adjoint", ".driven_adjoint", ".flavour")
     for name, module in list(sys.modules.items()):
-        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".driven_adjoint", ".flavour")):
+        if name.startswith(f"{source}.") and not name.endswith(own):
             sys.modules[package + name.removeprefix(source)] = module
 
 

@@ -2,22 +2,22 @@
 
 import warp as wp
 
-from ..spatial.scalar import mat66, vec6
+from ..spatial.scalar import mat66, real, vec6
 
 
-class ImplicitPerBody:
+class PerDof:
+    smooth: wp.array2d(dtype=real)  # joint forces less the bias
+
+
+class PerTreeBody:
     N: wp.array2d(dtype=mat66)  # h times the slope by velocity of the force it needs; then with all that it carries
     G: wp.array2d(dtype=vec6)  # motion under the joint accelerations as velocities
     E: wp.array2d(dtype=vec6)  # along it, the change of the velocity-product acceleration
     E_bar: wp.array2d(dtype=vec6)
 
 
-class ImplicitPerDof:
+class PerTreeDof:
     P: wp.array2d(dtype=vec6)  # S + h T
-
-
-# As in ``rows.py``: what the arrays are along, and who uses them.
-IMPLICIT_PARTS = {"implicit body": (ImplicitPerBody,), "implicit dof": (ImplicitPerDof,)}
 
 
 @wp.struct
@@ -26,3 +26,6 @@ class Implicit:
 
     # per body, 1: implicit in all that depends on its velocity; 0: but for inertial forces, and symmetric
     exact: wp.array(dtype=int)
+
+
+PARTS = {"dof": (PerDof,), "tree body": (PerTreeBody,), "tree dof": (PerTreeDof,)}
