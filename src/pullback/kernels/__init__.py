@@ -76,6 +76,8 @@ class Flavour(NamedTuple):
     flexes: bool = False
     # Whether a fluid meets geoms as ellipsoids.
     ellipsoids: bool = False
+    # Whether steps are implicit in forces that depend on velocities of bodies.
+    implicit: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -102,6 +104,7 @@ class Flavour(NamedTuple):
             "_mocap": self.mocap,
             "_flexes": self.flexes,
             "_ellipsoids": self.ellipsoids,
+            "_implicit": self.implicit,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

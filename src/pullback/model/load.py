@@ -103,7 +103,7 @@ def load(
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes with shapes other than planes, with each other and with
       themselves: only their vertices touch, and only shapes;
-    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
+    - ``"fluid"``: density and viscosity of the medium;
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, which are supported; the
       linear terms stay;
     - ``"spring-yield"``: plastic joint springs, which become elastic;
@@ -111,8 +111,8 @@ def load(
       supported; it then acts directly;
     - ``"sleep"``: the option that puts bodies at rest to sleep.
 
-    ``integrator`` ("euler", "implicitfast" or "rk4") and ``timestep`` [s] override the options of the file; None keeps
-    them.
+    ``integrator`` ("euler", "implicitfast", "implicit" or "rk4") and ``timestep`` [s] override the options of the
+    file; None keeps them.
 
     A file can read only from its own folder, or from ``folder`` if given. Paths that lead elsewhere, also through
     ``..``, symbolic links, includes or sub-models, raise an error unless ``anywhere=True`` says that the file is

@@ -14,7 +14,7 @@ from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
-from . import impulse_fields, noslip_fields, potential_fields
+from . import implicit_fields, impulse_fields, noslip_fields, potential_fields
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
 from .flavour import (
@@ -23,6 +23,7 @@ from .flavour import (
     ELLIPSOIDS,
     FLEXES,
     FORCES,
+    IMPLICIT,
     IMPULSES,
     LOOPS,
     NOSLIP,
@@ -148,6 +149,7 @@ for there, more in (
     (ACTIVATIONS, ACTIVATION_PARTS),
     (ACTUATORS, ACTUATOR_PARTS),
     (FLEXES, FLEX_PARTS),
+    (IMPLICIT, implicit_fields.PARTS),
 ):
     if there:
         PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in more.items()}
@@ -172,6 +174,7 @@ class Rows:
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),
             ("noslip", noslip_fields.NoSlip, NOSLIP),
+            ("implicit", implicit_fields.Implicit, IMPLICIT),
         )
         if there
     }
