@@ -17,13 +17,14 @@ from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State
 from pullback.core.trees import numbers, row
 from pullback.core.wrapper import HeldParts, joined_params
-from pullback.coupled.carried import carry_on, carry_on_adjoint, wrenches, wrenches_adjoint
 from pullback.coupled.drawing import draw_coupled
 from pullback.coupled.geoms import geom_shapes
+from pullback.coupled.wrenches import wrenches, wrenches_adjoint
 from pullback.drawing import Drawing
 from pullback.dynamics import Articulated, algorithms
 from pullback.dynamics.health import FASTEST
 from pullback.soft import Particles, ShapedState
+from pullback.soft.carried import carry_on, carry_on_adjoint
 
 # How far the timestep of a robot may be off a multiple of that of particles: rounding of decimals. [1]
 SAME_TIME = 1e-9
