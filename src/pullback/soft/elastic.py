@@ -88,6 +88,8 @@ class Elastic(AmongShapes, KernelSystem):
     Newton's method with the exact Hessian and a line search. It is stable for any ``dt``, and damps fast motion.
     """
 
+    shape_kinds = ("plane", "sphere", "capsule", "box")
+
     def __init__(
         self,
         bodies: Sequence[Solid | Cloth] | Solid | Cloth,
@@ -114,7 +116,7 @@ class Elastic(AmongShapes, KernelSystem):
             raise PullbackError("bodies must be some soft.Solid or soft.Cloth")
         self.shapes = check_several(shapes, Shape, "a shape", "soft.Shape.plane((0, 0, 0), (0, 0, 1))")
         for k, shape in enumerate(self.shapes):
-            if shape.kind == "cylinder" or shape.clamped or not np.isfinite(shape.friction):
+            if shape.kind not in self.shape_kinds or shape.clamped or not np.isfinite(shape.friction):
                 raise PullbackError(
                     f"shape {k}: Elastic has planes, spheres, capsules and boxes, of finite friction, that do not clamp"
                 )

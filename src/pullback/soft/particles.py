@@ -36,7 +36,7 @@ from pullback.soft.drawing import draw_particles
 from pullback.soft.materials import sound_speed
 from pullback.soft.moving import AmongShapes, Standing, with_more
 from pullback.soft.params import KernelLaw, parameters
-from pullback.soft.shapes import Shape
+from pullback.soft.shapes import SIZES, Shape
 from pullback.soft.stepper import stepper_of
 
 # The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
@@ -96,6 +96,8 @@ class Particles(AmongShapes, KernelSystem):
     ``shear``, ``lame``, ``density``, ``viscosity``; ``gravity``, and ``friction`` of walls, ``strength`` of muscles,
     ``shape_size`` and ``shape_friction``. Among shapes, the state has what they got: :class:`ShapedState`.
     """
+
+    shape_kinds = tuple(SIZES)
 
     def __init__(
         self,
