@@ -18,6 +18,7 @@ from pullback.dynamics.ellipsoids import ellipsoids_struct
 from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.loops import loops_struct
+from pullback.dynamics.motors import motors_struct
 from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
@@ -153,6 +154,8 @@ def contact_workspace(
         result[1].activations = activations_struct(tendons.model, flavour, device)
     if flavour.actuators:
         result[1].actuators = actuators_struct(tendons, flavour, device)
+    if flavour.motors:
+        result[1].motors = motors_struct(tendons.model, flavour, device)
     if flavour.actuators and flavour.sites:
         result[1].site_pairs = site_pairs_struct(tendons, flavour, device)
     if flavour.flexes:

@@ -25,6 +25,7 @@ from .flavour import (
     FORCES,
     IMPULSES,
     LOOPS,
+    MOTORS,
     NOSLIP,
     POTENTIAL,
     ROWS,
@@ -36,6 +37,7 @@ from .flavour import (
     vecr,
 )
 from .flex_rows import FLEX_PARTS, Flexes
+from .motor_rows import MOTOR_PARTS, Motors
 from .spans import Spans
 
 if NOSLIP:
@@ -398,6 +400,8 @@ if ACTIVATIONS:
     PARTS |= ACTIVATION_PARTS
 if ACTUATORS:
     PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in ACTUATOR_PARTS.items()}
+if MOTORS:
+    PARTS |= MOTOR_PARTS
 if FLEXES:
     PARTS |= FLEX_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
@@ -422,7 +426,8 @@ class Tendons:
     pair_tendon: wp.array(dtype=int)
     pair_below: wp.array(dtype=int)
     pair_above: wp.array(dtype=int)
-    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site
+    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site;
+    # -3: it is one more control of the actuator before
     limit: wp.array(dtype=int)  # tendons that are limited; what else there is to limits stands after that of joints
     loss: wp.array(dtype=int)  # tendons with friction loss, likewise
     equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...
@@ -475,6 +480,7 @@ class Rows:
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
             ("actuators", Actuators, ACTUATORS),
+            ("motors", Motors, MOTORS),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),
