@@ -31,9 +31,9 @@ from pullback.soft.backward import ParticlesBackward
 from pullback.soft.bodies import Body, Wall
 from pullback.soft.drawing import draw_particles
 from pullback.soft.materials import sound_speed
-from pullback.soft.moving import Moving
+from pullback.soft.moving import AmongShapes, Standing
 from pullback.soft.params import KernelLaw, parameters
-from pullback.soft.shapes import Shape
+from pullback.soft.shapes import SIZES, Shape
 from pullback.soft.stepper import stepper_of
 
 # The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
@@ -75,7 +75,7 @@ class ShapedState(NamedTuple):
     impulse: Any
 
 
-class Particles(KernelSystem):
+class Particles(AmongShapes, KernelSystem):
     """Moving least squares material point method: particles carry the material, a grid carries their momentum.
 
     bodies:   what there is, :class:`Body` by :class:`Body`; ``block`` makes one
@@ -96,6 +96,8 @@ class Particles(KernelSystem):
 
     least_controls = 1
     made_with = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "shapes")
+    shape_kinds = tuple(SIZES)
+    shape_params = ("shape_size", "shape_friction")
 
     def __init__(
         self,
@@ -170,35 +172,7 @@ class Particles(KernelSystem):
         """The first world, coloured by what muscles do, or else by strain. Ghost and bars are not drawn."""
         return draw_particles(run)
 
-    def among(self, shapes: Sequence[Shape] | Shape) -> Particles:
-        """The same particles, with the parameters that they have, among these shapes besides their own."""
-        more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
-        other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
-        for name, value in self.params.items() if self.params.version else ():
-            if name.startswith("shape_"):
-                own = other.params[name]
-                lead = value.shape[: value.ndim - own.ndim]
-                new = np.broadcast_to(own[len(self.shapes) :], (*lead, *own[len(self.shapes) :].shape))
-                value = np.concatenate([value, new], axis=len(lead))
-            other.params[name] = value
-        return other
-
     # --- states, controls, parameters ---------------------------------------------------------------
-
-    @property
-    def inputs(self) -> Mapping[str, tuple[int, ...]]:
-        """How shapes move, where there are any.
-
-        pose:   (shapes, 7) position [m] and quaternion wxyz in the world; as they were made, if left out
-        twist:  (shapes, 6) angular [rad/s], then linear velocity [m/s] there, in world axes; zero if left out
-        """
-        return {name: x.shape for name, x in self.shapes_at_rest.items()} if self.shapes else {}
-
-    @property
-    def shapes_at_rest(self) -> dict[str, np.ndarray]:
-        """The inputs that are left out."""
-        pose = np.array([[*shape.position, *shape.quat] for shape in self.shapes]).reshape(-1, 7)
-        return {"pose": pose, "twist": np.zeros((len(self.shapes), 6))}
 
     def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState | ShapedState:
         """A state of all worlds. What is not given is as the bodies were made: at rest, and not deformed.
@@ -290,7 +264,7 @@ class Particles(KernelSystem):
     ) -> ParticleState | ShapedState:
         """Every keep_every-th state and the last: x (rows, worlds, n, d) and so on."""
         start = self._take_state(state)
-        moving = Moving(self, check_inputs(self, inputs, len(controls)), hold)
+        moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
         law, count = self.hold_params(params), controls.shape[0]
         kept = kept_steps(count, keep_every)
@@ -353,7 +327,7 @@ class Particles(KernelSystem):
         status: Status | None = None,
         wants_params: bool = True,
     ) -> ParticlesBackward:
-        moving = Moving(self, check_inputs(self, inputs, len(controls)), hold)
+        moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
         law = self.hold_params(params)
         return ParticlesBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
 
