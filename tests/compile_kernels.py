@@ -68,7 +68,7 @@ def coupled() -> list[Kernels]:
     flavours += [convex._replace(tendons=True, actuators=True, sites=True, activations=True)]
     motors = {"tendons": True, "actuators": True, "activations": True, "motors": True}
     flavours += [Flavour("float64", **motors), Flavour("float64", sites=True, **motors)]
-    flavours += [convex._replace(sites=True, **motors)]
+    flavours += [convex._replace(sites=True, **motors), convex._replace(tendons=True, activations=True, adhesion=True)]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
     names = ("tendons", "spatial", "sites", "activations", "loops", "noslip", "curved", "mocap")
     mixture = Kernels(convex._replace(**dict.fromkeys(names, True)), "step")

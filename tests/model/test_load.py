@@ -306,7 +306,7 @@ ACTUATORS = {
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
     "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
-    "body": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
+    "joints that limit": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
 }
 
 

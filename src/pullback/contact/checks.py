@@ -72,6 +72,9 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         name, model = f"actuator {scene.model.actuator_names[k]!r}", type(contact).__name__
         what = "has feedback of velocity that implicitfast treats implicitly"
         yield "actuator", name, f"{what}, which {model} does not have: use ContactConvex"
+    for u in np.flatnonzero(scene.model.actuator_body >= 0):
+        what = f"is adhesion, which {type(contact).__name__} does not have: use ContactConvex"
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", what
     if contact.couples:
         return
     m, tendons = scene.model.mujoco, scene.model.acting_tendons

@@ -60,6 +60,11 @@ class TendonLayout:
         return bool(self.dofs)
 
     @property
+    def adheres(self) -> bool:
+        """Whether actuators press bodies against what they may touch."""
+        return self.scene is not None and bool(np.any(self.model.actuator_body >= 0))
+
+    @property
     def spatial(self) -> bool:
         """Whether one of them goes through space."""
         return not all(self.fixed)
@@ -81,7 +86,7 @@ class TendonLayout:
         motors, actuators = len(self.model.motors.ids) > 0, has_more_actuators(self.model)
         activations = self.model.na > 0 or motors
         return {
-            "tendons": bool(self) or sites or activations or actuators,
+            "tendons": bool(self) or sites or activations or actuators or self.adheres,
             "spatial": self.spatial,
             "wraps": len(self.geoms) > 0,
             "sites": sites,
@@ -89,6 +94,7 @@ class TendonLayout:
             "activations": activations,
             "actuators": actuators,
             "motors": motors,
+            "adhesion": self.adheres,
         }
 
     @property
@@ -144,6 +150,8 @@ class TendonLayout:
         pulled = self.model.actuator_tendon
         on_joint = np.where(self.model.actuator_site >= 0, -2, -1)
         on_joint[self.model.motors.others] = -3
+        if self.adheres:
+            on_joint[self.model.actuator_body >= 0] = -4
         tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), on_joint))
         empty = np.zeros(0, int)
         limited, lossy, equalities = (

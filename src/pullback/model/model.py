@@ -207,6 +207,7 @@ class Model:
     actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint, or at a site
     actuator_site: np.ndarray  # (nu,) int32; -1: it acts on a joint or tendon
     actuator_reference: np.ndarray  # (nu,) int32; the site that it pushes against, or the slider of a crank, or -1
+    actuator_body: np.ndarray  # (nu,) int32; the body that it presses against what that touches (adhesion), or -1
     actuator_crank: np.ndarray  # (nu,) length of the rod of a slider-crank [m]; 0: it is none
     actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
     actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge, slide and tendons

@@ -35,7 +35,7 @@ DYN_PID, DYN_DCMOTOR = int(mujoco.mjtDyn.mjDYN_PID), int(mujoco.mjtDyn.mjDYN_DCM
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
 GAIN_MUSCLE, BIAS_MUSCLE = int(mujoco.mjtGain.mjGAIN_MUSCLE), int(mujoco.mjtBias.mjBIAS_MUSCLE)
 TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
-SLIDER_CRANK = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK)
+SLIDER_CRANK, BODY_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK), int(mujoco.mjtTrn.mjTRN_BODY)
 TRANSMISSIONS = (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION, SLIDER_CRANK)
 EQ_CONNECT, EQ_WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
 EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
@@ -238,8 +238,8 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     kinds = " and ".join(", ".join(ACTIVATION_NAMES).lower().rsplit(", ", 1))
     controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
     reasons = {
-        f"acts through a {transmission} transmission; only joints, tendons, sites and slidercrank are supported": (
-            m.actuator_trntype[i] not in TRANSMISSIONS
+        f"acts through a {transmission} transmission; only joints, tendons, sites, slidercrank, body are supported": (
+            m.actuator_trntype[i] not in (*TRANSMISSIONS, BODY_TRANSMISSION)
         ),
         f"has activation dynamics of type {dynamics}; only none, {kinds} are supported": (
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
@@ -256,7 +256,7 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is None:
-        reason = _muscle_complaint(m, i)
+        reason = _muscle_complaint(m, i) or _adhesion_complaint(m, i)
     return ("actuator", reason) if reason else None
 
 
@@ -311,6 +311,17 @@ def impossible_motor(gain: np.ndarray, dynamics: np.ndarray, bias: np.ndarray) -
     return bool(gain[0] <= 0 or signs or (controlled and gain[1] == 0) or (dynamics[2] > 0 and dynamics[3] <= 0))
 
 
+def _adhesion_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    """What an actuator on a body may not be: contacts have no length, and what holds a joint does not know of them."""
+    if not adheres(m, i):
+        return None
+    if feels_velocity(m, i) or m.actuator_biastype[i] == BIAS_MUSCLE:
+        return "is adhesion with feedback of velocity, or a muscle"
+    if np.any(m.jnt_actfrclimited):
+        return "is adhesion, in a model with joints that limit the force of their actuators"
+    return None
+
+
 def _muscle_complaint(m: mujoco.MjModel, i: int) -> str | None:
     """What MuJoCo's compiler would not let through, or has found no range for."""
     gain, bias = m.actuator_gaintype[i] == GAIN_MUSCLE, m.actuator_biastype[i] == BIAS_MUSCLE
@@ -333,6 +344,11 @@ def has_activation(m: mujoco.MjModel, i: int) -> bool:
 
 def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
     return m.actuator_trntype[i] == TENDON_TRANSMISSION
+
+
+def adheres(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator presses a body against what that touches."""
+    return m.actuator_trntype[i] == BODY_TRANSMISSION
 
 
 def pushes_site(m: mujoco.MjModel, i: int) -> bool:

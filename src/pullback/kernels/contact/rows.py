@@ -17,9 +17,11 @@ from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
+from .adhesion_rows import ADHESION_PARTS, Adhesion
 from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
+    ADHESION,
     ELLIPSOIDS,
     FLEXES,
     FORCES,
@@ -402,6 +404,8 @@ if ACTUATORS:
     PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in ACTUATOR_PARTS.items()}
 if MOTORS:
     PARTS |= MOTOR_PARTS
+if ADHESION:
+    PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in ADHESION_PARTS.items()}
 if FLEXES:
     PARTS |= FLEX_PARTS
 ALONG = {name: along for along, parts in PARTS.items() for part in parts for name in part.__annotations__}
@@ -427,7 +431,7 @@ class Tendons:
     pair_below: wp.array(dtype=int)
     pair_above: wp.array(dtype=int)
     actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site;
-    # -3: it is one more control of the actuator before
+    # -3: it is one more control of the actuator before, -4: it is adhesion
     limit: wp.array(dtype=int)  # tendons that are limited; what else there is to limits stands after that of joints
     loss: wp.array(dtype=int)  # tendons with friction loss, likewise
     equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...
@@ -481,6 +485,7 @@ class Rows:
             ("activations", Activations, ACTIVATIONS),
             ("actuators", Actuators, ACTUATORS),
             ("motors", Motors, MOTORS),
+            ("adhesion", Adhesion, ADHESION),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),

@@ -18,6 +18,7 @@ from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
 from .flavour import (
     ACTIVATIONS,
+    ADHESION,
     CURVED,
     ELLIPSOIDS,
     FLEXES,
@@ -55,6 +56,8 @@ if ACTIVATIONS:
         undo_activations,
         write_activations,
     )
+if ADHESION:
+    from .adhesion import add_adhesion, set_gap_apart
 if TIED:
     from .tied_bodies import tied_gyroscopic
 if FLEXES:
@@ -118,6 +121,9 @@ def accelerate(
         if SHARES:
             reach += step_reach(m, g, p, s, world, slot)
         detect(g, p, tree_poses(s), c, reach, world, slot)
+        if ADHESION:
+            set_gap_apart(g, c, r, reach, slot)
+            add_adhesion(m, g, p, s, c, r, world, slot)
         if SHARES:
             keep_closed(m, g, s, c, slot)
         status = forces(m, g, p, s, c, r, world, slot)

@@ -25,6 +25,7 @@ from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoin
 from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
+    ADHESION,
     CURVED,
     ELLIPSOIDS,
     FAR,
@@ -89,6 +90,8 @@ if ACTIVATIONS:
         start_stage_activations_adjoint,
         take_kept_activations,
     )
+if ADHESION:
+    from .adhesion import adhesion_adjoint, push_adhesion
 if TIED:
     from .tied_bodies import tied_gyroscopic_solve
 if FLEXES:
@@ -185,6 +188,10 @@ def accelerate_adjoint(
                     push_loop_forces(p, s, r, world, slot)
                 if sweep == 0:
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+        if ADHESION:
+            push_adhesion(g, s, c, r, slot)
+            if not first:
+                adhesion_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)
         with_S = int(0)
         if NOSLIP:
