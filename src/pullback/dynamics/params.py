@@ -26,6 +26,7 @@ from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, is_curved, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
+from pullback.model.integrators import has_fluid
 from pullback.model.tangent import rotations
 from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint
 
@@ -73,7 +74,7 @@ def parameters(
         "bias": Parameter("N·m or N per unit", actuator, model.actuator_bias),
         "gravity": Parameter("m/s²", ("axis",), model.gravity, **single),
     }
-    if model.fluid_density or model.fluid_viscosity:
+    if has_fluid(model):
         fluid = {"field": "fluid", "blank": np.zeros((2, 3))}
         density, viscosity = np.asarray(model.fluid_density), np.asarray(model.fluid_viscosity)
         table |= {

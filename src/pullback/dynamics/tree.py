@@ -14,7 +14,8 @@ from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.model.model import JOINT_DOFS
 
 MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
-INTEGRATORS = {"euler": 0, "implicitfast": 1, "rk4": 2}
+# What else "implicit" has than "implicitfast" is in ``implicit.py``.
+INTEGRATORS = {"euler": 0, "implicitfast": 1, "implicit": 1, "rk4": 2}
 
 
 class Layout:

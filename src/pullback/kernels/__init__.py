@@ -80,6 +80,8 @@ class Flavour(NamedTuple):
     flexes: bool = False
     # Whether a fluid meets geoms as ellipsoids.
     ellipsoids: bool = False
+    # Whether steps are implicit in forces that depend on velocities of bodies.
+    implicit: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -108,6 +110,7 @@ class Flavour(NamedTuple):
             "_mocap": self.mocap,
             "_flexes": self.flexes,
             "_ellipsoids": self.ellipsoids,
+            "_implicit": self.implicit,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
@@ -176,8 +179,9 @@ def _soft_flavour(flavour: SoftFlavour) -> str:
 
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
+    own = (".accelerate_adjoint", ".step_adjoint", ".driven_adjoint", ".flavour")
     for name, module in list(sys.modules.items()):
-        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".driven_adjoint", ".flavour")):
+        if name.startswith(f"{source}.") and not name.endswith(own):
             sys.modules[package + name.removeprefix(source)] = module
 
 

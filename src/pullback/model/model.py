@@ -221,7 +221,7 @@ class Model:
     # the world
     timestep: float  # [s]
     gravity: np.ndarray  # (3,) [m/s²]
-    integrator: str  # "euler", "implicitfast" or "rk4"
+    integrator: str  # "euler", "implicitfast", "implicit" or "rk4"
     implicit_damping: bool  # Euler treats joint damping implicitly, as MuJoCo does unless told otherwise
     fluid_density: float  # [kg/m³]
     fluid_viscosity: float  # [Pa·s]

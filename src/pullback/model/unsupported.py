@@ -22,7 +22,8 @@ KINDS = (
 EULER = int(mujoco.mjtIntegrator.mjINT_EULER)
 RK4 = int(mujoco.mjtIntegrator.mjINT_RK4)
 IMPLICITFAST = int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
-INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast"}
+IMPLICIT = int(mujoco.mjtIntegrator.mjINT_IMPLICIT)
+INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast", IMPLICIT: "implicit"}
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_INTEGRATOR)
@@ -138,7 +139,11 @@ def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
     """What cannot be dropped."""
     if m.opt.integrator not in INTEGRATORS:
         name = spell(mujoco.mjtIntegrator, m.opt.integrator)
-        yield "", "option", f'has the integrator "{name}" (pass integrator="implicitfast", "euler" or "rk4")'
+        yield (
+            "",
+            "option",
+            f'has the integrator "{name}" (pass integrator="implicitfast", "implicit", "euler" or "rk4")',
+        )
     # A flag that a later MuJoCo may add could change the motion in a way nothing here knows of.
     unknown_disable = m.opt.disableflags & ~KNOWN_DISABLE_BITS
     unknown_enable = m.opt.enableflags & ~KNOWN_ENABLE_BITS
@@ -157,8 +162,6 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
             yield kind, label(m, "actuator", i), reason
     if m.opt.enableflags & int(Enable.mjENBL_SLEEP):
         yield "sleep", "option", "puts bodies at rest to sleep"
-    if fluid_acts(m) and m.opt.integrator == IMPLICITFAST:
-        yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'
 
 
 def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
@@ -183,7 +186,8 @@ def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
         "keeps the lengths of its edges by equality constraints": m.flex_edgeequality != 0,
         "yields": m.flex_plasticmode != 0,
         "has passive contacts": m.flex_passive != 0,
-        'is deformable, which is supported with integrator "Euler" or "RK4" only': m.opt.integrator == IMPLICITFAST,
+        'is deformable, which is supported with integrator "Euler" or "RK4" only': m.opt.integrator
+        in (IMPLICITFAST, IMPLICIT),
         "is deformable, and the file switches springs off": disabled(m, Disable.mjDSBL_SPRING),
     }
     for reason, is_so in reasons.items():

@@ -65,6 +65,9 @@ FLEXES = wp.constant(compiled_for.flexes)
 # A fluid meets geoms as ellipsoids.
 ELLIPSOIDS = wp.constant(compiled_for.ellipsoids)
 
+# Steps are implicit in forces that depend on velocities of bodies.
+IMPLICIT = wp.constant(compiled_for.implicit)
+
 # MuJoCo's sweeps against slip come after the convex problem.
 NOSLIP = wp.constant(compiled_for.noslip)
 
