@@ -323,7 +323,7 @@ def test_unsupported_actuators_keep_their_control_when_ignored(reason):
     ("element", "controls"),
     [
         ('<pid name="bad" joint="knee" kp="1" delay="0.01" nsample="5"/>', 2),
-        ('<orientation name="bad" joint="hip" kp="1"/>', 3),
+        ('<orientation name="bad" joint="hip" kp="1" delay="0.01" nsample="5"/>', 3),
     ],
 )
 def test_actuators_with_several_controls(element, controls):

@@ -19,7 +19,7 @@ from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.implicit import implicit_struct
 from pullback.dynamics.loops import loops_struct
-from pullback.dynamics.motors import motors_struct
+from pullback.dynamics.motors import motors_struct, orientations_struct
 from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
@@ -162,6 +162,8 @@ def contact_workspace(
         result[1].actuators = actuators_struct(tendons, flavour, device)
     if flavour.motors:
         result[1].motors = motors_struct(tendons.model, flavour, device)
+    if flavour.orientations:
+        result[1].orientations = orientations_struct(tendons.model, flavour, device)
     if flavour.adhesion:
         result[1].adhesion = adhesion_struct(tendons, flavour, device)
     if flavour.actuators and flavour.sites:

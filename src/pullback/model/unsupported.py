@@ -30,6 +30,7 @@ STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_I
 ACTIVATION_NAMES = ("INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")
 ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ACTIVATION_NAMES)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
+GAIN_SO3 = int(mujoco.mjtGain.mjGAIN_SO3)
 GAIN_PID, GAIN_DCMOTOR = int(mujoco.mjtGain.mjGAIN_PID), int(mujoco.mjtGain.mjGAIN_DCMOTOR)
 BIAS_DCMOTOR = int(mujoco.mjtBias.mjBIAS_DCMOTOR)
 DYN_PID, DYN_DCMOTOR = int(mujoco.mjtDyn.mjDYN_PID), int(mujoco.mjtDyn.mjDYN_DCMOTOR)
@@ -234,8 +235,8 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     """Why an actuator is no muscle or motor, and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
-    if is_motor(m, i):
-        reason = _motor_complaint(m, i)
+    if is_motor(m, i) or holds_orientation(m, i):
+        reason = (_motor_complaint if is_motor(m, i) else _orientation_complaint)(m, i)
         return ("actuator", reason) if reason else None
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
     dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
@@ -267,6 +268,20 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
 def is_motor(m: mujoco.MjModel, i: int) -> bool:
     """Whether an actuator is a PID controller or a DC motor."""
     return m.actuator_gaintype[i] in (GAIN_PID, GAIN_DCMOTOR)
+
+
+def holds_orientation(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator is a servo with a rotation as its setpoint."""
+    return m.actuator_gaintype[i] == GAIN_SO3
+
+
+def _orientation_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    reasons = {
+        "holds an orientation between sites; only ball joints are supported": m.actuator_trnid[i, 1] >= 0,
+        "holds an orientation that it integrates": m.actuator_dyntype[i] != STATELESS,
+        "delays its controls": m.actuator_delay[i] > 0,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _motor_complaint(m: mujoco.MjModel, i: int) -> str | None:
@@ -392,9 +407,9 @@ def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
     gain, bias = m.actuator_gainprm[i, :3].copy(), np.zeros(3)
     if m.actuator_gaintype[i] in (GAIN_MUSCLE, GAIN_DCMOTOR):
         gain[:] = 0
-    if m.actuator_gaintype[i] in (GAIN_FIXED, GAIN_PID):
+    if m.actuator_gaintype[i] in (GAIN_FIXED, GAIN_PID, GAIN_SO3):
         gain[1:] = 0
-    if m.actuator_biastype[i] == BIAS_AFFINE:
+    if m.actuator_biastype[i] == BIAS_AFFINE or holds_orientation(m, i):
         bias[:] = m.actuator_biasprm[i, :3]
     return gain, bias
 

@@ -30,6 +30,7 @@ from .flavour import (
     LOOPS,
     MOTORS,
     NOSLIP,
+    ORIENTATIONS,
     POTENTIAL,
     ROWS,
     SITES,
@@ -39,6 +40,7 @@ from .flavour import (
 )
 from .flex_rows import FLEX_PARTS, Flexes
 from .motor_rows import MOTOR_PARTS, Motors
+from .orientation_rows import Orientations
 from .spans import Spans
 from .tendon_fields import COUPLED_PARTS, LOOP_PARTS, TENDON_PARTS, Loops, Sites, Tendons
 
@@ -178,6 +180,7 @@ class Rows:
             ("actuators", Actuators, ACTUATORS),
             ("motors", Motors, MOTORS),
             ("adhesion", Adhesion, ADHESION),
+            ("orientations", Orientations, ORIENTATIONS),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),
