@@ -35,7 +35,8 @@ def test_a_ball_on_a_cushion_weighs_what_it_weighs():
     """Once all lies still, the floor of the file carries both."""
     ball = pb.load(
         """<mujoco><option timestep="0.004"/><worldbody>
-        <geom name="floor" type="plane" size="1 1 0.1" pos="0 0 -0.052"/><body pos="0.006 0.004 0.093"><joint name="up" type="slide" axis="0 0 1" damping="5"/>
+        <geom name="floor" type="plane" size="1 1 0.1" pos="0 0 -0.052"/>
+        <body pos="0.006 0.004 0.093"><joint name="up" type="slide" axis="0 0 1" damping="5"/>
         <geom name="ball" type="sphere" size="0.04" mass="0.4"/></body></worldbody></mujoco>"""
     )
     cushion = soft.Elastic(block((4, 4, 2)), dt=4e-3, gap=4e-3, damping=5.0)
