@@ -317,11 +317,12 @@ def console() -> Console:
     return Console(stderr=True)
 
 
-def report(args, result, text: str, file: Path | None = None) -> None:
-    """Prints a result as text, or as JSON if asked for, and writes it to a file if there is one."""
+def report(args, result, text: str | None, file: Path | None = None) -> None:
+    """Prints a result as text (None: it is printed already), or as JSON if asked for; writes it to a file if given."""
     if file is not None:
         write_json(file, result)
-    print(json.dumps(result, indent=1) if args.json else text)
+    if args.json or text is not None:
+        print(json.dumps(result, indent=1) if args.json else text)
 
 
 def progress(text: str, *columns: ProgressColumn) -> Progress:

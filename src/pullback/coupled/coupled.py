@@ -51,19 +51,18 @@ class Motion(NamedTuple):
 
 
 class Coupled(NamedSystem):
-    """A robot and soft bodies that push each other: geoms of the robot move among these as shapes do, and what they get
-    acts on the robot's bodies.
+    """A robot and soft bodies in contact: geoms of the robot push the soft bodies, and the reaction acts on its bodies.
 
     robot:     an :class:`~pullback.Articulated` on the CPU; its timestep is a whole multiple of the soft bodies'
-    soft:      :class:`~pullback.soft.Particles` or :class:`~pullback.soft.Elastic` without shapes of their own, in as
-               many worlds
-    shapes:    names of the geoms that are felt: planes, spheres, capsules and boxes, of particles cylinders too, and of
-               the world too. All others pass through the soft bodies
-    friction:  at these geoms, one number or one per geom, math.inf is sticky to particles; as the file has it of each
-               geom if None
+    soft:      :class:`~pullback.soft.Particles` or :class:`~pullback.soft.Elastic` without shapes of their own, in the
+               same number of worlds
+    shapes:    names of the geoms in contact with the soft bodies: planes, spheres, capsules and boxes, for particles
+               cylinders too, and of the world too. All others pass through the soft bodies
+    friction:  at these geoms, one number or one per geom; math.inf is sticky to particles. None: the friction of each
+               geom in the file
 
     A state is a ``CoupledState(robot, soft)``; a control has the robot's numbers, then those of muscles or handles.
-    Parameters are those of both, "robot.mass" and "soft.lame" for example; inputs are the robot's.
+    Parameters are those of both, for example "robot.mass" and "soft.lame"; inputs are the robot's.
     """
 
     state_type = CoupledState

@@ -56,27 +56,28 @@ from pullback.dynamics.weights import InverseWeights, derived_fields
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
+from pullback.model.integrators import depends_on_velocities, has_fluid, is_implicit
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
 S = TypeVar("S", State, ActivatedState)
 
 
 class Articulated(KernelSystem):
-    """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
+    """Robots from a :class:`~pullback.Model`, in ``worlds`` independent copies.
 
     model:    from :func:`pullback.load`
-    contact:  "model": contacts, limits, friction loss and equality constraints as the file says, by
-              :class:`ContactConvex`. None: all of them switched off; ``pb.load(..., ignore=("contact",))`` switches off
-              contacts alone. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
-              with default arguments.
-    worlds:   how many copies
+    contact:  "model" (default): contacts, limits, friction loss and equality constraints as the file says, by
+              :class:`ContactConvex`. None: all of them are switched off; to switch off contacts only, use
+              ``pb.load(..., ignore=("contact",))``. Or a contact model; "convex", "impulse", "compliant" and
+              "longrange" are the contact models with default arguments.
+    worlds:   number of copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
-    threads:  CPU threads the worlds are spread over; as many as there are cores if None
-    refine:   tolerance of impacts [m or rad], for gradients of the trajectory instead of those of MuJoCo's steps: where
-              contacts or joint limits move, a step is done in substeps, in each of which they move by a quarter of the
-              tolerance; those of :class:`ContactConvex` set in over the tolerance, and at the moment of impact. None:
-              every step is one step
+    threads:  CPU threads that share the worlds; one per core if None
+    refine:   tolerance of impacts [m or rad], for gradients that converge to those of the trajectory. A step in which
+              contacts or joint limits move is divided into substeps, in each of which they move by a quarter of the
+              tolerance; forces of :class:`ContactConvex` set in over the tolerance, at the moment of impact. None:
+              steps are not divided
     """
 
     has_jacobians = True
@@ -154,6 +155,7 @@ class Articulated(KernelSystem):
             mocap="mocap" in self.inputs,
             flexes=len(model.flexes.edge) > 0,
             ellipsoids=len(ellipsoid_geoms(model)) > 0,
+            implicit=depends_on_velocities(model),
             **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
@@ -163,10 +165,10 @@ class Articulated(KernelSystem):
         factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
-            model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
+            is_implicit(model) or (model.integrator == "euler" and model.implicit_damping)
         )
         self._tree.tolerance = self.refine or 0.0
-        self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
+        self._tree.has_fluid = int(has_fluid(model))
         self._lanes = self._make_lanes(threads)
         self._spare: list = []  # memory for cotangents of parameters
         self._threads = threads

@@ -43,7 +43,7 @@ FREE, FIXED = -1, -2
 
 
 class ElasticState(NamedTuple):
-    """Where the vertices are, and how they move.
+    """Positions and velocities of the vertices.
 
     x:  (worlds, n, 3) position [m]
     v:  (worlds, n, 3) velocity [m/s]

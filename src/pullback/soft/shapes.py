@@ -21,7 +21,8 @@ SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and ``cylinder``.
+    """A rigid shape that soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and
+    ``cylinder``.
 
     friction:  Coulomb's coefficient [1]; math.inf is sticky: what moves in keeps no velocity against the shape
     clamped:   whether nothing in it moves at all against it, not even away

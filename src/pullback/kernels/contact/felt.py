@@ -11,6 +11,7 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.algorithms import store_coordinates_bar
 from ..tree.frames import clear_bars
+from ..tree.state import read_state
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import inward_adjoint, outward
 from .collide import detect, geometry_adjoint, tree_poses
@@ -55,10 +56,8 @@ def evaluate_laws(
     q: wp.array3d(dtype=real), v: wp.array3d(dtype=real), a: wp.array3d(dtype=real), t: int, world: int, slot: int,
 ):  # fmt: skip
     """All rows and their z in a state; what the adjoint needs stays in s, c and r."""
-    for i in range(m.nq):
-        s.q[i, slot] = q[t, world, i]
+    read_state(m, s, q, v, t, world, slot)
     for d in range(m.nv):
-        s.v[d, slot] = v[t, world, d]
         s.a[d, slot] = a[t, world, d]
         s.w[d, slot] = real(0.0)
     outward(m, p, s, world, slot)
