@@ -137,6 +137,9 @@ class Articulated(KernelSystem):
         self._scene = self._make_scene()
         self._layout = Layout(model)
         self._tendons = TendonLayout(model, self._scene)
+        if refine is not None and self._tendons.adheres:
+            name = model.actuator_names[np.flatnonzero(model.actuator_body >= 0)[0]]
+            raise PullbackError(f"refine looks for the moment at which bodies touch, and actuator {name!r} holds them")
         if refine is not None and self._scene is not None and len(self._scene.limited_tendons):
             name = model.tendons.names[self._scene.limited_tendons[0]]
             raise PullbackError(

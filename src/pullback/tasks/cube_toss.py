@@ -182,14 +182,14 @@ def cube_toss(device: str = "cpu", seed: int = 0, data: str | None = None) -> Ta
 
     return Task(
         name="cube-toss",
-        about="find a cube's shape, friction and restitution, and what they leave out, from recorded tosses",
+        about="find a cube's shape, friction and restitution, and a network for the rest, from recorded tosses",
         system=system,
         start=State(recorded.q[0], recorded.v[0]),
         find=Parameters(WINDOW, entries, controls=controls, linear=weights),
         loss=residuals.Recording(system.model, recorded.q, recorded.v, scales=NOISE),
         metric=metric,
         target=0.005,
-        unit="m, from where tossed cubes are, in the mean over tosses held out",
+        unit="m, mean error over tosses held out",
         evaluate_at_end=True,
         method=LBFGS(),
         iterations=50,
