@@ -39,7 +39,7 @@ def stepped(m: mujoco.MjModel, q, v, act, controls, poses) -> tuple[np.ndarray, 
     return vs, acts
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 @pytest.mark.parametrize("seed", [0, 2, 4, 11, 18, 22, 26])
 def test_robots_with_everything_move_as_in_mujoco(seed, integrator):
     model = pb.load(random_mixture(seed, integrator=integrator))

@@ -56,6 +56,7 @@ from pullback.dynamics.weights import InverseWeights, derived_fields
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
+from pullback.model.integrators import depends_on_velocities, has_fluid, is_implicit
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
 S = TypeVar("S", State, ActivatedState)
@@ -154,6 +155,7 @@ class Articulated(KernelSystem):
             mocap="mocap" in self.inputs,
             flexes=len(model.flexes.edge) > 0,
             ellipsoids=len(ellipsoid_geoms(model)) > 0,
+            implicit=depends_on_velocities(model),
             **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
@@ -163,10 +165,10 @@ class Articulated(KernelSystem):
         factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
-            model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
+            is_implicit(model) or (model.integrator == "euler" and model.implicit_damping)
         )
         self._tree.tolerance = self.refine or 0.0
-        self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
+        self._tree.has_fluid = int(has_fluid(model))
         self._lanes = self._make_lanes(threads)
         self._spare: list = []  # memory for cotangents of parameters
         self._threads = threads

@@ -64,6 +64,8 @@ class Flavour(NamedTuple):
     activations: bool = False
     # Whether actuators do more than gain · drive + bias at a joint, a tendon or a site, as muscles do; likewise.
     actuators: bool = False
+    # Whether some of them are PID controllers or DC motors; those have activations and actuators too.
+    motors: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether MuJoCo's sweeps against slip come after its convex problem.
@@ -76,6 +78,8 @@ class Flavour(NamedTuple):
     flexes: bool = False
     # Whether a fluid meets geoms as ellipsoids.
     ellipsoids: bool = False
+    # Whether steps are implicit in forces that depend on velocities of bodies.
+    implicit: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -94,14 +98,16 @@ class Flavour(NamedTuple):
             "_spatial": self.spatial and not self.wraps,
             "_wraps": self.wraps,
             "_sites": self.sites,
-            "_activations": self.activations,
-            "_actuators": self.actuators,
+            "_activations": self.activations and not self.motors,
+            "_actuators": self.actuators and not self.motors,
+            "_motors": self.motors,
             "_loops": self.loops,
             "_noslip": self.noslip,
             "_curved": self.curved,
             "_mocap": self.mocap,
             "_flexes": self.flexes,
             "_ellipsoids": self.ellipsoids,
+            "_implicit": self.implicit,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)

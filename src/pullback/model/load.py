@@ -18,6 +18,7 @@ from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
 from pullback.model.flexes import read_flexes
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
+from pullback.model.motors import read_motors
 from pullback.model.muscles import read_muscles
 from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
@@ -96,14 +97,14 @@ def load(
       friction loss, equality constraints: each is disabled as by a flag in the file (``contact=None`` of
       :class:`Articulated` disables all four);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are neither muscles nor gain·drive + bias on one joint or tendon, or at sites, with
-      the control or an activation as drive (motors with a delay, PID and DC motors, actuators on bodies). They keep
-      their controls, so that ``nu`` is as in MuJoCo, and exert no force;
+    - ``"actuator"``: actuators that are neither muscles, PID controllers, DC motors nor gain·drive + bias on one joint
+      or tendon, or at sites, with the control or an activation as drive (motors with a delay, actuators on bodies).
+      They keep their controls, so that ``nu`` is as in MuJoCo, and exert no force;
     - ``"plugin"``: plugins that exert forces on bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes with shapes other than planes, with each other and with
       themselves: only their vertices touch, and only shapes;
-    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
+    - ``"fluid"``: density and viscosity of the medium;
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, which are supported; the
       linear terms stay;
     - ``"spring-yield"``: plastic joint springs, which become elastic;
@@ -111,8 +112,8 @@ def load(
       supported; it then acts directly;
     - ``"sleep"``: the option that puts bodies at rest to sleep.
 
-    ``integrator`` ("euler", "implicitfast" or "rk4") and ``timestep`` [s] override the options of the file; None keeps
-    them.
+    ``integrator`` ("euler", "implicitfast", "implicit" or "rk4") and ``timestep`` [s] override the options of the
+    file; None keeps them.
 
     A file can read only from its own folder, or from ``folder`` if given. Paths that lead elsewhere, also through
     ``..``, symbolic links, includes or sub-models, raise an error unless ``anywhere=True`` says that the file is
@@ -143,6 +144,7 @@ def load(
         "flexes": read_flexes(m, ignore),
         "activations": read_activations(m),
         "muscles": read_muscles(m),
+        "motors": read_motors(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
     fields["keyframes"] = _keyframes(m, fields["activations"].count)

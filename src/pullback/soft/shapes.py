@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,10 @@ class Shape:
     def rotation(self) -> np.ndarray:
         """Its axes as columns."""
         return unit_quat_matrix(self.quat)
+
+    def moved_to(self, pose: np.ndarray) -> Shape:
+        """The same in another place: position and quaternion (7,)."""
+        return replace(self, position=np.array(pose[:3]), quat=np.array(pose[3:]))
 
     @property
     def number(self) -> int:

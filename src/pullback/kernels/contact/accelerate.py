@@ -14,7 +14,7 @@ from ..tree.mocap import place_mocap
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import CURVED, ELLIPSOIDS, FLEXES, FORCES, IMPULSES, MOCAP, POTENTIAL, SHARES, TENDONS, TIED
+from .flavour import CURVED, ELLIPSOIDS, FLEXES, FORCES, IMPLICIT, IMPULSES, MOCAP, POTENTIAL, SHARES, TENDONS, TIED
 from .refinement import keep_closed, step_reach
 from .rows import Rows
 
@@ -25,6 +25,8 @@ if IMPULSES:
 if POTENTIAL:
     from .mass_matrix import composite_bodies
     from .model import descend
+if IMPLICIT:
+    from .implicit import implicit_accelerations
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
 if TIED:
@@ -94,12 +96,16 @@ def accelerate(
     if POTENTIAL:
         composite_bodies(m, p, s, r, world, slot)
     singular = int(-1)
-    if TENDONS:
+    if IMPLICIT:
+        singular = implicit_accelerations(m, p, s, r, world, slot)
+    elif TENDONS:
         singular = find_accelerations(m, p, s, r, world, slot)
     else:
         singular = eliminate(m, p, s, world, slot)
         substitute(m, s, slot)
-    if TIED:
+    if IMPLICIT:
+        pass  # was found with all that is implicit
+    elif TIED:
         tied_gyroscopic(m, p, s, r, world, slot)
     else:
         gyroscopic(m, p, s, world, slot)

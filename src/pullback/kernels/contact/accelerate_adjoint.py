@@ -25,6 +25,7 @@ from .flavour import (
     FIXED_TENDONS,
     FLEXES,
     FORCES,
+    IMPLICIT,
     IMPULSES,
     LINEAR_LOOPS,
     MOCAP,
@@ -45,6 +46,8 @@ if IMPULSES:
     from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
 if POTENTIAL:
     from .model import descend_adjoint, drag_adjoint
+if IMPLICIT:
+    from .implicit import implicit_adjoint, implicit_solve
 if TRUE_LOOPS:
     from .loops import push_loop_forces
 if NOSLIP:
@@ -96,6 +99,10 @@ def accelerate_adjoint(
         accelerations(m, s, slot)
     if POTENTIAL:
         status = descend_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+    elif IMPLICIT:
+        if TENDONS:
+            clear_tendon_bars(r, slot)
+        implicit_solve(m, s, r, slot)
     elif TENDONS:
         clear_tendon_bars(r, slot)
         solve_for_motions(m, s, r, slot)
@@ -134,7 +141,9 @@ def accelerate_adjoint(
                 virtual_motions(m, s, slot)
                 accelerations(m, s, slot)
         inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
-        if not first:
+        if IMPLICIT:
+            pass  # below, since it adds to S_bar
+        elif not first:
             gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
         if m.has_fluid == 1:
             fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
@@ -159,11 +168,15 @@ def accelerate_adjoint(
         if LINEAR_LOOPS:
             if first:
                 with_S = 1
-        if PLACED_FORCES:
+        if PLACED_FORCES or IMPLICIT:
             if not first:
                 for d in range(m.nv):
                     s.S_bar[d, slot] = vec6()
                 with_S = 1
+        if IMPLICIT:
+            if not first:
+                implicit_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+                with_G = 1
         if IMPULSES:
             if has_rows(c, r, slot):
                 rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)

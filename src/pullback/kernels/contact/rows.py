@@ -14,7 +14,7 @@ from ..spatial.algebra import ang, lin, pack
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
-from . import impulse_fields, noslip_fields, potential_fields
+from . import implicit_fields, impulse_fields, noslip_fields, potential_fields
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
 from .flavour import (
@@ -23,8 +23,10 @@ from .flavour import (
     ELLIPSOIDS,
     FLEXES,
     FORCES,
+    IMPLICIT,
     IMPULSES,
     LOOPS,
+    MOTORS,
     NOSLIP,
     POTENTIAL,
     ROWS,
@@ -34,6 +36,7 @@ from .flavour import (
     vecr,
 )
 from .flex_rows import FLEX_PARTS, Flexes
+from .motor_rows import MOTOR_PARTS, Motors
 from .spans import Spans
 from .tendon_fields import COUPLED_PARTS, LOOP_PARTS, TENDON_PARTS, Loops, Sites, Tendons
 
@@ -147,7 +150,9 @@ for there, more in (
     (NOSLIP, noslip_fields.PARTS),
     (ACTIVATIONS, ACTIVATION_PARTS),
     (ACTUATORS, ACTUATOR_PARTS),
+    (MOTORS, MOTOR_PARTS),
     (FLEXES, FLEX_PARTS),
+    (IMPLICIT, implicit_fields.PARTS),
 ):
     if there:
         PARTS |= {along: (*PARTS.get(along, ()), *parts) for along, parts in more.items()}
@@ -168,10 +173,12 @@ class Rows:
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
             ("actuators", Actuators, ACTUATORS),
+            ("motors", Motors, MOTORS),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),
             ("noslip", noslip_fields.NoSlip, NOSLIP),
+            ("implicit", implicit_fields.Implicit, IMPLICIT),
         )
         if there
     }
