@@ -302,12 +302,10 @@ def test_an_unsupported_integrator_names_others():
 
 ACTUATORS = {
     "dynamics of type user": '<general name="bad" joint="knee" dyntype="user"/>',
-    "dcmotor": '<dcmotor name="bad" joint="knee" motorconst="1" resistance="1"/>',
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
     "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
     "body": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
-    "servo on a rotation": '<intvelocity name="bad" joint="hip" kp="1" actrange="-1 1"/>',
 }
 
 
@@ -323,7 +321,10 @@ def test_unsupported_actuators_keep_their_control_when_ignored(reason):
 
 @pytest.mark.parametrize(
     ("element", "controls"),
-    [('<pid name="bad" joint="knee" kp="1"/>', 2), ('<orientation name="bad" joint="hip" kp="1"/>', 3)],
+    [
+        ('<pid name="bad" joint="knee" kp="1" delay="0.01" nsample="5"/>', 2),
+        ('<orientation name="bad" joint="hip" kp="1"/>', 3),
+    ],
 )
 def test_actuators_with_several_controls(element, controls):
     model = refused("actuator 'bad'", "actuator", actuator=element, controls=6 + controls)

@@ -107,12 +107,12 @@ def _text(s: dict) -> str:
     verdict = "solved" if s["solved"] else "not solved"
     lines = [
         f"{s['task']}: {s['about']}",
-        f"{verdict}: held in {s['metric']:.0%} of {s['starts']} starts in MuJoCo ({s['mode']}, squeeze "
+        f"{verdict}: held in {s['metric']:.0%} of {s['starts']} trials in MuJoCo ({s['mode']}, squeeze "
         f"{1000 * s['squeeze']:g} mm), target {s['target']:.0%}",
         *_choice(s),
         f"spent:  {s['iterations']} iterations, {s['seconds']:.2g} s",
-        f"model:  goal reached from {q.reached:.0%}; contacts {1000 * q.gap:.2g} mm apart, {q.outside:.2g} of the "
-        f"force outside its cone, penetration {1000 * q.penetration:.2g} mm",
+        f"model:  goal reached in {q.reached:.0%} of the trials; contact points {1000 * q.gap:.2g} mm apart, "
+        f"{100 * q.outside:.2g}% of the force outside the friction cone, penetration {1000 * q.penetration:.2g} mm",
         *(
             f"MuJoCo, {mode + ':':<10} " + ", ".join(f"{rate:.0%} with a squeeze of {by}" for by, rate in rows.items())
             for mode, rows in s["mujoco"].items()

@@ -8,11 +8,11 @@ from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
 from pullback.tasks import TASKS, Task
 
-ABOUT = "Lists the problems that 'pullback optimize' knows by name, one line each."
+ABOUT = "Lists the tasks that 'pullback optimize' can solve by name, one line each."
 
 
 def add(verbs) -> None:
-    parser = verbs.add_parser("tasks", help="list the problems that come with Pullback", description=ABOUT)
+    parser = verbs.add_parser("tasks", help="list the tasks that come with Pullback", description=ABOUT)
     common.add_common(parser, out="also write the list as DIR/tasks.json")
     parser.set_defaults(run=run)
 

@@ -85,6 +85,8 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
+    for u in scene.model.motors.ids:
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is a motor with states of its own, {only}"
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 

@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Manipulation:
-    """An object that is to be moved by contacts.
+    """A task in which contacts move an object.
 
     name, about:  of the task; ``about`` in one line
     scene:        hand, object and table

@@ -60,7 +60,7 @@ def complaint(system: Articulated, kind: int, number: int) -> str:
     if kind == Sensor.mjSENS_JOINTACTFRC:
         if m.jnt_actgravcomp[number]:
             return "with gravity compensation that counts as actuator force"
-        for k in range(m.nu):
+        for k in range(m.nactuator):
             at_joint = m.actuator_trntype[k] in JOINT_TRANSMISSIONS
             if (not at_joint or m.actuator_trnid[k, 0] == number) and (why := _complaint_on_actuator(m, k)):
                 return why
@@ -265,14 +265,20 @@ def _way(readings: Readings, span: Span, *, of_q: bool) -> tuple[np.ndarray, np.
 # --- actuators -------------------------------------------------------------------------------------
 
 
+def control_of(readings: Readings, k: int) -> int:
+    """The first control of an actuator, at whose place its parameters stand."""
+    return int(readings.m.actuator_ctrladr[k])
+
+
 def travel(readings: Readings, k: int, *, of_q: bool) -> Reading:
     """Length, or velocity, of an actuator."""
     x, passed = _moved(readings, k, of_q=of_q)
-    gear = readings.of_worlds("gear")[:, k, : x.shape[-1]]
+    row = control_of(readings, k)
+    gear = readings.of_worlds("gear")[:, row, : x.shape[-1]]
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         passed(gear * bar, bars)
-        _add_entries(readings, bars, "gear", k, x * bar)
+        _add_entries(readings, bars, "gear", row, x * bar)
 
     return np.sum(gear * x, axis=-1, keepdims=True), adjoint
 
@@ -317,11 +323,12 @@ def force(readings: Readings, k: int) -> Reading:
     model = readings.model
     length, through_length = travel(readings, k, of_q=True)
     velocity, through_velocity = travel(readings, k, of_q=False)
-    drive, driven = _drive(readings, k)
-    gain, bias = (readings.of_worlds(name)[:, k, :3] for name in ("gain", "bias"))
+    row = control_of(readings, k)
+    drive, driven = _drive(readings, row)
+    gain, bias = (readings.of_worlds(name)[:, row, :3] for name in ("gain", "bias"))
     felt = np.concatenate([np.ones_like(length), length, velocity], axis=-1)
     free = np.sum((gain * drive + bias) * felt, axis=-1, keepdims=True)
-    low, high = model.force_range[k] if model.force_limited[k] else (-np.inf, np.inf)
+    low, high = model.force_range[row] if model.force_limited[row] else (-np.inf, np.inf)
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         bar = np.where((free >= low) & (free <= high), bar, 0.0)
@@ -329,18 +336,17 @@ def force(readings: Readings, k: int) -> Reading:
         through_length(felt_bar[..., 1:2], bars)
         through_velocity(felt_bar[..., 2:], bars)
         driven(np.sum(gain * felt, axis=-1, keepdims=True) * bar, bars)
-        _add_entries(readings, bars, "bias", k, felt * bar)
-        _add_entries(readings, bars, "gain", k, felt * bar * drive)
+        _add_entries(readings, bars, "bias", row, felt * bar)
+        _add_entries(readings, bars, "gain", row, felt * bar * drive)
 
     return np.clip(free, low, high), adjoint
 
 
 def _drive(readings: Readings, k: int) -> Reading:
-    """The activation of an actuator, or its clamped control if it has none."""
+    """The activation of the actuator of a control, or the clamped control if it has none."""
     model = readings.model
-    index = int(model.activations.index[k]) if model.na else -1
-    if index >= 0:
-        at = slice(index, index + 1)
+    if own := model.activations.of(k):
+        at = slice(own[0], own[0] + 1)
         return readings.act[..., at], lambda bar, bars: np.add.at(bars["act"], (..., at), bar)
     x = readings.control[..., k : k + 1]
     low, high = model.control_range[k] if model.control_limited[k] else (-np.inf, np.inf)
@@ -355,7 +361,7 @@ def joint_force(readings: Readings, number: int) -> Reading:
     """What all actuators do along a hinge or slide, held to the joint's range."""
     m, model = readings.m, readings.model
     parts = []
-    for k in range(m.nu):
+    for k in range(m.nactuator):
         at_joint = m.actuator_trntype[k] in JOINT_TRANSMISSIONS
         if at_joint and m.actuator_trnid[k, 0] == number:
             parts.append(_moment(readings, k, np.ones((1, 1)), None))
@@ -372,11 +378,12 @@ def joint_force(readings: Readings, number: int) -> Reading:
 def _moment(readings: Readings, k: int, coef: np.ndarray, term: np.ndarray | None) -> Reading:
     """The force of actuator k times its gear and the coefficient of a joint in its tendon, the term's."""
     f, passed = force(readings, k)
-    gear = readings.of_worlds("gear")[:, k, :1]
+    row = control_of(readings, k)
+    gear = readings.of_worlds("gear")[:, row, :1]
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         passed(gear * coef * bar, bars)
-        _add_entries(readings, bars, "gear", k, coef * f * bar)
+        _add_entries(readings, bars, "gear", row, coef * f * bar)
         if term is not None:
             _add_terms(readings, bars, term, gear * f * bar)
 

@@ -63,21 +63,21 @@ S = TypeVar("S", State, ActivatedState)
 
 
 class Articulated(KernelSystem):
-    """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
+    """Robots from a :class:`~pullback.Model`, in ``worlds`` independent copies.
 
     model:    from :func:`pullback.load`
-    contact:  "model": contacts, limits, friction loss and equality constraints as the file says, by
-              :class:`ContactConvex`. None: all of them switched off; ``pb.load(..., ignore=("contact",))`` switches off
-              contacts alone. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
-              with default arguments.
-    worlds:   how many copies
+    contact:  "model" (default): contacts, limits, friction loss and equality constraints as the file says, by
+              :class:`ContactConvex`. None: all of them are switched off; to switch off contacts only, use
+              ``pb.load(..., ignore=("contact",))``. Or a contact model; "convex", "impulse", "compliant" and
+              "longrange" are the contact models with default arguments.
+    worlds:   number of copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
-    threads:  CPU threads the worlds are spread over; as many as there are cores if None
-    refine:   tolerance of impacts [m or rad], for gradients of the trajectory instead of those of MuJoCo's steps: where
-              contacts or joint limits move, a step is done in substeps, in each of which they move by a quarter of the
-              tolerance; those of :class:`ContactConvex` set in over the tolerance, and at the moment of impact. None:
-              every step is one step
+    threads:  CPU threads that share the worlds; one per core if None
+    refine:   tolerance of impacts [m or rad], for gradients that converge to those of the trajectory. A step in which
+              contacts or joint limits move is divided into substeps, in each of which they move by a quarter of the
+              tolerance; forces of :class:`ContactConvex` set in over the tolerance, at the moment of impact. None:
+              steps are not divided
     """
 
     has_jacobians = True

@@ -19,6 +19,7 @@ from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.implicit import implicit_struct
 from pullback.dynamics.loops import loops_struct
+from pullback.dynamics.motors import motors_struct
 from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
@@ -159,6 +160,8 @@ def contact_workspace(
         result[1].activations = activations_struct(tendons.model, flavour, device)
     if flavour.actuators:
         result[1].actuators = actuators_struct(tendons, flavour, device)
+    if flavour.motors:
+        result[1].motors = motors_struct(tendons.model, flavour, device)
     if flavour.actuators and flavour.sites:
         result[1].site_pairs = site_pairs_struct(tendons, flavour, device)
     if flavour.flexes:

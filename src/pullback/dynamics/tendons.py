@@ -78,7 +78,8 @@ class TendonLayout:
     def switches(self) -> dict[str, bool]:
         """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
         sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
-        activations, actuators = self.model.na > 0, has_more_actuators(self.model)
+        motors, actuators = len(self.model.motors.ids) > 0, has_more_actuators(self.model)
+        activations = self.model.na > 0 or motors
         return {
             "tendons": bool(self) or sites or activations or actuators,
             "spatial": self.spatial,
@@ -87,6 +88,7 @@ class TendonLayout:
             "loops": loops,
             "activations": activations,
             "actuators": actuators,
+            "motors": motors,
         }
 
     @property
@@ -141,6 +143,7 @@ class TendonLayout:
         tendons.pair_tendon, tendons.pair_below, tendons.pair_above = (ints(x) for x in pairs.T)
         pulled = self.model.actuator_tendon
         on_joint = np.where(self.model.actuator_site >= 0, -2, -1)
+        on_joint[self.model.motors.others] = -3
         tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), on_joint))
         empty = np.zeros(0, int)
         limited, lossy, equalities = (

@@ -64,6 +64,8 @@ class Flavour(NamedTuple):
     activations: bool = False
     # Whether actuators do more than gain · drive + bias at a joint, a tendon or a site, as muscles do; likewise.
     actuators: bool = False
+    # Whether some of them are PID controllers or DC motors; those have activations and actuators too.
+    motors: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether MuJoCo's sweeps against slip come after its convex problem.
@@ -96,8 +98,9 @@ class Flavour(NamedTuple):
             "_spatial": self.spatial and not self.wraps,
             "_wraps": self.wraps,
             "_sites": self.sites,
-            "_activations": self.activations,
-            "_actuators": self.actuators,
+            "_activations": self.activations and not self.motors,
+            "_actuators": self.actuators and not self.motors,
+            "_motors": self.motors,
             "_loops": self.loops,
             "_noslip": self.noslip,
             "_curved": self.curved,

@@ -63,6 +63,6 @@ def has_more_actuators(model: Model) -> bool:
     held = np.isfinite(model.tendons.force_range[pulled]).any()
     between = np.any(model.actuator_reference >= 0)
     lifted = np.any(model.joint_lift)
-    return bool(len(model.muscles.ids) or held or between or lifted) or bool(
+    return bool(len(model.muscles.ids) or len(model.motors.ids) or held or between or lifted) or bool(
         felt_actuators(model) or np.any(wrapped_servos(model))
     )

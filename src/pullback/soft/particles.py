@@ -34,9 +34,9 @@ from pullback.soft.backward import ParticlesBackward
 from pullback.soft.bodies import Body, Wall
 from pullback.soft.drawing import draw_particles
 from pullback.soft.materials import sound_speed
-from pullback.soft.moving import Moving
+from pullback.soft.moving import AmongShapes, Standing, with_more
 from pullback.soft.params import KernelLaw, parameters
-from pullback.soft.shapes import Shape
+from pullback.soft.shapes import SIZES, Shape
 from pullback.soft.stepper import stepper_of
 
 # The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
@@ -78,7 +78,7 @@ class ShapedState(NamedTuple):
     impulse: Any
 
 
-class Particles(KernelSystem):
+class Particles(AmongShapes, KernelSystem):
     """Moving least squares material point method: particles carry the material, a grid carries their momentum.
 
     bodies:   what there is, :class:`Body` by :class:`Body`; ``block`` makes one
@@ -96,6 +96,8 @@ class Particles(KernelSystem):
     ``shear``, ``lame``, ``density``, ``viscosity``; ``gravity``, and ``friction`` of walls, ``strength`` of muscles,
     ``shape_size`` and ``shape_friction``. Among shapes, the state has what they got: :class:`ShapedState`.
     """
+
+    shape_kinds = tuple(SIZES)
 
     def __init__(
         self,
@@ -176,29 +178,11 @@ class Particles(KernelSystem):
         other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
         for name, value in self.params.items() if self.params.version else ():
             if name.startswith("shape_"):
-                own = other.params[name]
-                lead = value.shape[: value.ndim - own.ndim]
-                new = np.broadcast_to(own[len(self.shapes) :], (*lead, *own[len(self.shapes) :].shape))
-                value = np.concatenate([value, new], axis=len(lead))
+                value = with_more(value, other.params[name], len(self.shapes))
             other.params[name] = value
         return other
 
     # --- states, controls, parameters ---------------------------------------------------------------
-
-    @property
-    def inputs(self) -> Mapping[str, tuple[int, ...]]:
-        """How shapes move, where there are any.
-
-        pose:   (shapes, 7) position [m] and quaternion wxyz in the world; as they were made, if left out
-        twist:  (shapes, 6) angular [rad/s], then linear velocity [m/s] there, in world axes; zero if left out
-        """
-        return {name: x.shape for name, x in self.shapes_at_rest.items()} if self.shapes else {}
-
-    @property
-    def shapes_at_rest(self) -> dict[str, np.ndarray]:
-        """The inputs that are left out."""
-        pose = np.array([[*shape.position, *shape.quat] for shape in self.shapes]).reshape(-1, 7)
-        return {"pose": pose, "twist": np.zeros((len(self.shapes), 6))}
 
     def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState | ShapedState:
         """A state of all worlds. What is not given is as the bodies were made: at rest, and not deformed.
@@ -314,7 +298,7 @@ class Particles(KernelSystem):
     ) -> ParticleState | ShapedState:
         """Every keep_every-th state and the last: x (rows, worlds, n, d) and so on."""
         start = self._take_state(state)
-        moving = Moving(self, check_inputs(self, inputs, len(controls)), hold)
+        moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
         law, count = self.hold_params(params), controls.shape[0]
         kept = np.append(np.arange(0, count, keep_every), count)
@@ -377,7 +361,7 @@ class Particles(KernelSystem):
         status: Status | None = None,
         wants_params: bool = True,
     ) -> ParticlesBackward:
-        moving = Moving(self, check_inputs(self, inputs, len(controls)), hold)
+        moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
         law = self.hold_params(params)
         return ParticlesBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
 

@@ -42,7 +42,7 @@ def write_replay(path, model, q, *, dt: float, fps: float = 60, title: str = "",
 
 
 def write_page(path, drawing: Drawing) -> Path:
-    """Write a drawing as such an HTML file, and return its path."""
+    """Write a drawing as a self-contained HTML file, and return its path."""
     check_kind(drawing, Drawing, "drawing", "draw_run(run)")
     fills = {
         "TITLE": html.escape(drawing.title or "Replay"),

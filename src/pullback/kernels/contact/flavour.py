@@ -32,6 +32,9 @@ ACTIVATIONS = wp.constant(compiled_for.activations)
 # Actuators do more than gain · drive + bias at a joint, a tendon or a site.
 ACTUATORS = wp.constant(compiled_for.actuators)
 
+# There are PID controllers or DC motors; these have activations and actuators too.
+MOTORS = wp.constant(compiled_for.motors)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 

@@ -26,6 +26,7 @@ from .flavour import (
     IMPLICIT,
     IMPULSES,
     LOOPS,
+    MOTORS,
     NOSLIP,
     POTENTIAL,
     ROWS,
@@ -35,6 +36,7 @@ from .flavour import (
     vecr,
 )
 from .flex_rows import FLEX_PARTS, Flexes
+from .motor_rows import MOTOR_PARTS, Motors
 from .spans import Spans
 from .tendon_fields import COUPLED_PARTS, LOOP_PARTS, TENDON_PARTS, Loops, Sites, Tendons
 
@@ -148,6 +150,7 @@ for there, more in (
     (NOSLIP, noslip_fields.PARTS),
     (ACTIVATIONS, ACTIVATION_PARTS),
     (ACTUATORS, ACTUATOR_PARTS),
+    (MOTORS, MOTOR_PARTS),
     (FLEXES, FLEX_PARTS),
     (IMPLICIT, implicit_fields.PARTS),
 ):
@@ -170,6 +173,7 @@ class Rows:
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
             ("actuators", Actuators, ACTUATORS),
+            ("motors", Motors, MOTORS),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),

@@ -60,7 +60,8 @@ class Tendons:
     pair_tendon: wp.array(dtype=int)
     pair_below: wp.array(dtype=int)
     pair_above: wp.array(dtype=int)
-    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site
+    actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site;
+    # -3: it is one more control of the actuator before
     limit: wp.array(dtype=int)  # tendons that are limited; what else there is to limits stands after that of joints
     loss: wp.array(dtype=int)  # tendons with friction loss, likewise
     equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...

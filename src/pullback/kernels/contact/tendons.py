@@ -116,7 +116,7 @@ def add_pull(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world: int, slot
     """Adds to s.actuation the force of actuator k, which pulls at a tendon."""
     tendon = r.tendons.actuator[k]
     gear = p.gear[world, k][0]
-    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    free_force, slope_velocity = pull_of_tendon(m, p, s, r, k, world, slot)
     if ACTUATORS:
         free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
@@ -180,7 +180,7 @@ def pull_adjoint(
     gear = p.gear[world, k][0]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    free_force, slope_velocity = pull_of_tendon(m, p, s, r, k, world, slot)
     if ACTUATORS:
         free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
@@ -203,7 +203,7 @@ def pull_adjoint(
     if ACTUATORS:
         force_bar = r.tendon_share[tendon, slot] * force_bar + r.tendon_total_bar[tendon, slot]
     length_bar, velocity_bar = actuator_force_adjoint(
-        p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+        m, p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
     )
     r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
     r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
