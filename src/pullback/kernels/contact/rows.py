@@ -17,9 +17,11 @@ from ..tree.structs import Tree, Workspace, dofs
 from . import implicit_fields, impulse_fields, noslip_fields, potential_fields
 from .activation_rows import ACTIVATION_PARTS, Activations
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
+from .adhesion_rows import ADHESION_PARTS, Adhesion
 from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
+    ADHESION,
     ELLIPSOIDS,
     FLEXES,
     FORCES,
@@ -28,6 +30,7 @@ from .flavour import (
     LOOPS,
     MOTORS,
     NOSLIP,
+    ORIENTATIONS,
     POTENTIAL,
     ROWS,
     SITES,
@@ -37,6 +40,7 @@ from .flavour import (
 )
 from .flex_rows import FLEX_PARTS, Flexes
 from .motor_rows import MOTOR_PARTS, Motors
+from .orientation_rows import Orientations
 from .spans import Spans
 from .tendon_fields import COUPLED_PARTS, LOOP_PARTS, TENDON_PARTS, Loops, Sites, Tendons
 
@@ -151,6 +155,7 @@ for there, more in (
     (ACTIVATIONS, ACTIVATION_PARTS),
     (ACTUATORS, ACTUATOR_PARTS),
     (MOTORS, MOTOR_PARTS),
+    (ADHESION, ADHESION_PARTS),
     (FLEXES, FLEX_PARTS),
     (IMPLICIT, implicit_fields.PARTS),
 ):
@@ -174,6 +179,8 @@ class Rows:
             ("activations", Activations, ACTIVATIONS),
             ("actuators", Actuators, ACTUATORS),
             ("motors", Motors, MOTORS),
+            ("adhesion", Adhesion, ADHESION),
+            ("orientations", Orientations, ORIENTATIONS),
             ("site_pairs", SitePairs, ACTUATORS and SITES),
             ("flexes", Flexes, FLEXES),
             ("ellipsoids", Ellipsoids, ELLIPSOIDS),

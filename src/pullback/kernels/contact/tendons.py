@@ -26,7 +26,7 @@ from ..tree.forces import (
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
 from .actuators import actuator_force_adjoint, add_joint_actuator, joint_actuator_adjoint, pull_of_tendon
-from .flavour import ACTIVATIONS, ACTUATORS, CURVED, SITES, SPATIAL
+from .flavour import ACTIVATIONS, ACTUATORS, CURVED, ORIENTATIONS, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
@@ -37,6 +37,8 @@ if ACTUATORS:
     from .held_weight import hold_weights
 if CURVED:
     from .tendon_curves import curved_damping, curved_pull, curved_pull_adjoint
+if ORIENTATIONS:
+    from .orientations import add_orientations, orientations_adjoint
 if SITES:
     from .site_forces import add_site_forces
 if SPATIAL:
@@ -146,6 +148,8 @@ def all_joint_forces(
             add_joint_actuator(m, p, s, r, k, world, slot)
         elif r.tendons.actuator[k] >= 0:
             add_pull(m, p, s, r, k, world, slot)
+    if ORIENTATIONS:
+        add_orientations(m, p, s, r, world, slot)
     if SITES:
         add_site_forces(m, p, s, r, world, slot)
     if ACTUATORS:
@@ -231,6 +235,8 @@ def all_joint_forces_adjoint(
             joint_actuator_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
         elif r.tendons.actuator[k] >= 0:
             pull_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
+    if ORIENTATIONS:
+        orientations_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
     if ACTIVATIONS:
         take_activations_adjoint(m, p, p_bar, s, r, controls, t, world, slot, wants_params)
     take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
