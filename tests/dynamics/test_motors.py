@@ -68,7 +68,7 @@ def index(model: pb.Model, actuator: str, kind: str = "") -> int:
 # --- the motion ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("integrator", [*INTEGRATORS, "implicit"])
+@each_integrator
 def test_they_move_as_in_mujoco(integrator):
     model = machine(integrator)
     system = pb.Articulated(model, contact=None, worlds=30)
