@@ -55,3 +55,18 @@ def shaken(system: soft.Elastic, seed: int, size: float = 0.01, speed: float = 0
     start = system.state()
     x = start.x + size * random.normal(size=start.x.shape)
     return system.state(x, speed * random.normal(size=start.v.shape))
+
+
+def masses(system) -> np.ndarray:
+    """Of all vertices (n,) [kg]."""
+    mass = np.zeros(system.n)
+    for body, start in zip(system.bodies, system.mesh.offsets, strict=False):
+        elements = body.tets if isinstance(body, soft.Solid) else body.triangles
+        edges = body.points[elements[:, 1:]] - body.points[elements[:, :1]]
+        if isinstance(body, soft.Solid):
+            size = np.abs(np.linalg.det(edges)) / 6
+        else:
+            size = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1) / 2
+        share = np.repeat(body.material.density * size / elements.shape[1], elements.shape[1])
+        np.add.at(mass, start + elements.ravel(), share)
+    return mass

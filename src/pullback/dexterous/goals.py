@@ -18,7 +18,7 @@ UP = np.array([0.0, 0.0, 1.0])
 
 @dataclass(frozen=True)
 class Scattered:
-    """Starts: the hand at home, the object at rest near home, turned about the vertical.
+    """Random initial states: the hand at home, the object at rest near home, rotated about the vertical.
 
     spread:  of the place, either way [m]
     yaw:     of the turn, either way [rad]: π/4 is any turn of a cube, which looks the same every quarter turn. A policy
@@ -40,7 +40,7 @@ class Scattered:
 
 @dataclass(frozen=True)
 class Along:
-    """A goal that moves the object from where it starts, after a wait, as a smooth step.
+    """A goal that moves the object by a given displacement, after a wait, along a smooth step.
 
     shift:  in the world [m]
     turn:   a rotation vector in the world [rad]

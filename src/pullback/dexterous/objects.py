@@ -122,7 +122,7 @@ class Objects:
 
 @dataclass(frozen=True)
 class Assortment:
-    """Random objects, of each kind as many.
+    """Random objects, in equal numbers of each kind.
 
     least, most:  of half extents [m]. A capsule is thinner than the others, and up to twice as long as thick
     """

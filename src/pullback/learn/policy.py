@@ -26,7 +26,7 @@ LOG_DEVIATION = (-5.0, 2.0)  # between which the logarithm of an action's deviat
 
 
 class Policy(torch.nn.Module):
-    """Actions are the hyperbolic tangent of a normal distribution, whose mean and deviation a network gives.
+    """A policy whose actions are the hyperbolic tangent of a normal distribution, with mean and deviation by a network.
 
     env:        name of the environment that it was made for
     hidden:     sizes of the network's layers

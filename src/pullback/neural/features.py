@@ -23,7 +23,7 @@ ANGLES_ONLY = ("q", "position", "angles")
 
 @dataclass(frozen=True)
 class Ranges:
-    """Where features (n,) were while a network learned: it knows nothing of what lies outside.
+    """The ranges of the features (n,) that a network was trained on; outside of them it is unreliable.
 
     low, high:       (n,) the least and the largest, in the features' own units
     centre, spread:  (n,) mean and standard deviation: features are given to the network as (x - centre) / spread
@@ -61,7 +61,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Violations:
-    """How often a motion left the range that a network learned in.
+    """How often a motion left the ranges that a network was trained on.
 
     labels:  what the features are called
     counts:  (n,) states in which each was outside, of so many ``states``, in all worlds

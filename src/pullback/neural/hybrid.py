@@ -29,7 +29,7 @@ from pullback.rollout import Run
 
 
 class Front(NamedTuple):
-    """What stands before a step: tensors that the front is given, and in their place what the step is to be given.
+    """The network in front of a step: the tensors that it reads, and the inputs of the step that it computes.
 
     state:    that of the System inside
     memory:   what the hybrid remembers besides, a tuple of tensors (worlds, ...)

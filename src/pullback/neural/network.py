@@ -20,7 +20,7 @@ GAIN = 2.0
 
 
 def perceptron(inputs: int, hidden: Sequence[int], outputs: int, *, seed: int = 0, zero: bool = True):
-    """A perceptron with tanh between its layers, whose last layer is zero: what it corrects begins unchanged.
+    """A perceptron with tanh between its layers, whose last layer is zero, so that its initial correction is zero.
 
     Features of unit deviation reach where tanh bends, each unit elsewhere: units that begin as straight lines stay so
     for long.

@@ -25,7 +25,7 @@ UNIT = 1e-2
 
 @dataclass(frozen=True)
 class Recording:
-    """A motion of one robot, or of any System, as it was measured: states in even spacing, and the controls between.
+    """A measured motion of a robot, or of any System: evenly spaced states, and the controls between them.
 
     states:    a state whose arrays have rows in the place of worlds: ``pb.State(q, v)`` with q (rows, nq), v (rows, nv)
     controls:  (rows - 1, nu), each held until the next row; none if None
@@ -152,7 +152,7 @@ class Recording:
 
 
 def read_recordings(path, system: System | None = None) -> list[Recording]:
-    """The recordings of an .npz file, or of all in a folder, sorted by name.
+    """The recordings in an .npz file, or in all such files of a folder, sorted by name.
 
     Each has an array for every field of the state, ``q`` (rows, nq) and ``v`` (rows, nv) of a robot, and maybe
     ``controls`` (rows - 1, nu), ``times`` (rows,) [s] and ``joints``, their names.

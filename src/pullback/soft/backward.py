@@ -14,7 +14,7 @@ from pullback.core.status import Status
 from pullback.core.trees import leaves, row, tree_map, where
 
 if TYPE_CHECKING:
-    from pullback.soft.moving import Moving
+    from pullback.soft.moving import Standing
     from pullback.soft.params import KernelLaw
     from pullback.soft.particles import Particles
 
@@ -30,7 +30,7 @@ class ParticlesBackward(KernelBackward):
         self,
         soft: Particles,
         controls,
-        moving: Moving,
+        moving: Standing,
         final_bar,
         hold: int,
         law: KernelLaw,

@@ -78,7 +78,7 @@ def block(low, high, counts, material: Material, *, muscle: Muscle | None = None
 
 @dataclass(frozen=True, eq=False)
 class Wall:
-    """A half space that holds back what moves into it: it acts on the nodes of the grid behind its surface and on it.
+    """A half space that material cannot enter: it acts on the grid nodes on and behind its surface.
 
     point, normal:  (d,) a point of its surface [m], and the direction into what is free
     friction:       Coulomb's coefficient; 0 lets slip, and math.inf is sticky: what moves in keeps no velocity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,8 @@ SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and ``cylinder``.
+    """A rigid shape that soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and
+    ``cylinder``.
 
     friction:  Coulomb's coefficient [1]; math.inf is sticky: what moves in keeps no velocity against the shape
     clamped:   whether nothing in it moves at all against it, not even away
@@ -81,6 +82,10 @@ class Shape:
     def rotation(self) -> np.ndarray:
         """Its axes as columns."""
         return unit_quat_matrix(self.quat)
+
+    def moved_to(self, pose: np.ndarray) -> Shape:
+        """The same in another place: position and quaternion (7,)."""
+        return replace(self, position=np.array(pose[:3]), quat=np.array(pose[3:]))
 
     @property
     def number(self) -> int:

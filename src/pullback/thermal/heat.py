@@ -25,7 +25,7 @@ from pullback.core.backward import KernelBackward
 from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError
-from pullback.core.kernel_system import KernelSystem
+from pullback.core.kernel_system import KernelSystem, kept_steps, stay
 from pullback.core.launch import cores_to_use, launch
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
@@ -80,6 +80,7 @@ class Heat(KernelSystem):
 
     nu = len(CONTROLS)
     state_type = HeatState
+    made_with = ("mesh", "material", "toolpath", "born", "dt", "method", "spot_radius", "power")
 
     def __init__(
         self,
@@ -164,9 +165,9 @@ class Heat(KernelSystem):
             T = np.broadcast_to(T, (self.worlds, self.n))
         s = self._clock(self.toolpath.times[0] if s is None else s)
         fields = []
-        for name, value, size in zip(("T", "s"), (T, s), self.state_sizes, strict=True):
-            axes = ("worlds", "nodes" if name == "T" else "parts")
-            array = checked(value, (self.worlds, size), self.dtype, name, axes)
+        for name, value in (("T", T), ("s", s)):
+            shape, axes = self._form(name)
+            array = checked(value, shape, self.dtype, name, axes)
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
         return HeatState(*fields)
 
@@ -216,48 +217,35 @@ class Heat(KernelSystem):
         return result
 
     @property
-    def state_sizes(self) -> tuple[int, int]:
-        return self.n, 2
-
-    @property
     def explicit_limit(self) -> float:
         """The longest stable explicit step [s], at any temperature of the table."""
         return float(self.hold_params().explicit_limits(self.geometry.fastest, self.geometry.widest).min())
 
+    def _form(self, field):
+        return ((self.worlds, self.n), ("worlds", "nodes")) if field == "T" else ((self.worlds, 2), ("worlds", "parts"))
+
     def _take_state(self, state, name: str = "") -> HeatState:
-        if not isinstance(state, tuple) or len(state) != 2:
-            raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
-        sizes = zip(state, ("T", "s"), self.state_sizes, strict=True)
+        taken = super()._take_state(state, name)
         if not name and not self._is_here(state[0]):
-            T = checked(state[0], (self.worlds, self.n), self.dtype, "T", ("worlds", "nodes"))
+            T = to_numpy(state[0])
             if np.min(T) <= 0:
                 world, node = (int(i) for i in np.argwhere(T <= 0)[0])
                 raise PullbackError(
                     f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}",
                     worlds=np.flatnonzero(np.any(T <= 0, axis=1)),
                 )
-        if name:  # a cotangent, of which a part may be left out
-            sizes = ((np.zeros((self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
-        return HeatState(*(self._take(x, (self.worlds, n), f + name, ("worlds", "entry")) for x, f, n in sizes))
+        return taken
 
-    def _take_controls(self, controls, hold: int = 1) -> wp.array:
-        """Controls (n · hold, worlds, 3), one per step."""
-        if hold > 1:
-            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        shape = (steps, self.worlds, self.nu)
-        if not self._is_here(controls):
-            controls = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
-            for column, wrong in ((1, controls[..., 1] < 0), (2, controls[..., 2] <= 0)):
-                if np.any(wrong):
-                    step, world = (int(i) for i in np.argwhere(wrong)[0])
-                    least = ("", "not be negative", "be above zero")[column]
-                    raise PullbackError(
-                        f"the {CONTROLS[column]} of the laser must {least}: at step {step} in world {world} it is "
-                        f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls",
-                        worlds=np.flatnonzero(np.any(wrong, axis=0)),
-                    )
-        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
+    def _refuse_controls(self, controls):
+        for column, wrong in ((1, controls[..., 1] < 0), (2, controls[..., 2] <= 0)):
+            if np.any(wrong):
+                step, world = (int(i) for i in np.argwhere(wrong)[0])
+                least = ("", "not be negative", "be above zero")[column]
+                raise PullbackError(
+                    f"the {CONTROLS[column]} of the laser must {least}: at step {step} in world {world} it is "
+                    f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls",
+                    worlds=np.flatnonzero(np.any(wrong, axis=0)),
+                )
 
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         law = KernelLaw(self.params.table, values, self.worlds, self.pieces, self.dtype, self.device)
@@ -275,10 +263,7 @@ class Heat(KernelSystem):
     # --- the contract -------------------------------------------------------------------------------
 
     def _settings(self) -> dict[str, Any]:
-        names = ("mesh", "material", "toolpath", "born", "dt", "method", "spot_radius", "power")
-        names += ("worlds", "dtype", "device")
-        first = {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
-        return {name: getattr(self, name) for name in names} | first | {"threads": self._threads}
+        return super()._settings() | {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
 
     def _made_again(self, **changes) -> Heat:
         """With the geometry that is there: it takes long, and knows neither worlds nor precision."""
@@ -305,7 +290,7 @@ class Heat(KernelSystem):
         controls = self._take_controls(controls, hold)
         law = self.hold_params(params)
         count = controls.shape[0]
-        kept = np.append(np.arange(0, count, keep_every), count)
+        kept = kept_steps(count, keep_every)
         rows = empty((len(kept), self.worlds, self.n), self.dtype, self.device)
         wp.copy(rows, start.T, count=start.T.size)
         trace = Trace(self, law, controls, 0, count, start.s)
@@ -320,9 +305,8 @@ class Heat(KernelSystem):
                 so_far = HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
                 self._refuse_failure(codes, reasons, so_far, kept)
             T = rows.numpy()
-            for world in reasons:  # it stays where it was
-                step = codes[world, 1]
-                T[kept > step, world], s[kept > step, world] = now[step % 2, world], every_s[step, world]
+            stay(T, now, codes, kept)
+            stay(s, every_s, codes, kept)
             rows = to_device(T, self.dtype, self.device)
         if status is not None:
             status.set(codes, lambda world, code, step: reasons[world])

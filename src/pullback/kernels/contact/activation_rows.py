@@ -11,15 +11,12 @@ class PerActivation:
     act_start: wp.array2d(dtype=real)  # before the step
     act_bar: wp.array2d(dtype=real)
     act_start_bar: wp.array2d(dtype=real)
-
-
-class PerActuator:
-    pull: wp.array2d(dtype=real)  # on its activation: see ``tree/activation.py``
+    pull: wp.array2d(dtype=real)  # see ``tree/activation.py``
     pull_bar: wp.array2d(dtype=real)
 
 
-class PerActuatorStage:
-    """stage · nu + actuator"""
+class PerActivationStage:
+    """stage · na + activation"""
 
     stage_pull: wp.array2d(dtype=real)
     stage_pull_bar: wp.array2d(dtype=real)
@@ -32,17 +29,17 @@ class PerActivationSubstep:
 
 
 # As in ``rows.py``: what the arrays are along, and who uses them.
-ACTIVATION_PARTS = {"activation": (PerActivation,), "actuator": (PerActuator,), "actuator stage": (PerActuatorStage,)}
+ACTIVATION_PARTS = {"activation": (PerActivation,), "activation stage": (PerActivationStage,)}
 if REFINED:
     ACTIVATION_PARTS |= {"activation substep": (PerActivationSubstep,)}
 
 
 @wp.struct
 class Activations:
-    """Which activation each actuator has: nothing here is differentiated."""
+    """What each activation is: nothing here is differentiated."""
 
     kind: wp.array(dtype=int)  # of ``tree/activation.py``
-    at: wp.array(dtype=int)  # where it is in the state
+    actuator: wp.array(dtype=int)  # the one that has it
     low: wp.array(dtype=real)
     high: wp.array(dtype=real)
     early: wp.array(dtype=int)  # 1: the force is that of the activation after the step

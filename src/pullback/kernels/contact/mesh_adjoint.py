@@ -43,7 +43,8 @@ from .mesh_pair import (
     start_walk,
     visit_children,
 )
-from .rows import Rows, vec5
+from .potential_fields import vec5
+from .rows import Rows
 from .shape_hulls import about, hull_scale
 
 

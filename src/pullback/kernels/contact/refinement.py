@@ -164,19 +164,3 @@ def count_substeps(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, mor
     """In how many substeps to do a step: in each of them contacts move by no more than a share of the tolerance."""
     moved = m.timestep * contact_speed(m, g, p, s, c, more, world, slot) / (FINE * m.tolerance)
     return int(wp.clamp(wp.ceil(moved), real(1.0), real(MOST_SUBSTEPS)))
-
-
-@wp.func
-def keep_state(m: Tree, s: Workspace, substep: int, slot: int):
-    for i in range(m.nq):
-        s.sub_q[substep * m.nq + i, slot] = s.q[i, slot]
-    for d in range(m.nv):
-        s.sub_v[substep * m.nv + d, slot] = s.v[d, slot]
-
-
-@wp.func
-def take_state(m: Tree, s: Workspace, substep: int, slot: int):
-    for i in range(m.nq):
-        s.q[i, slot] = s.sub_q[substep * m.nq + i, slot]
-    for d in range(m.nv):
-        s.v[d, slot] = s.sub_v[substep * m.nv + d, slot]

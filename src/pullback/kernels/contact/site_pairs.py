@@ -123,7 +123,7 @@ def add_pair_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot:
         W2 = about(pull2, x2 - s.o[r.site_pairs.body[n, 1], slot])
         velocity = wp.dot(W1, motion_along(s, r, n, 0, s.v, slot)) + wp.dot(W2, motion_along(s, r, n, 1, s.v, slot))
         wrap_drive(p, s, r, k, length, world, slot)
-        free_force, slope = actuator_force(p, s, r, k, length, velocity, world, slot)
+        free_force, slope = actuator_force(m, p, s, r, k, length, velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         push_chain(s, r, n, 0, force * W1, slot)
         push_chain(s, r, n, 1, force * W2, slot)
@@ -195,13 +195,13 @@ def pair_forces_adjoint(
         W1 = about(pull1, arm1)
         W2 = about(pull2, arm2)
         velocity = wp.dot(W1, motion_along(s, r, n, 0, s.v, slot)) + wp.dot(W2, motion_along(s, r, n, 1, s.v, slot))
-        free_force, _slope = actuator_force(p, s, r, k, length, velocity, world, slot)
+        free_force, _slope = actuator_force(m, p, s, r, k, length, velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         force_bar = wp.dot(virtual_motion(m, s, r, n, 0, slot), W1) + wp.dot(virtual_motion(m, s, r, n, 1, slot), W2)
         force_bar *= in_range(free_force, m.force_low[k], m.force_high[k])
         slope_bar = feedback_adjoint(m, r, k, free_force, slot)
         length_bar, velocity_bar = actuator_force_adjoint(
-            p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+            m, p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
         )
         wrap_drive_adjoint(p, p_bar, s, r, k, world, slot, wants_params)
         W1_bar = chain_adjoint(m, s, r, n, 0, W1, force, velocity_bar, slot)

@@ -26,7 +26,7 @@ from ..tree.forces import (
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
 from .actuators import actuator_force_adjoint, add_joint_actuator, joint_actuator_adjoint, pull_of_tendon
-from .flavour import ACTIVATIONS, ACTUATORS, CURVED, SITES, SPATIAL
+from .flavour import ACTIVATIONS, ACTUATORS, CURVED, ORIENTATIONS, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
@@ -37,6 +37,8 @@ if ACTUATORS:
     from .held_weight import hold_weights
 if CURVED:
     from .tendon_curves import curved_damping, curved_pull, curved_pull_adjoint
+if ORIENTATIONS:
+    from .orientations import add_orientations, orientations_adjoint
 if SITES:
     from .site_forces import add_site_forces
 if SPATIAL:
@@ -116,7 +118,7 @@ def add_pull(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world: int, slot
     """Adds to s.actuation the force of actuator k, which pulls at a tendon."""
     tendon = r.tendons.actuator[k]
     gear = p.gear[world, k][0]
-    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    free_force, slope_velocity = pull_of_tendon(m, p, s, r, k, world, slot)
     if ACTUATORS:
         free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
@@ -146,6 +148,8 @@ def all_joint_forces(
             add_joint_actuator(m, p, s, r, k, world, slot)
         elif r.tendons.actuator[k] >= 0:
             add_pull(m, p, s, r, k, world, slot)
+    if ORIENTATIONS:
+        add_orientations(m, p, s, r, world, slot)
     if SITES:
         add_site_forces(m, p, s, r, world, slot)
     if ACTUATORS:
@@ -180,7 +184,7 @@ def pull_adjoint(
     gear = p.gear[world, k][0]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    free_force, slope_velocity = pull_of_tendon(m, p, s, r, k, world, slot)
     if ACTUATORS:
         free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
@@ -203,7 +207,7 @@ def pull_adjoint(
     if ACTUATORS:
         force_bar = r.tendon_share[tendon, slot] * force_bar + r.tendon_total_bar[tendon, slot]
     length_bar, velocity_bar = actuator_force_adjoint(
-        p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+        m, p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
     )
     r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
     r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
@@ -231,6 +235,8 @@ def all_joint_forces_adjoint(
             joint_actuator_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
         elif r.tendons.actuator[k] >= 0:
             pull_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
+    if ORIENTATIONS:
+        orientations_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
     if ACTIVATIONS:
         take_activations_adjoint(m, p, p_bar, s, r, controls, t, world, slot, wants_params)
     take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)

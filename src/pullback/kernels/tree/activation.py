@@ -10,7 +10,8 @@ on the clamped control ``u``, the share on the time for which it acts:
     muscle        rate, see muscle_rate    h
 
 A stage of Runge-Kutta is reached by shares of its own, those of a filter for filterexact too, and without the range, as
-in MuJoCo.
+in MuJoCo. States of motors follow rates that ``contact/motors.py`` finds with their forces: by h, but for an integral
+that has limits of its own, a bristle and a current, see ``motor.py``.
 """
 
 import warp as wp
@@ -25,6 +26,11 @@ FILTER = wp.constant(2)
 FILTER_EXACT = wp.constant(3)
 MUSCLE = wp.constant(4)
 AT_REST = wp.constant(5)  # switched off: nothing moves the activation
+# States of motors, from here on.
+MOTOR_STATE = wp.constant(6)
+MOTOR_INTEGRAL = wp.constant(7)
+MOTOR_BRISTLE = wp.constant(8)
+MOTOR_CURRENT = wp.constant(9)
 
 # Times and widths below this count as this, or as none [s, 1]: MuJoCo's mjMINVAL.
 SMALLEST = wp.constant(real(1e-15))
