@@ -11,6 +11,7 @@ import warp as wp
 
 from pullback.core.arrays import PRECISIONS, checked, full_shape, to_device, to_numbers, to_numpy, zeros
 from pullback.core.bars import Bars, of_one_step
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
@@ -134,11 +135,13 @@ class KernelSystem(NamedSystem):
         """The inputs of a step as those of a rollout, (1, worlds, ...)."""
         if inputs is None:
             return None
+        check_kind(inputs, Mapping, "inputs", '{"force": array}')
         return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
     def step(self, state, control=None, params: Any = None, *, inputs: Mapping | None = None):
         """The state one timestep on. control: (worlds, nu), the usual one if None; inputs: (worlds, ...) by name."""
-        given: dict[str, Any] = {"inputs": self._one_input(inputs)} if inputs else {}
+        taken = self._one_input(inputs)
+        given: dict[str, Any] = {"inputs": taken} if taken else {}
         return row(self.steps(state, self._one_control(control), params=params, **given), 1)
 
     def pullback(
@@ -153,7 +156,8 @@ class KernelSystem(NamedSystem):
     ) -> Bars:
         """Cotangents of state, control, parameters and inputs from that of the next state."""
         controls = self._one_control(control)
-        given: dict[str, Any] = {"inputs": self._one_input(inputs)} if inputs else {}
+        taken = self._one_input(inputs)
+        given: dict[str, Any] = {"inputs": taken} if taken else {}
         states = self.steps(state, controls, params=params, **given)
         options = {"params": params, "wants_params": wants_params, **given}
         # Where a state has quaternions, only those that this step led to enter.
