@@ -70,8 +70,7 @@ class KernelSystem(NamedSystem):
         kind: Any = self.state_type
         if not isinstance(state, tuple) or len(state) != len(kind._fields):
             which = ".".join([*kind.__module__.split(".")[1:2], kind.__name__])  # such as soft.ParticleState
-            fields = ", ".join(kind._fields)
-            raise PullbackError(f"a state is a {which}({fields}): make one with system.state()")
+            raise PullbackError(f"a state is a {which}({', '.join(kind._fields)}): make one with system.state()")
         fields = []
         for field, value in zip(kind._fields, state, strict=True):
             shape, axes = self._form(field)
