@@ -196,6 +196,23 @@ def test_a_block_between_two_jaws_is_squeezed():
     assert run.final.impulse[0, 0, 5] < -0.1
 
 
+def test_float32_is_the_same_to_what_it_solves():
+    """A residual of 1e-5 of stiffness times size; from rest too, where what friction rubs along is zero."""
+    for speed in (0.0, 0.1):
+        found = []
+        for dtype in ("float64", "float32"):
+            system = surrounded(dtype=dtype)
+            twist = moving(system, size=0.05)["twist"]
+            pose, twist = soft.carried.carry_on(system.shapes_at_rest["pose"][None], twist, system.dt, 3)
+            start = shaken(system, 9, size=0.0, speed=speed)
+            run = pb.rollout(system, start, steps=3, inputs={"pose": pose, "twist": twist})
+            bars = run.pullback(x_bar=np.ones_like(run.final.x))
+            assert run.x.dtype == bars.inputs["twist"].dtype == dtype
+            assert np.all(np.isfinite(bars.inputs["twist"])) and np.any(bars.inputs["twist"])
+            found.append(run.final.x)
+        np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-4 * 0.17)
+
+
 # --- what is drawn, and what is refused -----------------------------------------------------------------------------
 
 
