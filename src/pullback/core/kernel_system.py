@@ -11,9 +11,11 @@ import warp as wp
 
 from pullback.core.arrays import PRECISIONS, checked, full_shape, to_device, to_numbers, to_numpy, zeros
 from pullback.core.bars import Bars, of_one_step
+from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
+from pullback.core.status import Status
 from pullback.core.system import check_inputs
 from pullback.core.trees import row
 
@@ -37,11 +39,13 @@ class KernelSystem(NamedSystem):
     """A System whose steps are kernels, in one precision on one device.
 
     A derived class says how kernels read its parameters, ``_kernel_params_of``, of what arrays its states are,
-    ``_form``, and with what it is made again, ``made_with``.
+    ``_form``, with what it is made again, ``made_with``, and what pulls back, ``backward_type``.
     """
 
     # Arguments that make this System again, which are attributes of the same names, besides those of every one.
     made_with: ClassVar[tuple[str, ...]] = ()
+    # The Backward, made of what ``backward`` is given, with parameters that are held.
+    backward_type: ClassVar[Any]
     # Columns of controls that kernels get at least.
     least_controls: ClassVar[int] = 0
     _threads: int | None
@@ -130,11 +134,13 @@ class KernelSystem(NamedSystem):
         """The inputs of a step as those of a rollout, (1, worlds, ...)."""
         if inputs is None:
             return None
+        check_kind(inputs, Mapping, "inputs", '{"force": array}')
         return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
     def step(self, state, control=None, params: Any = None, *, inputs: Mapping | None = None):
         """The state one timestep on. control: (worlds, nu), the usual one if None; inputs: (worlds, ...) by name."""
-        given: dict[str, Any] = {"inputs": self._one_input(inputs)} if inputs else {}
+        taken = self._one_input(inputs)
+        given: dict[str, Any] = {"inputs": taken} if taken else {}
         return row(self.steps(state, self._one_control(control), params=params, **given), 1)
 
     def pullback(
@@ -149,13 +155,29 @@ class KernelSystem(NamedSystem):
     ) -> Bars:
         """Cotangents of state, control, parameters and inputs from that of the next state."""
         controls = self._one_control(control)
-        given: dict[str, Any] = {"inputs": self._one_input(inputs)} if inputs else {}
+        taken = self._one_input(inputs)
+        given: dict[str, Any] = {"inputs": taken} if taken else {}
         states = self.steps(state, controls, params=params, **given)
         options = {"params": params, "wants_params": wants_params, **given}
         # Where a state has quaternions, only those that this step led to enter.
         backward = self.backward(controls, row(states, 1), next_bar, **options)
         backward.through(states, 0, 1)
         return of_one_step(backward.finish(row(states, 0)))
+
+    def backward(
+        self,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Any = None,
+        inputs: Mapping | None = None,
+        status: Status | None = None,
+        wants_params: bool = True,
+    ):
+        given, held = check_inputs(self, inputs, len(controls)), self.hold_params(params)
+        return self.backward_type(self, controls, final, final_bar, hold, held, given, status, wants_params)
 
     def _refuse_failure(self, codes: np.ndarray, reasons: Mapping[int, str], rows, kept: np.ndarray) -> None:
         """A SimulationError for the world that failed first, with the states so far: rows, of which ``kept`` are the

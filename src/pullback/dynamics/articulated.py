@@ -81,6 +81,7 @@ class Articulated(KernelSystem):
     """
 
     has_jacobians = True
+    backward_type = FusedBackward
     made_with = ("model", "contact", "refine")
 
     def __init__(
@@ -497,21 +498,6 @@ class Articulated(KernelSystem):
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
         return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
-
-    def backward(
-        self,
-        controls,
-        final: RobotState,
-        final_bar: RobotState,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ):
-        held = self.hold_params(params)
-        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(
         self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()
