@@ -75,8 +75,9 @@ def coupled() -> list[Kernels]:
     flavours += [touching, touching._replace(rows=6), touching._replace(all_shapes=False)]
     flavours += [each._replace(precision="float32") for each in (wet, drives)]
     motors = {"tendons": True, "actuators": True, "activations": True, "motors": True}
+    flavours += [plain._replace(orientations=True)]
     flavours += [Flavour("float64", **motors), Flavour("float64", sites=True, **motors)]
-    flavours += [convex._replace(sites=True, **motors)]
+    flavours += [convex._replace(sites=True, **motors), convex._replace(tendons=True, activations=True, adhesion=True)]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
     names = ("tendons", "spatial", "sites", "activations", "loops", "noslip", "curved", "mocap")
     mixture = Kernels(convex._replace(**dict.fromkeys(names, True)), "step")

@@ -129,6 +129,7 @@ def test_arrays_are_read_only_and_of_exact_type():
         "actuator_site",
         "joint_lift",
         "actuator_reference",
+        "actuator_body",
     }
     booleans = {"joint_force_limited", "actuator_in_parent", "control_limited", "force_limited"}
     arrays = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
@@ -305,7 +306,7 @@ ACTUATORS = {
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
     "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
-    "body": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
+    "joints that limit": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
 }
 
 
@@ -323,7 +324,7 @@ def test_unsupported_actuators_keep_their_control_when_ignored(reason):
     ("element", "controls"),
     [
         ('<pid name="bad" joint="knee" kp="1" delay="0.01" nsample="5"/>', 2),
-        ('<orientation name="bad" joint="hip" kp="1"/>', 3),
+        ('<orientation name="bad" joint="hip" kp="1" delay="0.01" nsample="5"/>', 3),
     ],
 )
 def test_actuators_with_several_controls(element, controls):

@@ -77,6 +77,8 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "", "option", f'has the integrator "implicit", {alone}, or load it with integrator="implicitfast"'
     elif depends_on_velocities(scene.model):
         yield "fluid", "option", f"has a fluid whose drag implicitfast treats implicitly, {alone}"
+    for u in np.flatnonzero(scene.model.actuator_body >= 0):
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is adhesion, {alone}"
     if contact.couples:
         return
     m, tendons = scene.model.mujoco, scene.model.acting_tendons
@@ -87,6 +89,8 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
     for u in scene.model.motors.ids:
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is a motor with states of its own, {only}"
+    for u in scene.model.orientations.ids:
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"holds an orientation, {only}"
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 

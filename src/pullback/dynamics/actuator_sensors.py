@@ -1,8 +1,9 @@
 """Sensors of joints, tendons and actuators: lengths, velocities and forces along them.
 
 Each function returns what it reads, (..., 1) but for ball joints, and what adds its cotangent to those of q, v,
-activations, controls, frames and parameters (``bars``). An actuator's length and velocity are gear times those of what
-it acts on; its force is (g₀ + g₁ length + g₂ velocity) drive + b₀ + b₁ length + b₂ velocity, held to its range.
+activations, controls, frames and parameters (``bars``). An actuator's length and velocity are gear times those of
+what it acts on; its force is (g₀ + g₁ length + g₂ velocity) drive + b₀ + b₁ length + b₂ velocity, held to its range.
+A muscle adds gain and bias of its own, and a servo on a ball joint wraps its drive around the circle.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
+import warp as wp
 
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.force_sensors import back, forth
 from pullback.dynamics.ways import CYLINDER, Geoms, find_ways
+from pullback.kernels import specialise
+from pullback.model.actuators import wrapped_servos
 from pullback.model.model import BALL, FREE, HINGE, SLIDE
 from pullback.model.tendons import Span, spans_of
 from pullback.model.unsupported import (
     BIAS_AFFINE,
+    BIAS_MUSCLE,
     BIAS_NONE,
     GAIN_AFFINE,
     GAIN_FIXED,
+    GAIN_MUSCLE,
     JOINT_IN_PARENT,
     JOINT_TRANSMISSIONS,
     SITE_TRANSMISSION,
     TENDON_TRANSMISSION,
-    gain_and_bias,
     pushes_site,
     spatial_tendons,
 )
@@ -85,12 +90,10 @@ def _complaint_on_actuator(m: mujoco.MjModel, k: int, *, forces: bool = True) ->
     elif m.jnt_type[number] in (BALL, FREE):
         if m.actuator_trntype[k] == JOINT_IN_PARENT:
             return "of an actuator on a ball or free joint, with its gear in the parent's frame"
-        gain, bias = gain_and_bias(m, k)
-        if forces and m.jnt_type[number] == BALL and gain[0] != 0 and bias[1] == -gain[0]:
-            return "of a servo on a ball joint"
     if not forces:
         return ""
-    plain = m.actuator_gaintype[k] in (GAIN_FIXED, GAIN_AFFINE) and m.actuator_biastype[k] in (BIAS_NONE, BIAS_AFFINE)
+    plain = m.actuator_gaintype[k] in (GAIN_FIXED, GAIN_AFFINE, GAIN_MUSCLE)
+    plain = plain and m.actuator_biastype[k] in (BIAS_NONE, BIAS_AFFINE, BIAS_MUSCLE)
     single = m.actuator_actnum[k] <= 1 and m.actuator_ctrlnum[k] == m.actuator_outnum[k] == 1
     if not plain or not single or m.actuator_plugin[k] >= 0 or m.actuator_actearly[k] or m.actuator_delay[k] > 0:
         return "of an actuator whose force is not gain · drive + bias, of the drive before the step"
@@ -326,20 +329,70 @@ def force(readings: Readings, k: int) -> Reading:
     row = control_of(readings, k)
     drive, driven = _drive(readings, row)
     gain, bias = (readings.of_worlds(name)[:, row, :3] for name in ("gain", "bias"))
+    turns, part, period = _turns(readings, row, drive - length)
+    drive = drive - period * turns
     felt = np.concatenate([np.ones_like(length), length, velocity], axis=-1)
     free = np.sum((gain * drive + bias) * felt, axis=-1, keepdims=True)
+    contracted, contraction_adjoint = _contraction(readings, row, np.concatenate([felt[..., 1:], drive], axis=-1))
+    free = free + contracted
     low, high = model.force_range[row] if model.force_limited[row] else (-np.inf, np.inf)
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         bar = np.where((free >= low) & (free <= high), bar, 0.0)
+        more = contraction_adjoint(bar, bars)
         felt_bar = (gain * drive + bias) * bar
-        through_length(felt_bar[..., 1:2], bars)
-        through_velocity(felt_bar[..., 2:], bars)
-        driven(np.sum(gain * felt, axis=-1, keepdims=True) * bar, bars)
+        through_length(felt_bar[..., 1:2] + more[..., :1], bars)
+        through_velocity(felt_bar[..., 2:] + more[..., 1:2], bars)
+        drive_bar = np.sum(gain * felt, axis=-1, keepdims=True) * bar + more[..., 2:]
+        driven(drive_bar, bars)
+        if period.any():
+            _add_entries(readings, bars, "gear", row, -drive_bar * turns * (2 * np.pi) ** 2 * part / period)
         _add_entries(readings, bars, "bias", row, felt * bar)
         _add_entries(readings, bars, "gain", row, felt * bar * drive)
 
     return np.clip(free, low, high), adjoint
+
+
+def _turns(readings: Readings, row: int, error: np.ndarray) -> tuple[np.ndarray, ...]:
+    """By how many turns a servo on a ball joint is off, its gear, and the length of a turn; 0 for others."""
+    part = readings.of_worlds("gear")[:, row, :3]
+    if wrapped_servos(readings.model)[row] != 1:
+        return np.zeros(1), part, np.zeros(1)
+    period = 2 * np.pi * np.linalg.norm(part, axis=-1, keepdims=True)
+    return np.copysign(np.floor(np.abs(error / period) + 0.5), error), part, period
+
+
+def _contraction(readings: Readings, row: int, felt: np.ndarray) -> tuple[np.ndarray, Callable]:
+    """The force of a muscle by length, velocity and drive (..., 3), and what gives their cotangents; 0 for others."""
+    own = readings.model.muscles
+    if row not in own.ids:
+        return np.zeros((*felt.shape[:-1], 1)), lambda bar, bars: np.zeros(felt.shape)
+    kernels = specialise("float64", "tree.muscle_forces")
+    of_law = {"gain": own.pulls[row], "bias": own.resists[row]}
+    shape = (*felt.shape[:-1], 9)
+
+    def array(x: np.ndarray, kind) -> wp.array:
+        return wp.array(np.ascontiguousarray(x, dtype=np.float64), dtype=kind, device="cpu")
+
+    def law(name: str) -> np.ndarray:
+        return readings.of_worlds(f"muscle_{name}")[:, row] + np.zeros(shape) if of_law[name] else np.zeros(shape)
+
+    laws = [array(law(name).reshape(-1, 9), kernels.vec9) for name in of_law]
+    switches = [kernels.vec3(*own.limits[row], own.acc0[row]), *map(int, of_law.values())]
+    given = [*laws, *switches, array(felt.reshape(-1, 3), kernels.vec3)]
+    force = wp.zeros(len(given[-1]), dtype=wp.float64, device="cpu")
+    wp.launch(kernels.muscle_forces, len(force), [*given, force], device="cpu")
+
+    def adjoint(bar: np.ndarray, bars: dict) -> np.ndarray:
+        felt_bar, gain_bar, bias_bar = (wp.zeros_like(x) for x in (given[-1], *laws))
+        arrays = [array(bar.reshape(-1), wp.float64), felt_bar, gain_bar, bias_bar]
+        wp.launch(kernels.muscle_forces_adjoint, len(force), [*given, *arrays], device="cpu")
+        for name, law_bar in (("gain", gain_bar), ("bias", bias_bar)):
+            if of_law[name]:
+                _add_entries(readings, bars, f"muscle_{name}", row, law_bar.numpy().reshape(shape))
+        return felt_bar.numpy().reshape(felt.shape)
+
+    return force.numpy().reshape(*felt.shape[:-1], 1), adjoint
 
 
 def _drive(readings: Readings, k: int) -> Reading:

@@ -19,7 +19,7 @@ from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
 from pullback.dynamics.implicit import implicit_struct
 from pullback.dynamics.loops import loops_struct
-from pullback.dynamics.motors import motors_struct
+from pullback.dynamics.motors import motors_struct, orientations_struct
 from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
@@ -69,7 +69,7 @@ def shapes_struct(
     shapes.pair_of = wp.array(scene.pair_of, dtype=wp.int32, device=device)
     shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])
     margins = contact.margins(scene.pair_margin.astype(precision))
-    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(margins)
+    shapes.pair_dim, shapes.pair_margin, shapes.pair_gap = ints(scene.pair_dim), reals(margins), reals(scene.felt_gap)
     shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
     shapes.pair_share1 = reals(scene.pair_share)
     shapes.pair_weight = ints(weights.pair)
@@ -162,6 +162,10 @@ def contact_workspace(
         result[1].actuators = actuators_struct(tendons, flavour, device)
     if flavour.motors:
         result[1].motors = motors_struct(tendons.model, flavour, device)
+    if flavour.orientations:
+        result[1].orientations = orientations_struct(tendons.model, flavour, device)
+    if flavour.adhesion:
+        result[1].adhesion = adhesion_struct(tendons, flavour, device)
     if flavour.actuators and flavour.sites:
         result[1].site_pairs = site_pairs_struct(tendons, flavour, device)
     if flavour.flexes:
@@ -181,6 +185,15 @@ def noslip_struct(scene: Scene, flavour: Flavour, device: str):
     result.sweeps, result.tolerance = int(m.opt.noslip_iterations), float(m.opt.noslip_tolerance)
     result.by_island = int(not disabled(m, Disable.mjDSBL_ISLAND))
     result.rank = wp.array(scene.pair_ranks.astype(np.int32), dtype=wp.int32, device=device)
+    return result
+
+
+def adhesion_struct(tendons: TendonLayout, flavour: Flavour, device: str):
+    """The kernels' Adhesion."""
+    result, model = specialise(flavour, "rows").Adhesion(), tendons.model
+    actuators = np.flatnonzero(model.actuator_body >= 0)
+    for name, numbers in (("actuator", actuators), ("body", model.actuator_body[actuators])):
+        setattr(result, name, wp.array(numbers.astype(np.int32), dtype=wp.int32, device=device))
     return result
 
 

@@ -1,4 +1,4 @@
-"""PID controllers and DC motors as kernels read them, and their parameters."""
+"""PID controllers, DC motors and servos of orientations as kernels read them, and their parameters."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def motors_struct(model: Model, flavour: Flavour, device: str):
     for name, side, beyond in (("low", 0, -np.inf), ("high", 1, np.inf)):
         bounds = np.where(model.force_limited, model.force_range[:, side], beyond)[own.ids].astype(flavour.precision)
         setattr(result, name, wp.array(bounds, dtype=PRECISIONS[flavour.precision], device=device))
+    return result
+
+
+def orientations_struct(model: Model, flavour: Flavour, device: str):
+    """The kernels' Orientations."""
+    result, own = specialise(flavour, "rows").Orientations(), model.orientations
+    ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+    result.actuator, result.is_quat = ints(own.ids), ints(own.is_quat)
+    result.q, result.dof = ints(model.joint_q[own.joint]), ints(model.joint_v[own.joint])
+    result.limit = wp.array(own.limit.astype(flavour.precision), dtype=PRECISIONS[flavour.precision], device=device)
     return result
 
 

@@ -66,6 +66,10 @@ class Flavour(NamedTuple):
     actuators: bool = False
     # Whether some of them are PID controllers or DC motors; those have activations and actuators too.
     motors: bool = False
+    # Whether there are servos that hold an orientation; likewise.
+    orientations: bool = False
+    # Whether actuators press bodies against what they touch; those have tendons too.
+    adhesion: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether MuJoCo's sweeps against slip come after its convex problem.
@@ -101,6 +105,8 @@ class Flavour(NamedTuple):
             "_activations": self.activations and not self.motors,
             "_actuators": self.actuators and not self.motors,
             "_motors": self.motors,
+            "_orientations": self.orientations,
+            "_adhesion": self.adhesion,
             "_loops": self.loops,
             "_noslip": self.noslip,
             "_curved": self.curved,

@@ -18,7 +18,7 @@ from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
 from pullback.model.flexes import read_flexes
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
-from pullback.model.motors import read_motors
+from pullback.model.motors import read_motors, read_orientations
 from pullback.model.muscles import read_muscles
 from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
@@ -27,11 +27,13 @@ from pullback.model.unsupported import (
     SLIDER_CRANK,
     Disable,
     actuator_complaint,
+    adheres,
     disabled,
     fluid_acts,
     gain_and_bias,
     gives_no_force,
     gravity_is_compensated,
+    holds_orientation,
     in_disabled_group,
     label,
     name_of,
@@ -97,9 +99,9 @@ def load(
       friction loss, equality constraints: each is disabled as by a flag in the file (``contact=None`` of
       :class:`Articulated` disables all four);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are neither muscles, PID controllers, DC motors nor gain·drive + bias on one joint
-      or tendon, or at sites, with the control or an activation as drive (motors with a delay, actuators on bodies).
-      They keep their controls, so that ``nu`` is as in MuJoCo, and exert no force;
+    - ``"actuator"``: actuators that are neither muscles, PID controllers, DC motors, servos of orientations nor
+      gain·drive + bias on one joint or tendon, or at sites, with the control or an activation as drive (those with a
+      delay, among others). They keep their controls, so that ``nu`` is as in MuJoCo, and exert no force;
     - ``"plugin"``: plugins that exert forces on bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes with shapes other than planes, with each other and with
@@ -145,6 +147,7 @@ def load(
         "activations": read_activations(m),
         "muscles": read_muscles(m),
         "motors": read_motors(m),
+        "orientations": read_orientations(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
     fields["keyframes"] = _keyframes(m, fields["activations"].count)
@@ -462,7 +465,7 @@ def _lifts(m: mujoco.MjModel) -> np.ndarray:
 def _actuators(m: mujoco.MjModel) -> dict:
     """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
     joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
-    tendon, site, reference = np.full((3, m.nu), -1, np.int32)
+    tendon, site, reference, body = np.full((4, m.nu), -1, np.int32)
     crank = np.zeros(m.nu)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
@@ -470,13 +473,14 @@ def _actuators(m: mujoco.MjModel) -> dict:
         if gives_no_force(m, i) or actuator_complaint(m, i):
             continue  # a complaint that is still here was ignored by the user
         u = m.actuator_ctrladr[i]
-        (tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else joint)[u] = m.actuator_trnid[i, 0]
+        on = tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else body if adheres(m, i) else joint
+        on[u], turns = m.actuator_trnid[i, 0], holds_orientation(m, i)
         if pushes_site(m, i):
             reference[u] = m.actuator_trnid[i, 1]
             crank[u] = m.actuator_cranklength[i] if m.actuator_trntype[i] == SLIDER_CRANK else 0.0
         in_parent[u] = m.actuator_trntype[i] == JOINT_IN_PARENT
-        gear[u] = m.actuator_gear[m.actuator_outadr[i]]
-        force_limited[u], force_range[u] = m.actuator_forcelimited[i], m.actuator_forcerange[i]
+        gear[u] = 0 if adheres(m, i) or turns else m.actuator_gear[m.actuator_outadr[i]]
+        force_limited[u], force_range[u] = m.actuator_forcelimited[i] and not turns, m.actuator_forcerange[i]
         if not in_disabled_group(m, i):
             gain[u], bias[u] = gain_and_bias(m, i)
     clamped = not disabled(m, Disable.mjDSBL_CLAMPCTRL)
@@ -485,6 +489,7 @@ def _actuators(m: mujoco.MjModel) -> dict:
         "actuator_tendon": _frozen(tendon, np.int32),
         "actuator_site": _frozen(site, np.int32),
         "actuator_reference": _frozen(reference, np.int32),
+        "actuator_body": _frozen(body, np.int32),
         "actuator_crank": _frozen(crank),
         "actuator_in_parent": _frozen(in_parent, bool),
         "actuator_gear": _frozen(gear),

@@ -159,6 +159,22 @@ class Motors:
 
 
 @dataclass(frozen=True)
+class Orientations:
+    """Servos that hold the orientation of a ball joint: of their gains and biases, the first, and first and third."""
+
+    ids: np.ndarray  # (n,) int32, the first control of each
+    is_quat: np.ndarray  # (n,) bool: controls are the target's four numbers, and not those of its rotation vector
+    joint: np.ndarray  # (n,) int32
+    limit: np.ndarray  # (n,) of the length of the torque [N·m]; infinite where there is none
+
+    @property
+    def controls(self) -> np.ndarray:
+        """All of theirs."""
+        counts = 3 + self.is_quat
+        return np.array([k + j for k, n in zip(self.ids, counts, strict=True) for j in range(n)], int)
+
+
+@dataclass(frozen=True)
 class Model:
     """A robot, or several, as loaded by :func:`pullback.load`. Frozen: parameters to vary live in ``system.params``."""
 
@@ -207,6 +223,7 @@ class Model:
     actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint, or at a site
     actuator_site: np.ndarray  # (nu,) int32; -1: it acts on a joint or tendon
     actuator_reference: np.ndarray  # (nu,) int32; the site that it pushes against, or the slider of a crank, or -1
+    actuator_body: np.ndarray  # (nu,) int32; the body that it presses against what that touches (adhesion), or -1
     actuator_crank: np.ndarray  # (nu,) length of the rod of a slider-crank [m]; 0: it is none
     actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
     actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge, slide and tendons
@@ -233,6 +250,7 @@ class Model:
     activations: Activations
     muscles: Muscles
     motors: Motors
+    orientations: Orientations
 
     # what is fixed to bodies, and what the file asks of a contact model
     geoms: Frames

@@ -1,16 +1,17 @@
-"""PID controllers and DC motors of a file: actuators with several controls and states."""
+"""PID controllers, DC motors and servos of orientations: actuators with several controls, states or outputs."""
 
 from __future__ import annotations
 
 import mujoco
 import numpy as np
 
-from pullback.model.model import Motors
+from pullback.model.model import Motors, Orientations
 from pullback.model.unsupported import (
     GAIN_DCMOTOR,
     GAIN_PID,
     actuator_complaint,
     gives_no_force,
+    holds_orientation,
     in_disabled_group,
     rotation_kind,
     states_of_motor,
@@ -50,3 +51,19 @@ def read_motors(m: mujoco.MjModel) -> Motors:
     for array in arrays:
         array.setflags(write=False)
     return Motors(*arrays)
+
+
+def read_orientations(m: mujoco.MjModel) -> Orientations:
+    ids, is_quat, joint, limit = [], [], [], []
+    for i in range(m.nactuator):
+        if not holds_orientation(m, i) or actuator_complaint(m, i) or gives_no_force(m, i) or in_disabled_group(m, i):
+            continue
+        ids.append(m.actuator_ctrladr[i])
+        is_quat.append(m.actuator_ctrlnum[i] == 4)
+        joint.append(m.actuator_trnid[i, 0])
+        limit.append(m.actuator_forcerange[i, 1] if m.actuator_forcelimited[i] else np.inf)
+    kinds = (np.int32, bool, np.int32, float)
+    arrays = tuple(np.array(x, kind) for x, kind in zip((ids, is_quat, joint, limit), kinds, strict=True))
+    for array in arrays:
+        array.setflags(write=False)
+    return Orientations(*arrays)

@@ -30,13 +30,14 @@ STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_I
 ACTIVATION_NAMES = ("INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")
 ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ACTIVATION_NAMES)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
+GAIN_SO3 = int(mujoco.mjtGain.mjGAIN_SO3)
 GAIN_PID, GAIN_DCMOTOR = int(mujoco.mjtGain.mjGAIN_PID), int(mujoco.mjtGain.mjGAIN_DCMOTOR)
 BIAS_DCMOTOR = int(mujoco.mjtBias.mjBIAS_DCMOTOR)
 DYN_PID, DYN_DCMOTOR = int(mujoco.mjtDyn.mjDYN_PID), int(mujoco.mjtDyn.mjDYN_DCMOTOR)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
 GAIN_MUSCLE, BIAS_MUSCLE = int(mujoco.mjtGain.mjGAIN_MUSCLE), int(mujoco.mjtBias.mjBIAS_MUSCLE)
 TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
-SLIDER_CRANK = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK)
+SLIDER_CRANK, BODY_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK), int(mujoco.mjtTrn.mjTRN_BODY)
 TRANSMISSIONS = (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION, SLIDER_CRANK)
 EQ_CONNECT, EQ_WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
 EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
@@ -234,16 +235,16 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     """Why an actuator is no muscle or motor, and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
-    if is_motor(m, i):
-        reason = _motor_complaint(m, i)
+    if is_motor(m, i) or holds_orientation(m, i):
+        reason = (_motor_complaint if is_motor(m, i) else _orientation_complaint)(m, i)
         return ("actuator", reason) if reason else None
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
     dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
     kinds = " and ".join(", ".join(ACTIVATION_NAMES).lower().rsplit(", ", 1))
     controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
     reasons = {
-        f"acts through a {transmission} transmission; only joints, tendons, sites and slidercrank are supported": (
-            m.actuator_trntype[i] not in TRANSMISSIONS
+        f"acts through a {transmission} transmission; only joints, tendons, sites, slidercrank, body are supported": (
+            m.actuator_trntype[i] not in (*TRANSMISSIONS, BODY_TRANSMISSION)
         ),
         f"has activation dynamics of type {dynamics}; only none, {kinds} are supported": (
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
@@ -260,13 +261,27 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is None:
-        reason = _muscle_complaint(m, i)
+        reason = _muscle_complaint(m, i) or _adhesion_complaint(m, i)
     return ("actuator", reason) if reason else None
 
 
 def is_motor(m: mujoco.MjModel, i: int) -> bool:
     """Whether an actuator is a PID controller or a DC motor."""
     return m.actuator_gaintype[i] in (GAIN_PID, GAIN_DCMOTOR)
+
+
+def holds_orientation(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator is a servo with a rotation as its setpoint."""
+    return m.actuator_gaintype[i] == GAIN_SO3
+
+
+def _orientation_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    reasons = {
+        "holds an orientation between sites; only ball joints are supported": m.actuator_trnid[i, 1] >= 0,
+        "holds an orientation that it integrates": m.actuator_dyntype[i] != STATELESS,
+        "delays its controls": m.actuator_delay[i] > 0,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _motor_complaint(m: mujoco.MjModel, i: int) -> str | None:
@@ -315,6 +330,17 @@ def impossible_motor(gain: np.ndarray, dynamics: np.ndarray, bias: np.ndarray) -
     return bool(gain[0] <= 0 or signs or (controlled and gain[1] == 0) or (dynamics[2] > 0 and dynamics[3] <= 0))
 
 
+def _adhesion_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    """What an actuator on a body may not be: contacts have no length, and what holds a joint does not know of them."""
+    if not adheres(m, i):
+        return None
+    if feels_velocity(m, i) or m.actuator_biastype[i] == BIAS_MUSCLE:
+        return "is adhesion with feedback of velocity, or a muscle"
+    if np.any(m.jnt_actfrclimited):
+        return "is adhesion, in a model with joints that limit the force of their actuators"
+    return None
+
+
 def _muscle_complaint(m: mujoco.MjModel, i: int) -> str | None:
     """What MuJoCo's compiler would not let through, or has found no range for."""
     gain, bias = m.actuator_gaintype[i] == GAIN_MUSCLE, m.actuator_biastype[i] == BIAS_MUSCLE
@@ -337,6 +363,11 @@ def has_activation(m: mujoco.MjModel, i: int) -> bool:
 
 def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
     return m.actuator_trntype[i] == TENDON_TRANSMISSION
+
+
+def adheres(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator presses a body against what that touches."""
+    return m.actuator_trntype[i] == BODY_TRANSMISSION
 
 
 def pushes_site(m: mujoco.MjModel, i: int) -> bool:
@@ -376,9 +407,9 @@ def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
     gain, bias = m.actuator_gainprm[i, :3].copy(), np.zeros(3)
     if m.actuator_gaintype[i] in (GAIN_MUSCLE, GAIN_DCMOTOR):
         gain[:] = 0
-    if m.actuator_gaintype[i] in (GAIN_FIXED, GAIN_PID):
+    if m.actuator_gaintype[i] in (GAIN_FIXED, GAIN_PID, GAIN_SO3):
         gain[1:] = 0
-    if m.actuator_biastype[i] == BIAS_AFFINE:
+    if m.actuator_biastype[i] == BIAS_AFFINE or holds_orientation(m, i):
         bias[:] = m.actuator_biasprm[i, :3]
     return gain, bias
 

@@ -80,7 +80,7 @@ def marker_task(markers: Markers, groups: Mapping[str, Any], **others) -> Task:
         "loss": markers,
         "metric": lambda run: worst_error(run, groups, factors),
         "target": 3.0,
-        "unit": "% of the true value, at worst",
+        "unit": "% error of the worst parameter",
         "evaluate_at_end": True,
         "truth": factors,
         "method": GaussNewton(),

@@ -14,7 +14,20 @@ from ..tree.mocap import place_mocap
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import bias_forces, eliminate, outward, substitute
 from .collide import detect, tree_poses
-from .flavour import CURVED, ELLIPSOIDS, FLEXES, FORCES, IMPLICIT, IMPULSES, MOCAP, POTENTIAL, SHARES, TENDONS, TIED
+from .flavour import (
+    ADHESION,
+    CURVED,
+    ELLIPSOIDS,
+    FLEXES,
+    FORCES,
+    IMPLICIT,
+    IMPULSES,
+    MOCAP,
+    POTENTIAL,
+    SHARES,
+    TENDONS,
+    TIED,
+)
 from .refinement import keep_closed, step_reach
 from .rows import Rows
 
@@ -29,6 +42,8 @@ if IMPLICIT:
     from .implicit import implicit_accelerations
 if TENDONS:
     from .tendons import all_joint_forces, find_accelerations
+if ADHESION:
+    from .adhesion import add_adhesion, set_gap_apart
 if TIED:
     from .tied_bodies import tied_gyroscopic
 if FLEXES:
@@ -90,6 +105,9 @@ def accelerate(
         if SHARES:
             reach += step_reach(m, g, p, s, world, slot)
         detect(g, p, tree_poses(s), c, reach, world, slot)
+        if ADHESION:
+            set_gap_apart(g, c, r, reach, slot)
+            add_adhesion(m, g, p, s, c, r, world, slot)
         if SHARES:
             keep_closed(m, g, s, c, slot)
         status = forces(m, g, p, s, c, r, world, slot)

@@ -19,6 +19,7 @@ from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
 from .flavour import (
     ACTUATORS,
+    ADHESION,
     CURVED,
     ELLIPSOIDS,
     FAR,
@@ -58,6 +59,8 @@ if ACTUATORS:
     from .held_weight import hold_weights_adjoint
 if TENDONS:
     from .tendons import all_joint_forces_adjoint, clear_tendon_bars, inertia_adjoint, solve_for_motions
+if ADHESION:
+    from .adhesion import adhesion_adjoint, push_adhesion
 if TIED:
     from .tied_bodies import tied_gyroscopic_solve
 if FLEXES:
@@ -160,6 +163,10 @@ def accelerate_adjoint(
                     push_loop_forces(p, s, r, world, slot)
                 if sweep == 0:
                     constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
+        if ADHESION:
+            push_adhesion(g, s, c, r, slot)
+            if not first:
+                adhesion_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
         with_G = wp.where(first, 1, 0)
         with_S = int(0)
         if NOSLIP:
@@ -185,7 +192,7 @@ def accelerate_adjoint(
                 with_S = 1
         if TENDONS:
             if not first:
-                inertia_adjoint(s, r, s.w, s.a, slot)
+                inertia_adjoint(r, s.w, s.a, slot)
         if SITES:
             if not first:
                 site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)

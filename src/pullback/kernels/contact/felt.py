@@ -24,7 +24,7 @@ from .convex import (
     joint_response,
     margin,
 )
-from .flavour import ROWS, vecr
+from .flavour import ADHESION, ROWS, vecr
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .rows import (
     Rows,
@@ -37,6 +37,9 @@ from .rows import (
     push_pair,
     rotation_in_world,
 )
+
+if ADHESION:
+    from .adhesion import set_gap_apart
 
 
 @wp.struct
@@ -62,6 +65,8 @@ def evaluate_laws(
         s.w[d, slot] = real(0.0)
     outward(m, p, s, world, slot)
     detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
+    if ADHESION:
+        set_gap_apart(g, c, r, margin(p, world), slot)
     contact_rows(m, g, p, s, c, r, world, slot)
     joint_constraint_rows(m, g, p, s, r, world, slot)
     for k in range(contact_count(c, slot)):

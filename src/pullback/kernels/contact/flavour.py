@@ -35,6 +35,12 @@ ACTUATORS = wp.constant(compiled_for.actuators)
 # There are PID controllers or DC motors; these have activations and actuators too.
 MOTORS = wp.constant(compiled_for.motors)
 
+# There are servos that hold the orientation of a ball joint.
+ORIENTATIONS = wp.constant(compiled_for.orientations)
+
+# There are actuators that press a body against what it touches.
+ADHESION = wp.constant(compiled_for.adhesion)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 

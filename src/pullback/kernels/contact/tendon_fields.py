@@ -61,7 +61,7 @@ class Tendons:
     pair_below: wp.array(dtype=int)
     pair_above: wp.array(dtype=int)
     actuator: wp.array(dtype=int)  # per actuator: the tendon that it pulls; -1: it acts on a joint, -2: at a site;
-    # -3: it is one more control of the actuator before
+    # -3: it is one more control of the actuator before, -4: it is adhesion, -5: it holds an orientation
     limit: wp.array(dtype=int)  # tendons that are limited; what else there is to limits stands after that of joints
     loss: wp.array(dtype=int)  # tendons with friction loss, likewise
     equality_one: wp.array(dtype=int)  # per equality constraint: the tendon that follows ...
