@@ -305,7 +305,6 @@ ACTUATORS = {
     "dynamics of type user": '<general name="bad" joint="knee" dyntype="user"/>',
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
-    "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
     "joints that limit": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
 }
 
