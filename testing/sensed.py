@@ -8,6 +8,7 @@ from pullback.model.tangent import tangent_of_coordinates
 
 # Parameters of which each entry moves by a share of itself.
 NOT_NEGATIVE = {"mass", "inertia", "friction", "damping", "solref", "solimp", "limit_solref", "limit_solimp"}
+NOT_NEGATIVE |= {"muscle_gain", "muscle_bias"}
 STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 
 

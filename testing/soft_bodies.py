@@ -49,9 +49,38 @@ def around_the_cube() -> list[soft.Shape]:
     ]
 
 
+def surrounded(**options) -> soft.Elastic:
+    """The cube among these shapes."""
+    settings = {"dt": 0.01, "shapes": around_the_cube(), "gap": GAP, "contact_stiffness": 1e4, "threads": 1}
+    return soft.Elastic(cube(), **settings | options)
+
+
+def moving(system, seed: int = 0, size: float = 0.3) -> dict[str, np.ndarray]:
+    """Shapes at rest, with quaternions of any length, and velocities."""
+    random = np.random.default_rng(seed)
+    pose = np.repeat(system.shapes_at_rest["pose"][None], system.worlds, axis=0)
+    pose[..., 3:] *= random.uniform(0.5, 2.0, size=(*pose.shape[:2], 1))
+    return {"pose": pose, "twist": size * random.normal(size=(*pose.shape[:2], 6))}
+
+
 def shaken(system: soft.Elastic, seed: int, size: float = 0.01, speed: float = 0.3) -> soft.ElasticState:
     """Near rest, with a random velocity."""
     random = np.random.default_rng(seed)
     start = system.state()
     x = start.x + size * random.normal(size=start.x.shape)
     return system.state(x, speed * random.normal(size=start.v.shape))
+
+
+def masses(system) -> np.ndarray:
+    """Of all vertices (n,) [kg]."""
+    mass = np.zeros(system.n)
+    for body, start in zip(system.bodies, system.mesh.offsets, strict=False):
+        elements = body.tets if isinstance(body, soft.Solid) else body.triangles
+        edges = body.points[elements[:, 1:]] - body.points[elements[:, :1]]
+        if isinstance(body, soft.Solid):
+            size = np.abs(np.linalg.det(edges)) / 6
+        else:
+            size = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1) / 2
+        share = np.repeat(body.material.density * size / elements.shape[1], elements.shape[1])
+        np.add.at(mass, start + elements.ravel(), share)
+    return mass

@@ -35,7 +35,7 @@ def random_tree(
     actuators: "any" kind on some joints, one plain "motor" a degree of freedom (in the order of v), or "none"
     passive:   springs, dampers and gravity compensation
     limits:    ranges of controls, of actuators' forces and of joints' actuator forces, tight enough to be hit
-    fluid:     density, viscosity and wind (which MuJoCo's implicitfast would treat in a way that is not supported)
+    fluid:     density, viscosity and wind
     touching:  a floor, shapes that meet it and each other, joint limits and friction losses
     """
     options = (joints, actuators, passive, limits, fluid, integrator, eulerdamp, timestep, touching)
@@ -197,7 +197,7 @@ class _Builder:
         if self.limits and self.coin(0.4):
             ranges.append(f'forcerange="{self.number(-3, -0.5)} {self.number(0.5, 3)}"')
         common = " ".join([where, gear, *ranges])
-        # implicitfast would treat the velocity of a ball or free joint implicitly, which is not supported
+        # feedback of velocities of ball and free joints, implicit under implicitfast, is in ``activated``
         feels_velocity = not (turning and self.integrator == "implicitfast")
         options = ["motor", "affine"]
         if not turning:

@@ -45,7 +45,8 @@ def other(kernels: Kernels, **fields: bool) -> Kernels:
 
 
 def coupled() -> list[Kernels]:
-    """Of robots with tendons, closed loops, actuators at sites, fluids, flexes and sweeps against slip."""
+    """Of robots with tendons, closed loops, actuators at sites, fluids, flexes and sweeps against slip, and with the
+    integrator implicit."""
     plain, convex = Flavour("float64", tendons=True), Flavour("float64", "convex", all_shapes=False)
     flavours = [plain, plain._replace(sites=True), convex._replace(tendons=True), convex._replace(loops=True)]
     for paths in ({"spatial": True}, {"spatial": True, "wraps": True}):
@@ -66,10 +67,22 @@ def coupled() -> list[Kernels]:
     more = plain._replace(actuators=True, sites=True, activations=True)
     flavours += [more, more._replace(spatial=True), plain._replace(actuators=True, curved=True)]
     flavours += [convex._replace(tendons=True, actuators=True, sites=True, activations=True)]
+    wet = plain._replace(tendons=False, implicit=True)
+    drives = plain._replace(actuators=True, implicit=True)
+    jets = drives._replace(sites=True, activations=True)
+    flavours += [wet, wet._replace(ellipsoids=True), drives, jets, jets._replace(spatial=True)]
+    touching = Flavour("float64", "convex", implicit=True)
+    flavours += [touching, touching._replace(rows=6), touching._replace(all_shapes=False)]
+    flavours += [each._replace(precision="float32") for each in (wet, drives)]
+    motors = {"tendons": True, "actuators": True, "activations": True, "motors": True}
+    flavours += [plain._replace(orientations=True)]
+    flavours += [Flavour("float64", delays=True, sites=True, **motors)]
+    flavours += [Flavour("float64", **motors), Flavour("float64", sites=True, **motors)]
+    flavours += [convex._replace(sites=True, **motors), convex._replace(tendons=True, activations=True, adhesion=True)]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]
     names = ("tendons", "spatial", "sites", "activations", "loops", "noslip", "curved", "mocap")
     mixture = Kernels(convex._replace(**dict.fromkeys(names, True)), "step")
-    return [*steps, mixture, Kernels(convex, "felt")]
+    return [*steps, mixture, other(mixture, implicit=True), Kernels(convex, "felt")]
 
 
 def driven() -> list[Kernels]:

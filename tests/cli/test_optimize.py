@@ -138,7 +138,7 @@ def test_least_squares_come_with_intervals(folder, capsys):
     assert main(["optimize", str(IDENTIFY), "--seed", "2"]) == 0
     out = capsys.readouterr().out
     assert "mass of link1      undetermined" in out and "undetermined: mass of link1" in out
-    assert "(converged)" in out and "true values in intervals of their own, all in the joint ones" in out
+    assert "(converged)" in out and "true values lie in their intervals, all in the joint intervals" in out
     result = np.load("out/arm-2/result.npz", allow_pickle=False)
     summary = json.loads((folder / "out/arm-2/result.json").read_text())
     assert summary["solved"] and summary["undetermined"] == [["mass of link1"]] and summary["all_inside_jointly"]

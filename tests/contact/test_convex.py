@@ -205,23 +205,23 @@ def test_a_ball_joint_in_its_home_pose_within_the_margin():
 
 
 @each_cone
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 def test_two_arms_and_a_ball(cone, integrator):
     """Robots that touch each other, the floor and a ball, with dampers that two of the integrators treat implicitly."""
     assert_same(scene(ARMS, option=f'cone="{cone}" integrator="{integrator}"'), states=30)
 
 
-@pytest.mark.parametrize("integrator", ["implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["implicitfast", "implicit", "RK4"])
 def test_objects_with_other_integrators(integrator):
     assert_same(objects(option=f'integrator="{integrator}"', body='condim="4" friction="0.8 0.02 0.01"'))
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 def test_limits_with_every_integrator(integrator):
     assert_same(limits('margin="0.02" damping="0.3" frictionloss="0.1"', option=f'integrator="{integrator}"'))
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 def test_in_a_fluid(integrator):
     assert_same(objects(option=f'integrator="{integrator}" density="300" viscosity="2" wind="1 0.5 0"'))
 

@@ -265,7 +265,8 @@ def crowded(m: mujoco.MjModel, least: int, seed: int = 1):
 
 @pytest.mark.parametrize(
     "cone, integrator",
-    [("pyramidal", "Euler"), ("elliptic", "Euler"), ("pyramidal", "implicitfast"), ("elliptic", "RK4")],
+    [("pyramidal", "Euler"), ("elliptic", "Euler"), ("pyramidal", "implicitfast"), ("elliptic", "implicit")]
+    + [("elliptic", "RK4")],
 )
 def test_arms_that_touch(cone, integrator):
     joint = '<joint armature="0.02" damping="0.1"/><geom solimp="0.6 0.95 0.02 0.5 2"/>'
@@ -275,14 +276,14 @@ def test_arms_that_touch(cone, integrator):
     check(system, system.state(q, v), matter=(*STATE, *SHAPES, *BODIES, "solref", "solimp", "body_pos", "joint_axis"))
 
 
-@pytest.mark.parametrize("integrator", ["implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["implicitfast", "implicit", "RK4"])
 def test_free_bodies_with_other_integrators(integrator):
     system = pushed("pyramidal", condim=4, option=f'integrator="{integrator}"')
     state = kicked(settled(system, np.zeros(3)), 2)
     check(system, state, PUSH[None], matter=(*STATE, "control", *SHAPES, *MATERIALS, *BODIES))
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
 def test_in_a_fluid(integrator):
     system = pushed("elliptic", option=f'integrator="{integrator}" density="200" viscosity="1" wind="1 0.5 0"')
     state = kicked(settled(system, np.zeros(3), 100), 3)

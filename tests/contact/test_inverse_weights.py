@@ -12,7 +12,7 @@ from trees import random_tree
 from wrapping_robots import wrapped_arm
 
 import pullback as pb
-from pullback.dynamics.rest_inertia import RestInertia
+from pullback.dynamics.rest_trees import RestWeights
 from pullback.model.robots import ROBOTS
 
 BOX = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="5 5 1"/>
@@ -25,8 +25,32 @@ SLIDERS = """<mujoco><worldbody><geom type="plane" size="5 5 1" pos="0 0 -0.1"/>
 <body name="c" pos="3 0 0"><geom size="0.1"/><body name="d" pos="0 0.3 0"><joint type="slide" axis="0 0 1"/>
   <geom size="0.1"/></body></body>
 <body name="e" pos="4 0 0"><joint axis="0 0 1" frictionloss="0.1"/><geom size="0.1"/></body></worldbody></mujoco>"""
+# Boxes that fall on each other, two pendulums on one base, two that a tendon couples, and a ball on a string.
+TREES = (
+    """<mujoco><worldbody><geom type="plane" size="5 5 1"/>"""
+    + "".join(
+        f"""<body pos="{0.05 * i} 0 {0.12 + 0.21 * i}" euler="{3 * i} 5 {20 * i}"><freejoint/>
+  <geom type="box" size="0.1 0.08 0.1" mass="{1 + i}"/></body>"""
+        for i in range(3)
+    )
+    + """<body pos="1 0 1" euler="0 20 0"><geom size="0.05"/>
+  <body name="left" pos="0.1 0 0"><joint axis="0 1 0" armature="0.01" frictionloss="0.1"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 -0.2"/></body>
+  <body name="right" pos="0 0.2 0"><joint axis="0 1 0" frictionloss="0.1"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 -0.2"/></body></body>
+<body pos="2 0 1"><joint name="a" axis="0 1 0" range="-0.05 0.1" limited="true"/>
+  <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.3"/></body>
+<body pos="2 0.2 1"><joint name="b" axis="0 1 0"/><geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4"/></body>
+<body pos="3 0 0.5"><freejoint/><geom size="0.1"/><site name="ball" pos="0 0 0.1"/></body>
+<site name="hook" pos="3 0.1 1"/></worldbody>
+<tendon><fixed name="pair" range="-0.1 0.2" limited="true" armature="0.02"><joint joint="a" coef="1"/>
+  <joint joint="b" coef="-0.7"/></fixed>
+  <spatial name="string" range="0 0.41" limited="true"><site site="ball"/><site site="hook"/></spatial></tendon>
+</mujoco>"""
+)
 FILES = {
     "box": BOX,
+    "trees": TREES,
     "ant": ROBOTS["ant"](),
     "quadruped": ROBOTS["quadruped"](),
     "hand with tendons": HAND.format(integrator="Euler"),
@@ -41,9 +65,8 @@ each_file = pytest.mark.parametrize("name", FILES)
 each_motion = pytest.mark.parametrize("name", [name for name in FILES if name != "tendons that wrap"])
 
 
-def weights_of(m: mujoco.MjModel, rest: RestInertia) -> np.ndarray:
-    tendons = m.tendon_invweight0[rest.tendon_ids] if rest.tendons else np.zeros(0)
-    return np.concatenate([*m.body_invweight0.T, m.dof_invweight0, tendons])
+def weights_of(m: mujoco.MjModel, rest: RestWeights) -> np.ndarray:
+    return np.concatenate([*m.body_invweight0.T, m.dof_invweight0, m.tendon_invweight0[rest.tendon_ids]])
 
 
 def values_of(system: pb.Articulated, numbers: dict) -> dict[str, np.ndarray]:
@@ -62,6 +85,16 @@ def test_weights_are_those_of_the_compiler(name):
         found = rest.value(values_of(system, numbers))[0]
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
         assert not np.allclose(weights_of(model.mujoco, rest), wanted, rtol=0.01)
+
+
+def test_trees_that_are_alike_are_taken_together():
+    """Three boxes, and two pendulums; what tendons join is one part."""
+    rest = pb.Articulated(pb.load(TREES))._weights.rest
+    assert sorted((part.trees.copies, part.trees.nv, part.tendons) for part in rest.parts) == [
+        (1, 8, 2),
+        (2, 1, 0),
+        (3, 6, 0),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))

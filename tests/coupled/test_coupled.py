@@ -325,12 +325,12 @@ def test_what_cannot_be_coupled_is_refused():
     refused("friction must be", friction=-1.0)
     refused("friction must be", friction=(0.1, 0.2))
     refused("robot must be a Articulated", robot=particles)
-    refused("particles must be a Particles", particles=robot)
+    refused("soft must be soft.Particles or soft.Elastic, not Articulated", particles=robot)
     egg = pb.load(
         """<mujoco><option timestep="0.01"/><worldbody><body><freejoint/><geom name="egg" type="ellipsoid"
         size="0.1 0.1 0.2" mass="1"/></body></worldbody></mujoco>"""
     )
-    refused("geom 'egg' is of type 'ellipsoid', which particles cannot feel", pb.Articulated(egg, None), shapes="egg")
+    refused("geom 'egg' is of type 'ellipsoid', which Particles cannot feel", pb.Articulated(egg, None), shapes="egg")
     with pytest.raises(pb.PullbackError, match="CoupledState"):
         coupled.step(robot.state())
     with pytest.raises(pb.PullbackError, match="control has shape"):

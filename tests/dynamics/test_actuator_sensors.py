@@ -1,5 +1,6 @@
 """Sensors of tendons and actuators against MuJoCo's sensordata, and their gradients. No step is made for them."""
 
+import mujoco
 import numpy as np
 import pytest
 from sensed import readings_of_mujoco, require_gradients
@@ -54,6 +55,20 @@ TURNED = """<mujoco><worldbody><body pos="0 0 1"><freejoint name="free"/><geom s
 <sensor><actuatorpos actuator="twist"/><actuatorvel actuator="twist"/><actuatorfrc actuator="twist"/>
   <actuatorvel actuator="push"/><actuatorfrc actuator="push"/><actuatorvel actuator="thrust"/>
   <actuatorfrc name="thrust" actuator="thrust"/></sensor></mujoco>"""
+# Muscles, and servos on rotations, whose errors are wrapped.
+MUSCLED = """<mujoco><worldbody><body pos="0 0 1"><joint name="hip" axis="0 1 0.2"/><geom size="0.1" pos="0.1 0 0.2"/>
+  <body pos="0.3 0 0"><joint name="ball" type="ball"/><geom size="0.1" pos="0.2 0 0"/></body></body></worldbody>
+<tendon><fixed name="cord"><joint joint="hip" coef="0.7"/></fixed></tendon>
+<actuator><muscle name="flexor" joint="hip" gear="-1" scale="60" lengthrange="-2.5 2.5" timeconst="0.01 0.04"/>
+  <muscle name="long" tendon="cord" force="7" vmax="3" fvmax="1.4" lengthrange="-1.6 1.5" forcerange="-5 0"/>
+  <general name="direct" joint="hip" gaintype="muscle" gainprm="0.75 1.05 5 200 0.5 1.6 1.5 1.3 1.2" biastype="affine"
+   biasprm="0.1 -2 -0.3" lengthrange="-3 3"/>
+  <general name="stiff" joint="hip" gaintype="affine" gainprm="1 0.2 0.1" biastype="muscle"
+   biasprm="0.75 1.05 5 200 0.5 1.6 1.5 1.3 1.2" lengthrange="-3 0.5" gear="1.3"/>
+  <position name="turn" joint="ball" kp="3" kv="0.1" gear="0.3 0.4 0.2"/></actuator>
+<sensor><actuatorfrc name="flexor" actuator="flexor"/><actuatorpos actuator="long"/>
+  <actuatorfrc name="long" actuator="long"/><actuatorfrc actuator="direct"/><actuatorfrc actuator="stiff"/>
+  <actuatorfrc name="turn" actuator="turn"/><jointactuatorfrc joint="hip"/></sensor></mujoco>"""
 PARAMS = ("gear", "gain", "bias", "site_pos", "tendon_coef", "body_pos", "joint_axis")
 
 
@@ -66,25 +81,41 @@ def pulled(xml: str, worlds: int, seed: int):
     return pb.Articulated(model, worlds=worlds), given, rng
 
 
-@pytest.mark.parametrize("xml", [PULLED, JOINTED, TURNED])
+@pytest.mark.parametrize("xml", [PULLED, JOINTED, TURNED, MUSCLED])
 def test_readings_are_those_of_mujoco(xml):
     system, given, _ = pulled(xml, 20, 0)
     wanted = readings_of_mujoco(system.model.mujoco, **given)
     found = sensors(system, **given).value
     assert np.all(np.abs(wanted).max(axis=0) > 1e-2)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
-    name, most = {PULLED: ("servo", 6), JOINTED: ("b", 9)}.get(xml, ("thrust", None))
+    name, most = {PULLED: ("servo", 6), JOINTED: ("b", 9), MUSCLED: ("long", 5)}.get(xml, ("thrust", None))
     assert most is None or 0 < np.sum(np.abs(wanted[:, system.model.mujoco.sensor(name).adr[0]]) == most) < 20
 
 
-@pytest.mark.parametrize(("xml", "lead"), [(PULLED, ()), (JOINTED, (2,)), (TURNED, ())])
+def test_servos_and_muscles_are_beyond_their_kinks():
+    """That some errors are wrapped, and that muscles are on several pieces of their curves."""
+    system, given, _ = pulled(MUSCLED, 20, 0)
+    m = system.model.mujoco
+    turn, lengths = m.actuator("turn").id, []
+    data = mujoco.MjData(m)
+    for q, v, u, act in zip(given["q"], given["v"], given["control"], given["act"], strict=True):
+        data.qpos[:], data.qvel[:], data.ctrl[:], data.act[:] = q, v, u, act
+        mujoco.mj_forward(m, data)
+        lengths.append(data.actuator_length.copy())
+    error = given["control"][:, turn] - np.array(lengths)[:, turn]
+    half = np.pi * np.linalg.norm(m.actuator_gear[turn, :3])
+    assert np.any(np.abs(error) > half) and np.any(np.abs(error) < half)
+
+
+@pytest.mark.parametrize(("xml", "lead"), [(PULLED, ()), (JOINTED, (2,)), (TURNED, ()), (MUSCLED, (2,))])
 def test_gradients(xml, lead):
     count = int(np.prod(lead, dtype=int)) * 3
     _, given, rng = pulled(xml, count, 1)
     system = pb.Articulated(pb.load(xml), worlds=3)
     given = {name: x.reshape(*lead, 3, -1) for name, x in given.items()}
     turned = ("gear", "gain", "bias", "site_pos", "site_quat")
-    names = {PULLED: PARAMS, TURNED: turned}.get(xml, ("gear", "gain", "bias", "tendon_coef"))
+    muscles = ("gear", "gain", "bias", "muscle_gain", "muscle_bias", "tendon_coef")
+    names = {PULLED: PARAMS, TURNED: turned, MUSCLED: muscles}.get(xml, ("gear", "gain", "bias", "tendon_coef"))
     params = {name: np.array(system.params[name]) for name in names}
     params["gear"] = np.tile(params["gear"], (3, 1, 1))
     require_gradients(system, given, params, rng)

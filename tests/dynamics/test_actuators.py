@@ -217,14 +217,6 @@ def test_gradients_of_what_holds_it_up(integrator, kind):
 # --- what is refused ------------------------------------------------------------------------------------
 
 
-def test_an_integrated_servo_on_a_rotation_is_refused():
-    text = MACHINE.format(integrator="Euler").replace(
-        '<position name="servo" joint="b1" kp="3"', '<intvelocity name="servo" joint="b1" kp="3" actrange="-1 1"'
-    )
-    with pytest.raises(pb.PullbackError, match="'servo' is a servo on a rotation.*ignore"):
-        pb.load(text)
-
-
 def test_a_rod_has_a_length():
     system = pb.Articulated(machine(), contact=None)
     assert system.params["crank"].shape == (15,) and np.count_nonzero(system.params["crank"]) == 3

@@ -39,7 +39,7 @@ def mujoco_jacobians(m, q, v, control) -> tuple[np.ndarray, np.ndarray]:
     return both[:, : 2 * m.nv], both[:, 2 * m.nv :]
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 @given(seed=seeds)
 @settings(max_examples=20)
 def test_against_mujocos_differences(integrator, seed):
@@ -98,7 +98,7 @@ def test_forces_act_through_the_inverse_of_the_mass_matrix(seed):
     assert np.abs(inverse @ mass - np.eye(m.nv)).max() < 1e-9
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "RK4"])
 def test_worlds_and_parameters_of_their_own(integrator):
     """Each world's Jacobians are those of that world alone, at its own parameters, to the last bit."""
     model = pb.load(random_tree(21, integrator=integrator))

@@ -18,6 +18,7 @@ INTEGRATORS = {
     "euler": {"integrator": "Euler"},
     "euler, damping explicit": {"integrator": "Euler", "eulerdamp": False},
     "implicitfast": {"integrator": "implicitfast"},
+    "implicit": {"integrator": "implicit"},
     "rk4": {"integrator": "RK4"},
 }
 seeds = st.integers(0, 2**32 - 1)
@@ -54,8 +55,7 @@ def mean_acceleration(v: np.ndarray, timestep: float) -> np.ndarray:
 @example(seed=3)  # a static body that carries trees
 @settings(max_examples=100)
 def test_acceleration_on_random_trees(how, seed):
-    fluid = how["integrator"] != "implicitfast" and seed % 3 == 0
-    xml = random_tree(seed, fluid=fluid, **how)
+    xml = random_tree(seed, fluid=seed % 3 == 0, **how)
     run, q, v = both(xml, steps=1, seed=seed)
     ours, theirs = (mean_acceleration(x, 0.002) for x in (run.v, v))
     assert relative_error(ours, theirs) <= 1e-10
@@ -109,7 +109,7 @@ def test_quaternions_of_any_length(how, seed):
 @given(seed=seeds)
 @settings(max_examples=25)
 def test_a_hundred_steps_of_random_trees(how, seed):
-    xml = random_tree(seed, fluid=how["integrator"] == "RK4" and seed % 2 == 0, **how)
+    xml = random_tree(seed, fluid=how["integrator"] in ("RK4", "implicit") and seed % 2 == 0, **how)
     run, q, v = both(xml, steps=100, seed=seed, worlds=2)
     assert relative_error(run.v, v) <= 1e-8
     assert relative_error(run.q, q) <= 1e-8
@@ -126,26 +126,16 @@ def robots():
 @each_integrator
 @pytest.mark.parametrize("source", list(robots()))
 def test_a_hundred_steps_of_known_robots(source, how):
-    m = unconstrained(load_any(source, how["integrator"]).mujoco)
+    m = unconstrained(pb.load(source).mujoco)
     m.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{how['integrator'].upper()}")
     if not how.get("eulerdamp", True):
         m.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
-    run, q, v = both(load_any(m, how["integrator"]), steps=100, seed=1, worlds=2, force=0.5)
+    run, q, v = both(pb.load(m), steps=100, seed=1, worlds=2, force=0.5)
     first = [mean_acceleration(x[:2], m.opt.timestep) for x in (run.v, v)]
     assert relative_error(*first) <= 1e-10
     assert relative_error(run.v, v) <= 1e-8
     assert relative_error(run.q, q) <= 1e-8
     assert np.abs(v[-1] - v[0]).max() > 1e-2  # it moved
-
-
-def load_any(source, integrator: str) -> pb.Model:
-    """A robot of Gymnasium's, without what no Model can hold: fluid under implicitfast."""
-    ignore = ("fluid",) if integrator == "implicitfast" else ()
-    if not isinstance(source, mujoco.MjModel):
-        return pb.load(source)
-    if ignore:
-        source.opt.density = source.opt.viscosity = 0
-    return pb.load(source, ignore=ignore)
 
 
 # single precision

@@ -27,7 +27,7 @@ def edited(xml: str, integrator: str, timestep: float) -> mujoco.MjModel:
     return spec.compile()
 
 
-@pytest.mark.parametrize("integrator", ["euler", "implicitfast", "rk4"])
+@pytest.mark.parametrize("integrator", ["euler", "implicitfast", "implicit", "rk4"])
 @pytest.mark.parametrize("name", [*ROBOTS, "derived"])
 def test_it_is_as_if_the_file_were_edited(name, integrator):
     ours, theirs = (
@@ -44,7 +44,7 @@ def test_it_is_as_if_the_file_were_edited(name, integrator):
             np.testing.assert_array_equal(getattr(ours.mujoco.opt, field), getattr(theirs.opt, field), err_msg=field)
 
 
-@pytest.mark.parametrize("integrator", ["euler", "implicitfast", "rk4"])
+@pytest.mark.parametrize("integrator", ["euler", "implicitfast", "implicit", "rk4"])
 def test_the_motion_is_that_of_the_edited_file(integrator):
     model = pb.load(DERIVED, integrator=integrator, timestep=0.001)
     system = pb.Articulated(model, contact=None)
@@ -68,7 +68,7 @@ def test_each_by_itself(tmp_path):
             "rk4",
         )
     assert given.opt.timestep == 0.003 and path.read_text() == DERIVED
-    implicit = DERIVED.replace("Euler", "implicit")
+    implicit = DERIVED.replace("Euler", "discrete")
     assert pb.load(implicit, integrator="implicitfast").integrator == "implicitfast"
 
 
@@ -78,20 +78,20 @@ def test_a_timestep_that_is_none(timestep):
         pb.load(DERIVED, timestep=timestep)
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "implicit", "verlet"])
+@pytest.mark.parametrize("integrator", ["Euler", "discrete", "verlet"])
 def test_an_integrator_that_is_not_known(integrator):
-    with pytest.raises(pb.PullbackError, match="integrator must be one of euler, rk4, implicitfast"):
+    with pytest.raises(pb.PullbackError, match="integrator must be one of euler, rk4, implicitfast, implicit"):
         pb.load(DERIVED, integrator=integrator)
 
 
 def test_every_element_that_is_refused_is_named():
     slow = "".join(f'<general name="m{i}" joint="b" dyntype="user"/>' for i in range(3))
     cord = '<tendon><fixed name="cord" stiffness="1" springyield="1"><joint joint="b" coef="1"/></fixed></tendon>'
-    xml = DERIVED.replace("Euler", "implicit").replace("<actuator>", f"{cord}<actuator>{slow}")
+    xml = DERIVED.replace("Euler", "discrete").replace("<actuator>", f"{cord}<actuator>{slow}")
     with pytest.raises(pb.PullbackError) as caught:
         pb.load(xml)
     said = str(caught.value)
-    for part in ('the integrator "implicit"', "tendon 'cord'", "actuator 'm0'", "(also actuator 'm1', actuator 'm2')"):
+    for part in ('the integrator "discrete"', "tendon 'cord'", "actuator 'm0'", "(also actuator 'm1', actuator 'm2')"):
         assert part in said, said
     assert 'ignore=("spring-yield", "actuator")' in said and "\n" not in said
     assert pb.load(xml, ignore=("spring-yield", "actuator"), integrator="euler").nu == 4

@@ -64,6 +64,16 @@ def test_what_cannot_be_told_apart_is_said():
     assert sum(" undetermined " in line for line in table.splitlines()) == 3
 
 
+def test_many_undetermined_variables_are_counted_and_not_listed():
+    """The weights of a network beside a mass: a table of hundreds of lines would hide the mass."""
+    jacobian = np.column_stack([J[:, 0], *np.tile(J[:, 1], (30, 1))])
+    labels = ("mass", *(f"weight {i}" for i in range(30)))
+    found = estimate(np.ones(31), 0.02, jacobian.T @ jacobian, len(J), labels=labels)
+    assert found.determined.tolist() == [True, *[False] * 30]
+    _, mass, others = found.table().splitlines()
+    assert mass.startswith("mass  ") and others.startswith("30 other variables")
+
+
 def test_what_is_hardly_known_is_said_too():
     found = estimate(np.ones(2), 0.5, np.diag([1e4, 1.0]), 102, labels=("a", "b"))
     assert found.undetermined == ()

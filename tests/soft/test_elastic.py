@@ -5,27 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
-from soft_bodies import bar, cube, flag, shaken
+from soft_bodies import bar, cube, flag, masses, shaken
 
 import pullback as pb
 from pullback import soft
 from pullback.soft.elastic_mesh import hinge_weights, hinges_of
-
-
-def masses(system) -> np.ndarray:
-    """Of all vertices (n,) [kg]."""
-    mass = np.zeros(system.n)
-    for body, start in zip(system.bodies, system.mesh.offsets, strict=False):
-        elements = body.tets if isinstance(body, soft.Solid) else body.triangles
-        edges = body.points[elements[:, 1:]] - body.points[elements[:, :1]]
-        if isinstance(body, soft.Solid):
-            size = np.abs(np.linalg.det(edges)) / 6
-        else:
-            size = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1) / 2
-        share = np.repeat(body.material.density * size / elements.shape[1], elements.shape[1])
-        np.add.at(mass, start + elements.ravel(), share)
-    return mass
-
 
 # --- conservation -----------------------------------------------------------------------------------
 

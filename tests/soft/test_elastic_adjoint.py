@@ -9,6 +9,7 @@ from pullback import soft
 from pullback.core.bars import Bars, Named
 
 EVERYWHERE = {"x", "v", "control", "gravity", "damping"}
+OF_SHAPES = {"impulse", "contact_stiffness", "friction"}
 OF_SOLIDS = {"shear", "lame", "density", "viscosity"}
 OF_CLOTHS = {"cloth_shear", "cloth_lame", "cloth_density", "cloth_viscosity", "bending", "drag", "wind"}
 
@@ -50,7 +51,7 @@ def test_gradients_where_an_element_is_inside_out():
 def test_gradients_in_contact_with_every_shape(speed):
     """Sticking, and sliding, at a plane, a sphere, a capsule and both a side and a corner of a box."""
     system = soft.Elastic(cube(), dt=0.01, shapes=around_the_cube(), gap=GAP, contact_stiffness=1e4, threads=1)
-    fields = (EVERYWHERE - {"control"}) | OF_SOLIDS | {"contact_stiffness", "friction"}
+    fields = (EVERYWHERE - {"control"}) | OF_SOLIDS | OF_SHAPES
     start = shaken(system, 3, size=0.0, speed=speed)
     assert np.all(np.min([shape.distance(start.x[0]).min() for shape in system.shapes]) < GAP)
     check(system, start, fields=fields, steps=3)
@@ -63,7 +64,7 @@ def test_gradients_of_parameters_that_differ_between_worlds():
         system.params[name] = np.stack([value, 1.03 * np.asarray(value)])
     start = shaken(system, 4, size=1e-4, speed=0.1)
     report = pb.check_system(system, start, seed=5)
-    assert {row.field for row in report.rows} == EVERYWHERE | OF_SOLIDS | OF_CLOTHS | {"friction", "contact_stiffness"}
+    assert {row.field for row in report.rows} == EVERYWHERE | OF_SOLIDS | OF_CLOTHS | OF_SHAPES
     assert all(row.status == "agrees" and row.largest > 0.0 for row in report.rows)
 
 

@@ -33,8 +33,8 @@ __all__ = ["main"]
 def make_parser() -> Parser:
     parser = Parser(
         prog="pullback",
-        description="Differentiable robot simulation: systems that step, and step back.",
-        epilog="'pullback COMMAND --help' says more about each.",
+        description="Differentiable simulation for robotics.",
+        epilog="'pullback COMMAND --help' describes a command and its options.",
     )
     parser.add_argument("--version", action="version", version=f"pullback {__version__}")
     parser.add_argument(

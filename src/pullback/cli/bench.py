@@ -28,19 +28,19 @@ WORK = ("forward", "gradient", "with parameters")
 BLOWN_UP = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC")  # after these mj_step starts again from home
 
 ABOUT = """\
-Times a robot's motion on this machine: forward, with its gradient by the start and the controls (forward and
-backward), and with the gradient by all parameters too; one world and many, in both precisions. MuJoCo's mj_step makes
-the same motion in the same process, on one thread for one world and on all cores for many, and Pullback likewise.
-Results are medians of interleaved repeats.
+Measures the speed of a robot's simulation on this machine: the forward pass, the gradient with respect to the initial
+state and the controls (forward and backward), and the gradient with respect to all parameters too; for one world and
+for many, in both precisions. MuJoCo's mj_step makes the same motion in the same process. Both use one thread for one
+world and all cores for many. Results are medians of interleaved repeats.
 
-The motion starts at a keyframe with a small random push and is driven by the keyframe's control. MuJoCo simulates the
-file as it is: with the file's own solver, and with elements that --ignore drops here. --contact none switches its
-constraints off too.
+The motion starts at a keyframe with a small random push, under the keyframe's control. MuJoCo simulates the file
+unchanged: with the file's own solver, and with elements that --ignore drops in Pullback. --contact none also disables
+MuJoCo's constraints.
 """
 
 
 def add(verbs) -> None:
-    parser = verbs.add_parser("bench", help="time a robot beside MuJoCo's mj_step", description=ABOUT)
+    parser = verbs.add_parser("bench", help="compare a robot's speed with MuJoCo's mj_step", description=ABOUT)
     common.add_robot(parser, nargs="?", default="quadruped")
     common.add_common(parser, out="also write the results as DIR/bench.json")
     common.add_length(parser, "the motion", steps=200)

@@ -34,16 +34,16 @@ note: many contacts on one body, as of flat feet, may have kinks closer than dif
 --contact impulse. A gradient that is really wrong is so with another --seed, --settle and --contact too."""
 
 ABOUT = """\
-Compares the gradients of a step, and of a short rollout, with central differences at several step sizes: for every
-coordinate, velocity, control and parameter. The robot starts at a keyframe with a small random push and moves for a
-while under the keyframe's control, so that it meets the ground. It is checked where it is then, or was when a contact
-carried force last, after another push and under controls near those of the keyframe. Finite differences have an error
-that falls with their step size h like h to some power: the slope is that power, 2 where the motion is smooth, and
-"exact" where they have no error to begin with.
+Compares the gradients of a step, and of a short rollout, with central differences at several step sizes: with respect
+to every coordinate, velocity, control and parameter. The robot starts at a keyframe with a small random push and moves
+under the keyframe's control, so that it meets the ground. It is checked in its final state, or in the last state in
+which a contact carried force, after another small push and with controls near those of the keyframe. The error of
+finite differences falls with a power of their step size: the slope is this power, 2 where the motion is smooth, and
+"exact" if the differences have no such error.
 
 ROBOT may also be a folder that 'pullback train' wrote, or its policy.npz. Gradients of the policy over windows of 1 to
-32 control steps are then compared between two halves of the worlds (cosine), and with central differences (slope), at
-states that the policy gets into: a table, check.json and check.png in that folder or in DIR.
+32 control steps, from states that the policy visits, are then compared between two halves of the worlds (cosine), and
+with central differences (slope). The results are a table, check.json and check.png in that folder or in DIR.
 
 Exit code 0: all agree. 1: a gradient is wrong. 2: bad input.
 """
@@ -54,7 +54,7 @@ def add(verbs) -> None:
     common.add_robot(parser, dtype="float64")
     common.add_common(parser, out="also write the report as DIR/check.json")
     common.add_length(parser, "the short rollout", steps=10)
-    common.option(parser, "--settle S", "seconds to move before the check", common.number(float, 0), 0.3)
+    common.option(parser, "--settle S", "time to move before the check in seconds", common.number(float, 0), 0.3)
     usual = f"(default {TOLERANCE['float64']:g} in float64, {TOLERANCE['float32']:g} in float32)"
     about = f"largest error, relative to the largest entry of the gradient {usual}"
     common.option(parser, "--tolerance X", about, common.positive)

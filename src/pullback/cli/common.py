@@ -305,6 +305,12 @@ def out_folder(args) -> Path | None:
     return None if args.out is None else writable_folder(args.out)
 
 
+def result_folder(args, *names: str | None):
+    """The folder of --out, or out/NAMES-SEED, held while it is written to."""
+    usual = "-".join(str(x) for x in (*names, args.seed) if x)
+    return held_folder(args.out or Path("out") / usual)
+
+
 def write_json(path: Path, result) -> None:
     write_text(path, json.dumps(result, indent=1) + "\n")
 
@@ -317,11 +323,12 @@ def console() -> Console:
     return Console(stderr=True)
 
 
-def report(args, result, text: str, file: Path | None = None) -> None:
-    """Prints a result as text, or as JSON if asked for, and writes it to a file if there is one."""
+def report(args, result, text: str | None, file: Path | None = None) -> None:
+    """Prints a result as text (None: it is printed already), or as JSON if asked for; writes it to a file if given."""
     if file is not None:
         write_json(file, result)
-    print(json.dumps(result, indent=1) if args.json else text)
+    if args.json or text is not None:
+        print(json.dumps(result, indent=1) if args.json else text)
 
 
 def progress(text: str, *columns: ProgressColumn) -> Progress:

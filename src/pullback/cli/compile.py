@@ -39,13 +39,13 @@ AMONG_SHAPES = tuple(product((3,), (True, False), (True,)))
 SOFT = (*AMONG_SHAPES, *product((3, 2), (True, False), (False,)))
 
 ABOUT = """\
-Compiles kernels ahead of time. Without this they are compiled when they are first used, which takes up to a minute
-each. Warp keeps them in a cache in the home folder, until Pullback or Warp is updated.
+Compiles kernels ahead of time. Otherwise they are compiled when they are first used, which takes up to a minute each.
+Warp caches them in the home folder, until Pullback or Warp is updated.
 
-With robots: what their simulation, its gradients and algorithms need, with the contact model of --contact. Without:
-everything, for robots of any shape with any contact model, for heat, reachability and pictures, which takes some
-minutes on all cores; but for robots with tendons that act, closed loops, actuators at sites or networks, which
-have kernels of their own.
+With robots: compiles what their simulation, gradients and algorithms need, with the contact model of --contact. Without
+robots: compiles the kernels for robots of any shape with any contact model, and for heat, reachability and pictures,
+which takes some minutes on all cores. Robots with tendons that act, closed loops, actuators at sites or networks need
+further kernels: name such robots.
 """
 
 

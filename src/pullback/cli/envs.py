@@ -14,7 +14,7 @@ from pullback.tasks import TASKS
 if TYPE_CHECKING:
     from pullback.envs import Environment
 
-ABOUT = "Lists the environments that 'pullback train' knows by name, one line each, and as Gymnasium does."
+ABOUT = "Lists the environments that 'pullback train' knows by name, one line each, with their names in Gymnasium."
 
 
 def add(verbs) -> None:

@@ -8,10 +8,10 @@ from pullback.core.errors import PullbackError
 PLANTS = ("pullback", "mujoco")
 
 ABOUT = """\
-Runs the most likely actions of a policy from random starts that are always the same, and were not used to train or to
-choose it: in Pullback, and in MuJoCo itself, whose mj_step is then all the physics there is. Reported are means over
-starts: of the return (the sum of rewards), of its deviation between starts, of the share of episodes that do not end
-before their time, of their length in control steps, and of the environment's own metrics.
+Runs the most likely actions of a policy, in Pullback and in MuJoCo itself, which then does all of the physics. The
+initial states are random but always the same, and were used neither for training nor for selection. Prints means over
+episodes of the return (the sum of rewards), of the share of episodes that did not terminate before their time limit,
+of their length in control steps, and of the environment's own metrics; and the standard deviation of the returns.
 
 POLICY is a folder that 'pullback train' wrote, or the policy.npz in it.
 """
@@ -22,10 +22,10 @@ def add(verbs) -> None:
     parser.add_argument("policy", metavar="POLICY", help="a folder that 'pullback train' wrote, or its policy.npz")
     common.add_common(parser, out="also write the result as DIR/evaluation.json")
     policies.add_env(parser)
-    common.option(parser, "--plant", "what simulates (default both)", str, choices=PLANTS)
-    common.option(parser, "--timestep S", "of MuJoCo [s] (default: the environment's)", common.positive)
-    common.option(parser, "--starts N", "episodes", common.whole(1), 256)
-    common.option(parser, "--seconds S", "length of episodes (default: the environment's limit)", common.positive)
+    common.option(parser, "--plant", "the simulator (default both)", str, choices=PLANTS)
+    common.option(parser, "--timestep S", "timestep of MuJoCo [s] (default: the environment's)", common.positive)
+    common.option(parser, "--starts N", "number of episodes", common.whole(1), 256)
+    common.option(parser, "--seconds S", "length of episodes in seconds (default: the time limit)", common.positive)
     parser.set_defaults(run=run)
 
 

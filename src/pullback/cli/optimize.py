@@ -34,16 +34,16 @@ LARGE_STATE, FEW_STATES = 500, 300  # numbers of a state from which on only some
 CHOICES = ("contact", "hand")  # that some tasks have
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
-DIR/replay.html, for any browser. TASK is a name from 'pullback tasks', or a Python file with a function task() that
-gives a pullback.tasks.Task. A task of least squares, such as 'identify', also gets standard errors and confidence
-intervals: a table, and DIR/intervals.png. Some tasks have curves of their own, such as the depth of 'melt-pool': each
-becomes a picture. Of states with 500 numbers or more, result.npz has 300 at most. A task that plans on reachability
-maps, such as 'footsteps', has no loss and no method to choose; its plan is checked by inverse kinematics. A task for a
-hand, such as 'grasp-cube', trains a policy that proposes its contacts, and tries it in MuJoCo. --seed chooses one of
-many problems, or the first weights of a policy.
+DIR/replay.html (a replay for any browser). TASK is a name from 'pullback tasks', or a Python file with a function
+task() that returns a pullback.tasks.Task. Least-squares tasks, such as 'identify', also get standard errors and
+confidence intervals: a table, and DIR/intervals.png. Some tasks write further plots, such as the depth of 'melt-pool'.
+If a state has 500 numbers or more, result.npz has at most 300 states. Tasks that plan on reachability maps, such as
+'footsteps', have no loss and no choice of method; their plans are checked by inverse kinematics. Tasks for hands, such
+as 'grasp-cube', train a policy that proposes its contacts, and test it in MuJoCo. --seed selects a variant of the
+problem, or the initial weights of a policy.
 
-Run the same command again to resume an interrupted optimisation. One command at a time writes to DIR. Exit code 0:
-solved. 1: not solved within the iterations. 2: bad input. With --view it stays until Ctrl-C.
+Run the same command again to resume an interrupted optimisation. Only one command at a time can write to DIR. Exit
+code 0: solved. 1: not solved within the iterations. 2: bad input. With --view the command runs until Ctrl-C.
 """
 
 
@@ -54,13 +54,13 @@ def add(verbs) -> None:
     about = "optimiser (default: the task's own); cma needs no gradients"
     common.option(parser, "--method", about, str, choices=sorted(METHODS))
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
-    common.option(parser, "--hand HAND", "that does it, where a task may have another", str, choices=sorted(HANDS))
-    about = "of a task in which nothing touches at first, such as 'push': convex is MuJoCo's, planned with long range"
+    common.option(parser, "--hand HAND", "the hand to use, for tasks that support several", str, choices=sorted(HANDS))
+    about = "the contact model, for tasks that support several, such as 'push'; convex is MuJoCo's"
     common.option(parser, "--contact CONTACT", about, str, choices=CONTACTS)
-    common.option(parser, "--data PATH", "recordings that a task learns from, such as 'cube-toss'", str)
+    common.option(parser, "--data PATH", "your own recordings, for tasks that can use them, such as 'cube-toss'", str)
     common.option(parser, "--all", "do all iterations, even after the target is reached")
-    common.option(parser, "--fresh", "start over, whatever DIR holds")
-    common.add_workers(parser, default="none: threads of this process")
+    common.option(parser, "--fresh", "start over, and ignore earlier progress in DIR")
+    common.add_workers(parser, default="none: use threads of this process")
     common.option(parser, "--view", "show the best motion so far in the browser")
     add_server(parser)
     parser.set_defaults(run=run)
@@ -74,8 +74,7 @@ def run(args) -> int:
         return dexterous.run(task, args)
     method, usual = choose(task, args.method)
     iterations = args.iterations or usual
-    default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
-    with common.held_folder(args.out or Path("out") / default) as folder, on_workers(task, method, args) as problem:
+    with common.result_folder(args, task.name, args.method) as folder, on_workers(task, method, args) as problem:
         state = folder / "state.npz"
         if args.fresh:
             for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too
@@ -233,9 +232,8 @@ def write_result(
     save_motion(folder / "result.npz", drawing, **states, **arrays)
     if known is not None:
         summary |= _estimate_summary(known, task.truth)
-        picture, labels = folder / "intervals.png", {"xlabel": f"estimate and {known.confidence:.0%} interval"}
-        estimates = (known.labels, known.values, known.low, known.high)
-        summary["intervals"] = str(plot_intervals(picture, *estimates, truth=task.truth, title=task.name, **labels))
+        if (picture := draw_intervals(folder / "intervals.png", task, known)) is not None:
+            summary["intervals"] = str(picture)
     if np.all(np.isfinite(losses)):
         labels = {"title": f"{task.name}: {task.about}", "xlabel": "iteration", "ylabel": "loss"}
         summary["curve"] = str(plot_curve(folder / "loss.png", losses, **labels))
@@ -247,6 +245,17 @@ def write_result(
     if drawing is not None:
         summary["replay"] = str(export(drawing, folder / "replay.html"))
     common.write_json(folder / "result.json", summary)
+
+
+def draw_intervals(path: Path, task: Task, known: Estimate) -> Path | None:
+    """A picture of what is determined: a network has weights that are not; None where nothing is."""
+    rows = np.flatnonzero(known.determined)
+    if not len(rows):
+        return None
+    estimates = ([known.labels[i] for i in rows], known.values[rows], known.low[rows], known.high[rows])
+    truth = None if task.truth is None else np.asarray(task.truth)[rows]
+    xlabel = f"estimate and {known.confidence:.0%} interval"
+    return plot_intervals(path, *estimates, truth=truth, title=task.name, xlabel=xlabel)
 
 
 def written_states(run) -> dict[str, np.ndarray]:
@@ -288,8 +297,8 @@ def _text(s: dict) -> str:
     ]
     if "inside" in s:
         jointly = "all" if s["all_inside_jointly"] else "not all"
-        inside = f"{s['inside']} of {len(s['estimates'])} true values in intervals of their own"
-        lines.append(f"inside: {inside}, {jointly} in the joint ones")
+        inside = f"{s['inside']} of {len(s['estimates'])} true values lie in their intervals"
+        lines.append(f"check:  {inside}, {jointly} in the joint intervals")
     lines += [f"{name + ':':<11}{s[name]}" for name in ("result", "curve", "intervals", "replay") if name in s]
     lines += [f"picture:   {picture}" for picture in s.get("pictures", ())]
     lines += [f"look:      pullback view {s['result']}"] if "replay" in s else []

@@ -28,11 +28,11 @@ FIRST_CHUNK = 20  # steps
 WILD = 1e3  # [m/s or rad/s]
 
 ABOUT = """\
-Simulates a robot and writes DIR/motion.npz (q, v, controls, dt, and what 'pullback view' draws) and DIR/motion.html, a
+Simulates a robot and writes DIR/motion.npz (q, v, controls, dt, and data for 'pullback view') and DIR/motion.html, a
 replay for any browser.
 
-ROBOT may also be a Python file with a function system() that gives a pullback.System: one with a method state(), for
-where it starts, an attribute dt, its timestep in seconds, and a method drawing(run), if it can be looked at.
+ROBOT may also be a Python file with a function system() that returns a pullback.System. It needs a method state() for
+the initial state and an attribute dt, its timestep in seconds; a method drawing(run) makes it visible.
 """
 
 
@@ -51,9 +51,9 @@ def add(verbs) -> None:
     common.add_robot(parser, dtype="float64")
     common.add_common(parser, out="where to write (default out/ROBOT)")
     common.add_length(parser, "the motion", seconds=2.0)
-    about = "zero, or a System's own default; random inside the controls' ranges; hold: that of the keyframe"
+    about = "zero (or the System's default), random within the control ranges, or hold: the keyframe's control"
     common.option(parser, "--control", about, str, "zero", choices=("zero", "random", "hold"))
-    common.option(parser, "--worlds N", "copies of the robot", common.whole(1), 1)
+    common.option(parser, "--worlds N", "number of copies of the robot", common.whole(1), 1)
     parser.set_defaults(run=run)
 
 

@@ -19,10 +19,10 @@ from pullback.tasks import Task
 from pullback.view import draw_run, export, save_motion
 
 ABOUT = """\
-Solves a task, or trains for an environment, with every combination of settings and every seed, and writes
-DIR/table.csv and DIR/table.json, a row per run; a picture for each setting that is a number; DIR/best.html and
-DIR/best.npz, the best motion of a task; and DIR/runs, a folder per run. TARGET is a name from 'pullback tasks' or
-'pullback envs', or a Python file with a function task() or env(), whose options may be varied.
+Solves a task, or trains in an environment, with every combination of settings and every seed, and writes DIR/table.csv
+and DIR/table.json (one row per run), a picture for each numeric setting, DIR/best.html and DIR/best.npz (the best
+motion of a task), and DIR/runs (one folder per run). TARGET is a name from 'pullback tasks' or 'pullback envs', or a
+Python file with a function task() or env(), whose arguments may be varied.
 
 Run the same command again to resume an interrupted sweep: it ends with the same table. Exit code 1: some run failed.
 """
@@ -34,13 +34,19 @@ def add(verbs) -> None:
     parser.add_argument("target", metavar="TARGET", help="a task, an environment, or a Python file")
     about = "method=lbfgs,adam, or a setting of the method, such as method.rate=0.01,0.1 or method.rate=log(1e-3,1), "
     common.option(parser, "--set NAME=VALUES", about + "or an option of the target", setting, [], action="append")
-    common.option(parser, "--samples N", "how often ranges, log(...) and uniform(...), are drawn", common.whole(1))
-    common.option(parser, "--seeds N", "runs of each combination, with seeds from 0", common.whole(1), 1)
-    common.option(parser, "--spread S", "random numbers added to a task's first guess", common.number(float, 0), 0.0)
-    common.option(parser, "--iterations N", "of a task, at most (default: the task's own)", common.whole(1))
+    common.option(parser, "--samples N", "number of draws from ranges, log(...) and uniform(...)", common.whole(1))
+    common.option(parser, "--seeds N", "number of seeds for each combination, starting at 0", common.whole(1), 1)
+    common.option(
+        parser,
+        "--spread S",
+        "standard deviation of noise on the initial guess",
+        common.number(float, 0),
+        0.0,
+    )
+    common.option(parser, "--iterations N", "iterations of a task, at most (default: the task's own)", common.whole(1))
     length = parser.add_mutually_exclusive_group()
-    common.option(length, "--minutes M", "of a training", common.positive)
-    common.option(length, "--updates N", "of a training, in rounds of simulation and learning", common.whole(1))
+    common.option(length, "--minutes M", "length of a training in minutes", common.positive)
+    common.option(length, "--updates N", "length of a training in updates of the policy", common.whole(1))
     common.add_workers(parser)
     common.add_device(parser)
     common.option(parser, "--out DIR", "where to write (default out/sweep-TARGET)", Path)
@@ -89,7 +95,8 @@ def run(args) -> int:
     )  # fmt: skip
     best = found.best
     summary = {"metric": found.metric, "rows": found.rows, "groups": found.groups(), "best": best["run"]}
-    lines = [found.text(), f"table:  {found.folder / 'table.csv'}"]
+    lines = [f"{args.target}: the {found.metric} over runs with equal settings", found.text()]
+    lines += [f"table:  {found.folder / 'table.csv'}"]
     if "error" not in best:
         lines += [f"best:   {found.folder / best['run']}", f"look:   pullback view {write_best(found, target, args)}"]
     common.report(args, summary, "\n".join(lines))

@@ -28,14 +28,14 @@ MINUTES = 2.0  # of training by default
 HELD = ("checkpoint.npz", "policy.npz", "settings.json", "log.csv", "result.json")  # that --fresh deletes
 
 ABOUT = """\
-Trains a policy by gradients through the simulator, and writes to DIR: policy.npz (the best so far), log.csv,
-settings.json, and checkpoint.npz, from which an interrupted training goes on when the same command is given again; at
-the end result.json, curve.png (the return over time), motion.npz and replay.html (an episode of the policy, for any
-browser). The policy is evaluated on 256 starts that were not used to train or to choose it, in Pullback and in MuJoCo.
+Trains a policy with gradients through the simulator, and writes to DIR: policy.npz (the best policy so far), log.csv,
+settings.json, and checkpoint.npz, from which the same command resumes an interrupted training; at the end also
+result.json, curve.png (the return over time), motion.npz and replay.html (an episode, for any browser). The policy is
+evaluated in Pullback and in MuJoCo, from 256 initial states that were used neither for training nor for selection.
 
-ENV is a name from 'pullback envs', or a Python file with a function env() that gives a pullback.envs.Environment.
-With --updates in place of --minutes the result is the same to the last bit whenever the seed is, on a CPU. One command
-at a time writes to DIR.
+ENV is a name from 'pullback envs', or a Python file with a function env() that returns a pullback.envs.Environment.
+With --updates instead of --minutes, the same seed gives the same result to the last bit, on a CPU. Only one command at
+a time can write to DIR.
 """
 
 
@@ -45,15 +45,15 @@ def add(verbs) -> None:
     common.add_common(parser, out="where to write (default out/ENV, or out/ENV-METHOD-SEED)")
     common.option(parser, "--method NAME", "sapo, shac, bptt, ppo, sac or mbpo (default sapo)", str)
     length = parser.add_mutually_exclusive_group()
-    common.option(length, "--minutes M", f"how long to train (default {MINUTES:g})", common.positive)
-    common.option(length, "--updates N", "how long to train, in rounds of simulation and learning", common.whole(1))
-    common.option(parser, "--worlds N", "simulated at once (default: the method's)", common.whole(1))
+    common.option(length, "--minutes M", f"length of the training in minutes (default {MINUTES:g})", common.positive)
+    common.option(length, "--updates N", "length of the training in updates of the policy", common.whole(1))
+    common.option(parser, "--worlds N", "worlds simulated in parallel (default: the method's)", common.whole(1))
     about = "an option of the method, such as window=16; may be repeated"
     common.option(parser, "--set NAME=VALUE", about, setting, [], action="append")
-    common.add_workers(parser, default="none: this process learns alone")
-    about = "parts of the worlds on workers, which the result depends on (default 4)"
+    common.add_workers(parser, default="none: use this process only")
+    about = "number of parts into which worlds are divided for workers; affects the result (default 4)"
     common.option(parser, "--shards N", about, common.whole(1))
-    common.option(parser, "--fresh", "start over, whatever DIR holds")
+    common.option(parser, "--fresh", "start over, and ignore earlier progress in DIR")
     parser.set_defaults(run=run)
 
 
@@ -74,7 +74,6 @@ def run(args) -> int:
     method = args.method or "sapo"
     options = dict(args.set) | ({} if args.worlds is None else {"worlds": args.worlds})
     length = {"updates": args.updates} if args.updates else {"minutes": args.minutes or MINUTES}
-    default = "-".join([env.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
     train = learn.train
     if args.workers or args.address:
         make = functools.partial(read_env, args.env, args.device)
@@ -83,7 +82,7 @@ def run(args) -> int:
     elif args.shards:
         raise PullbackError("--shards is of a training on workers: give --workers too")
     learn.training.make_method(method, env, options)  # says what is wrong with the options before a folder is made
-    with common.held_folder(args.out or Path("out") / default) as folder:
+    with common.result_folder(args, env.name, args.method) as folder:
         if args.fresh:
             start_over(folder)
         if (folder / "checkpoint.npz").exists():

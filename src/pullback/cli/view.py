@@ -19,17 +19,16 @@ from pullback.model.unsupported import KINDS
 from pullback.view import LAYERS, Drawing, Viewer, draw, export, load_motion
 
 ABOUT = """\
-Shows a motion in the browser: play, scrub, contact points and forces, gradients of the loss, the target. FILE is a
-motion file, as written by 'pullback simulate' (motion.npz) and 'pullback optimize' (result.npz). With --export nothing
-is shown; OUT becomes a page for any browser (.html), a film (.gif, .mp4) or a strip of pictures (.png), for which
-neither a display nor a graphics card is needed.
+Shows a motion in the browser, with controls for playing and with contact points and forces, gradients of the loss, and
+the target. FILE is a motion file, as written by 'pullback simulate' (motion.npz) and 'pullback optimize' (result.npz).
+With --export nothing is shown; OUT is written as a page for any browser (.html), a film (.gif, .mp4) or a strip of
+pictures (.png), without a display or a graphics card.
 
-FILE may be a policy too (policy.npz, as written by 'pullback train'), which then moves its robot; --env names the file
+FILE may also be a policy (policy.npz, as written by 'pullback train'), which then moves its robot; --env names the file
 of an environment of your own.
 
-FILE may also be a robot, to look at: an MJCF or URDF file (.xml, .mjcf, .urdf), or the name of a sample robot. It
-stands in its home pose, or in that of --keyframe, with a slider for every joint. What cannot be simulated does not
-matter here.
+FILE may also be a robot: an MJCF or URDF file (.xml, .mjcf, .urdf), or the name of a sample robot. It is shown in its
+home pose, or in that of --keyframe, with a slider for every joint. Elements that cannot be simulated are no problem.
 """
 
 
@@ -41,9 +40,9 @@ def add(verbs) -> None:
     common.add_anywhere(parser)
     policies.add_env(parser)
     add_server(parser)
-    common.option(parser, "--no-browser", "print the address, and open no browser")
+    common.option(parser, "--no-browser", "print the address only; do not open a browser")
     common.option(parser, "--export OUT", "write OUT.html, OUT.gif, OUT.mp4 or OUT.png instead", Path)
-    common.option(parser, "--frames N", "how many pictures a strip (default 6) or a film has", common.whole(1))
+    common.option(parser, "--frames N", "number of pictures of a strip (default 6) or of a film", common.whole(1))
     common.option(parser, "--size WxH", "size of one picture [pixels]", size)
     common.option(parser, "--fps N", "frames per second of a film (default 25 for .gif, 30 for .mp4)", common.positive)
     common.option(parser, "--speed X", "playback speed of a film: 0.5 is slow motion", common.positive, 1.0)
@@ -117,6 +116,13 @@ def is_robot(name: str) -> bool:
 def moves_a_robot(name: str) -> bool:
     """Whether this is a policy; a folder's motion, if there is one, is shown as it is."""
     return policies.is_policy(name) and not (Path(name) / "motion.npz").is_file()
+
+
+def show(drawing: Drawing, args) -> None:
+    """Until somebody ends it."""
+    with Viewer(drawing, host=args.host, port=args.port) as viewer:
+        announce(viewer, browser=True)
+        viewer.wait()
 
 
 def announce(viewer: Viewer, *, browser: bool) -> None:

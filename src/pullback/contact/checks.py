@@ -12,6 +12,7 @@ from pullback.contact.scene import HEIGHT_FIELD, Scene, contact_complaints
 from pullback.core.errors import PullbackError
 from pullback.model.actuators import felt_actuators
 from pullback.model.constraints import left_over
+from pullback.model.integrators import depends_on_velocities
 from pullback.model.tendons import equality_dofs, tendon_dofs
 from pullback.model.unsupported import Complaint, describe, equality_label, ignoring, label, pair_label
 
@@ -68,10 +69,16 @@ def mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
 
 def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     """What couples joints, of which some contact models have only the forces, or nothing."""
+    alone = f"which {type(contact).__name__} does not have: use ContactConvex"
     for k in felt_actuators(scene.model):
-        name, model = f"actuator {scene.model.actuator_names[k]!r}", type(contact).__name__
-        what = "has feedback of velocity that implicitfast treats implicitly"
-        yield "actuator", name, f"{what}, which {model} does not have: use ContactConvex"
+        what = f"has feedback of velocity that {scene.model.integrator} treats implicitly"
+        yield "actuator", f"actuator {scene.model.actuator_names[k]!r}", f"{what}, {alone}"
+    if scene.model.integrator == "implicit":
+        yield "", "option", f'has the integrator "implicit", {alone}, or load it with integrator="implicitfast"'
+    elif depends_on_velocities(scene.model):
+        yield "fluid", "option", f"has a fluid whose drag implicitfast treats implicitly, {alone}"
+    for u in np.flatnonzero(scene.model.actuator_body >= 0):
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is adhesion, {alone}"
     if contact.couples:
         return
     m, tendons = scene.model.mujoco, scene.model.acting_tendons
@@ -80,6 +87,12 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
+    for u in scene.model.motors.ids:
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is a motor with states of its own, {only}"
+    for u in scene.model.delays.ids:
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"delays its control, {only}"
+    for u in scene.model.orientations.ids:
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"holds an orientation, {only}"
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 

@@ -16,19 +16,20 @@ STANDARD_GRAVITY = 9.81  # [m/s²]
 
 @dataclass(frozen=True, kw_only=True)
 class Far:
-    """A surrogate for the gradient where nothing touches: ``ContactConvex(far=Far())`` steps as without it, and adds to
-    the backward pass what shapes that may touch would do to each other from afar.
+    """A surrogate gradient for shapes that do not touch: ``ContactConvex(far=Far())`` leaves the steps unchanged, and
+    adds long-range forces between shapes that may touch to the backward pass.
 
     Gradients are those of steps to which a force F(q) - F(q₀) is applied along the degrees of freedom, at q₀ = q: it is
     zero and has the derivative of F, the force of :class:`ContactLongRange`'s potential. F is softened, so that its
-    derivative is bounded wherever shapes are: each one's surface is moved inwards, and the potential of what is left is
-    finite where that overlaps too. So gradients are not those of the steps, but of what they would do with F. Those of
-    controls and of parameters have it by way of the state; of a step itself, only parameters that place shapes do.
+    derivative is bounded for all poses of the shapes: each surface is moved inwards, and the potential of the remaining
+    shapes is finite even where they overlap. So gradients are not those of the steps, but include the effect of F.
+    Gradients with respect to controls and parameters include it through the state; those of a single step include it
+    directly only for parameters that place shapes.
 
-    gap:     [m] how strong F is: as that of ContactLongRange with the same gap, in proportion to its square. None: a
+    gap:     [m] strength of F: as that of ContactLongRange with the same gap, proportional to its square. None: a
              thousandth of the length
-    length:  [m] size of the scene; F falls off beyond it. None: the median radius of all shapes that may touch
-    inset:   by which share of its inner radius the surface of a shape is moved inwards [1]
+    length:  [m] size of the scene; F decays beyond it. None: the median radius of all shapes that may touch
+    inset:   fraction of its inner radius by which the surface of a shape is moved inwards [1]
     """
 
     gap: float | None = None

@@ -121,7 +121,7 @@ class Contact:
 @dataclass(frozen=True, kw_only=True)
 class ContactConvex(Contact):
     """MuJoCo's soft convex contact: pyramidal or elliptic cones, condim 1, 3, 4 and 6, solref and solimp, limits and
-    friction loss of joints and tendons, equality constraints, sweeps against slip, all as the file says.
+    friction loss of joints and tendons, equality constraints, no-slip sweeps, all as the file says.
 
     The accelerations are the solution of a convex problem, found by Newton's method to rounding, and differentiated at
     the solution by one linear solve. A solution that does not balance the forces is an error.
@@ -174,26 +174,27 @@ class ContactConvex(Contact):
 class ContactCompliant(Contact):
     """A smooth spring with dissipation along the normal, and Coulomb friction that is regularised at low speed.
 
-    Depth beyond the surface is resisted by stiffness · depth · (1 - dissipation · speed of parting), at least zero;
-    sliding by friction · normal force · speed / sqrt(speed² + slip_speed²). Limits are springs of the same kind,
-    equality constraints springs and dampers that push and pull. All of it has two continuous derivatives. Forces are
-    taken at the end of the step to first order, which keeps stiff surfaces stable, and may hold a body back in the one
-    step in which it parts. What is given here is where ``system.params`` starts, under the same names.
+    The normal force is stiffness · depth · (1 - dissipation · separation speed), at least zero; the friction force is
+    friction · normal force · speed / sqrt(speed² + slip_speed²). Limits are springs of the same kind, and equality
+    constraints are springs and dampers in both directions. All of these have two continuous derivatives. Forces are
+    evaluated at the end of the step to first order, which keeps stiff surfaces stable, and may hold a body back in the
+    one step in which it separates. The arguments are initial values of the parameters of the same names in
+    ``system.params``.
 
     contact_stiffness:   [N/m] of every surface; two in contact act in series. None: the weight of everything that
                          moves, on a single contact, sinks in by a millimetre.
     contact_dissipation: [s/m]
-    smoothing:           [m] depth over which the force sets in. Softer gradients at touch-down, but forces that begin
-                         this far before surfaces touch
-    slip_speed:          [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body
-                         on a slope creeps
+    smoothing:           [m] depth over which the force sets in. A larger value gives smoother gradients at touch-down,
+                         but forces that begin at this distance
+    slip_speed:          [m/s] at which friction has 71 % of its full strength; bodies that should stick creep
+                         at lower speeds
     limit_stiffness:     [N·m/rad or N/m] of limits of joints and tendons. None: the largest moment of the weight at its
                          centre of mass, a metre away, turns them by a hundredth
     limit_dissipation:   [s/rad or s/m]
     limit_smoothing:     [rad or m]
     joint_slip_speed:    [rad/s or m/s] the same for friction loss
-    equality_stiffness:  [N/m or N·m/rad] of equality constraints. None: each gives way to a steady load as much as
-                         solref and solimp let it in MuJoCo
+    equality_stiffness:  [N/m or N·m/rad] of equality constraints. None: each yields to a steady load as much as solref
+                         and solimp allow in MuJoCo
     equality_damping:    [N·s/m or N·m·s/rad] of the same. None: critical, at the inverse weights of the file
     """
 
@@ -266,21 +267,20 @@ class ContactCompliant(Contact):
 
 @dataclass(frozen=True, kw_only=True)
 class ContactImpulse(Contact):
-    """Impulses that keep bodies apart and friction that stops sliding, as a complementarity problem of velocities
+    """Rigid contact with Coulomb friction, as a complementarity problem of velocities and impulses
     (Qiao et al., Efficient Differentiable Simulation of Articulated Bodies, 2021).
 
     Projected Gauss-Seidel runs for a fixed number of sweeps, and the backward pass runs the same sweeps in reverse: the
     gradient is that of the computed step, converged or not. Limits, friction loss and equality constraints are rows of
-    the same kind.
-    Friction is bounded by the normal impulse in every sliding direction. Steps are semi-implicit Euler or implicitfast,
-    not RK4. What is given here is where ``system.params`` starts, under the same names.
+    the same kind. Friction is bounded by the normal impulse in every sliding direction. Steps are semi-implicit Euler
+    or implicitfast, not RK4. The arguments are initial values of the parameters of the same names in ``system.params``.
 
-    sweeps:         of Gauss-Seidel; up and down in turn
-    erp:            error reduction: share of the depth that is undone in a step [1]
-    slop:           depth that is left alone, so that contacts at rest do not come and go [m]
-    cfm:            softness: velocity that gives way to a unit of impulse [1/kg or 1/(kg·m²)]
+    sweeps:         of Gauss-Seidel, alternately forwards and backwards
+    erp:            error reduction: fraction of the depth that is removed per step [1]
+    slop:           depth that is not corrected, so that resting contacts do not come and go [m]
+    cfm:            compliance: velocity per unit of impulse [1/kg or 1/(kg·m²)]
     restitution:    of every shape; the larger of two counts [1]
-    rest_speed:     bodies that meet slower than this do not bounce [m/s]
+    rest_speed:     bodies that collide more slowly than this do not bounce [m/s]
     """
 
     kernels: ClassVar[str] = "impulse_model"
@@ -341,35 +341,35 @@ class ContactLongRange(Contact):
     is a gradient before anything touches (Ye, Wu, Pan and Komura, 2026).
 
     The velocity after a step minimises ½ (v - free)ᵀ M (v - free) + Σ μ P(q ⊕ h v) + friction(v), where P is the
-    potential of a pair of shapes and ``free`` the velocity without contact: implicit, plastic contact that nothing can
-    pass through. Friction is that of forces and normals before the step, of what is near. The gradient is taken at the
-    minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points, rounded by a radius: spheres,
-    capsules, boxes, cylinders (polygons of 12 corners inside them), meshes, or the triangles of these. Bodies must be
-    apart at the start. float64 alone, and Euler or implicitfast. What is given here is where ``system.params`` starts,
-    under the same names.
+    potential of a pair of shapes and ``free`` the velocity without contact: implicit, inelastic contact that shapes
+    cannot pass through. Friction uses the forces and normals before the step, of nearby shapes. The gradient is taken
+    at the minimum by one linear solve with the exact Hessian. Shapes are convex hulls of points, rounded by a radius:
+    spheres, capsules, boxes, cylinders (polygons of 12 corners inside them), meshes, or the triangles of meshes. Bodies
+    must not overlap in the initial state. Only float64, and Euler or implicitfast. The arguments are initial values of
+    the parameters of the same names in ``system.params``.
 
-    gap:               [m] at which a box rests on a plane under its own weight. A smaller one is more accurate, and
-                       has weaker forces from afar: in proportion to its square. None: a thousandth of the length
-    length:            [m] size of the scene; pushes fall off beyond it. None: the median radius of all shapes that
-                       may touch
+    gap:               [m] at which a box rests on a plane under its own weight. A smaller gap is more accurate, and
+                       has weaker long-range forces: in proportion to its square. None: a thousandth of the length
+    length:            [m] size of the scene; forces decay beyond it. None: the median radius of all shapes that may
+                       touch
     limit_gap:         [rad or m] at which joint limits begin to push
     limit_force:       [N·m or N] of a joint limit at half of that. None: the weight of everything that moves, at a
                        metre
     joint_slip_speed:  [rad/s or m/s] at which friction loss has 71 % of its full strength
-    substep_share:     a step in which shapes could meet is done in substeps, in which they move by this share of the
-                       smaller inner radius: the minimum would slip around what is in its way. Larger where bodies are
-                       pushed rather than hit, which saves time [1]
-    max_substeps:      at most so many. A step that was not solved is done in substeps too. Their number is not
-                       differentiated
-    frictionless:      take every surface as smooth, whatever the file says
-    slip_speed:        [m/s] at which friction has 71 % of its full strength; slower than about a tenth of it a body on
-                       a slope creeps
+    substep_share:     a step in which shapes could collide is divided into substeps, in which they move by this
+                       fraction of the smaller inner radius; otherwise shapes could slip around each other. Larger
+                       values save time where bodies are pushed rather than hit [1]
+    max_substeps:      largest number of substeps. A step that was not solved is divided too. The number of substeps is
+                       not differentiated
+    frictionless:      makes all surfaces frictionless, whatever the file says
+    slip_speed:        [m/s] at which friction has 71 % of its full strength; bodies that should stick creep at lower
+                       speeds
     meshes:            "hull": a mesh is its convex hull. "triangles": it is its triangles, each with its share of the
-                       area, in a hierarchy of balls; with a plane it is its hull still. Such meshes are closed, and
-                       have no friction but with planes
-    blend:             [1] two nodes of such hierarchies whose balls are apart become one point each while their
-                       distance grows by this share. More is smoother, nearer to the sum over all pairs of triangles,
-                       and slower
+                       area, in a hierarchy of balls; in contact with a plane it is its hull. Such meshes must be
+                       closed, and have friction with planes only
+    blend:             [1] two nodes of such hierarchies whose balls are apart are merged to one point each while their
+                       distance grows by this fraction. Larger values are smoother, closer to the sum over all pairs of
+                       triangles, and slower
     """
 
     kernels: ClassVar[str] = "longrange"

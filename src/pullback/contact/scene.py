@@ -67,6 +67,7 @@ class Scene:
     pair_share: np.ndarray  # (npair,) of the first material, where two are mixed [1]
     pair_dim: np.ndarray  # (npair,) condim: 1, 3, 4 or 6
     pair_margin: np.ndarray  # (npair,) how far apart shapes begin to push [m]
+    pair_gap: np.ndarray  # (npair,) how much farther apart adhesion still holds them [m]
     pair_solref_friction: np.ndarray  # (npair, 2) as solref; zeros: the same as along the normal
     explicit: np.ndarray  # (n,) the explicit pairs among the file's that are used, by index
     limited: np.ndarray  # (n,) joints
@@ -127,6 +128,7 @@ class Scene:
             pair_share=column("share"),
             pair_dim=column("dim"),
             pair_margin=column("margin"),
+            pair_gap=column("gap"),
             pair_solref_friction=column("solref_friction", (2,)),
             explicit=np.array(explicit, int),
             limited=np.flatnonzero(m.jnt_limited) if limits else np.zeros(0, int),
@@ -193,11 +195,16 @@ class Scene:
         return np.unique(self.pair_materials[self.pair_materials < len(self.geoms)])
 
     @property
+    def felt_gap(self) -> np.ndarray:
+        """Gaps (npair,) [m], where there is adhesion; nothing else knows of them."""
+        return self.pair_gap if np.any(self.model.actuator_body >= 0) else np.zeros(len(self.pair_gap))
+
+    @property
     def fences(self) -> np.ndarray:
         """Half of the largest margin of each shape (nshape,) [m]: two that are farther apart than both do not touch."""
         fence = np.zeros(len(self.geoms))
         for side in range(2):
-            np.maximum.at(fence, self.pair_shapes[:, side], self.pair_margin / 2)
+            np.maximum.at(fence, self.pair_shapes[:, side], (self.pair_margin + self.felt_gap) / 2)
         return fence
 
     @property
@@ -287,6 +294,7 @@ def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
             "share": 1.0,
             "dim": int(m.pair_dim[explicit]),
             "margin": float(m.pair_margin[explicit]),
+            "gap": float(m.pair_gap[explicit]),
             "solref_friction": m.pair_solreffriction[explicit],
         }
     priority = m.geom_priority[[g1, g2]]
@@ -301,6 +309,7 @@ def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
         "share": float(share),
         "dim": int(dims.max() if only is None else dims[only]),
         "margin": float(m.geom_margin[[g1, g2]].sum()),
+        "gap": float(m.geom_gap[[g1, g2]].sum()),
         "solref_friction": np.zeros(2),
     }
 

@@ -29,8 +29,8 @@ class Named(dict):
 
 @dataclass(frozen=True)
 class Bars:
-    """Cotangents: of a state, of the control of a step (or the controls of a rollout), of the parameters, and of other
-    inputs that were given."""
+    """Cotangents of a state, of the control of a step (or the controls of a rollout), of the parameters, and of other
+    inputs."""
 
     state: Any
     control: Any

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 
 
 class PullbackError(ValueError):
-    """Something given to Pullback cannot be used.
+    """An input that Pullback cannot use.
 
-    The message names the element, world or step that is at fault and says what to do about it. It is one line, also
-    where it quotes an array.
+    The message is one line that names the element, world or step at fault and says what to do about it.
 
-    worlds:  that were refused or have failed, where the others could go on without them; empty if it names none
+    worlds:  those at fault, if the other worlds could continue without them; empty if none are named
     """
 
     def __init__(self, message: str = "", *, worlds: Iterable[int] = ()):
@@ -27,12 +26,12 @@ class UnknownName(PullbackError, KeyError):
 
 
 class SimulationError(PullbackError):
-    """A motion that cannot go on.
+    """A simulation that failed, such as a motion that blew up.
 
-    world:   in which that was so first, or None
-    step:    that could not be done, counted from the state that was given; or None
-    states:  the trajectory so far, as ``run.states`` has it: rows up to and with the state before that step, one per
-             step or as many as were kept; or None
+    world:   the first world that failed, or None
+    step:    the step that failed, counted from the initial state; or None
+    states:  the trajectory so far, in the form of ``run.states``: rows up to the state before that step, one per step,
+             or those that were kept; or None
     """
 
     def __init__(

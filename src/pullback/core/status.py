@@ -12,7 +12,7 @@ from pullback.core.errors import PullbackError
 
 
 class Status:
-    """What became of every world of a rollout with ``on_failure="mask"``, and of its gradient.
+    """Which worlds of a rollout with ``on_failure="mask"`` failed, in the rollout or in its gradient.
 
     failed:   (worlds,) whether it stopped: it stays where it was, and its cotangents are zero
     step:     (worlds,) the timestep that could not be done, -1 where all were

@@ -76,14 +76,14 @@ def input_shape(system: System, name: str) -> tuple[int, ...]:
 
 
 class State(NamedTuple):
-    """Where an articulated System is: coordinates (worlds, nq) and velocities (worlds, nv)."""
+    """The state of a robot: coordinates (worlds, nq) and velocities (worlds, nv)."""
 
     q: Any
     v: Any
 
 
 class ActivatedState(NamedTuple):
-    """The same where actuators have states of their own: their activations (worlds, na) come after q and v."""
+    """The state of a robot whose actuators have activations (worlds, na), which come after q and v."""
 
     q: Any
     v: Any
@@ -97,19 +97,19 @@ class System(ABC):
     """Anything with ``step`` and ``pullback``.
 
     A state is a NamedTuple of arrays (worlds, ...) of any rank, or of such NamedTuples; a control has shape (worlds,
-    nu). Rollouts, checkpoints, bindings and optimisation are written against this class and know no physics. A System
-    that can do many steps at once overrides ``steps`` and ``backward``; the ones here call ``step`` and ``pullback`` in
-    a loop, and check what goes in and what comes out.
+    nu). Rollouts, checkpoints, bindings and optimisation are written against this class and do not depend on the
+    physics. A System that can take many steps at once overrides ``steps`` and ``backward``; the ones here call ``step``
+    and ``pullback`` in a loop, and check their inputs and outputs.
 
     Parameters, if there are any, are in ``params``: arrays by name, in a dict or a
     :class:`~pullback.core.params.NamedParams`.
 
-    States move in a tangent space of n numbers. Here it is all real numbers of the state in a row; a System whose
-    coordinates are not free to move, such as quaternions, overrides ``difference`` and what follows it.
+    States move in a tangent space of n numbers. By default it consists of all real numbers of the state; a System with
+    constrained coordinates, such as quaternions, overrides ``difference`` and the methods below it.
 
-    A System that can be looked at has a method ``drawing(run, *, ghost=None, bars=None)``. It returns what the states
-    of a run look like, as a :class:`pullback.view.Drawing`; ``pullback.view`` and the commands show it. ``ghost`` is
-    what to compare with, and ``bars`` the cotangents of a loss by the states, by name, for a System that draws them.
+    A System that can be visualised has a method ``drawing(run, *, ghost=None, bars=None)``. It returns a
+    :class:`pullback.view.Drawing` of the states of a run, which ``pullback.view`` and the commands show. ``ghost`` is
+    a target to compare with, and ``bars`` are cotangents of a loss by field of the state, for a System that draws them.
     """
 
     worlds: int

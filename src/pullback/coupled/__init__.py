@@ -1,4 +1,4 @@
-"""Robots and soft bodies that touch each other, as one System."""
+"""Robots and soft bodies in contact, as one System."""
 
 from pullback.coupled.coupled import Coupled, CoupledState
 

@@ -1,4 +1,4 @@
-"""A robot among particles, as one System: each moves the other."""
+"""A robot among particles or elastic bodies, as one System: each moves the other."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from pullback.core.status import Status
 from pullback.core.system import Bars, Named, State
 from pullback.core.trees import numbers, row
 from pullback.core.wrapper import HeldParts, joined_params
-from pullback.coupled.carried import carry_on, carry_on_adjoint, wrenches, wrenches_adjoint
 from pullback.coupled.drawing import draw_coupled
 from pullback.coupled.geoms import geom_shapes
+from pullback.coupled.wrenches import wrenches, wrenches_adjoint
 from pullback.drawing import Drawing
 from pullback.dynamics import Articulated, algorithms
 from pullback.dynamics.health import FASTEST
-from pullback.soft import Particles, ShapedState
+from pullback.soft import Elastic, Particles
+from pullback.soft.carried import carry_on, carry_on_adjoint
 
 # How far the timestep of a robot may be off a multiple of that of particles: rounding of decimals. [1]
 SAME_TIME = 1e-9
@@ -31,7 +32,7 @@ ROBOT, SOFT = "robot.", "soft."  # what names of parameters begin with
 
 
 class CoupledState(NamedTuple):
-    """robot: State(q, v); soft: ShapedState(x, v, C, F, Jp, impulse)"""
+    """robot: State(q, v); soft: soft.ShapedState(x, v, C, F, Jp, impulse), or soft.ShapedElasticState(x, v, impulse)"""
 
     robot: Any
     soft: Any
@@ -40,7 +41,7 @@ class CoupledState(NamedTuple):
 class Motion(NamedTuple):
     """Where the shapes are in a step, and the bodies that carry them: evaluations, and what they lead to.
 
-    inputs:  of the particles, (substeps, worlds, shapes, 7 or 6) by name
+    inputs:  of the soft bodies, (substeps, worlds, shapes, 7 or 6) by name
     """
 
     pose: algorithms.Evaluation
@@ -50,18 +51,18 @@ class Motion(NamedTuple):
 
 
 class Coupled(NamedSystem):
-    """A robot and particles that push each other: geoms of the robot move among the particles as shapes do, and what
-    these give to them acts on the robot's bodies.
+    """A robot and soft bodies in contact: geoms of the robot push the soft bodies, and the reaction acts on its bodies.
 
-    robot:      an :class:`~pullback.Articulated` on the CPU; its timestep is a whole multiple of the particles'
-    particles:  of :class:`~pullback.soft.Particles` without shapes of their own, in as many worlds
-    shapes:     names of the geoms that the particles feel: planes, spheres, capsules, cylinders and boxes, of the world
-                too. All others pass through the particles
-    friction:   of the particles at these geoms, one number or one per geom, math.inf is sticky; as the file has it of
-                each geom if None
+    robot:     an :class:`~pullback.Articulated` on the CPU; its timestep is a whole multiple of the soft bodies'
+    soft:      :class:`~pullback.soft.Particles` or :class:`~pullback.soft.Elastic` without shapes of their own, in the
+               same number of worlds
+    shapes:    names of the geoms in contact with the soft bodies: planes, spheres, capsules and boxes, for particles
+               cylinders too, and of the world too. All others pass through the soft bodies
+    friction:  at these geoms, one number or one per geom; math.inf is sticky to particles. None: the friction of each
+               geom in the file
 
-    A state is a ``CoupledState(robot, soft)``; a control has the robot's numbers, then those of muscles. Parameters are
-    those of both, "robot.mass" and "soft.lame" for example; inputs are the robot's.
+    A state is a ``CoupledState(robot, soft)``; a control has the robot's numbers, then those of muscles or handles.
+    Parameters are those of both, for example "robot.mass" and "soft.lame"; inputs are the robot's.
     """
 
     state_type = CoupledState
@@ -69,48 +70,49 @@ class Coupled(NamedSystem):
     def __init__(
         self,
         robot: Articulated,
-        particles: Particles,
+        soft: Particles | Elastic,
         *,
         shapes: Sequence[str] | str,
         friction: float | Sequence[float] | None = None,
     ):
         check_kind(robot, Articulated, "robot", "pb.Articulated(model)")
-        check_kind(particles, Particles, "particles", "soft.Particles([body], dx=..., cells=..., dt=...)")
-        self._refuse_mismatch(robot, particles)
+        if not isinstance(soft, Particles | Elastic):
+            raise PullbackError(f"soft must be soft.Particles or soft.Elastic, not {type(soft).__name__}")
+        self._whose = "the particles" if isinstance(soft, Particles) else "the elastic bodies"
+        self._refuse_mismatch(robot, soft)
         self.shapes = check_several(shapes, str, "a name in shapes")
         self.friction = friction
-        self._bodies, found = geom_shapes(robot.model, self.shapes, friction)
-        self._bare = particles
-        self.robot, self.soft = robot, particles.among(found)
-        self.substeps = round(robot.dt / particles.dt)
-        self.worlds, self.nu, self.dtype, self.device = robot.worlds, robot.nu + particles.nu, robot.dtype, "cpu"
+        self._bodies, found = geom_shapes(robot.model, self.shapes, friction, soft)
+        self._bare = soft
+        self.robot, self.soft = robot, soft.among(found)
+        self.substeps = round(robot.dt / soft.dt)
+        self.worlds, self.nu, self.dtype, self.device = robot.worlds, robot.nu + soft.nu, robot.dtype, "cpu"
         self.inputs, self.surrogate = robot.inputs, robot.surrogate
         self.params = joined_params({ROBOT: robot, SOFT: self.soft}, {}, self.worlds)
         self._carriers = tuple(robot.model.body_names[b] for b in self._bodies)
-        self._kept_wide: tuple[int, Any] = (0, None)
 
-    @staticmethod
-    def _refuse_mismatch(robot: Articulated, particles: Particles) -> None:
+    def _refuse_mismatch(self, robot: Articulated, soft: Particles | Elastic) -> None:
+        whose = self._whose
         for name in ("worlds", "dtype"):
-            mine, other = getattr(robot, name), getattr(particles, name)
+            mine, other = getattr(robot, name), getattr(soft, name)
             if mine != other:
                 raise PullbackError(
-                    f"the robot has {name}={mine!r}, but the particles have {name}={other!r}: make both with the same"
+                    f"the robot has {name}={mine!r}, but {whose} have {name}={other!r}: make both with the same"
                 )
-        if robot.device != "cpu" or particles.device != "cpu":
-            raise PullbackError("a robot among particles runs on the CPU alone: make both with device='cpu'")
+        if robot.device != "cpu" or soft.device != "cpu":
+            raise PullbackError("a robot among soft bodies runs on the CPU alone: make both with device='cpu'")
         if robot.na:
-            raise PullbackError("a robot among particles has actuators without activations: use motors or servos")
-        if particles.shapes or particles.dim != 3:
+            raise PullbackError("a robot among soft bodies has actuators without activations: use motors or servos")
+        if soft.shapes or getattr(soft, "dim", 3) != 3:
             raise PullbackError(
-                "particles around a robot are in space, and without shapes of their own: geoms of the robot's file, "
+                f"{whose} around a robot are in space, and without shapes of their own: geoms of the robot's file, "
                 "such as its floor, may be among those named in shapes"
             )
-        ratio = robot.dt / particles.dt
+        ratio = robot.dt / soft.dt
         if round(ratio) < 1 or abs(ratio / round(ratio) - 1) > SAME_TIME:
             raise PullbackError(
-                f"the timestep of the robot, {robot.dt:g} s, must be a whole multiple of that of the particles, "
-                f"{particles.dt:g} s: use dt={robot.dt / max(1, np.ceil(ratio)):.10g} for the particles, or another "
+                f"the timestep of the robot, {robot.dt:g} s, must be a whole multiple of that of {whose}, "
+                f"{soft.dt:g} s: use dt={robot.dt / max(1, np.ceil(ratio)):.10g} for {whose}, or another "
                 "timestep in the robot's file"
             )
 
@@ -135,12 +137,12 @@ class Coupled(NamedSystem):
         given."""
         robot = self.robot.state() if robot is None else robot
         soft = self.soft.state() if soft is None else soft
-        if isinstance(soft, tuple) and len(soft) == len(ShapedState._fields) - 1:  # of particles without shapes
-            soft = ShapedState(*soft, self.soft.state().impulse)
+        if isinstance(soft, tuple) and len(soft) == len(self.soft.state_type._fields) - 1:  # of those without shapes
+            soft = self.soft.state_type(*soft, self.soft.state().impulse)
         return CoupledState(robot, soft)
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
-        """The robots of a run, and the particles of its first world. Gradients are not drawn."""
+        """The robots of a run, and the soft bodies of its first world. Gradients are not drawn."""
         return draw_coupled(run, ghost=ghost)
 
     # --- copies and parameters -------------------------------------------------------------------------------------
@@ -149,16 +151,11 @@ class Coupled(NamedSystem):
         return HeldParts(self.params.table, values, {ROBOT: self.robot, SOFT: self.soft}, self)
 
     def _settings(self) -> dict[str, Any]:
-        return {"robot": self.robot, "particles": self._bare, "shapes": self.shapes, "friction": self.friction}
+        return {"robot": self.robot, "soft": self._bare, "shapes": self.shapes, "friction": self.friction}
 
     def _made_again(self, *, worlds, dtype):
-        parts = {name: self._settings()[name].in_worlds(worlds, dtype=dtype) for name in ("robot", "particles")}
+        parts = {name: self._settings()[name].in_worlds(worlds, dtype=dtype) for name in ("robot", "soft")}
         return type(self)(**self._settings() | parts)
-
-    def _wide(self, copies: int):
-        if self._kept_wide[0] != copies:
-            self._kept_wide = copies, self.in_worlds(copies)
-        return self._kept_wide[1]
 
     # --- the contract ----------------------------------------------------------------------------------------------
 
@@ -168,7 +165,7 @@ class Coupled(NamedSystem):
         push, pull = self._split(control)
         motion = self._motion(state.robot, held)
         start = state.soft._replace(impulse=np.zeros_like(state.soft.impulse))
-        with _part("the particles"):
+        with _part(self._whose):
             rows = self._substeps(start, pull, motion, held, keep_every=self.substeps)
         given = row(rows, 1).impulse
         with _part("the robot"):
@@ -200,7 +197,7 @@ class Coupled(NamedSystem):
         wrench_bar = of_robot.inputs["wrench"]
         impulse_bar, com_bar = wrenches_adjoint(given, com, self._bodies, duration, to_numpy(wrench_bar))
 
-        with _part("the particles"):
+        with _part(self._whose):
             of_soft = self._substeps_back(
                 rows, pull, motion, soft_bar._replace(impulse=soft_bar.impulse + impulse_bar), held, wants_params
             )
@@ -253,15 +250,16 @@ class Coupled(NamedSystem):
         if not isinstance(state, tuple) or len(state) != 2 or not all(isinstance(part, tuple) for part in state):
             raise PullbackError("a state is a CoupledState(robot, soft): make one with coupled.state(...)")
         robot, soft = state
-        if len(robot) != 2 or len(soft) != len(ShapedState._fields):
+        kind = self.soft.state_type
+        if len(robot) != 2 or len(soft) != len(kind._fields):
             raise PullbackError(
-                "a state is a CoupledState(robot=State(q, v), soft=ShapedState(x, v, C, F, Jp, impulse)): make one "
-                "with coupled.state(...)"
+                f"a state is a CoupledState(robot=State(q, v), soft={kind.__name__}({', '.join(kind._fields)})): make "
+                "one with coupled.state(...)"
             )
-        return CoupledState(State(*map(to_numpy, robot)), ShapedState(*map(to_numpy, soft)))
+        return CoupledState(State(*map(to_numpy, robot)), kind(*map(to_numpy, soft)))
 
     def _split(self, control) -> tuple[np.ndarray, np.ndarray]:
-        """What the robot is told, and what the muscles are."""
+        """What the robot is told, and what muscles or handles are."""
         if control is None:
             control = self.default_controls(1)[0]
         control = checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))
@@ -310,15 +308,15 @@ class Coupled(NamedSystem):
         backward.through(rows, 0, self.substeps)
         return backward.finish(row(rows, 0))
 
-    def _filled(self, bars) -> tuple[State, ShapedState]:
+    def _filled(self, bars) -> tuple[State, Any]:
         """Cotangents of a state, of which parts may be None, as arrays."""
-        robot, soft = bars
+        (robot, soft), kind = bars, self.soft.state_type
         robot = State(None, None) if robot is None else robot
-        soft = ShapedState(*[None] * len(ShapedState._fields)) if soft is None else soft
+        soft = kind(*[None] * len(kind._fields)) if soft is None else soft
         impulse = np.zeros((self.worlds, len(self.shapes), 6), self.dtype)
-        return State(*robot), ShapedState(*soft)._replace(impulse=impulse if soft[-1] is None else to_numpy(soft[-1]))
+        return State(*robot), kind(*soft)._replace(impulse=impulse if soft[-1] is None else to_numpy(soft[-1]))
 
-    # --- the tangent space: that of the robot, then the numbers of the particles -----------------------------------
+    # --- the tangent space: that of the robot, then the numbers of the soft bodies ---------------------------------
 
     def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
         robot = self.robot.difference(start.robot, end.robot, leading=leading)
@@ -350,7 +348,7 @@ def _part(name: str) -> Iterator[None]:
     try:
         yield
     except PullbackError as error:
-        own = "substep" if "particles" in name else None
+        own = "substep" if name != "the robot" else None
         text = re.sub(r" at step (\d+)", rf" in {own} \1" if own else "", str(error))
         told = {"worlds": error.worlds}
         if isinstance(error, SimulationError):

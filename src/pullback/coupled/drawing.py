@@ -1,8 +1,10 @@
-"""What a run of a robot among particles looks like: the robots, and the particles of the first world as balls."""
+"""What a run of a robot among soft bodies looks like: the robots, and of the first world particles as balls, or the
+surfaces of elastic bodies."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +13,13 @@ from pullback.drawing import Drawing, draw
 from pullback.drawing.drawing import frame_rows
 from pullback.drawing.robot import MAX_POSE_BYTES, world_bytes
 from pullback.dynamics import kinematics
+from pullback.soft import Elastic
 from pullback.soft.drawing import FLOOR, FRAMES, drawn_particles, floors, muscle_controls, upright
+from pullback.soft.elastic_drawing import BODY, drawn_surfaces, vertex_strains
 
 
 def draw_coupled(run, *, ghost=None) -> Drawing:
-    """The states that the run has kept. Arrows are what the particles push geoms with, at the origins of those."""
+    """The states that the run has kept. Arrows are what the soft bodies push geoms with, at the origins of those."""
     system, model, dt = run.system, run.system.model, run.system.dt * run.hold * run.checkpoint_every
     robot, soft = run.states.robot, run.states.soft
     q, impulse = to_numpy(robot.q), to_numpy(soft.impulse)[:, 0]
@@ -25,14 +29,39 @@ def draw_coupled(run, *, ghost=None) -> Drawing:
     drawing = draw(model, q[:, :worlds], dt=dt, fps=fps, ghost=ghost)
     given = run.params.parts["robot."]
     at = to_numpy(kinematics(system.robot, q[rows], of="geom", names=system.shapes, params=given).value)[:, 0, :, :3]
+    pushes = _pushes(impulse, system.dt * run.hold * run.kept, rows, at)
+    own = _elastic_bodies if isinstance(system.soft, Elastic) else _particles
+    return replace(drawing, times=system.dt * run.hold * run.kept[rows], **pushes, **own(drawing, run, rows))
+
+
+def _particles(drawing: Drawing, run, rows: np.ndarray) -> dict[str, Any]:
+    """The fields that particles change."""
+    system, soft = run.system, run.states.soft
     pulls = muscle_controls(run, rows)[:, system.robot.nu :]
-    return replace(
-        drawing,
-        times=system.dt * run.hold * run.kept[rows],
-        **_with_floors(drawing, floors(system.soft)),
-        **_pushes(impulse, system.dt * run.hold * run.kept, rows, at),
-        **drawn_particles(system.soft, *(to_numpy(x)[rows, 0] for x in (soft.x, soft.F)), pulls),
-    )
+    points = drawn_particles(system.soft, *(to_numpy(x)[rows, 0] for x in (soft.x, soft.F)), pulls)
+    return _with_floors(drawing, floors(system.soft)) | points
+
+
+def _elastic_bodies(drawing: Drawing, run, rows: np.ndarray) -> dict[str, Any]:
+    """The fields that elastic bodies change. Meshes are either rigid or deformed: beside those of a robot, vertices are
+    balls."""
+    soft, x = run.system.soft, to_numpy(run.states.soft.x)[rows, 0]
+    surfaces = drawn_surfaces(soft, x)
+    if len(drawing.mesh_sizes):
+        strain = vertex_strains(soft, x)
+        paint = np.clip(np.round(255 * strain / surfaces["paint_range"][1]), 0, 255).astype(np.uint8)
+        points = {"points": x.astype(np.float32), "point_radius": np.full(soft.n, soft.gap), "point_paint": paint}
+        return points | {name: surfaces[name] for name in ("paint_range", "paint_unit")}
+    more = {
+        "shape_kind": np.array(["mesh"]),
+        "shape_size": np.ones((1, 3)),
+        "shape_mesh": np.zeros(1, int),
+        "shape_body": np.zeros(1, int),
+        "shape_pos": np.zeros((1, 3)),
+        "shape_quat": np.array([(1.0, 0.0, 0.0, 0.0)]),
+        "shape_colours": BODY[None],
+    }
+    return surfaces | {name: np.concatenate([getattr(drawing, name), x]) for name, x in more.items()}
 
 
 def _with_floors(drawing: Drawing, walls) -> dict[str, np.ndarray]:

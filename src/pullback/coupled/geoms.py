@@ -1,4 +1,4 @@
-"""Geoms of a robot as shapes among particles."""
+"""Geoms of a robot as shapes among soft bodies."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ KINDS = {
 }
 
 
-def geom_shapes(model: Model, names: Sequence[str], friction) -> tuple[np.ndarray, list[Shape]]:
-    """The bodies that the geoms are fixed to (n,), and a Shape for each, where it is on its body."""
+def geom_shapes(model: Model, names: Sequence[str], friction, soft) -> tuple[np.ndarray, list[Shape]]:
+    """The bodies that the geoms are fixed to (n,), and a Shape for each, where it is on its body.
+
+    soft:  the System that feels them
+    """
     known = model.geoms.names
     if not names:
-        raise PullbackError("shapes must name at least one geom of the robot that the particles feel")
+        raise PullbackError("shapes must name at least one geom of the robot that is felt")
     for name in names:
         if name not in known:
             raise PullbackError(unknown("geom", str(name), known))
@@ -37,11 +40,11 @@ def geom_shapes(model: Model, names: Sequence[str], friction) -> tuple[np.ndarra
     made = []
     for name, geom, mu in zip(names, which, _frictions(model, which, friction), strict=True):
         kind = KINDS.get(mujoco.mjtGeom(int(model.mujoco.geom_type[geom])))
-        if kind is None:
+        if kind not in soft.shape_kinds:
             such = mujoco.mjtGeom(int(model.mujoco.geom_type[geom])).name.removeprefix("mjGEOM_").lower()
             raise PullbackError(
-                f"geom {name!r} is of type {such!r}, which particles cannot feel: use {', '.join(SIZES)}, such as the "
-                "box or capsule that fits it"
+                f"geom {name!r} is of type {such!r}, which {type(soft).__name__} cannot feel: use "
+                f"{', '.join(soft.shape_kinds)}, such as the box or capsule that fits it"
             )
         size = np.where(np.arange(3) < SIZES[kind], model.mujoco.geom_size[geom], 0.0)
         made.append(Shape(kind, size, model.geoms.pos[geom], model.geoms.quat[geom], mu))

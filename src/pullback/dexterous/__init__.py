@@ -1,4 +1,4 @@
-"""Policies that propose their contacts, trained for a task and for physical consistency at once."""
+"""Policies that propose their contacts, trained for a task and for physical consistency at the same time."""
 
 from pullback.dexterous.choosing import Chosen, train_and_choose
 from pullback.dexterous.consistency import Consistency, Goal, Weights

@@ -70,7 +70,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What is wanted of a batch, at the states (frames + 1, samples, ...), the first of which is the start.
+    """The target of a batch, at the states (frames + 1, samples, ...), the first of which is the initial state.
 
     at, quat:   of the object: [m] and (..., 4)
     least_grip: normal force of every tip in each frame (frames,), in weights of the object

@@ -30,7 +30,7 @@ def draw_proposals(
 
 
 def draw_trial(task: Manipulation, trial: Trial, *, start: int = 0) -> Drawing:
-    """What happened in a simulator, with what the policy proposed meanwhile.
+    """A trial in a simulator, with the contacts that the policy proposed.
 
     start:  which one
     """

@@ -32,7 +32,7 @@ class States(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Samples of a task.
+    """A batch of random samples of a task.
 
     start:  at rest or not, (samples, ...)
     mass:   of the object against that of the file (samples,) [1]
@@ -70,7 +70,7 @@ class Support:
 
 
 class Scene:
-    """What a robot file says of a hand, an object and the table, which is the plane z = 0.
+    """A hand, an object and a table, the plane z = 0, from a robot file.
 
     model:     all in one file. The object is the last body, a child of the world, its frame in its centre of mass
     base:      name of the body before it, free as well, on which the object may be put. It stands where it is at home,

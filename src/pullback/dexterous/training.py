@@ -57,7 +57,7 @@ def train(
     checkpoint: Path | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> tuple[ContactPolicy, Progress]:
-    """Trains a policy for task and consistency at once, by matrix-free Gauss-Newton.
+    """Trains a policy for a task and for physical consistency, by matrix-free Gauss-Newton.
 
     iterations:  the task's own if None
     samples:     starts per iteration, drawn anew in each; the task's own if None

@@ -41,7 +41,7 @@ PUSH_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What happened in so many starts.
+    """The results of a number of trials.
 
     held:      whether the object was near enough to its goal after the hold (starts,)
     distance, angle:  from the goal then (starts,) [m], [rad]
@@ -186,7 +186,7 @@ def try_policy(
     close: float = 0.03,
     aligned: float = 0.3,
 ) -> Trial:
-    """Lets position servos follow a policy from random starts, and holds the last targets.
+    """Tests a policy by position servos from random initial states, which hold the last targets.
 
     mode:            one of MODES
     squeeze:         how far targets of tips that propose a force are moved inwards [m]

@@ -68,7 +68,8 @@ class Arrows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """Shapes are fixed to bodies, body 0 is the world. Copies of the robot: ``worlds`` first, then ghosts.
+    """A motion as plain arrays for drawing: shapes are fixed to bodies, and body 0 is the world. Copies of the robot:
+    ``worlds`` first, then ghosts.
 
     What is optional has no rows where it is not there.
     """
@@ -435,7 +436,7 @@ class Drawing:
 
 
 def draw_points(times, points, *, radius, colours=BALL_COLOUR, title: str = "") -> Drawing:
-    """A :class:`Drawing` of points that move, as balls: all that many a System needs.
+    """A :class:`Drawing` of moving points as balls, which is enough for many Systems.
 
     times:    (frames,) [s], rising
     points:   (frames, n, 3) or (frames, worlds, n, 3) [m]

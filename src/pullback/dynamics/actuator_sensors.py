@@ -1,8 +1,9 @@
 """Sensors of joints, tendons and actuators: lengths, velocities and forces along them.
 
 Each function returns what it reads, (..., 1) but for ball joints, and what adds its cotangent to those of q, v,
-activations, controls, frames and parameters (``bars``). An actuator's length and velocity are gear times those of what
-it acts on; its force is (g₀ + g₁ length + g₂ velocity) drive + b₀ + b₁ length + b₂ velocity, held to its range.
+activations, controls, frames and parameters (``bars``). An actuator's length and velocity are gear times those of
+what it acts on; its force is (g₀ + g₁ length + g₂ velocity) drive + b₀ + b₁ length + b₂ velocity, held to its range.
+A muscle adds gain and bias of its own, and a servo on a ball joint wraps its drive around the circle.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
+import warp as wp
 
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.force_sensors import back, forth
 from pullback.dynamics.ways import CYLINDER, Geoms, find_ways
+from pullback.kernels import specialise
+from pullback.model.actuators import wrapped_servos
 from pullback.model.model import BALL, FREE, HINGE, SLIDE
 from pullback.model.tendons import Span, spans_of
 from pullback.model.unsupported import (
     BIAS_AFFINE,
+    BIAS_MUSCLE,
     BIAS_NONE,
     GAIN_AFFINE,
     GAIN_FIXED,
+    GAIN_MUSCLE,
     JOINT_IN_PARENT,
     JOINT_TRANSMISSIONS,
     SITE_TRANSMISSION,
     TENDON_TRANSMISSION,
-    gain_and_bias,
     pushes_site,
     spatial_tendons,
 )
@@ -60,7 +65,7 @@ def complaint(system: Articulated, kind: int, number: int) -> str:
     if kind == Sensor.mjSENS_JOINTACTFRC:
         if m.jnt_actgravcomp[number]:
             return "with gravity compensation that counts as actuator force"
-        for k in range(m.nu):
+        for k in range(m.nactuator):
             at_joint = m.actuator_trntype[k] in JOINT_TRANSMISSIONS
             if (not at_joint or m.actuator_trnid[k, 0] == number) and (why := _complaint_on_actuator(m, k)):
                 return why
@@ -85,12 +90,10 @@ def _complaint_on_actuator(m: mujoco.MjModel, k: int, *, forces: bool = True) ->
     elif m.jnt_type[number] in (BALL, FREE):
         if m.actuator_trntype[k] == JOINT_IN_PARENT:
             return "of an actuator on a ball or free joint, with its gear in the parent's frame"
-        gain, bias = gain_and_bias(m, k)
-        if forces and m.jnt_type[number] == BALL and gain[0] != 0 and bias[1] == -gain[0]:
-            return "of a servo on a ball joint"
     if not forces:
         return ""
-    plain = m.actuator_gaintype[k] in (GAIN_FIXED, GAIN_AFFINE) and m.actuator_biastype[k] in (BIAS_NONE, BIAS_AFFINE)
+    plain = m.actuator_gaintype[k] in (GAIN_FIXED, GAIN_AFFINE, GAIN_MUSCLE)
+    plain = plain and m.actuator_biastype[k] in (BIAS_NONE, BIAS_AFFINE, BIAS_MUSCLE)
     single = m.actuator_actnum[k] <= 1 and m.actuator_ctrlnum[k] == m.actuator_outnum[k] == 1
     if not plain or not single or m.actuator_plugin[k] >= 0 or m.actuator_actearly[k] or m.actuator_delay[k] > 0:
         return "of an actuator whose force is not gain · drive + bias, of the drive before the step"
@@ -265,14 +268,20 @@ def _way(readings: Readings, span: Span, *, of_q: bool) -> tuple[np.ndarray, np.
 # --- actuators -------------------------------------------------------------------------------------
 
 
+def control_of(readings: Readings, k: int) -> int:
+    """The first control of an actuator, at whose place its parameters stand."""
+    return int(readings.m.actuator_ctrladr[k])
+
+
 def travel(readings: Readings, k: int, *, of_q: bool) -> Reading:
     """Length, or velocity, of an actuator."""
     x, passed = _moved(readings, k, of_q=of_q)
-    gear = readings.of_worlds("gear")[:, k, : x.shape[-1]]
+    row = control_of(readings, k)
+    gear = readings.of_worlds("gear")[:, row, : x.shape[-1]]
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         passed(gear * bar, bars)
-        _add_entries(readings, bars, "gear", k, x * bar)
+        _add_entries(readings, bars, "gear", row, x * bar)
 
     return np.sum(gear * x, axis=-1, keepdims=True), adjoint
 
@@ -317,30 +326,80 @@ def force(readings: Readings, k: int) -> Reading:
     model = readings.model
     length, through_length = travel(readings, k, of_q=True)
     velocity, through_velocity = travel(readings, k, of_q=False)
-    drive, driven = _drive(readings, k)
-    gain, bias = (readings.of_worlds(name)[:, k, :3] for name in ("gain", "bias"))
+    row = control_of(readings, k)
+    drive, driven = _drive(readings, row)
+    gain, bias = (readings.of_worlds(name)[:, row, :3] for name in ("gain", "bias"))
+    turns, part, period = _turns(readings, row, drive - length)
+    drive = drive - period * turns
     felt = np.concatenate([np.ones_like(length), length, velocity], axis=-1)
     free = np.sum((gain * drive + bias) * felt, axis=-1, keepdims=True)
-    low, high = model.force_range[k] if model.force_limited[k] else (-np.inf, np.inf)
+    contracted, contraction_adjoint = _contraction(readings, row, np.concatenate([felt[..., 1:], drive], axis=-1))
+    free = free + contracted
+    low, high = model.force_range[row] if model.force_limited[row] else (-np.inf, np.inf)
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         bar = np.where((free >= low) & (free <= high), bar, 0.0)
+        more = contraction_adjoint(bar, bars)
         felt_bar = (gain * drive + bias) * bar
-        through_length(felt_bar[..., 1:2], bars)
-        through_velocity(felt_bar[..., 2:], bars)
-        driven(np.sum(gain * felt, axis=-1, keepdims=True) * bar, bars)
-        _add_entries(readings, bars, "bias", k, felt * bar)
-        _add_entries(readings, bars, "gain", k, felt * bar * drive)
+        through_length(felt_bar[..., 1:2] + more[..., :1], bars)
+        through_velocity(felt_bar[..., 2:] + more[..., 1:2], bars)
+        drive_bar = np.sum(gain * felt, axis=-1, keepdims=True) * bar + more[..., 2:]
+        driven(drive_bar, bars)
+        if period.any():
+            _add_entries(readings, bars, "gear", row, -drive_bar * turns * (2 * np.pi) ** 2 * part / period)
+        _add_entries(readings, bars, "bias", row, felt * bar)
+        _add_entries(readings, bars, "gain", row, felt * bar * drive)
 
     return np.clip(free, low, high), adjoint
 
 
+def _turns(readings: Readings, row: int, error: np.ndarray) -> tuple[np.ndarray, ...]:
+    """By how many turns a servo on a ball joint is off, its gear, and the length of a turn; 0 for others."""
+    part = readings.of_worlds("gear")[:, row, :3]
+    if wrapped_servos(readings.model)[row] != 1:
+        return np.zeros(1), part, np.zeros(1)
+    period = 2 * np.pi * np.linalg.norm(part, axis=-1, keepdims=True)
+    return np.copysign(np.floor(np.abs(error / period) + 0.5), error), part, period
+
+
+def _contraction(readings: Readings, row: int, felt: np.ndarray) -> tuple[np.ndarray, Callable]:
+    """The force of a muscle by length, velocity and drive (..., 3), and what gives their cotangents; 0 for others."""
+    own = readings.model.muscles
+    if row not in own.ids:
+        return np.zeros((*felt.shape[:-1], 1)), lambda bar, bars: np.zeros(felt.shape)
+    kernels = specialise("float64", "tree.muscle_forces")
+    of_law = {"gain": own.pulls[row], "bias": own.resists[row]}
+    shape = (*felt.shape[:-1], 9)
+
+    def array(x: np.ndarray, kind) -> wp.array:
+        return wp.array(np.ascontiguousarray(x, dtype=np.float64), dtype=kind, device="cpu")
+
+    def law(name: str) -> np.ndarray:
+        return readings.of_worlds(f"muscle_{name}")[:, row] + np.zeros(shape) if of_law[name] else np.zeros(shape)
+
+    laws = [array(law(name).reshape(-1, 9), kernels.vec9) for name in of_law]
+    switches = [kernels.vec3(*own.limits[row], own.acc0[row]), *map(int, of_law.values())]
+    given = [*laws, *switches, array(felt.reshape(-1, 3), kernels.vec3)]
+    force = wp.zeros(len(given[-1]), dtype=wp.float64, device="cpu")
+    wp.launch(kernels.muscle_forces, len(force), [*given, force], device="cpu")
+
+    def adjoint(bar: np.ndarray, bars: dict) -> np.ndarray:
+        felt_bar, gain_bar, bias_bar = (wp.zeros_like(x) for x in (given[-1], *laws))
+        arrays = [array(bar.reshape(-1), wp.float64), felt_bar, gain_bar, bias_bar]
+        wp.launch(kernels.muscle_forces_adjoint, len(force), [*given, *arrays], device="cpu")
+        for name, law_bar in (("gain", gain_bar), ("bias", bias_bar)):
+            if of_law[name]:
+                _add_entries(readings, bars, f"muscle_{name}", row, law_bar.numpy().reshape(shape))
+        return felt_bar.numpy().reshape(felt.shape)
+
+    return force.numpy().reshape(*felt.shape[:-1], 1), adjoint
+
+
 def _drive(readings: Readings, k: int) -> Reading:
-    """The activation of an actuator, or its clamped control if it has none."""
+    """The activation of the actuator of a control, or the clamped control if it has none."""
     model = readings.model
-    index = int(model.activations.index[k]) if model.na else -1
-    if index >= 0:
-        at = slice(index, index + 1)
+    if own := model.activations.of(k):
+        at = slice(own[0], own[0] + 1)
         return readings.act[..., at], lambda bar, bars: np.add.at(bars["act"], (..., at), bar)
     x = readings.control[..., k : k + 1]
     low, high = model.control_range[k] if model.control_limited[k] else (-np.inf, np.inf)
@@ -355,7 +414,7 @@ def joint_force(readings: Readings, number: int) -> Reading:
     """What all actuators do along a hinge or slide, held to the joint's range."""
     m, model = readings.m, readings.model
     parts = []
-    for k in range(m.nu):
+    for k in range(m.nactuator):
         at_joint = m.actuator_trntype[k] in JOINT_TRANSMISSIONS
         if at_joint and m.actuator_trnid[k, 0] == number:
             parts.append(_moment(readings, k, np.ones((1, 1)), None))
@@ -372,11 +431,12 @@ def joint_force(readings: Readings, number: int) -> Reading:
 def _moment(readings: Readings, k: int, coef: np.ndarray, term: np.ndarray | None) -> Reading:
     """The force of actuator k times its gear and the coefficient of a joint in its tendon, the term's."""
     f, passed = force(readings, k)
-    gear = readings.of_worlds("gear")[:, k, :1]
+    row = control_of(readings, k)
+    gear = readings.of_worlds("gear")[:, row, :1]
 
     def adjoint(bar: np.ndarray, bars: dict) -> None:
         passed(gear * coef * bar, bars)
-        _add_entries(readings, bars, "gear", k, coef * f * bar)
+        _add_entries(readings, bars, "gear", row, coef * f * bar)
         if term is not None:
             _add_terms(readings, bars, term, gear * f * bar)
 

@@ -56,30 +56,33 @@ from pullback.dynamics.weights import InverseWeights, derived_fields
 from pullback.kernels import Flavour, specialise
 from pullback.kernels.status import HEALTHY
 from pullback.model import BALL, FREE, Model
+from pullback.model.integrators import depends_on_velocities, has_fluid, is_implicit
 from pullback.model.tangent import coordinates_of_tangent, difference, difference_jacobian, tangent_of_coordinates
 
 S = TypeVar("S", State, ActivatedState)
 
 
 class Articulated(KernelSystem):
-    """Robots from a :class:`~pullback.Model`, in ``worlds`` copies that know nothing of each other.
+    """Robots from a :class:`~pullback.Model`, in ``worlds`` independent copies.
 
     model:    from :func:`pullback.load`
-    contact:  "model": contacts, limits, friction loss and equality constraints as the file says, by
-              :class:`ContactConvex`. None: all of them switched off; ``pb.load(..., ignore=("contact",))`` switches off
-              contacts alone. Or a contact model; "convex", "impulse", "compliant" and "longrange" are those
-              with default arguments.
-    worlds:   how many copies
+    contact:  "model" (default): contacts, limits, friction loss and equality constraints as the file says, by
+              :class:`ContactConvex`. None: all of them are switched off; to switch off contacts only, use
+              ``pb.load(..., ignore=("contact",))``. Or a contact model; "convex", "impulse", "compliant" and
+              "longrange" are the contact models with default arguments.
+    worlds:   number of copies
     dtype:    "float64" or "float32"
     device:   "cpu", "cuda", "cuda:1", ...
-    threads:  CPU threads the worlds are spread over; as many as there are cores if None
-    refine:   tolerance of impacts [m or rad], for gradients of the trajectory instead of those of MuJoCo's steps: where
-              contacts or joint limits move, a step is done in substeps, in each of which they move by a quarter of the
-              tolerance; those of :class:`ContactConvex` set in over the tolerance, and at the moment of impact. None:
-              every step is one step
+    threads:  CPU threads that share the worlds; one per core if None
+    refine:   tolerance of impacts [m or rad], for gradients that converge to those of the trajectory. A step in which
+              contacts or joint limits move is divided into substeps, in each of which they move by a quarter of the
+              tolerance; forces of :class:`ContactConvex` set in over the tolerance, at the moment of impact. None:
+              steps are not divided
     """
 
     has_jacobians = True
+    backward_type = FusedBackward
+    made_with = ("model", "contact", "refine")
 
     def __init__(
         self,
@@ -134,6 +137,12 @@ class Articulated(KernelSystem):
         self._scene = self._make_scene()
         self._layout = Layout(model)
         self._tendons = TendonLayout(model, self._scene)
+        if refine is not None and len(model.delays.ids):
+            name = model.actuator_names[model.delays.ids[0]]
+            raise PullbackError(f"refine divides steps, by which actuator {name!r} counts the delay of its control")
+        if refine is not None and self._tendons.adheres:
+            name = model.actuator_names[np.flatnonzero(model.actuator_body >= 0)[0]]
+            raise PullbackError(f"refine looks for the moment at which bodies touch, and actuator {name!r} holds them")
         if refine is not None and self._scene is not None and len(self._scene.limited_tendons):
             name = model.tendons.names[self._scene.limited_tendons[0]]
             raise PullbackError(
@@ -154,6 +163,7 @@ class Articulated(KernelSystem):
             mocap="mocap" in self.inputs,
             flexes=len(model.flexes.edge) > 0,
             ellipsoids=len(ellipsoid_geoms(model)) > 0,
+            implicit=depends_on_velocities(model),
             **self._tendons.switches(),
         )
         self._adjoint_flavour = self._flavour._replace(far=self.surrogate is not None)
@@ -163,17 +173,17 @@ class Articulated(KernelSystem):
         factorised = contact is not None or self._flavour.tendons
         self._tree = tree_struct(model, self._layout, self.dtype, self.device, contact, factorised=factorised)
         self._tree.implicit_damping = int(
-            model.integrator == "implicitfast" or (model.integrator == "euler" and model.implicit_damping)
+            is_implicit(model) or (model.integrator == "euler" and model.implicit_damping)
         )
         self._tree.tolerance = self.refine or 0.0
-        self._tree.has_fluid = int(bool(model.fluid_density or model.fluid_viscosity))
+        self._tree.has_fluid = int(has_fluid(model))
         self._lanes = self._make_lanes(threads)
         self._spare: list = []  # memory for cotangents of parameters
         self._threads = threads
         self._crew, self._launches = Crew(), Recorder()
         self._no_act = {n: zeros((0,) * n, self.dtype, self.device) for n in (2, 3)}
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
-        self._wide: dict = {}  # what linearize keeps
+        self._wide_systems: dict = {}  # what linearize keeps
         self._kept_single: SingleSteps | None = None
         self._explicit: dict[bool, Articulated] = {}  # what accelerations are read from
 
@@ -310,11 +320,6 @@ class Articulated(KernelSystem):
         act = self._no_act[3] if not act else act[0] if act[0].ndim == 3 else act[0].reshape((1, *act[0].shape))
         return q, v, act
 
-    def _take_controls(self, controls) -> wp.array:
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        shape = (steps, self.worlds, self.nu)
-        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
-
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
         """What may act on the robots besides their actuators.
@@ -359,25 +364,6 @@ class Articulated(KernelSystem):
         """
         states = self.steps(state, self._one_control(control), params=params, inputs=self._one_input(inputs))
         return row(states, 1)
-
-    def pullback(
-        self,
-        state: RobotState,
-        control,
-        next_bar: RobotState,
-        params: Mapping | None = None,
-        *,
-        inputs: Mapping | None = None,
-        wants_params: bool = True,
-    ) -> Bars:
-        """Cotangents of state, control, parameters and inputs from that of the next state, in stored coordinates."""
-        controls, inputs = self._one_control(control), self._one_input(inputs)
-        # Only quaternions of the next state enter, and those from this step.
-        states = self.steps(state, controls, params=params, inputs=inputs)
-        options = {"params": params, "inputs": inputs, "wants_params": wants_params}
-        backward = self.backward(controls, row(states, 1), next_bar, **options)
-        backward.through(states, 0, 1)
-        return of_one_step(backward.finish(row(states, 0)))
 
     def pullback_between(
         self,
@@ -450,10 +436,6 @@ class Articulated(KernelSystem):
 
         return draw_robots(run, ghost=ghost, bars=bars)
 
-    def _settings(self) -> dict[str, Any]:
-        names = ("model", "contact", "worlds", "dtype", "device", "refine")
-        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
-
     # --- many steps at once ------------------------------------------------------------------------
 
     def steps(
@@ -519,21 +501,6 @@ class Articulated(KernelSystem):
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
         return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
-
-    def backward(
-        self,
-        controls,
-        final: RobotState,
-        final_bar: RobotState,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ):
-        held = self.hold_params(params)
-        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(
         self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()

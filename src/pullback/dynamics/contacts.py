@@ -12,12 +12,14 @@ from pullback.contact import Contact, ContactPoints, Scene
 from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.trees import tree_map
-from pullback.dynamics.activations import activation_sizes, activations_struct
+from pullback.dynamics.activations import activation_sizes, activations_struct, delays_struct
 from pullback.dynamics.actuators import actuators_struct, site_pairs_struct
 from pullback.dynamics.ellipsoids import ellipsoids_struct
 from pullback.dynamics.flexes import flex_sizes, flexes_struct
 from pullback.dynamics.health import check_health
+from pullback.dynamics.implicit import implicit_struct
 from pullback.dynamics.loops import loops_struct
+from pullback.dynamics.motors import motors_struct, orientations_struct
 from pullback.dynamics.sites import sites_struct
 from pullback.dynamics.spans import spans_struct
 from pullback.dynamics.tendons import TendonLayout, tendon_sizes
@@ -67,7 +69,7 @@ def shapes_struct(
     shapes.pair_of = wp.array(scene.pair_of, dtype=wp.int32, device=device)
     shapes.pair_first, shapes.pair_second = ints(scene.pair_shapes[:, 0]), ints(scene.pair_shapes[:, 1])
     margins = contact.margins(scene.pair_margin.astype(precision))
-    shapes.pair_dim, shapes.pair_margin = ints(scene.pair_dim), reals(margins)
+    shapes.pair_dim, shapes.pair_margin, shapes.pair_gap = ints(scene.pair_dim), reals(margins), reals(scene.felt_gap)
     shapes.pair_material1, shapes.pair_material2 = ints(scene.pair_materials[:, 0]), ints(scene.pair_materials[:, 1])
     shapes.pair_share1 = reals(scene.pair_share)
     shapes.pair_weight = ints(weights.pair)
@@ -130,14 +132,19 @@ def contact_workspace(
     There will be one per lane. substeps: the most of a step that is refined
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
-    if contact is None and not (flavour.tendons or flavour.flexes or flavour.ellipsoids):
+    if contact is None and not (flavour.tendons or flavour.flexes or flavour.ellipsoids or flavour.implicit):
         return contacts(), rows.Rows()
     memory = {"copies": lanes, "what": f"the workspace for {most} contacts", "remedy": "use a lower max_contacts"}
     of_shapes = dict.fromkeys(("x", "R", "order", "low", "high"), 0 if scene is None else len(scene.geoms))
     approaches = most if scene is not None and scene.has_side_lines else 0
     sizes = {n: ({"count": 1, "approach": approaches, **of_shapes}.get(n, most), slots) for n in contacts.vars}
-    along = free_sizes(nv if flavour.tendons else 0) if contact is None else contact.workspace(scene, most, nv)
+    along = (
+        free_sizes(nv if flavour.tendons or flavour.implicit else 0)
+        if contact is None
+        else contact.workspace(scene, most, nv)
+    )
     along |= tendon_sizes(tendons) | activation_sizes(tendons.model, substeps) | flex_sizes(tendons.model.flexes)
+    along |= {"tree body": (tendons.model.nbody,), "tree dof": (nv,)}
     along |= {"loop": (0 if scene is None else len(scene.loops.index),)}
     shapes = {n: (*along[kind], slots) for n, kind in rows.ALONG.items()}
     result = zeros_struct(contacts, sizes, device, **memory), zeros_struct(rows.Rows, shapes, device, **memory)
@@ -151,14 +158,24 @@ def contact_workspace(
         result[1].noslip = noslip_struct(scene, flavour, device)
     if flavour.activations:
         result[1].activations = activations_struct(tendons.model, flavour, device)
+    if flavour.delays:
+        result[1].delays = delays_struct(tendons.model, flavour, device)
     if flavour.actuators:
         result[1].actuators = actuators_struct(tendons, flavour, device)
+    if flavour.motors:
+        result[1].motors = motors_struct(tendons.model, flavour, device)
+    if flavour.orientations:
+        result[1].orientations = orientations_struct(tendons.model, flavour, device)
+    if flavour.adhesion:
+        result[1].adhesion = adhesion_struct(tendons, flavour, device)
     if flavour.actuators and flavour.sites:
         result[1].site_pairs = site_pairs_struct(tendons, flavour, device)
     if flavour.flexes:
         result[1].flexes = flexes_struct(tendons.model.flexes, flavour, device)
     if flavour.ellipsoids:
         result[1].ellipsoids = ellipsoids_struct(tendons.model, flavour, device)
+    if flavour.implicit:
+        result[1].implicit = implicit_struct(tendons.model, flavour, device)
     if flavour.loops:
         result[1].loops = loops_struct(scene, flavour, weights, device)
     return result
@@ -170,6 +187,15 @@ def noslip_struct(scene: Scene, flavour: Flavour, device: str):
     result.sweeps, result.tolerance = int(m.opt.noslip_iterations), float(m.opt.noslip_tolerance)
     result.by_island = int(not disabled(m, Disable.mjDSBL_ISLAND))
     result.rank = wp.array(scene.pair_ranks.astype(np.int32), dtype=wp.int32, device=device)
+    return result
+
+
+def adhesion_struct(tendons: TendonLayout, flavour: Flavour, device: str):
+    """The kernels' Adhesion."""
+    result, model = specialise(flavour, "rows").Adhesion(), tendons.model
+    actuators = np.flatnonzero(model.actuator_body >= 0)
+    for name, numbers in (("actuator", actuators), ("body", model.actuator_body[actuators])):
+        setattr(result, name, wp.array(numbers.astype(np.int32), dtype=wp.int32, device=device))
     return result
 
 

@@ -10,6 +10,7 @@ from pullback.core.arrays import PRECISIONS
 from pullback.core.params import Parameter
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
+from pullback.model.integrators import has_fluid
 
 Geom = mujoco.mjtGeom
 # Where MuJoCo's table of a geom in a fluid has the five coefficients, and added mass and inertia per density.
@@ -19,7 +20,7 @@ COEFFICIENTS, MASS, INERTIA = slice(1, 6), slice(6, 9), slice(9, 12)
 def ellipsoid_geoms(model: Model) -> np.ndarray:
     """Numbers of these geoms; none without a fluid."""
     m = model.mujoco
-    if not (model.fluid_density or model.fluid_viscosity):
+    if not has_fluid(model):
         return np.zeros(0, int)
     return np.flatnonzero((m.geom_fluid[:, 0] > 0) & (m.body_mass[m.geom_bodyid] >= mujoco.mjMINVAL))
 

@@ -20,11 +20,13 @@ from pullback.core.params import Derived, FieldValues, Parameter, has_direction,
 from pullback.dynamics.actuators import crank_parameters, muscle_parameters
 from pullback.dynamics.ellipsoids import ellipsoid_parameters
 from pullback.dynamics.flexes import flex_parameters
+from pullback.dynamics.motors import motor_parameters
 from pullback.dynamics.sites import site_parameters
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import Layout, curved_dampers, curved_joints, is_curved, zeros_struct
 from pullback.kernels import specialise
 from pullback.model import Model
+from pullback.model.integrators import has_fluid
 from pullback.model.tangent import rotations
 from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint
 
@@ -72,7 +74,7 @@ def parameters(
         "bias": Parameter("N·m or N per unit", actuator, model.actuator_bias),
         "gravity": Parameter("m/s²", ("axis",), model.gravity, **single),
     }
-    if model.fluid_density or model.fluid_viscosity:
+    if has_fluid(model):
         fluid = {"field": "fluid", "blank": np.zeros((2, 3))}
         density, viscosity = np.asarray(model.fluid_density), np.asarray(model.fluid_viscosity)
         table |= {
@@ -83,7 +85,7 @@ def parameters(
         }
     if model.na:
         table["activation"] = Parameter("s, s, 1", actuator, model.activations.law)
-    table |= _of_curves(model, layout) | muscle_parameters(model) | crank_parameters(model)
+    table |= _of_curves(model, layout) | muscle_parameters(model) | motor_parameters(model) | crank_parameters(model)
     table |= site_parameters(model, tendons.sites) | flex_parameters(model) | ellipsoid_parameters(model)
     if len(tendons.ids):
         table |= _of_tendons(model, tendons)

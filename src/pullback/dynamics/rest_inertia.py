@@ -8,13 +8,14 @@ MuJoCo's compiler takes them from the mass matrix M of that pose, with the Jacob
     tendon   J M⁻¹ Jᵀ
 
 They set how stiff constraints are. All arrays have a leading axis of worlds. It runs on the host, when parameters
-change: some ten products of small matrices.
+change: some ten products of matrices for each kind of tree (``rest_trees.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -22,12 +23,21 @@ import numpy as np
 from pullback.dynamics.rest_wraps import RestWraps
 from pullback.dynamics.tendons import TendonLayout
 from pullback.dynamics.tree import dof_tree
-from pullback.model import BALL, FREE, SLIDE, Model
+from pullback.model import BALL, FREE, SLIDE
 from pullback.model.model import JOINT_DOFS
 from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint, unit_quat_matrix
 
+if TYPE_CHECKING:
+    from pullback.dynamics.rest_trees import Trees
+
 # What MuJoCo takes for nothing.
 MJMINVAL = mujoco.mjMINVAL
+# The parameters that all trees depend on.
+NAMES = ("mass", "com", "inertia", "body_pos", "body_quat", "joint_pos", "joint_axis", "armature")
+# Of trees that none joins.
+NO_TENDONS = SimpleNamespace(
+    **dict.fromkeys(("ids", "sites", "geoms", "wrapping"), np.zeros(0, int)), spatial=False, fixed=(), spans=()
+)
 # The entries xx yy zz xy xz yz of a symmetric matrix.
 ROW, COLUMN = np.array([0, 1, 2, 0, 0, 1]), np.array([0, 1, 2, 1, 2, 2])
 
@@ -42,17 +52,17 @@ def _inverse(M: np.ndarray) -> np.ndarray:
 
 
 class RestInertia:
-    """Inverse weights (worlds, items) of one model: of all bodies for translation [1/kg], of all bodies for rotation
-    [1/(kg·m²)], of all degrees of freedom, and of the tendons that a System has.
+    """Inverse weights (worlds, items) of some trees: of their bodies for translation [1/kg] and for rotation
+    [1/(kg·m²)], of their degrees of freedom, and of the tendons that join them. Copies of trees are further worlds.
 
     names:  the parameters that they depend on
     """
 
-    def __init__(self, model: Model, tendons: TendonLayout):
-        self.model, m = model, model.mujoco
-        nbody, nv, parent = model.nbody, model.nv, model.body_parent
-        self.names = ("mass", "com", "inertia", "body_pos", "body_quat", "joint_pos", "joint_axis", "armature")
-        dof_body, dof_parent = dof_tree(model)
+    def __init__(self, trees: Trees, tendons: TendonLayout | None):
+        self.trees = trees
+        nbody, nv, parent = trees.nbody, trees.nv, trees.body_parent
+        self.names = NAMES
+        dof_body, dof_parent = dof_tree(trees)
         self.dof_body = dof_body
         above = np.eye(nv, dtype=bool)  # [d, e]: e carries d, or is d
         for d, up in enumerate(dof_parent):
@@ -65,8 +75,8 @@ class RestInertia:
         self.carried = carried.astype(float)
 
         # What each degree of freedom turns about or slides along.
-        self.dof_joint = np.repeat(np.arange(model.njoint), [JOINT_DOFS[int(kind)] for kind in model.joint_type])
-        kind, number = model.joint_type[self.dof_joint], np.arange(nv) - model.joint_v[self.dof_joint]
+        self.dof_joint = np.repeat(np.arange(trees.njoint), [JOINT_DOFS[int(kind)] for kind in trees.joint_type])
+        kind, number = trees.joint_type[self.dof_joint], np.arange(nv) - trees.joint_v[self.dof_joint]
         self.turns = np.where(kind == FREE, number >= 3, kind != SLIDE).astype(float)
         self.along_joint = np.flatnonzero((kind != FREE) & (kind != BALL))
         self.of_body_axes = (kind == BALL) | ((kind == FREE) & (number >= 3))
@@ -83,24 +93,20 @@ class RestInertia:
         depth = np.zeros(nbody, int)
         for i in range(1, nbody):
             depth[i] = depth[parent[i]] + 1
-        self.free = [
-            (int(model.joint_body[j]), int(model.joint_q[j])) for j in np.flatnonzero(model.joint_type == FREE)
-        ]
-        bound = np.setdiff1d(np.arange(1, nbody), [body for body, _ in self.free])
+        self.free = trees.joint_body[trees.joint_type == FREE]
+        bound = np.setdiff1d(np.arange(1, nbody), self.free)
         self.levels = [bound[depth[bound] == level] for level in range(1, depth.max(initial=0) + 1)]
-        # Bodies on the world that only slide, along its axes, and carry none: MuJoCo takes 1/mass.
-        self.light = m.body_simple == 2
+        self.light = trees.is_light
+        self._take_tendons(NO_TENDONS if tendons is None else tendons)
 
-        self._take_tendons(tendons)
-
-    def _take_tendons(self, tendons: TendonLayout) -> None:
+    def _take_tendons(self, tendons: TendonLayout | SimpleNamespace) -> None:
         """Which are sums of coordinates, and the spans of those that go through space."""
-        m, nv, nbody = self.model.mujoco, self.model.nv, self.model.nbody
+        m, nv, nbody, number = self.trees.mujoco, self.trees.nv, self.trees.nbody, self.trees.body_number
         self.tendons, self.tendon_ids = len(tendons.ids), tendons.ids
         self.wraps, self.terms = np.zeros(0, int), np.zeros((self.tendons, nv, 0))
         self.sites = tendons.sites if tendons.spatial else np.zeros(0, int)
         # What has a Jacobian: centres of mass, sites, and centres of geoms that tendons wrap around.
-        bodies = m.site_bodyid[self.sites], m.geom_bodyid[tendons.geoms]
+        bodies = number[m.site_bodyid[self.sites]], number[m.geom_bodyid[tendons.geoms]]
         self.point_body = np.concatenate([np.arange(nbody), *bodies])
         if self.tendons:
             self.names += ("tendon_armature",)
@@ -108,24 +114,20 @@ class RestInertia:
             self.names += ("tendon_coef",)
             self.wraps, sums = tendons.terms
             self.terms = np.zeros((self.tendons, nv, len(self.wraps)))
-            for number in np.flatnonzero(tendons.fixed):
-                rows = sums[tendons.first[number] : tendons.first[number + 1]]
-                self.terms[number, tendons.dofs[number]] = rows
+            for t in np.flatnonzero(tendons.fixed):
+                dofs = self.trees.dof_number[tendons.dofs[t]]
+                self.terms[t, dofs] = sums[tendons.first[t] : tendons.first[t + 1]]
         if len(self.sites):
             self.names += ("site_pos",)
-        spans = [(number, span) for number, spans in enumerate(tendons.spans) for span in spans]
-        self.span_tendon = np.array([number for number, _ in spans], int)
+        spans = [(t, span) for t, spans in enumerate(tendons.spans) for span in spans]
+        self.span_tendon = np.array([t for t, _ in spans], int)
         self.span_weight = np.array([span.weight for _, span in spans])
         ends = np.array([span.sites for _, span in spans], int).reshape(-1, 2)
         self.span_ends = nbody + np.searchsorted(self.sites, ends).T
-        self.around = RestWraps(self.model, [span for _, span in spans], tendons.geoms, self.sites)
+        self.around = RestWraps(self.trees, [span for _, span in spans], tendons.geoms, self.sites)
         if len(tendons.geoms):
             self.names += ("geom_pos", "geom_quat", "geom_size")
         self.bare = tendons.wrapping  # they have no armature
-
-    @property
-    def items(self) -> int:
-        return 2 * self.model.nbody + self.model.nv + self.tendons
 
     # --- the function -------------------------------------------------------------------------------
 
@@ -135,13 +137,13 @@ class RestInertia:
 
     def _poses(self, values: Mapping[str, np.ndarray], worlds: int) -> tuple[np.ndarray, np.ndarray]:
         """Positions (worlds, nbody, 3) and rotations (worlds, nbody, 3, 3) of bodies in the file's pose."""
-        model = self.model
-        x, R = np.zeros((worlds, model.nbody, 3)), np.tile(np.eye(3), (worlds, model.nbody, 1, 1))
-        for body, q in self.free:
-            x[:, body], R[:, body] = model.q0[q : q + 3], unit_quat_matrix(unit(model.q0[q + 3 : q + 7]))
+        trees = self.trees
+        x, R = np.zeros((worlds, trees.nbody, 3)), np.tile(np.eye(3), (worlds, trees.nbody, 1, 1))
+        free = np.tile(trees.free_q0, (worlds // trees.copies, 1, 1))
+        x[:, self.free], R[:, self.free] = free[..., :3], unit_quat_matrix(unit(free[..., 3:]))
         turn = unit_quat_matrix(unit(values["body_quat"]))
         for bodies in self.levels:
-            up = model.body_parent[bodies]
+            up = trees.body_parent[bodies]
             x[:, bodies] = x[:, up] + np.einsum("wbij,wbj->wbi", R[:, up], values["body_pos"][:, bodies])
             R[:, bodies] = R[:, up] @ turn[:, bodies]
         return x, R
@@ -156,7 +158,7 @@ class RestInertia:
         joints = self.dof_joint[self.along_joint]
         local[:, self.along_joint] = unit(values["joint_axis"][:, joints])
         axis = axis + np.einsum("wdij,wdj->wdi", frames, local)
-        place = np.zeros((worlds, self.model.nv, 3))
+        place = np.zeros((worlds, self.trees.nv, 3))
         place[:, self.anchored] = values["joint_pos"][:, self.dof_joint[self.anchored]]
         anchor = x[:, self.dof_body] + np.einsum("wdij,wdj->wdi", frames, place)
         places = values["com"] + np.zeros_like(x)
@@ -172,14 +174,14 @@ class RestInertia:
         arm = point[:, :, None] - anchor[:, None]
         slide = np.where(self.turns[:, None] > 0, np.cross(axis[:, None], arm), axis[:, None])
         Jp = np.moveaxis(self.carried[self.point_body][..., None] * slide, -1, -2)
-        J = Jp[:, : self.model.nbody]
+        J = Jp[:, : self.trees.nbody]
         turning = self.carried * self.turns
         Jr = np.moveaxis(turning[..., None] * axis[:, None], -1, -2)
         full = np.zeros((*values["inertia"].shape[:2], 3, 3))
         full[..., ROW, COLUMN] = full[..., COLUMN, ROW] = values["inertia"]
         inertia = R @ full @ np.swapaxes(R, -1, -2)
         M = self._gram(values["mass"][..., None, None] * J, J) + self._gram(inertia @ Jr, Jr)
-        d = np.arange(self.model.nv)
+        d = np.arange(self.trees.nv)
         M[:, d, d] += values["armature"]
         Jt, along, length, wraps = self._tendon_jacobians(values, point, R, Jp, Jr)
         if self.tendons:
@@ -204,7 +206,7 @@ class RestInertia:
         self, values: Mapping[str, np.ndarray], point: np.ndarray, R: np.ndarray, Jp: np.ndarray, Jr: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SimpleNamespace | None]:
         """Those of tendons (worlds, n, nv), directions and lengths of spans as straight lines, and how they wrap."""
-        Jt = np.zeros((len(point), self.tendons, self.model.nv))
+        Jt = np.zeros((len(point), self.tendons, self.trees.nv))
         if len(self.wraps):
             Jt += np.einsum("tdn,wn->wtd", self.terms, values["tendon_coef"][:, self.wraps])
         start, end = self.span_ends
@@ -229,7 +231,7 @@ class RestInertia:
     def adjoint(self, values: Mapping[str, np.ndarray], bar: np.ndarray) -> dict[str, np.ndarray]:
         """Cotangents (worlds, ...) of the parameters from that of the inverse weights (1 or worlds, items)."""
         s = self._forward(values)
-        worlds, nbody, nv = s.worlds, self.model.nbody, self.model.nv
+        worlds, nbody, nv = s.worlds, self.trees.nbody, self.trees.nv
         W, J, Jr, Jt, light, R = s.W, s.J, s.Jr, s.Jt, self.light, s.R
         bar = bar + np.zeros((worlds, 1))
         body, body_turn, of_dof, of_tendon = np.split(bar, np.cumsum([nbody, nbody, nv]), axis=1)
@@ -304,7 +306,7 @@ class RestInertia:
         spin_bar: np.ndarray,
     ) -> dict:
         """From Jacobians, and inertias in world axes, to what places bodies and joints."""
-        R, x, worlds, parent = s.R, s.x, s.worlds, self.model.body_parent
+        R, x, worlds, parent = s.R, s.x, s.worlds, self.trees.body_parent
         slide_bar = self.carried[self.point_body][..., None] * np.moveaxis(Jp_bar, -2, -1)  # (worlds, n, nv, 3)
         turn_bar = (self.carried * self.turns)[..., None] * np.moveaxis(Jr_bar, -2, -1)
         turns = self.turns[:, None]
@@ -326,10 +328,10 @@ class RestInertia:
         np.add.at(x_bar, (slice(None), self.dof_body), anchor_bar)
         by_dof = np.cross(lever, anchor_bar) + np.cross(s.axis, axis_bar)
         np.add.at(spin_bar, (slice(None), self.dof_body), by_dof)
-        shape = (worlds, self.model.njoint, 3)
+        shape = (worlds, self.trees.njoint, 3)
         back = lambda frames, bar: np.einsum("w...ji,w...j->w...i", frames, bar)  # noqa: E731
         local, place = back(s.frames, axis_bar), back(s.frames, anchor_bar)
-        places, nbody = back(R[:, self.point_body], point_bar), self.model.nbody
+        places, nbody = back(R[:, self.point_body], point_bar), self.trees.nbody
         bars = {"com": places[:, :nbody], "joint_pos": np.zeros(shape), "joint_axis": np.zeros(shape)}
         if len(self.sites):
             bars["site_pos"] = np.zeros((worlds, *values["site_pos"].shape[1:]))

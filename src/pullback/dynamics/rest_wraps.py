@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pullback.dynamics.ways import CYLINDER, Geoms, find_ways
-from pullback.model import Model
 from pullback.model.tendons import Span
 from pullback.spatial import quat_bar_of_tangent, unit, unit_quat_matrix
+
+if TYPE_CHECKING:
+    from pullback.dynamics.rest_trees import Trees
 
 
 class RestWraps:
@@ -26,13 +29,13 @@ class RestWraps:
     side:    the point that says on which side each is (n,), any if ``has_side`` is 0
     """
 
-    def __init__(self, model: Model, spans: list[Span], geoms: np.ndarray, sites: np.ndarray):
-        m, self.geoms = model.mujoco, geoms
-        first_site, first_geom = model.nbody, model.nbody + len(sites)
+    def __init__(self, trees: Trees, spans: list[Span], geoms: np.ndarray, sites: np.ndarray):
+        m, self.geoms = trees.mujoco, geoms
+        first_site, first_geom = trees.nbody, trees.nbody + len(sites)
         self.spans = np.array([n for n, span in enumerate(spans) if span.geom >= 0], int)
         own = [spans[n] for n in self.spans]
         around, side = np.array([span.geom for span in own], int), np.array([span.side for span in own], int)
-        self.geom, self.body = np.searchsorted(geoms, around), m.geom_bodyid[around]
+        self.geom, self.body = np.searchsorted(geoms, around), trees.body_number[m.geom_bodyid[around]]
         self.centre = first_geom + self.geom
         self.ends = first_site + np.searchsorted(sites, np.array([span.sites for span in own], int).reshape(-1, 2)).T
         self.side = np.where(side >= 0, first_site + np.searchsorted(sites, side), 0)

@@ -10,7 +10,8 @@ Each is a formula on poses (position x, rotation R), velocities (angular w, of t
     accelerometer                       Rᵀ (a - gravity)
     subtree*                            sums over the bodies of a tree, with their masses
 
-Those along joints, tendons and actuators are in ``actuator_sensors.py``, those of forces in ``force_sensors.py``.
+Those along joints, tendons and actuators are in ``actuator_sensors.py``, those of forces in ``force_sensors.py``, and
+those that look, such as range finders, in ``sight_sensors.py``.
 
 Accelerations of joints are those of ``instant.py``: MuJoCo's, under all forces.
 
@@ -29,7 +30,7 @@ from pullback.core.arrays import checked, from_device, to_device, to_numbers, to
 from pullback.core.bars import Named
 from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError
-from pullback.dynamics import actuator_sensors, force_sensors
+from pullback.dynamics import actuator_sensors, force_sensors, sight_sensors
 from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, frames_of_paths
 from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
@@ -37,6 +38,7 @@ from pullback.dynamics.felt import Felt
 from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, back, forth, limit, touch, wrench
 from pullback.dynamics.instant import Instant, explicit
 from pullback.dynamics.rest_inertia import COLUMN, ROW
+from pullback.dynamics.sight_sensors import OF_SIGHT, sight
 from pullback.model.unsupported import name_of
 from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_quat_matrix
 
@@ -62,7 +64,17 @@ OF_TREES = {Sensor.mjSENS_SUBTREECOM, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS
 OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
 KNOWN = {
     *map(
-        int, POSES | set(AXES) | MOTIONS | PUSHES | AT_SITES | OF_COORDINATES | OF_TREES | set(OF_ENERGY) | OF_CONTACTS
+        int,
+        POSES
+        | set(AXES)
+        | MOTIONS
+        | PUSHES
+        | AT_SITES
+        | OF_COORDINATES
+        | OF_TREES
+        | set(OF_ENERGY)
+        | OF_CONTACTS
+        | OF_SIGHT,
     )
 }
 
@@ -131,11 +143,15 @@ def _complaint(system: Articulated, i: int) -> str:
         return "with a delay or an interval"
     if kind in OF_COORDINATES:
         return actuator_sensors.complaint(system, kind, int(m.sensor_objid[i]))
+    if kind in OF_SIGHT:
+        return sight_sensors.complaint(m, i)
     return force_sensors.complaint(system, kind) if kind in OF_CONTACTS else ""
 
 
 class Readings:
     """The sensors of one evaluation: what they read, and what goes back."""
+
+    kinds = KINDS
 
     def __init__(self, system: Articulated, which: list[int], q, v, act, control, params: Mapping | None):
         self.system, self.model, self.m = system, system.model, system.model.mujoco
@@ -174,6 +190,9 @@ class Readings:
                 wanted["site"].add(int(m.sensor_objid[i]))
             elif kind in OF_TREES:
                 wanted["com"] |= set(self.tree(int(m.sensor_objid[i])).tolist())
+            elif kind in OF_SIGHT:
+                for what, number in sight_sensors.frames(m, i, KINDS):
+                    wanted[what].add(number)
             elif kind in OF_CONTACTS - set(LIMITS):
                 site = int(m.sensor_objid[i])
                 wanted["site"].add(site)
@@ -301,6 +320,8 @@ class Readings:
             return self._tree_sums(i)[0]
         if kind in OF_CONTACTS:
             return self._force(i)[0]
+        if kind in OF_SIGHT:
+            return sight(self, i)[0]
         if kind in AT_SITES:
             _x, R, w, v = self.pose(("site", int(m.sensor_objid[i])))
             if kind == Sensor.mjSENS_ACCELEROMETER:
@@ -432,6 +453,8 @@ class Readings:
                 self._tree_sums(i)[1](own, bars)
             elif kind in OF_CONTACTS:
                 self._force(i)[1](own, bars)
+            elif kind in OF_SIGHT:
+                sight(self, i)[1](own, bars)
             elif kind in AT_SITES:
                 self._at_site_adjoint(i, own, bars)
             else:

@@ -60,6 +60,11 @@ class TendonLayout:
         return bool(self.dofs)
 
     @property
+    def adheres(self) -> bool:
+        """Whether actuators press bodies against what they may touch."""
+        return self.scene is not None and bool(np.any(self.model.actuator_body >= 0))
+
+    @property
     def spatial(self) -> bool:
         """Whether one of them goes through space."""
         return not all(self.fixed)
@@ -78,15 +83,20 @@ class TendonLayout:
     def switches(self) -> dict[str, bool]:
         """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
         sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
-        activations, actuators = self.model.na > 0, has_more_actuators(self.model)
+        motors, actuators = len(self.model.motors.ids) > 0, has_more_actuators(self.model)
+        activations, orientations = self.model.na > 0 or motors, len(self.model.orientations.ids) > 0
         return {
-            "tendons": bool(self) or sites or activations or actuators,
+            "tendons": bool(self) or sites or activations or actuators or self.adheres or orientations,
             "spatial": self.spatial,
             "wraps": len(self.geoms) > 0,
             "sites": sites,
             "loops": loops,
             "activations": activations,
             "actuators": actuators,
+            "motors": motors,
+            "delays": len(self.model.delays.ids) > 0,
+            "adhesion": self.adheres,
+            "orientations": orientations,
         }
 
     @property
@@ -141,6 +151,10 @@ class TendonLayout:
         tendons.pair_tendon, tendons.pair_below, tendons.pair_above = (ints(x) for x in pairs.T)
         pulled = self.model.actuator_tendon
         on_joint = np.where(self.model.actuator_site >= 0, -2, -1)
+        on_joint[self.model.motors.others] = -3
+        on_joint[self.model.orientations.controls] = -5
+        if self.adheres:
+            on_joint[self.model.actuator_body >= 0] = -4
         tendons.actuator = ints(np.where(pulled >= 0, np.searchsorted(self.ids, pulled), on_joint))
         empty = np.zeros(0, int)
         limited, lossy, equalities = (

@@ -14,7 +14,8 @@ from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.model.model import JOINT_DOFS
 
 MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
-INTEGRATORS = {"euler": 0, "implicitfast": 1, "rk4": 2}
+# What else "implicit" has than "implicitfast" is in ``implicit.py``.
+INTEGRATORS = {"euler": 0, "implicitfast": 1, "implicit": 1, "rk4": 2}
 
 
 class Layout:
@@ -112,8 +113,10 @@ def tree_struct(
     bound = lambda limited, limits, side: reals(np.where(limited, limits[:, side], (-np.inf, np.inf)[side]))  # noqa: E731
     tree.control_low = bound(model.control_limited, model.control_range, 0)
     tree.control_high = bound(model.control_limited, model.control_range, 1)
-    tree.force_low = bound(model.force_limited, model.force_range, 0)
-    tree.force_high = bound(model.force_limited, model.force_range, 1)
+    held = model.force_limited.copy()
+    held[model.motors.circuits] = False  # whose friction is not held: see ``kernels/tree/motor.py``
+    tree.force_low = bound(held, model.force_range, 0)
+    tree.force_high = bound(held, model.force_range, 1)
     low, high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
     for j in np.flatnonzero(model.joint_force_limited):
         low[model.joint_v[j]], high[model.joint_v[j]] = model.joint_force_range[j]

@@ -13,7 +13,7 @@ import numpy as np
 from pullback.contact import Contact, Scene
 from pullback.core.params import Derived, Parameter
 from pullback.dynamics.fluid_box import FluidBox
-from pullback.dynamics.rest_inertia import RestInertia
+from pullback.dynamics.rest_trees import RestWeights
 from pullback.dynamics.tendons import TendonLayout
 from pullback.model import Model
 from pullback.model.tendons import equality_members
@@ -31,8 +31,8 @@ class InverseWeights:
     """
 
     def __init__(self, model: Model, scene: Scene | None, contact: Contact | None, tendons: TendonLayout):
-        self.model, m = model, model.mujoco
-        self.rest = RestInertia(model, tendons) if contact is not None and contact.follows_inertia else None
+        m = model.mujoco
+        self.rest = RestWeights(model, tendons) if contact is not None and contact.follows_inertia else None
         self._members, self.compiled = np.zeros((0, 2), int), np.zeros(0)
         none = np.zeros(0, int)
         self.pair = self.limit = self.loss = self.tendon_limit = self.tendon_loss = self.equality = none
@@ -104,7 +104,7 @@ class InverseWeights:
         return bars
 
     def _portions(self, worlds: np.ndarray) -> list[np.ndarray]:
-        size = max(1, NUMBERS_AT_ONCE // (6 * self.model.nbody * max(1, self.model.nv)))
+        size = max(1, NUMBERS_AT_ONCE // max(1, self.rest.size))
         return [worlds[i : i + size] for i in range(0, len(worlds), size)]
 
 

@@ -27,7 +27,7 @@ WHOLE = 1e-3  # how far the timesteps of a control step may be from a whole numb
 
 
 class EnvState(NamedTuple):
-    """Where every world of an environment is.
+    """The state of every world of an environment.
 
     physics:  the state of the System: q (worlds, nq) and v (worlds, nv) for a robot
     action:   the last action (worlds, actions), in [-1, 1]; zero at the start of an episode
@@ -42,14 +42,14 @@ class EnvState(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What a control step leads to. Nothing is reset: where an episode has ended, ``state`` is its last.
+    """The result of a control step. Nothing is reset: where an episode has ended, ``state`` is its last.
 
     state:       an :class:`EnvState`
     reward:      (worlds,), the sum of ``terms``, zero where the simulation failed
-    terms:       the parts of the reward by name, (worlds,) each
-    terminated:  (worlds,) the episode has ended, and nothing is worth anything afterwards
-    truncated:   (worlds,) the time limit is reached; what would have come counts
-    failed:      (worlds,) the simulation could not go on, and the state is the one before: part of ``terminated``
+    terms:       the terms of the reward by name, (worlds,) each
+    terminated:  (worlds,) the episode has ended, and the value of the state is zero
+    truncated:   (worlds,) the time limit is reached, and the value of the state still counts
+    failed:      (worlds,) the simulation failed, and the state is the one before: part of ``terminated``
     """
 
     state: EnvState
@@ -65,27 +65,27 @@ class Transition(NamedTuple):
 
 
 class Environment:
-    """The base of all environments, in any number of worlds. A class of your own says:
+    """The base of all environments, in any number of worlds. A subclass defines:
 
     ``model()``                        the robot; or ``make_system``, for any other System
-    ``start(random)``                  the physics at the start of an episode, in all worlds
-    ``observe(state)``                 (worlds, n), what a policy sees
-    ``reward(before, action, after)``  (worlds,), or parts by name that are added up
-    ``terminated(state)``              (worlds,) booleans; never, if left out
-    ``control(state, action)``         (worlds, nu); actions scaled to the range of controls, if left out
-    ``begin(random)``, ``update(...)`` what else is remembered (``state.extra``) from the start, and after each step
-    ``disturb(state, random)``         what happens between steps in training alone: pushes, other commands
+    ``start(random)``                  the physical state at the start of an episode, in all worlds
+    ``observe(state)``                 (worlds, n), the observation of the policy
+    ``reward(before, action, after)``  (worlds,), or named terms that are added
+    ``terminated(state)``              (worlds,) booleans; default: never
+    ``control(state, action)``         (worlds, nu); default: actions scaled to the range of controls
+    ``begin(random)``, ``update(...)`` additional data in ``state.extra``, at the start and after each step
+    ``disturb(state, random)``         disturbances between steps, in training only: pushes, new commands
 
-    All are functions of tensors with gradients, in ``dtype`` on ``device``. Actions are in [-1, 1].
+    All are differentiable functions of tensors, in ``dtype`` on ``device``. Actions are in [-1, 1].
 
     hold:   timesteps for which an action is held
-    timestep: of the physics [s], for ``model()`` to use. It can then be chosen when an environment is made; ``hold``
-            follows, so that control steps stay as long as they are
+    timestep: of the physics [s], for ``model()`` to use. It can be chosen when an environment is made; ``hold`` is
+            adapted so that control steps keep their length
     limit:  control steps of an episode
-    timed:  the task is over at the limit: learning counts nothing that would have come afterwards
+    timed:  the task ends at the time limit: learning values the state there at zero
 
     ``env.reset(random)`` starts episodes and ``env.step(state, action)`` takes one control step; both are pure
-    functions, so gradients go back through as many steps as were taken.
+    functions, so gradients flow back through any number of steps.
     """
 
     name: ClassVar[str] = ""
@@ -370,6 +370,6 @@ def select(mask: torch.Tensor, new: EnvState, old: EnvState) -> EnvState:
 
 
 def detached(state: EnvState) -> EnvState:
-    """The same numbers, from which no gradient goes back."""
+    """The same numbers, detached from the gradient."""
     extra = {name: x.detach() for name, x in state.extra.items()}
     return EnvState(tree_map(torch.Tensor.detach, state.physics), state.action.detach(), extra, state.age)

@@ -64,6 +64,14 @@ class Flavour(NamedTuple):
     activations: bool = False
     # Whether actuators do more than gain · drive + bias at a joint, a tendon or a site, as muscles do; likewise.
     actuators: bool = False
+    # Whether some of them are PID controllers or DC motors; those have activations and actuators too.
+    motors: bool = False
+    # Whether controls may reach their actuators late; those have activations too.
+    delays: bool = False
+    # Whether there are servos that hold an orientation; those have tendons too.
+    orientations: bool = False
+    # Whether actuators press bodies against what they touch; those have tendons too.
+    adhesion: bool = False
     # Whether there are equality constraints that close loops.
     loops: bool = False
     # Whether MuJoCo's sweeps against slip come after its convex problem.
@@ -76,6 +84,8 @@ class Flavour(NamedTuple):
     flexes: bool = False
     # Whether a fluid meets geoms as ellipsoids.
     ellipsoids: bool = False
+    # Whether steps are implicit in forces that depend on velocities of bodies.
+    implicit: bool = False
     # Whether the backward pass adds the influence of shapes from afar; ``step_adjoint`` alone is another then.
     far: bool = False
 
@@ -94,14 +104,19 @@ class Flavour(NamedTuple):
             "_spatial": self.spatial and not self.wraps,
             "_wraps": self.wraps,
             "_sites": self.sites,
-            "_activations": self.activations,
-            "_actuators": self.actuators,
+            "_activations": self.activations and not self.motors,
+            "_actuators": self.actuators and not self.motors,
+            "_motors": self.motors,
+            "_delays": self.delays,
+            "_orientations": self.orientations,
+            "_adhesion": self.adhesion,
             "_loops": self.loops,
             "_noslip": self.noslip,
             "_curved": self.curved,
             "_mocap": self.mocap,
             "_flexes": self.flexes,
             "_ellipsoids": self.ellipsoids,
+            "_implicit": self.implicit,
             "_far": self.far,
         }
         return f"{self.precision}.{model}{rows}" + "".join(name for name, is_so in kinds.items() if is_so)
@@ -170,8 +185,9 @@ def _soft_flavour(flavour: SoftFlavour) -> str:
 
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
+    own = (".accelerate_adjoint", ".step_adjoint", ".driven_adjoint", ".flavour")
     for name, module in list(sys.modules.items()):
-        if name.startswith(f"{source}.") and not name.endswith((".step_adjoint", ".driven_adjoint", ".flavour")):
+        if name.startswith(f"{source}.") and not name.endswith(own):
             sys.modules[package + name.removeprefix(source)] = module
 
 

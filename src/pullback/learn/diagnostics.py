@@ -40,7 +40,7 @@ RIGHT = 0.05  # by which the slope of a right gradient may differ from 1
 
 
 class Horizon(NamedTuple):
-    """What was found for windows of one length.
+    """The diagnosis of windows of one length.
 
     steps:     control steps
     cosine:    of the angle between the gradients of two halves of the worlds
@@ -61,7 +61,7 @@ class Horizon(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of the gradients of a policy in an environment.
+    """Diagnosis of the gradients of a policy in an environment.
 
     horizons:   one row per length of window
     worlds:     that were simulated
@@ -109,14 +109,14 @@ def diagnose(
     dtype: str | None = "float64",
     watch: Callable[[int, int], None] | None = None,
 ) -> Diagnosis:
-    """Compares the gradient through the simulator between halves of the worlds, and with differences.
+    """Compares the gradient through the simulator between halves of the worlds, and with finite differences.
 
-    policy:    or a learner, whose policy it then is
+    policy:    or a learner, whose policy is used
     env:       or the name of one
     horizons:  lengths of windows, in control steps
-    worlds:    that are simulated, half of them for each gradient
-    dtype:     precision; that of the environment if None
-    watch:     called with how many horizons are done, and how many there are
+    worlds:    number of worlds, half of them for each gradient
+    dtype:     precision; None: that of the environment
+    watch:     called with the number of horizons that are done, and the total number
     """
     skipped = None
     if isinstance(policy, Learner):

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import torch
 
-from pullback.core.checks import check_number, check_whole, shown
+from pullback.core.checks import check_number, check_whole, check_word, shown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.threads import one_torch_thread
@@ -28,7 +28,7 @@ SAME = 1e-6  # by which parameters may differ from the robot's, as they do in fl
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of one episode from each start.
+    """The evaluation of one episode from each initial state.
 
     returns:   (starts,) sums of rewards, without discount
     lengths:   (starts,) control steps until it terminated, or all
@@ -63,17 +63,16 @@ def evaluate(
     timestep: float | None = None,
     watch: Callable[[EnvState], None] | None = None,
 ) -> Evaluation:
-    """Runs the most likely actions of a policy from ``starts`` random starts, which ``seed`` alone decides.
+    """Runs the most likely actions of a policy from ``starts`` random initial states, which depend on ``seed`` only.
 
     policy:    or any function from observations (starts, n) to actions (starts, m), which are clipped to [-1, 1]
     env:       or the name of one
-    steps:     control steps, fewer or more than the environment's time limit, which it is if None
-    plant:     "pullback", or "mujoco": mj_step in float64, with nothing of Pullback's physics
-    timestep:  of MuJoCo, of which a control step is a multiple, but for rounding [s]
-    watch:     called with every state, the first included
+    steps:     control steps, fewer or more than the environment's time limit, which is the default
+    plant:     "pullback", or "mujoco": mj_step in float64, without any of Pullback's physics
+    timestep:  of MuJoCo; a control step is a multiple of it, to rounding [s]
+    watch:     called with every state, including the first
     """
-    if plant not in PLANTS:
-        raise PullbackError(f"plant={plant!r} is not known: use {' or '.join(map(repr, PLANTS))}")
+    check_word(plant, "plant", PLANTS)
     if timestep is not None and plant != "mujoco":
         raise PullbackError("timestep is for plant='mujoco': make the environment with another for Pullback's own")
     env = named(env)

@@ -97,7 +97,7 @@ class SHAC(FirstOrder):
 
 @dataclass(frozen=True, kw_only=True)
 class BPTT(FirstOrder):
-    """Back-propagation through time: no critic, so that what comes after a window does not count."""
+    """Back-propagation through time: no critic, so that rewards after a window do not count."""
 
     window: int = 32
     critics: int = 0

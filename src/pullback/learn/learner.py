@@ -26,7 +26,7 @@ ANY_LENGTH = ("hidden", "model_hidden")  # of options that are several numbers
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """Hyperparameters of a way to learn.
+    """Hyperparameters of a training method.
 
     worlds:        simulated at once
     hidden:        sizes of the layers of every network
@@ -80,7 +80,7 @@ def _checked(name: str, value: Any, like: Any) -> Any:
 
 
 class Learner(torch.nn.Module):
-    """A policy on its way. Everything that it knows is in its modules, its random numbers and ``episodes``.
+    """A policy in training. Everything that it knows is in its modules, its random numbers and ``episodes``.
 
     whose:  what a checkpoint belongs to, besides environment, method and seed
     """

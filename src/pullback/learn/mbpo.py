@@ -1,4 +1,4 @@
-"""Model-based policy optimisation: soft actor-critic on short rollouts of a learnt model.
+"""Model-based policy optimisation: soft actor-critic on short rollouts of a learned model.
 
 M. Janner et al., When to Trust Your Model: Model-Based Policy Optimization, NeurIPS 2019. The model is an ensemble of
 networks, each of which gives a normal distribution of the reward and of the change of the observation. After each round
@@ -36,7 +36,7 @@ PATIENCE, GAIN = 5, 0.01  # fitting stops after so many passes in which the held
 
 @dataclass(frozen=True, kw_only=True)
 class MBPO(SAC):
-    """Model-based policy optimisation: soft actor-critic on short rollouts of a learnt model.
+    """Model-based policy optimisation: soft actor-critic on short rollouts of a learned model.
 
     networks, elites: of the ensemble, and how many of them, those with the least held-out error, predict
     model_hidden, model_rate, model_decay: sizes of their layers; Adam's rate and decay of weights

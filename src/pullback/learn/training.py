@@ -40,7 +40,7 @@ LARGEST = 2**34  # of a checkpoint [bytes]
 
 @dataclass
 class Training:
-    """Where a training is.
+    """The progress of a training.
 
     policy:      the best so far, by its mean return from fixed starts
     evaluation:  of that policy
@@ -74,13 +74,14 @@ def train(
 ) -> Training:
     """Trains a policy for an environment.
 
-    method:       a name, with the settings that suit the environment, or one with hyperparameters of your own
-    minutes:      how long; or
-    updates:      how many rounds: then the result is the same to the last bit, however often it is interrupted
-    out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, where the same call resumes
-    evaluations:  how often the policy is tried on ``starts`` fixed starts in the course of it
-    watch:        called after every round with the training and how much of it is over, from 0 to 1
-    begin:        makes the learner from method, environment and seed; the method does if None
+    method:       a name, with the settings recommended by the environment, or a method with your own hyperparameters
+    minutes:      length of the training; or
+    updates:      number of updates: then the result is the same to the last bit, even if the training is interrupted
+    out:          a folder for log.csv, policy.npz (the best so far) and checkpoint.npz, from which the same call
+                  resumes
+    evaluations:  number of evaluations of the policy during the training, each on ``starts`` fixed initial states
+    watch:        called after every update with the training and its progress, from 0 to 1
+    begin:        makes the learner from method, environment and seed; default: the method does
     options:      hyperparameters that replace some of the method's
     """
     if (minutes is None) == (updates is None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.model.integrators import is_implicit
 from pullback.model.loops import dofs_above
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Model
 from pullback.model.unsupported import feels_velocity, wrapped_servo
@@ -36,7 +37,7 @@ def site_chains(model: Model, k: int) -> list[list[int]]:
 def felt_actuators(model: Model) -> list[int]:
     """The actuators whose feedback of velocity couples degrees of freedom by the integrator."""
     found: list[int] = []
-    if model.integrator != "implicitfast":
+    if not is_implicit(model):
         return found
     for k in range(model.nu):
         turns = model.actuator_site[k] >= 0 or (
@@ -62,6 +63,6 @@ def has_more_actuators(model: Model) -> bool:
     held = np.isfinite(model.tendons.force_range[pulled]).any()
     between = np.any(model.actuator_reference >= 0)
     lifted = np.any(model.joint_lift)
-    return bool(len(model.muscles.ids) or held or between or lifted) or bool(
+    return bool(len(model.muscles.ids) or len(model.motors.ids) or held or between or lifted) or bool(
         felt_actuators(model) or np.any(wrapped_servos(model))
     )

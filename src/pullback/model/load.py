@@ -12,12 +12,13 @@ import numpy as np
 
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.model.activations import read_activations
+from pullback.model.activations import read_activations, read_delays
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
 from pullback.model.flexes import read_flexes
 from pullback.model.model import BALL, FREE, JOINT_DOFS, Frames, Keyframe, Model
+from pullback.model.motors import read_motors, read_orientations
 from pullback.model.muscles import read_muscles
 from pullback.model.tendons import read_tendons
 from pullback.model.unsupported import (
@@ -26,11 +27,13 @@ from pullback.model.unsupported import (
     SLIDER_CRANK,
     Disable,
     actuator_complaint,
+    adheres,
     disabled,
     fluid_acts,
     gain_and_bias,
     gives_no_force,
     gravity_is_compensated,
+    holds_orientation,
     in_disabled_group,
     label,
     name_of,
@@ -86,37 +89,37 @@ def load(
     """Load a robot.
 
     ``source`` is the path of an MJCF or URDF file, XML text (it starts with ``<``), a ``mujoco.MjSpec`` (a copy is
-    compiled) or a ``mujoco.MjModel`` (copied). Whatever would change the motion and cannot be held in a
-    :class:`Model` is a :class:`PullbackError` that names the element. Contacts, limits, friction loss and equality
-    constraints are no error here: they are listed in ``model.constraints``.
+    compiled) or a ``mujoco.MjModel`` (copied). An element that would change the motion and that a :class:`Model` cannot
+    represent raises a :class:`PullbackError` that names it. Contacts, limits, friction loss and equality constraints
+    are listed in ``model.constraints``; a contact model simulates them.
 
-    ``ignore`` drops such elements knowingly, by kind:
+    ``ignore`` drops elements deliberately, by kind:
 
     - ``"contact"``, ``"limit"``, ``"frictionloss"``, ``"equality"``: contacts, limits of joints and tendons, their
-      friction loss, equality constraints: each is switched off as a flag in the file would (all four are by
-      ``contact=None`` of :class:`Articulated`);
+      friction loss, equality constraints: each is disabled as by a flag in the file (``contact=None`` of
+      :class:`Articulated` disables all four);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
-    - ``"actuator"``: actuators that are neither muscles nor gain·drive + bias on one joint or tendon, or at sites, with
-      the control or an activation as drive (motors with a delay, PID and DC motors, actuators on bodies). They keep
-      their controls, so that ``nu`` is as in MuJoCo, and give no force;
-    - ``"plugin"``: plugins that give forces to bodies or drive actuators;
+    - ``"actuator"``: actuators that are neither muscles, PID controllers, DC motors, servos of orientations nor
+      gain·drive + bias on one joint or tendon, or at sites, with the control or an activation as drive. They keep their
+      controls, so that ``nu`` is as in MuJoCo, and exert no force;
+    - ``"plugin"``: plugins that exert forces on bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
-    - ``"flexface"``: contacts of the faces of flexes, with shapes other than planes, with each other and with
-      themselves: their vertices alone touch, with shapes;
-    - ``"fluid"``: density and viscosity of the medium (supported with Euler and RK4; an error with implicitfast);
+    - ``"flexface"``: contacts of the faces of flexes with shapes other than planes, with each other and with
+      themselves: only their vertices touch, and only shapes;
+    - ``"fluid"``: density and viscosity of the medium;
     - ``"spring-poly"``, ``"damping-poly"``: quadratic and cubic terms of springs and dampers, which are supported; the
-      linear ones stay;
+      linear terms stay;
     - ``"spring-yield"``: plastic joint springs, which become elastic;
-    - ``"actuatorgravcomp"``: that gravity compensation counts as actuator force, and may be clamped with it, which is
+    - ``"actuatorgravcomp"``: counting gravity compensation as actuator force, which may be clamped, and which is
       supported; it then acts directly;
     - ``"sleep"``: the option that puts bodies at rest to sleep.
 
-    ``integrator`` ("euler", "implicitfast" or "rk4") and ``timestep`` [s] stand for what the file says, as if it were
-    edited; None leaves that as it is.
+    ``integrator`` ("euler", "implicitfast", "implicit" or "rk4") and ``timestep`` [s] override the options of the
+    file; None keeps them.
 
-    A file reads only from its own folder, or from ``folder`` if that is given; paths that lead elsewhere, also through
-    ``..``, symbolic links, includes or sub-models, are an error unless ``anywhere=True`` says that the file is trusted.
-    Paths in XML text are relative to ``folder``. An MjSpec or MjModel is trusted as it is.
+    A file can read only from its own folder, or from ``folder`` if given. Paths that lead elsewhere, also through
+    ``..``, symbolic links, includes or sub-models, raise an error unless ``anywhere=True`` says that the file is
+    trusted. Paths in XML text are relative to ``folder``. An MjSpec or MjModel is trusted.
 
     URDF follows MuJoCo's conventions: the root link is welded to the world, links joined by fixed joints are fused,
     visual shapes are dropped, and effort limits clamp the actuator force of joints (there are no actuators; add them
@@ -141,10 +144,13 @@ def load(
         "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
         "tendons": read_tendons(m),
         "flexes": read_flexes(m, ignore),
-        "activations": read_activations(m),
         "muscles": read_muscles(m),
+        "motors": read_motors(m),
+        "orientations": read_orientations(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
+    fields["delays"] = read_delays(m)
+    fields["activations"] = read_activations(m, fields["delays"])
     fields["keyframes"] = _keyframes(m, fields["activations"].count)
     check_mass_matrix(m, fields["dof_armature"], fields["tendons"].armature)
     return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
@@ -460,7 +466,7 @@ def _lifts(m: mujoco.MjModel) -> np.ndarray:
 def _actuators(m: mujoco.MjModel) -> dict:
     """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
     joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
-    tendon, site, reference = np.full((3, m.nu), -1, np.int32)
+    tendon, site, reference, body = np.full((4, m.nu), -1, np.int32)
     crank = np.zeros(m.nu)
     gear, gain, bias = np.zeros((m.nu, 6)), np.zeros((m.nu, 3)), np.zeros((m.nu, 3))
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
@@ -468,13 +474,14 @@ def _actuators(m: mujoco.MjModel) -> dict:
         if gives_no_force(m, i) or actuator_complaint(m, i):
             continue  # a complaint that is still here was ignored by the user
         u = m.actuator_ctrladr[i]
-        (tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else joint)[u] = m.actuator_trnid[i, 0]
+        on = tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else body if adheres(m, i) else joint
+        on[u], turns = m.actuator_trnid[i, 0], holds_orientation(m, i)
         if pushes_site(m, i):
             reference[u] = m.actuator_trnid[i, 1]
             crank[u] = m.actuator_cranklength[i] if m.actuator_trntype[i] == SLIDER_CRANK else 0.0
         in_parent[u] = m.actuator_trntype[i] == JOINT_IN_PARENT
-        gear[u] = m.actuator_gear[m.actuator_outadr[i]]
-        force_limited[u], force_range[u] = m.actuator_forcelimited[i], m.actuator_forcerange[i]
+        gear[u] = 0 if adheres(m, i) or turns else m.actuator_gear[m.actuator_outadr[i]]
+        force_limited[u], force_range[u] = m.actuator_forcelimited[i] and not turns, m.actuator_forcerange[i]
         if not in_disabled_group(m, i):
             gain[u], bias[u] = gain_and_bias(m, i)
     clamped = not disabled(m, Disable.mjDSBL_CLAMPCTRL)
@@ -483,6 +490,7 @@ def _actuators(m: mujoco.MjModel) -> dict:
         "actuator_tendon": _frozen(tendon, np.int32),
         "actuator_site": _frozen(site, np.int32),
         "actuator_reference": _frozen(reference, np.int32),
+        "actuator_body": _frozen(body, np.int32),
         "actuator_crank": _frozen(crank),
         "actuator_in_parent": _frozen(in_parent, bool),
         "actuator_gear": _frozen(gear),
@@ -518,6 +526,7 @@ def _keyframes(m: mujoco.MjModel, na: int) -> dict[str, Keyframe]:
     for k in range(m.nkey):
         name, q = name_of(m, "key", k), m.key_qpos[k]
         _check_quaternions(m, q, where=label(m, "key", k))
-        others = (_frozen(x[k]) for x in (m.key_qvel, m.key_ctrl, m.key_act[:, :na]))
+        act = np.resize(np.append(m.key_act[k][:na], np.zeros(na)), na)  # controls of before are zero
+        others = (_frozen(x) for x in (m.key_qvel[k], m.key_ctrl[k], act))
         keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), *others)
     return keyframes

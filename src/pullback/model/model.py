@@ -97,13 +97,24 @@ class Flexes:
 class Activations:
     """The states of actuators: each follows its control, and drives its force in the control's place."""
 
-    count: int  # activations of the file, na; none if no actuator is driven by one
-    kind: tuple[str, ...]  # (nu,) MuJoCo's dyntype, such as "filter"; "at rest": switched off; "": there is none
-    index: np.ndarray  # (nu,) int32, where it is in the state, or -1
-    law: np.ndarray  # (nu, 3) a time constant [s]; of muscles two, and a width [1]: MuJoCo's dynprm
-    early: np.ndarray  # (nu,) bool: the force is that of the activation after the step
-    limited: np.ndarray  # (nu,) bool
-    range: np.ndarray  # (nu, 2)
+    # (na,) MuJoCo's dyntype, such as "filter"; "slew", "integral", "heat", "bristle" or "current": of a motor;
+    # "at rest": switched off; "": of an actuator that was left out. There are none if no actuator is driven by one. At
+    # the end, "sample": a control of some steps ago, where there is a delay.
+    kind: tuple[str, ...]
+    actuator: np.ndarray  # (na,) int32, the control of the actuator that has it, the first if there are several; or -1
+    early: np.ndarray  # (na,) bool: the force is that of the activation after the step
+    range: np.ndarray  # (na, 2); infinite where there is no limit
+    # (nu, 3) MuJoCo's dynprm: a time constant [s]; of muscles two, and a width [1]; of PID controllers the limit of the
+    # integral, and the rate of the setpoint
+    law: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.kind)
+
+    def of(self, k: int) -> list[int]:
+        """Those of the actuator of a control."""
+        return [] if k < 0 else np.flatnonzero(self.actuator == k).tolist()
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,56 @@ class Muscles:
     def ids(self) -> np.ndarray:
         """The controls that are muscles'."""
         return np.flatnonzero(self.pulls | self.resists)
+
+
+@dataclass(frozen=True)
+class Motors:
+    """PID controllers and DC motors; of these, the laws: those of the former are in gain, bias and activations."""
+
+    ids: np.ndarray  # (n,) int32, the first control of each
+    has_circuit: np.ndarray  # (n,) bool: a DC motor
+    control: np.ndarray  # (n, 4) int32: those of position, velocity, torque and voltage, or -1
+    state: np.ndarray  # (n, 5) int32: where slew, integral, heat, bristle and current are in the activations, or -1
+    wraps: np.ndarray  # (n,) int32: errors are wrapped around the circle, 1: of a ball joint, 2: between sites
+    gain: np.ndarray  # (nu, 8) MuJoCo's gainprm: R [Ω], K [N·m/A], α [1/K], T0 [°C], kp, ki, kd, Vmax [V]
+    # (nu, 9) its dynprm: te [s], rate of current [A/s], Rth [K/W], C [J/K], ambient [°C], σ0, σ1, rate of slew, Imax
+    dynamics: np.ndarray
+    bias: np.ndarray  # (nu, 6) its biasprm: cogging [N·m], poles, phase [rad], FC, FS [N·m], vS [rad/s]
+
+    @property
+    def circuits(self) -> np.ndarray:
+        """The controls of DC motors, the first of each."""
+        return self.ids[self.has_circuit]
+
+    @property
+    def others(self) -> np.ndarray:
+        """Controls that are further ones of these."""
+        return np.setdiff1d(self.control, np.append(self.ids, -1))
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Controls that reach their actuator late, as sums of those of the last steps."""
+
+    ids: np.ndarray  # (n,) controls
+    count: np.ndarray  # (n,) of how many steps: these are the last of the activations, actuator by actuator
+    weight: np.ndarray  # (3, samples), the newest first, at the beginning of a step, half-way and at its end
+
+
+@dataclass(frozen=True)
+class Orientations:
+    """Servos that hold the orientation of a ball joint: of their gains and biases, the first, and first and third."""
+
+    ids: np.ndarray  # (n,) int32, the first control of each
+    is_quat: np.ndarray  # (n,) bool: controls are the target's four numbers, and not those of its rotation vector
+    joint: np.ndarray  # (n,) int32
+    limit: np.ndarray  # (n,) of the length of the torque [N·m]; infinite where there is none
+
+    @property
+    def controls(self) -> np.ndarray:
+        """All of theirs."""
+        counts = 3 + self.is_quat
+        return np.array([k + j for k, n in zip(self.ids, counts, strict=True) for j in range(n)], int)
 
 
 @dataclass(frozen=True)
@@ -172,6 +233,7 @@ class Model:
     actuator_tendon: np.ndarray  # (nu,) int32; -1: it acts on a joint, or at a site
     actuator_site: np.ndarray  # (nu,) int32; -1: it acts on a joint or tendon
     actuator_reference: np.ndarray  # (nu,) int32; the site that it pushes against, or the slider of a crank, or -1
+    actuator_body: np.ndarray  # (nu,) int32; the body that it presses against what that touches (adhesion), or -1
     actuator_crank: np.ndarray  # (nu,) length of the rod of a slider-crank [m]; 0: it is none
     actuator_in_parent: np.ndarray  # (nu,) bool: a ball or free joint's gear is given in the parent's frame
     actuator_gear: np.ndarray  # (nu, 6); the first entry alone for hinge, slide and tendons
@@ -185,7 +247,7 @@ class Model:
     # the world
     timestep: float  # [s]
     gravity: np.ndarray  # (3,) [m/s²]
-    integrator: str  # "euler", "implicitfast" or "rk4"
+    integrator: str  # "euler", "implicitfast", "implicit" or "rk4"
     implicit_damping: bool  # Euler treats joint damping implicitly, as MuJoCo does unless told otherwise
     fluid_density: float  # [kg/m³]
     fluid_viscosity: float  # [Pa·s]
@@ -197,6 +259,9 @@ class Model:
     flexes: Flexes
     activations: Activations
     muscles: Muscles
+    motors: Motors
+    orientations: Orientations
+    delays: Delays
 
     # what is fixed to bodies, and what the file asks of a contact model
     geoms: Frames

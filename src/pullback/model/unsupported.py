@@ -22,17 +22,23 @@ KINDS = (
 EULER = int(mujoco.mjtIntegrator.mjINT_EULER)
 RK4 = int(mujoco.mjtIntegrator.mjINT_RK4)
 IMPLICITFAST = int(mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
-INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast"}
+IMPLICIT = int(mujoco.mjtIntegrator.mjINT_IMPLICIT)
+INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast", IMPLICIT: "implicit"}
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_INTEGRATOR)
 ACTIVATION_NAMES = ("INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")
 ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ACTIVATION_NAMES)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
+GAIN_SO3 = int(mujoco.mjtGain.mjGAIN_SO3)
+GAIN_PID, GAIN_DCMOTOR = int(mujoco.mjtGain.mjGAIN_PID), int(mujoco.mjtGain.mjGAIN_DCMOTOR)
+BIAS_DCMOTOR = int(mujoco.mjtBias.mjBIAS_DCMOTOR)
+DYN_PID, DYN_DCMOTOR = int(mujoco.mjtDyn.mjDYN_PID), int(mujoco.mjtDyn.mjDYN_DCMOTOR)
 BIAS_NONE, BIAS_AFFINE = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)
 GAIN_MUSCLE, BIAS_MUSCLE = int(mujoco.mjtGain.mjGAIN_MUSCLE), int(mujoco.mjtBias.mjBIAS_MUSCLE)
 TENDON_TRANSMISSION, SITE_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_TENDON), int(mujoco.mjtTrn.mjTRN_SITE)
-SLIDER_CRANK = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK)
+SLIDER_CRANK, BODY_TRANSMISSION = int(mujoco.mjtTrn.mjTRN_SLIDERCRANK), int(mujoco.mjtTrn.mjTRN_BODY)
+TRANSMISSIONS = (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION, SLIDER_CRANK)
 EQ_CONNECT, EQ_WELD = int(mujoco.mjtEq.mjEQ_CONNECT), int(mujoco.mjtEq.mjEQ_WELD)
 EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON)
 EQUALITIES = (EQ_CONNECT, EQ_WELD, EQ_JOINT, EQ_TENDON)  # all but those of flexes
@@ -134,7 +140,11 @@ def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
     """What cannot be dropped."""
     if m.opt.integrator not in INTEGRATORS:
         name = spell(mujoco.mjtIntegrator, m.opt.integrator)
-        yield "", "option", f'has the integrator "{name}" (pass integrator="implicitfast", "euler" or "rk4")'
+        yield (
+            "",
+            "option",
+            f'has the integrator "{name}" (pass integrator="implicitfast", "implicit", "euler" or "rk4")',
+        )
     # A flag that a later MuJoCo may add could change the motion in a way nothing here knows of.
     unknown_disable = m.opt.disableflags & ~KNOWN_DISABLE_BITS
     unknown_enable = m.opt.enableflags & ~KNOWN_ENABLE_BITS
@@ -153,8 +163,6 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
             yield kind, label(m, "actuator", i), reason
     if m.opt.enableflags & int(Enable.mjENBL_SLEEP):
         yield "sleep", "option", "puts bodies at rest to sleep"
-    if fluid_acts(m) and m.opt.integrator == IMPLICITFAST:
-        yield "fluid", "option", 'has a density or viscosity, which is supported with integrator "Euler" or "RK4" only'
 
 
 def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
@@ -179,7 +187,8 @@ def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
         "keeps the lengths of its edges by equality constraints": m.flex_edgeequality != 0,
         "yields": m.flex_plasticmode != 0,
         "has passive contacts": m.flex_passive != 0,
-        'is deformable, which is supported with integrator "Euler" or "RK4" only': m.opt.integrator == IMPLICITFAST,
+        'is deformable, which is supported with integrator "Euler" or "RK4" only': m.opt.integrator
+        in (IMPLICITFAST, IMPLICIT),
         "is deformable, and the file switches springs off": disabled(m, Disable.mjDSBL_SPRING),
     }
     for reason, is_so in reasons.items():
@@ -223,36 +232,112 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator is no muscle and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
+    """Why an actuator is no muscle or motor, and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
+    if is_motor(m, i) or holds_orientation(m, i):
+        reason = (_motor_complaint if is_motor(m, i) else _orientation_complaint)(m, i)
+        return ("actuator", reason) if reason else None
     transmission, gain = spell(mujoco.mjtTrn, m.actuator_trntype[i]), spell(mujoco.mjtGain, m.actuator_gaintype[i])
     dynamics, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
     kinds = " and ".join(", ".join(ACTIVATION_NAMES).lower().rsplit(", ", 1))
     controls, outputs = m.actuator_ctrlnum[i], m.actuator_outnum[i]
     reasons = {
-        f"acts through a {transmission} transmission; only joints, tendons, sites and slidercrank are supported": (
-            m.actuator_trntype[i] not in (*JOINT_TRANSMISSIONS, TENDON_TRANSMISSION, SITE_TRANSMISSION, SLIDER_CRANK)
+        f"acts through a {transmission} transmission; only joints, tendons, sites, slidercrank, body are supported": (
+            m.actuator_trntype[i] not in (*TRANSMISSIONS, BODY_TRANSMISSION)
         ),
         f"has activation dynamics of type {dynamics}; only none, {kinds} are supported": (
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),
         f"has {m.actuator_actnum[i]} activations; only one is supported": m.actuator_actnum[i] > 1,
-        "delays its control": m.actuator_delay[i] > 0,
-        f"has a gain of type {gain}; only fixed, affine and muscle are supported": (
+        f"has a gain of type {gain}; only fixed, affine, muscle, pid and dcmotor are supported": (
             m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE, GAIN_MUSCLE)
         ),
-        f"has a bias of type {bias}; only none, affine and muscle are supported": (
+        f"has a bias of type {bias}; only none, affine, muscle and dcmotor are supported": (
             m.actuator_biastype[i] not in (BIAS_NONE, BIAS_AFFINE, BIAS_MUSCLE)
         ),
         f"has {controls} controls and {outputs} outputs, not one of each": controls != 1 or outputs != 1,
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is None:
-        reason = _muscle_complaint(m, i)
-    if reason is None and wrapped_servo(m, i) and m.actuator_dyntype[i] == INTEGRATOR:
-        reason = "is a servo on a rotation whose activation MuJoCo wraps around the circle"
+        reason = _muscle_complaint(m, i) or _adhesion_complaint(m, i)
     return ("actuator", reason) if reason else None
+
+
+def is_motor(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator is a PID controller or a DC motor."""
+    return m.actuator_gaintype[i] in (GAIN_PID, GAIN_DCMOTOR)
+
+
+def holds_orientation(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator is a servo with a rotation as its setpoint."""
+    return m.actuator_gaintype[i] == GAIN_SO3
+
+
+def _orientation_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    reasons = {
+        "holds an orientation between sites; only ball joints are supported": m.actuator_trnid[i, 1] >= 0,
+        "holds an orientation that it integrates": m.actuator_dyntype[i] != STATELESS,
+        "delays several controls": m.actuator_delay[i] > 0,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _motor_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    circuit = m.actuator_gaintype[i] == GAIN_DCMOTOR
+    gain, dynamics = m.actuator_gainprm[i], m.actuator_dynprm[i]
+    kinds = (BIAS_DCMOTOR, DYN_DCMOTOR) if circuit else (BIAS_AFFINE, DYN_PID)
+    dynamics_kind, bias = spell(mujoco.mjtDyn, m.actuator_dyntype[i]), spell(mujoco.mjtBias, m.actuator_biastype[i])
+    on_tendon = m.actuator_trntype[i] == TENDON_TRANSMISSION
+    reasons = {
+        f"acts through a {spell(mujoco.mjtTrn, m.actuator_trntype[i])} transmission; only joints, tendons, sites and "
+        "slidercrank are supported": m.actuator_trntype[i] not in TRANSMISSIONS,
+        f"mixes the laws of motors with others, dynamics {dynamics_kind} and bias {bias}": (
+            m.actuator_biastype[i] != kinds[0] or m.actuator_dyntype[i] not in (STATELESS, kinds[1])
+        ),
+        "delays several controls": m.actuator_delay[i] > 0 and m.actuator_ctrlnum[i] > 1,
+        "is a motor without controls; give it one, such as a voltage": m.actuator_ctrlnum[i] == 0,
+        f"has {m.actuator_actnum[i]} activations, which is not what its numbers ask for": (
+            m.actuator_actnum[i] != len(states_of_motor(m, i))
+        ),
+        "is a DC motor on a tendon that limits the force of its actuators": (
+            circuit and on_tendon and m.tendon_actfrclimited[m.actuator_trnid[i, 0]]
+        ),
+        "is a DC motor of a disabled group, whose bristles would move": (
+            circuit and dynamics[5] > 0 and in_disabled_group(m, i)
+        ),
+        "is a DC motor with impossible numbers": circuit and impossible_motor(gain, dynamics, m.actuator_biasprm[i]),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def states_of_motor(m: mujoco.MjModel, i: int) -> list[int]:
+    """Which of slew, integral, heat, bristle and current a PID controller or DC motor has."""
+    gain, dynamics = m.actuator_gainprm[i], m.actuator_dynprm[i]
+    there: list[bool] = []
+    if m.actuator_gaintype[i] == GAIN_PID and m.actuator_dyntype[i] == DYN_PID:
+        there = [dynamics[1] > 0, gain[0] > 0]
+    elif m.actuator_gaintype[i] == GAIN_DCMOTOR:
+        there = [dynamics[7] > 0, gain[5] > 0, dynamics[2] > 0, dynamics[5] > 0, dynamics[0] > 0]
+    return np.flatnonzero(there).tolist()
+
+
+def impossible_motor(gain: np.ndarray, dynamics: np.ndarray, bias: np.ndarray) -> bool:
+    """Whether these, gainprm, dynprm and biasprm, are not the numbers of a DC motor."""
+    controlled = np.any(gain[4:7])
+    signs = min(gain[1], gain[5], gain[7], *dynamics[[0, 1, 2, 5, 7, 8]], *bias[3:6]) < 0
+    return bool(gain[0] <= 0 or signs or (controlled and gain[1] == 0) or (dynamics[2] > 0 and dynamics[3] <= 0))
+
+
+def _adhesion_complaint(m: mujoco.MjModel, i: int) -> str | None:
+    """What an actuator on a body may not be: contacts have no length, and what holds a joint does not know of them."""
+    if not adheres(m, i):
+        return None
+    if feels_velocity(m, i) or m.actuator_biastype[i] == BIAS_MUSCLE:
+        return "is adhesion with feedback of velocity, or a muscle"
+    if np.any(m.jnt_actfrclimited):
+        return "is adhesion, in a model with joints that limit the force of their actuators"
+    return None
 
 
 def _muscle_complaint(m: mujoco.MjModel, i: int) -> str | None:
@@ -279,6 +364,11 @@ def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
     return m.actuator_trntype[i] == TENDON_TRANSMISSION
 
 
+def adheres(m: mujoco.MjModel, i: int) -> bool:
+    """Whether an actuator presses a body against what that touches."""
+    return m.actuator_trntype[i] == BODY_TRANSMISSION
+
+
 def pushes_site(m: mujoco.MjModel, i: int) -> bool:
     """Whether an actuator pushes at a site, or between two of them."""
     return m.actuator_trntype[i] in (SITE_TRANSMISSION, SLIDER_CRANK)
@@ -286,7 +376,7 @@ def pushes_site(m: mujoco.MjModel, i: int) -> bool:
 
 def feels_velocity(m: mujoco.MjModel, i: int) -> bool:
     gain, bias = gain_and_bias(m, i)
-    return bool(gain[2] != 0 or bias[2] != 0 or m.actuator_gaintype[i] == GAIN_MUSCLE)
+    return bool(gain[2] != 0 or bias[2] != 0 or m.actuator_gaintype[i] in (GAIN_MUSCLE, GAIN_DCMOTOR))
 
 
 def is_servo(m: mujoco.MjModel, i: int) -> bool:
@@ -299,8 +389,11 @@ def is_servo(m: mujoco.MjModel, i: int) -> bool:
 def wrapped_servo(m: mujoco.MjModel, i: int) -> int:
     """Whether MuJoCo wraps the error of an actuator around the circle, since it holds a rotation: 1 of a ball joint, 2
     of a site against another one; else 0."""
-    if not is_servo(m, i):
-        return 0
+    return rotation_kind(m, i) if is_servo(m, i) else 0
+
+
+def rotation_kind(m: mujoco.MjModel, i: int) -> int:
+    """Whether an actuator's length is of a rotation: 1 of a ball joint, 2 of a site against another one; else 0."""
     if m.actuator_trntype[i] in JOINT_TRANSMISSIONS:
         return int(m.jnt_type[m.actuator_trnid[i, 0]] == BALL)
     gear = m.actuator_gear[m.actuator_outadr[i]]
@@ -309,13 +402,13 @@ def wrapped_servo(m: mujoco.MjModel, i: int) -> int:
 
 
 def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of 1, length and velocity; zero for those of a muscle."""
+    """Coefficients of 1, length and velocity; zero for those of a muscle or DC motor."""
     gain, bias = m.actuator_gainprm[i, :3].copy(), np.zeros(3)
-    if m.actuator_gaintype[i] == GAIN_MUSCLE:
+    if m.actuator_gaintype[i] in (GAIN_MUSCLE, GAIN_DCMOTOR):
         gain[:] = 0
-    if m.actuator_gaintype[i] == GAIN_FIXED:
+    if m.actuator_gaintype[i] in (GAIN_FIXED, GAIN_PID, GAIN_SO3):
         gain[1:] = 0
-    if m.actuator_biastype[i] == BIAS_AFFINE:
+    if m.actuator_biastype[i] == BIAS_AFFINE or holds_orientation(m, i):
         bias[:] = m.actuator_biasprm[i, :3]
     return gain, bias
 

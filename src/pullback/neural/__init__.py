@@ -1,4 +1,4 @@
-"""Networks inside a System: what the physics does not know is learned, and physics and weights are fitted together.
+"""Neural networks inside a System, which model what its equations leave out and are fitted together with them.
 
     from pullback import neural
 

@@ -29,7 +29,7 @@ MOST_WINDOWS = 256
 
 @dataclass(frozen=True)
 class Fit:
-    """What came of a fit.
+    """The result of a fit.
 
     system:    the System with what was found as its parameters
     physics:   estimates of the physical parameters with confidence intervals, or None if there were none
@@ -69,7 +69,7 @@ def fit(
     checkpoint: Path | str | None = None,
     watch: Callable[[int, Progress], None] | None = None,
 ) -> Fit:
-    """Fits weights and physical parameters together, so that motions from recorded states follow what was recorded.
+    """Fits weights and physical parameters together, so that motions from recorded states follow the recordings.
 
     Each window begins in a recorded state and is compared with every row that follows, in the tangent space, in units
     of the noise. Lengths grow from stage to stage: short windows are easy to follow, long ones see slow effects. In

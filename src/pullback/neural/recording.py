@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.core.archives import read_arrays
 from pullback.core.arrays import to_numbers, to_numpy
-from pullback.core.checks import check_kind, check_path
+from pullback.core.checks import check_kind, check_names, check_path
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.core.system import State, System
@@ -25,7 +25,7 @@ UNIT = 1e-2
 
 @dataclass(frozen=True)
 class Recording:
-    """A motion of one robot, or of any System, as it was measured: states in even spacing, and the controls between.
+    """A measured motion of a robot, or of any System: evenly spaced states, and the controls between them.
 
     states:    a state whose arrays have rows in the place of worlds: ``pb.State(q, v)`` with q (rows, nq), v (rows, nv)
     controls:  (rows - 1, nu), each held until the next row; none if None
@@ -52,7 +52,8 @@ class Recording:
             if given is not None:
                 object.__setattr__(self, name, to_numbers(given, f"{name} of {self.name}").astype(float))
         if self.joints is not None:
-            object.__setattr__(self, "joints", tuple(map(str, self.joints)))
+            names = self.joints.tolist() if isinstance(self.joints, np.ndarray) else self.joints  # as files give them
+            object.__setattr__(self, "joints", check_names(names, f"joints of {self.name}"))
 
     @property
     def rows(self) -> int:
@@ -151,7 +152,7 @@ class Recording:
 
 
 def read_recordings(path, system: System | None = None) -> list[Recording]:
-    """The recordings of an .npz file, or of all in a folder, sorted by name.
+    """The recordings in an .npz file, or in all such files of a folder, sorted by name.
 
     Each has an array for every field of the state, ``q`` (rows, nq) and ``v`` (rows, nv) of a robot, and maybe
     ``controls`` (rows - 1, nu), ``times`` (rows,) [s] and ``joints``, their names.
@@ -159,6 +160,8 @@ def read_recordings(path, system: System | None = None) -> list[Recording]:
     system:  whose states they are; states of robots if None
     """
     path = check_path(path)
+    if system is not None:
+        check_kind(system, System, "system", "pb.Articulated(model)")
     files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
     if not files:
         raise PullbackError(f"there is no .npz in {str(path)!r}")

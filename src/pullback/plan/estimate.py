@@ -12,6 +12,7 @@ from pullback.core.errors import PullbackError
 
 NO_CURVATURE = 1e-14  # share of the largest eigenvalue of the curvature that is rounding
 TAKES_PART = 0.2  # share of a unit direction from which on a variable is named
+LISTED = 20  # undetermined variables that a table lists one by one; the weights of a network are many more
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,37 @@ class Estimate:
         """Whether the joint intervals contain all true values (n,)."""
         return bool(np.all((self.joint_low <= truth) & (truth <= self.joint_high)))
 
+    @property
+    def determined(self) -> np.ndarray:
+        """Which variables (n,) are in no group of ``undetermined``."""
+        hidden = {label for group in self.undetermined for label in group}
+        return np.array([label not in hidden for label in self.labels])
+
     def table(self, truth: np.ndarray | None = None) -> str:
-        """One line per variable; with the true values (n,), if they are known."""
-        width = max(len("parameter"), *(len(label) for label in self.labels))
+        """One line per variable; with the true values (n,), if they are known.
+
+        Of more than 20 undetermined variables, such as the weights of a network, only the number is given.
+        """
+        determined = self.determined
+        others = int(np.sum(~determined))
+        rows = np.arange(len(self.labels)) if others <= LISTED else np.flatnonzero(determined)
+        width = max(len("parameter"), *(len(self.labels[i]) for i in rows))
         interval = f"{self.confidence * 100:g} % interval"
         lines = [f"{'parameter':<{width}}  estimate  {interval:^18}" + ("" if truth is None else "      true    error")]
-        hidden = {label for group in self.undetermined for label in group}
-        for i, label in enumerate(self.labels):
+        for i in rows:
+            label = self.labels[i]
             line = f"{label:<{width}}  {self.values[i]:8.4f}  {self.low[i]:8.4f} {self.high[i]:8.4f} "
-            if label in hidden:
+            if not determined[i]:
                 line = f"{label:<{width}}  {'undetermined':<28}"
             if truth is not None:
                 line += f"  {truth[i]:8.4f}"
-            if truth is not None and label not in hidden:
+            if truth is not None and determined[i]:
                 error = f"{self.values[i] / truth[i] - 1:+.2%}" if truth[i] else f"{self.values[i]:+.2g}"
                 line += f"  {error:>7}" + ("" if self.covers(truth)[i] else "  outside")
             lines.append(line.rstrip())
+        if others > LISTED:
+            left = "the data do not determine them one by one"
+            return "\n".join([*lines, f"{others} other variables, such as weights of a network, are left out: {left}"])
         return "\n".join([*lines, *(f"undetermined: {' against '.join(group)}" for group in self.undetermined)])
 
 

@@ -15,13 +15,13 @@ from pullback.plan.methods import FIRST_GUESS, Memory, Method, inside, movable, 
 class GaussNewton(Method):
     """Steps to the minimum of the loss with its residuals linearised, for losses that are half a sum of squares.
 
-    The problem gives JᵀJ as the curvature, J being the Jacobian of the residuals. Within bounds, a step goes to the
-    minimum that is within them. One that does not lower the loss, or leads where nothing can be evaluated, is tried
-    again with ten times the damping (Marquardt, 1963); one that does as well as the linearisation promised lowers the
+    The problem supplies JᵀJ as the curvature, where J is the Jacobian of the residuals. With bounds, a step goes to the
+    minimum within the bounds. A step that does not lower the loss, or that leads to a point that cannot be evaluated,
+    is repeated with ten times the damping (Marquardt, 1963); a step that lowers the loss as predicted reduces the
     damping (Nielsen, 1999).
 
-    damping:    at first, against the diagonal of the curvature [1]
-    tolerance:  it has converged when a whole step promises to lower the loss by less than this share [1]
+    damping:    at first, relative to the diagonal of the curvature [1]
+    tolerance:  converged if the predicted relative decrease of the loss is smaller than this [1]
     """
 
     damping: float = 1e-3

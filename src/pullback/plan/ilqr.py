@@ -64,16 +64,16 @@ class Around(NamedTuple):
 
 @dataclass(frozen=True)
 class ILQR(Method):
-    """Iterative LQR for a task that finds Controls and whose loss can be expanded, as ``Tracking`` can.
+    """Iterative LQR for a task that finds Controls and whose loss has a second-order expansion, as ``Tracking`` has.
 
-    An iteration linearises the trajectory once and tries policies of several dampings and lengths, all in parallel.
+    An iteration linearises the trajectory once and tries policies with several dampings and step lengths, in parallel.
 
-    lengths:   of steps that are tried, as shares of the whole [1]
-    spread:    of dampings that are tried, as multiples of the one that did best before [1]
-    damping:   of the first step, as a share of the largest curvature of the loss in the controls [1]
-    sketch:    take the loss's goal for a trajectory and begin with policies around that, beside the first guess. The
-               goal need not be possible: how far each step misses the next state is known, and made up for. It should
-               touch what the trajectory should touch, since contacts that are absent have no gradient.
+    lengths:   of the steps that are tried, as fractions of the full step [1]
+    spread:    of the dampings that are tried, as multiples of the best previous one [1]
+    damping:   of the first step, as a fraction of the largest curvature of the loss in the controls [1]
+    sketch:    takes the loss's goal as a trajectory and starts with policies around it, besides the initial guess. The
+               goal need not be feasible: the defect between each step and the next state is part of the linear problem.
+               It should include the contacts that the trajectory needs, since absent contacts have no gradient.
     """
 
     lengths: tuple[float, ...] = (1.0, 0.5, 0.2, 0.05)

@@ -45,7 +45,7 @@ class LeastSquares(Problem, Protocol):
 
 @runtime_checkable
 class Sampled(Protocol):
-    """A problem of which every iteration sees another part: a minibatch, other noise, other weights."""
+    """A problem that changes with every iteration: minibatches, noise or weights."""
 
     def sample(self, random: np.random.Generator, iteration: int, /) -> LeastSquares:
         """What the iteration sees, counted from 0. The generator is the same whenever the iteration is repeated."""
@@ -144,7 +144,7 @@ class TorchResiduals:
 
 @dataclass(frozen=True)
 class Minibatches:
-    """A problem of which every iteration sees as many samples as ``batch`` says, drawn anew without repetition."""
+    """A problem of which every iteration uses ``batch`` samples, drawn at random without repetition."""
 
     problem: TorchResiduals
     batch: int

@@ -31,7 +31,7 @@ REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no p
 @renamed(figures="metrics")
 @dataclass(frozen=True)
 class Progress:
-    """Where a minimisation is. Rows of the histories are iterations; of a population, the best point counts.
+    """The progress of a minimisation. Rows of the histories are iterations; of a population, the best point counts.
 
     x:            the best point so far, by its loss (n,)
     losses:       (iterations,)
@@ -84,13 +84,13 @@ def minimise(
     checkpoint: Path | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Minimises the losses of ``problem`` from the first guess x (n,).
+    """Minimises the losses of ``problem`` from the initial guess x (n,).
 
     target:      stops when the metric is at most this
     low, high:   bounds of the variables
-    patience:    stops after so many iterations without a smaller loss
-    by_metric:   the best point is the one with the least metric, and patience counts by it: for a metric that tells
-                 what the loss cannot, such as the error of data that are held out
+    patience:    stops after this many iterations without a smaller loss
+    by_metric:   the best point is the one with the smallest metric, and patience counts by it: for a metric that
+                 measures what the loss does not, such as the error on held-out data
     checkpoint:  a file to resume from if it exists, written about once a second
     watch:       called after every iteration
     """

@@ -21,20 +21,20 @@ from pullback.plan.methods import FIRST_GUESS, Memory, Method, inside, movable, 
 
 @dataclass(frozen=True)
 class MatrixFreeGaussNewton(Method):
-    """Gauss-Newton steps for sums of squares with many variables, from products with the Jacobian J alone.
+    """Gauss-Newton steps for sums of squares with many variables, from products with the Jacobian J only.
 
     For problems that are :class:`LeastSquares`: torch functions by :class:`TorchResiduals`, tasks whose loss is made of
-    residuals or ready terms, or anything with ``linearise``. Each iteration linearises once, solves (JᵀJ + λ) d = -Jᵀ r
-    by conjugate gradients and goes to the best of some shares of d, or stays. λ halves after a long step that did as
-    well as the linearisation promised, and triples after a short one, or one that did not. Of a problem that is
-    :class:`Sampled`, every iteration sees another batch, and the newest point counts as the best.
+    residuals or ready terms, or any object with ``linearise``. Each iteration linearises once, solves (JᵀJ + λ) d = -Jᵀ
+    r by conjugate gradients, and takes the best of several fractions of d, or none. λ is halved after a long step that
+    lowered the loss as predicted, and tripled after a short or a poor one. With a :class:`Sampled` problem, every
+    iteration uses another batch, and the newest point counts as the best.
 
     damping:         λ at first, in the units of JᵀJ
-    lengths:         shares of d that are tried [1]
-    inner:           conjugate-gradient iterations per step, at most
-    inner_tolerance: the share of |Jᵀ r| that they may leave [1]
-    tolerance:       it has converged when a step that damping does not hold back promises to lower the loss by less
-                     than this share [1]; never, of a Sampled problem
+    lengths:         fractions of d that are tried [1]
+    inner:           maximum number of conjugate-gradient iterations per step
+    inner_tolerance: at which they stop, relative to |Jᵀ r| [1]
+    tolerance:       converged if the predicted relative decrease of the loss of an undamped step is smaller than this
+                     [1]; never for a Sampled problem
     """
 
     damping: float = 0.1

@@ -19,7 +19,7 @@ FIRST_GUESS = "the first guess cannot be evaluated: its loss is not finite, or i
 
 
 class Method(ABC):
-    """One way to minimise. Settings are its fields; its state is in a Memory.
+    """A method of minimisation. Settings are its fields; its state is in a Memory.
 
     Points are vectors (n,). ``low`` and ``high`` (n,) bound them; infinite where there is no bound.
     """
@@ -89,7 +89,7 @@ def movable(memory: Memory) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SGD(Method):
-    """Steps against the gradient.
+    """Gradient descent.
 
     rate:      length of a step for a gradient of length one
     momentum:  share of the step before that is kept [1]
@@ -158,10 +158,10 @@ class Adam(Method):
 class LBFGS(Method):
     """Quasi-Newton steps from the last gradients (Liu and Nocedal, 1989), each with a line search.
 
-    The search asks for Wolfe's weak conditions by doubling and halving, which needs no smoothness (Lewis and Overton,
-    2013): kinks of contact do not stop it. Every trial of the search is an evaluation.
+    The line search meets Wolfe's weak conditions by doubling and halving, which works for nonsmooth functions too
+    (Lewis and Overton, 2013), such as losses with kinks of contact. Every trial of the search is an evaluation.
 
-    memory:  pairs of steps and changes of the gradient that are kept
+    memory:  number of pairs of steps and changes of the gradient that are kept
     first:   length of the very first step, in the units of the variables
     """
 

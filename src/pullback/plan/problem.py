@@ -16,7 +16,7 @@ from pullback.rollout import Run
 @renamed(figures="metrics")
 @dataclass(frozen=True)
 class Found:
-    """What a problem says of k points: losses (k,), gradients (k, n) or None, and metrics (k,).
+    """A problem's values at k points: losses (k,), gradients (k, n) or None, and metrics (k,).
 
     Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
     wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them. The loss
@@ -39,7 +39,7 @@ class Problem(Protocol):
 
 @runtime_checkable
 class Simulation(Problem, Protocol):
-    """A problem that can leave gradients for later."""
+    """A problem that can compute losses first and gradients later."""
 
     def simulated(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False, /) -> Found: ...
 

@@ -25,7 +25,7 @@ from pullback.rollout import Run, rollout
 
 @dataclass(frozen=True)
 class Driven:
-    """What a plant did.
+    """The motion of a plant under receding-horizon control.
 
     run:    its trajectory, which can be pulled back like any other
     plans:  one per tick, as :func:`minimise` left them
@@ -45,16 +45,16 @@ def receding(
     plant: System | None = None,
     watch: Callable[[int, Progress], None] | None = None,
 ) -> Driven:
-    """Drives ``plant`` by plans for ``task``, each from where the plant is, over the steps that the task looks ahead.
+    """Controls ``plant`` by repeatedly planning ``task`` from the current state (model predictive control).
 
-    task:        a :class:`~pullback.tasks.Task` that finds Controls. Where the goal moves, a function of the step
-                 at which a plan begins (0, apply, 2 apply, ...) that gives the task from there on:
+    task:        a :class:`~pullback.tasks.Task` that finds Controls. If the goal moves, a function of the step at which
+                 a plan begins (0, apply, 2 apply, ...) that returns the task from there on:
                  ``lambda first: task.but(loss=Position("tip", path[first : first + steps + 1], when="path"))``
-    method:      that plans: LBFGS, Adam, ILQR, ...
-    ticks:       how often to plan
-    apply:       steps of each plan that are done; a multiple of the steps for which the task holds a control
-    iterations:  of the method per tick; each starts from what is left of the plan before
-    plant:       what really moves, a System in one world; the task's own if None
+    method:      of planning: LBFGS, Adam, ILQR, ...
+    ticks:       number of plans
+    apply:       steps of each plan that are executed; a multiple of the steps for which the task holds a control
+    iterations:  of the method per tick; each plan starts from the rest of the one before
+    plant:       the controlled System, in one world; None: the task's own
     watch:       called after every tick
     """
     task_at = (lambda first: task) if isinstance(task, ControlProblem) or not callable(task) else task
@@ -88,27 +88,27 @@ def receding(
 
 @dataclass(frozen=True)
 class Receding(Method):
-    """The controls of a long trajectory, window by window: each is planned from the state that those before it led to.
+    """The controls of a long trajectory, window by window: each is planned from the state to which those before it led.
 
-    For tasks that find Controls and whose loss makes sense of any part of the trajectory. In an iteration ``ticks``
-    windows are planned, and then the whole trajectory is evaluated, in which the last control of the last window is
-    held to the end. It has converged when there is nothing left to plan.
+    For tasks that find Controls and whose loss can be evaluated on any part of the trajectory. In an iteration
+    ``ticks`` windows are planned, and then the whole trajectory is evaluated, in which the last control of the last
+    window is held to the end. It has converged when there is nothing left to plan.
 
-    What is planned may be another System than what moves: with ``ahead``, plans are made with that task, and done with
-    the one that is solved. What they miss is seen at the next window.
+    The model of the plans may differ from the System that moves: with ``ahead``, windows are planned with that task and
+    executed by the System of the task being solved, so that the next plan corrects the errors of the one before.
 
     method:      that plans a window
-    window:      steps that are planned at a time, of ``ahead`` if there is one
-    apply:       steps of each plan that are kept; the others are the first guess for the next
+    window:      steps that are planned at a time, of ``ahead`` if given
+    apply:       steps of each plan that are kept; the others are the initial guess for the next
     iterations:  of ``method`` per window
     ticks:       windows that are planned in an iteration
-    guesses:     a way out of a local minimum: where a plan gained little, the next one starts from the best of so many
-                 random guesses, each a control between its bounds that is held for the window; from what is left of the
-                 plan before if 0
-    least_gain:  share of the loss that a plan must gain, for the next one to start from what is left of it
-    ahead:       the task that plans are made with: one of the same variables, e.g. with coarser steps, or a contact
-                 model that has gradients from afar; the one that is solved if None
-    seen:        gives the state of ``ahead`` for one that was reached; the same if None
+    guesses:     to escape local minima: if a plan gained little, the next one starts from the best of this many random
+                 guesses, each a control within bounds that is held for the window; 0: always from the rest of the plan
+                 before
+    least_gain:  fraction of the loss that a plan must gain for the next one to start from its rest
+    ahead:       the task to plan with: one with the same variables, e.g. with coarser steps or a contact model that has
+                 gradients without contact; None: the task being solved
+    seen:        maps a state that was reached to one of ``ahead``; None: the same state
     """
 
     method: Method

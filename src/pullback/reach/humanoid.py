@@ -79,7 +79,7 @@ class Humanoid:
 
 
 def sample_humanoid() -> Humanoid:
-    """The humanoid that comes with Pullback, knees a little bent."""
+    """The sample humanoid, with slightly bent knees."""
     model = load(humanoid())
     usual = np.array(model.home.q)
     at = {name: int(q) for name, q in zip(model.joint_names, model.joint_q, strict=True)}
@@ -97,7 +97,7 @@ def sample_humanoid() -> Humanoid:
 
 
 class Check(NamedTuple):
-    """What inverse kinematics makes of a plan."""
+    """The result of checking a plan by inverse kinematics."""
 
     postures: Postures  # of all moments of the plan
     contacts: int  # planned: two feet and perhaps a hand at each moment
@@ -128,7 +128,8 @@ def check_plan(robot: Humanoid, plan: Plan, *, balance: bool = False, seed: int 
 
 
 class Maps(NamedTuple):
-    """Where a robot's right foot can be as seen from its left one, and its left hand as seen from between the feet."""
+    """Reachability maps of a robot's right foot relative to its left one, and of its left hand relative to both
+    feet."""
 
     foot: ReachabilityMap  # in SE2
     hand: ReachabilityMap  # in R3
@@ -138,7 +139,7 @@ def humanoid_maps(
     robot: Humanoid | None = None, *, balance: bool = False, folder: Path | None = None, seed: int = 0,
     progress: bool = True,
 ) -> Maps:  # fmt: skip
-    """The maps of a robot, learned once, in less than a minute, and then read from a folder.
+    """The maps of a robot, learned once, in less than a minute, and cached in a folder.
 
     balance:  a stance counts as reached only if the centre of mass can be over its feet
     folder:   where maps are kept; $XDG_CACHE_HOME/pullback or ~/.cache/pullback if None

@@ -18,7 +18,7 @@ SO2 = space("SO2")
 
 @dataclass(frozen=True)
 class Door:
-    """What the hand holds moves on a circle about a hinge."""
+    """A door, whose handle moves on a circle about a hinge."""
 
     x: float = 0.75  # of the hinge [m]
     y: float = 0.9

@@ -26,7 +26,7 @@ TRIES = 4  # of them, from the one that reaches most
 
 @dataclass(frozen=True, kw_only=True)
 class Place(Result):
-    """Where the base is put, and whether that is what was asked for."""
+    """The planned pose of the base, and whether it meets all constraints."""
 
     base: np.ndarray  # (3,) x, y, yaw [m, m, rad]
     seen: np.ndarray  # (n, sample size) the targets from there

@@ -47,7 +47,7 @@ class Stance:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Result):
-    """Where feet and a hand are put, and whether that is what was asked for.
+    """The planned poses of feet and a hand, and whether they meet all constraints.
 
     A moment is a stance with the hand somewhere, or nowhere; the robot goes from moment to moment.
     """

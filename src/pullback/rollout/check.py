@@ -107,16 +107,18 @@ class Report:
         ]
         table.insert(1, "-" * len(table[0]))
         notes = [
-            f"error: against the largest entry of each gradient; tolerance {self.tolerance:g}",
-            "slope: order of convergence: differences err like their step size to this power (2 if smooth; exact: not)",
+            f"error: largest difference, relative to the largest entry of each gradient; tolerance {self.tolerance:g}",
+            "slope: order of convergence of the differences: 2 if the motion is smooth; exact: they have no error",
         ]
         if any(row.rough and row.status in (AGREES, WRONG) for row in self.rows):
-            notes.append("~: differences are noisy here, and error is how far the pullback lies outside of the noise")
+            notes.append("~: differences are noisy here, and error is the distance of the pullback from their range")
         if any(row.status == KINK for row in self.rows):
-            notes.append("kink: slopes for smaller | larger values differ, and the pullback is one of them or between")
+            notes.append(
+                "kink: slopes for smaller | larger values differ, and the pullback is one of them or in between"
+            )
         if surrogate:
             notes.append(
-                "surrogate: its share in the System's own gradient; what was checked is the rest, which is exact"
+                "surrogate: its share of the System's gradient; the check is of the exact gradient, without it"
             )
         return "\n".join(line.rstrip() for line in [*table, *notes])
 
@@ -160,34 +162,32 @@ def check_system(
 ) -> Report:
     """Compares ``system.pullback`` with central differences, for every entry of the state, control and parameters.
 
-    The next state is paired with a random cotangent, which is pulled back once; then each entry is moved by several
-    step sizes both ways. How differences change from one step size to the next, and the noise of the loss, which is
-    measured, say in which interval a slope lies. A pullback that lies outside by more than ``tolerance`` of the largest
-    entry of that gradient raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an
-    entry that is off by 1e-5 (float32: 0.1) of its own size, where that is known, unless it is no more than rounding
-    beside the largest.
+    A random cotangent of the next state is pulled back once; then each entry is perturbed by several step sizes in both
+    directions. From the changes of the differences between step sizes, and from the measured noise of the loss, follows
+    an interval for each slope. A pullback that lies outside of it by more than ``tolerance`` times the largest entry of
+    that gradient raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an entry with an
+    error of 1e-5 (float32: 0.1) of its own size, if that is larger than rounding errors beside the largest entry.
 
-    state:          where to check; the System's own start, moved at random, if None
-    control:        (worlds, nu), or (rollout_steps, worlds, nu); random inside its limits if None
-    seed:           of the cotangent, and of what else is random
-    steps:          step sizes, relative to the size of what is varied
-    rollout_steps:  1 checks ``step`` and ``pullback``; more check a rollout of so many steps, with a cotangent at
+    state:          where to check; None: the System's initial state, with a random perturbation
+    control:        (worlds, nu), or (rollout_steps, worlds, nu); None: random within its limits
+    seed:           of the cotangent and of all other random numbers
+    steps:          step sizes, relative to the size of the varied quantity
+    rollout_steps:  1 checks ``step`` and ``pullback``; more check a rollout of this many steps, with a cotangent at
                     every state, and the control of every step
-    tolerance:      1e-6 in float64 and 2e-2 in float32 if None
-    names:          fields to check, e.g. ("q", "control", "mass"); all if None
+    tolerance:      None: 1e-6 in float64 and 2e-2 in float32
+    names:          fields to check, e.g. ("q", "control", "mass"); None: all
 
-    A System with ``in_worlds(n)``, which gives the same System with n worlds, and ``params.is_per_world`` is checked
-    with many perturbed copies at once. A value that the System refuses with a PullbackError is taken for a bound:
-    differences are then taken from one side. Where the step jumps on that side there is no slope, and the entry is
-    skipped.
+    A System with ``in_worlds(n)``, which returns the same System with n worlds, and ``params.is_per_world`` is checked
+    with many perturbed copies at once. A value for which the System raises a PullbackError is taken as a bound:
+    differences are then one-sided. If the step jumps on that side there is no slope, and the entry is skipped.
 
-    Exactly at a kink, such as a control at its limit or a body that just touches, slopes from the two sides converge
-    to different limits. There the pullback must give one of them or lie between, and not be zero where neither is; on
-    the edge of a jump it must give the slope of the side that is continuous. The row then has status "kink" and shows
-    both slopes. It is no error, but it says less: choose a point away from kinks to check a gradient to tolerance.
+    Exactly at a kink, such as a control at its limit or a body that just touches, the slopes from the two sides differ.
+    There the pullback must equal one of them or lie in between, and must not be zero if neither is; at the edge of a
+    jump it must equal the slope of the continuous side. The row then has status "kink" and shows both slopes. This is
+    not an error, but a weaker test: choose a point away from kinks to check a gradient to tolerance.
 
-    A System with a surrogate, such as one with ``ContactConvex(far=...)``, is checked without it, and each row has the
-    surrogate's share in the System's own gradient.
+    A System with a surrogate gradient, such as one with ``ContactConvex(far=...)``, is checked without it, and each row
+    has the surrogate's share of the System's gradient.
     """
     check_kind(system, System, "system", "pb.Articulated(model)")
     rollout_steps = check_whole(rollout_steps, "rollout_steps")

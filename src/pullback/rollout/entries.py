@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pullback.model import BALL, FREE
+from pullback.model.activations import SAMPLE
+from pullback.model.motors import STATES
 
 INERTIA = ("xx", "yy", "zz", "xy", "xz", "yz")
 QUATERNION = ("w", "x", "y", "z")
@@ -61,8 +63,9 @@ def _word(model, axis: str, i: int) -> str:
     if axis == "dof":
         return _joint_word(model, model.joint_v, i, {FREE: FREE_DOFS, BALL: AXES})
     if axis == "activation":
-        owners = [k for k, index in enumerate(model.activations.index) if index == i]
-        return f"activation of {_word(model, 'actuator', owners[0])}" if owners else f"activation {i}"
+        owner, kind = int(model.activations.actuator[i]), model.activations.kind[i]
+        what = kind if kind in (*STATES, SAMPLE) else "activation"  # of which there are several
+        return f"{what} of {_word(model, 'actuator', owner)}" if owner >= 0 else f"activation {i}"
     names = model.geoms.names if axis == "geom" else getattr(model, f"{axis}_names", ())
     unnamed = f"{axis} {i}"  # which is what a Model calls them
     return f"{axis} {names[i]!r}" if i < len(names) and names[i] != unnamed else unnamed

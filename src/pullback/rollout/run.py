@@ -39,21 +39,21 @@ def rollout(
 ) -> Run:
     """Steps ``system`` from ``state`` under ``controls`` (steps, worlds, nu), or ``steps`` times without control.
 
-    hold: a control is held for so many timesteps. What is called a step everywhere else, in checkpoints, cotangents and
-    the rows of the states, is then a control step of ``hold`` timesteps.
-    checkpoint_every: 1 keeps every state; k keeps every k-th (and the last) and steps the rest again in the backward
-    pass, which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory
-    grows like the square root of the number of steps. Several numbers, each smaller than the one before, are levels:
-    with (1000, 100) one state in 1000 is kept, and in the backward pass 1000 steps are stepped again to keep one in 100
-    of those, and so on. Every level adds the time of one forward pass.
+    hold: number of timesteps for which each control is held. Steps, in checkpoints, cotangents and rows of the states,
+    then are control steps of ``hold`` timesteps.
+    checkpoint_every: 1 keeps every state. k keeps every k-th state and the last; the backward pass recomputes the
+    others, which gives the same gradients to the last bit in about 1/k of the memory. "sqrt" chooses k so that memory
+    grows like the square root of the number of steps. A decreasing sequence of numbers sets several levels: with
+    (1000, 100), one state in 1000 is kept, and the backward pass recomputes 1000 steps to keep one in 100 of those, and
+    so on. Every level adds the time of one forward pass.
     params: replaces some of the System's own parameters, e.g. {"mass": mass}.
-    inputs: what acts besides the controls, (steps, worlds, ...) by name, as ``system.inputs`` has them: of a robot
+    inputs: other inputs besides the controls, (steps, worlds, ...) by name, as in ``system.inputs``: for a robot
     {"force": (steps, worlds, nv)} and {"wrench": (steps, worlds, nbody, 6)}.
-    on_failure: "raise": a world that cannot go on (it blows up, its contact forces are not found, or there are too many
-    contacts) is a SimulationError. "mask": such a world stays where it was, ``run.status`` says which, when and why,
-    and its cotangents are zero, as are those of a world whose gradient is not finite.
+    on_failure: "raise": a world that fails (it blows up, its contact solver does not converge, or there are too many
+    contacts) raises a SimulationError. "mask": such a world keeps its last state, ``run.status`` says which world
+    failed, when and why, and its cotangents are zero, as are those of a world whose gradient is not finite.
 
-    Controls and inputs are kept for the backward pass, not copied: do not change the arrays before ``pullback``.
+    Controls and inputs are kept for the backward pass without a copy: do not change these arrays before ``pullback``.
     """
     if not isinstance(system, System):
         raise PullbackError(f"rollout needs a System, such as pb.Articulated(model), not {type(system).__name__}")
@@ -237,14 +237,15 @@ class Run:
         return self.system.contacts(state, self.controls[step], params=self.params, **self._given(lambda x: x[step]))
 
     def pullback(self, *, wants_params: bool = True, **bars) -> Bars:
-        """Cotangents of the start, the controls, the parameters and the inputs given from those of the states.
+        """Cotangents of the initial state, controls, parameters and given inputs, from cotangents of the states.
 
-        One keyword per field of the state, e.g. q_bar and v_bar. Beside a field (worlds, ...), a cotangent has shape
-        (steps + 1, worlds, ...) for every state, (len(kept), worlds, ...) for those that were kept, or (worlds, ...)
-        for the last alone; zero if left out. Or it is a function f(steps, states), which gives the cotangents
-        (k, worlds, ...) at k steps (k,) from the states there: it is called for all steps, some at a time and the last
-        first, so that only a piece is in memory. Of a field that is a NamedTuple itself, the cotangent is one too, with
-        any of these, or None, for each of its arrays. wants_params=False saves the time that parameters take.
+        There is one keyword per field of the state, e.g. q_bar and v_bar. For a field (worlds, ...), a cotangent has
+        shape (steps + 1, worlds, ...) for all states, (len(kept), worlds, ...) for those that were kept, or (worlds,
+        ...) for the last state only; it is zero if left out. It can also be a function f(steps, states), which returns
+        the cotangents (k, worlds, ...) at k steps (k,) from the states there. It is called for all steps, some at a
+        time and the last first, so that only a part is in memory. For a field that is a NamedTuple, the cotangent is
+        such a NamedTuple, with any of these forms, or None, for each of its arrays. wants_params=False saves the time
+        for parameters.
         """
         check_kind(wants_params, bool, "wants_params")
         given, final_bar = self._take_bars(bars)

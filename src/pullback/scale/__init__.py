@@ -1,4 +1,4 @@
-"""More machines and more worlds: sums over shards, and sweeps, on processes of this machine or on a Ray cluster."""
+"""Sums over shards, and sweeps, on processes of this machine or on a Ray cluster."""
 
 from pullback.scale.search import trainable
 from pullback.scale.shards import Shard, Shards

@@ -19,7 +19,8 @@ def trainable(
     spread: float = 0.0,
     device: str = "cpu",
 ) -> Callable[[dict[str, Any]], None]:
-    """What ``ray.tune.Tuner`` runs: one run of :func:`sweep`, with a setting of each kind from Tune's search space.
+    """A trainable for ``ray.tune.Tuner``: one run of :func:`sweep`, with a setting of each kind from Tune's search
+    space.
 
     Names in ``param_space`` are those of a sweep (``"method"``, ``"method.rate"``, options of the target), and
     ``"seed"``. A task reports after each iteration, so that Tune's schedulers may end a trial early: ``metric`` and

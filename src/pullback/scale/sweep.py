@@ -59,7 +59,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What came of a sweep.
+    """The result of a sweep.
 
     folder:   with ``table.csv``, ``table.json``, pictures, and a folder for each run
     metric:   what runs are compared by: the task's metric, which is to be small, or a policy's return

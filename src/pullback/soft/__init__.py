@@ -1,7 +1,7 @@
 """Soft bodies, cloth and fluids, with gradients. SI units: m, s, kg, Pa."""
 
 from pullback.soft.bodies import Body, Muscle, Wall, block, room
-from pullback.soft.elastic import Elastic, ElasticState
+from pullback.soft.elastic import Elastic, ElasticState, ShapedElasticState
 from pullback.soft.elastic_bodies import Cloth, Solid, sheet, solid_block
 from pullback.soft.elastic_materials import Membrane, StableNeoHookean, StVK, StVKMembrane
 from pullback.soft.materials import Corotated, Hencky, Material, NeoHookean, Sand, Snow, VonMises, Water
@@ -23,6 +23,7 @@ __all__ = [
     "Particles",
     "Sand",
     "Shape",
+    "ShapedElasticState",
     "ShapedState",
     "Snow",
     "Solid",

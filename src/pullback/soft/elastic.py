@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import warp as wp
 
 from pullback.core.arrays import (
     check_device,
@@ -15,32 +14,33 @@ from pullback.core.arrays import (
     empty,
     from_device,
     require_space,
-    to_device,
     to_numbers,
-    to_numpy,
 )
 from pullback.core.checks import check_number, check_several, check_whole, shown
 from pullback.core.errors import PullbackError
-from pullback.core.kernel_system import KernelSystem
+from pullback.core.kernel_system import KernelSystem, kept_steps, stay
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
+from pullback.core.system import check_inputs
 from pullback.core.trees import tree_map
 from pullback.drawing import Drawing
 from pullback.kernels.status import OVERLAP
+from pullback.soft.carried import Carried
 from pullback.soft.elastic_backward import ElasticBackward
 from pullback.soft.elastic_bodies import Cloth, Solid
 from pullback.soft.elastic_drawing import draw_elastic
 from pullback.soft.elastic_mesh import ElasticMesh
 from pullback.soft.elastic_params import KernelLaw, parameters
 from pullback.soft.elastic_stepper import ElasticStepper
+from pullback.soft.moving import AmongShapes
 from pullback.soft.shapes import Shape
 
 FREE, FIXED = -1, -2
 
 
 class ElasticState(NamedTuple):
-    """Where the vertices are, and how they move.
+    """Positions and velocities of the vertices.
 
     x:  (worlds, n, 3) position [m]
     v:  (worlds, n, 3) velocity [m/s]
@@ -50,7 +50,19 @@ class ElasticState(NamedTuple):
     v: Any
 
 
-class Elastic(KernelSystem):
+class ShapedElasticState(NamedTuple):
+    """An :class:`ElasticState` of bodies among shapes, and what those got of them.
+
+    impulse:  (worlds, shapes, 6) momentum that vertices gave to each shape since it was zero: angular, about the
+              world's origin [N·m·s], then linear [N·s]
+    """
+
+    x: Any
+    v: Any
+    impulse: Any
+
+
+class Elastic(AmongShapes, KernelSystem):
     """Solids of tetrahedra and cloth of triangles, in ``worlds`` copies; implicit steps of backward Euler.
 
     bodies:             :class:`Solid` and :class:`Cloth`; vertices are numbered through all of them
@@ -60,7 +72,8 @@ class Elastic(KernelSystem):
     gravity:            (3,) [m/s²]
     wind:               velocity of the air (3,) [m/s], which acts on cloth with ``drag``
     damping:            rate at which all motion dies down [1/s]
-    shapes:             that vertices cannot enter, see :class:`Shape`
+    shapes:             that vertices cannot enter, see :class:`Shape`. They move as the inputs ``pose`` and ``twist``
+                        say, or stand still; the state then has what they got: :class:`ShapedElasticState`
     contact_stiffness:  of the barrier around shapes [N/m]
     gap:                distance from which on a shape pushes [m]
     slip:               friction is weaker below this velocity [m/s]
@@ -72,7 +85,14 @@ class Elastic(KernelSystem):
     Newton's method with the exact Hessian and a line search. It is stable for any ``dt``, and damps fast motion.
     """
 
-    state_type = ElasticState
+    backward_type = ElasticBackward
+    least_controls = 1
+    made_with = (
+        *("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness"),
+        *("gap", "slip", "tolerance"),
+    )
+    shape_kinds = ("plane", "sphere", "capsule", "box")
+    shape_params = ("friction",)
 
     def __init__(
         self,
@@ -100,10 +120,11 @@ class Elastic(KernelSystem):
             raise PullbackError("bodies must be some soft.Solid or soft.Cloth")
         self.shapes = check_several(shapes, Shape, "a shape", "soft.Shape.plane((0, 0, 0), (0, 0, 1))")
         for k, shape in enumerate(self.shapes):
-            if shape.kind == "cylinder" or shape.clamped or not np.isfinite(shape.friction):
+            if shape.kind not in self.shape_kinds or shape.clamped or not np.isfinite(shape.friction):
                 raise PullbackError(
                     f"shape {k}: Elastic has planes, spheres, capsules and boxes, of finite friction, that do not clamp"
                 )
+        self.state_type = ShapedElasticState if self.shapes else ElasticState
         self.mesh = ElasticMesh.of(self.bodies)
         self.n = len(self.mesh.points)
         self.dt, self.gap, self.slip = check_number(dt, "dt"), check_number(gap, "gap"), check_number(slip, "slip")
@@ -172,7 +193,7 @@ class Elastic(KernelSystem):
 
     # --- states and controls --------------------------------------------------------------------------
 
-    def state(self, x=None, v=None) -> ElasticState:
+    def state(self, x=None, v=None) -> ElasticState | ShapedElasticState:
         """A state: as the bodies are at rest, where nothing else is given. Arrays (n, 3) or (worlds, n, 3)."""
         shape = (self.worlds, self.n, 3)
         fields = []
@@ -183,37 +204,21 @@ class Elastic(KernelSystem):
             except ValueError:
                 raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
             fields.append(checked(value.copy(), shape, self.dtype, name, ("worlds", "vertex", "axis")))
-        return ElasticState(*fields)
+        if self.shapes:
+            fields.append(np.zeros(self._form("impulse")[0], self.dtype))
+        return self.state_type(*fields)
+
+    def _form(self, field):
+        if field == "impulse":
+            return (self.worlds, len(self.shapes), 6), ("worlds", "shape", "axis")
+        return (self.worlds, self.n, 3), ("worlds", "vertex", "axis")
 
     def vertices_of(self, body: int) -> slice:
         """Which vertices are those of a body, by its number."""
         return slice(int(self.mesh.offsets[body]), int(self.mesh.offsets[body + 1]))
 
-    def _take_state(self, state, name: str = "") -> ElasticState:
-        """A state, or with ``name`` a cotangent, of which a part may be left out."""
-        if not isinstance(state, tuple) or len(state) != 2:
-            raise PullbackError("a state is a soft.ElasticState(x, v): make one with elastic.state()")
-        shape = (self.worlds, self.n, 3)
-        fields = [np.zeros(shape) if name and value is None else value for value in state]
-        axes = ("worlds", "vertex", "axis")
-        return ElasticState(*(self._take(x, shape, n + name, axes) for x, n in zip(fields, "xv", strict=True)))
-
-    def _take_controls(self, controls, hold: int = 1) -> wp.array:
-        """Controls (n · hold, worlds, nu), one per step; kernels get at least one column."""
-        if hold > 1:
-            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        if not self.nu:
-            return empty((steps, self.worlds, 1), self.dtype, self.device)
-        return self._take(controls, (steps, self.worlds, self.nu), "controls", ("step", "worlds", "nu"))
-
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         return KernelLaw(self.params.table, values, self.worlds, self.dtype, self.device)
-
-    def _settings(self) -> dict[str, Any]:
-        names = ("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness", "gap")
-        names += ("slip", "tolerance", "worlds", "dtype", "device")
-        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     # --- many steps at once ---------------------------------------------------------------------------
 
@@ -225,63 +230,52 @@ class Elastic(KernelSystem):
         keep_every: int = 1,
         hold: int = 1,
         params: Mapping | None = None,
+        inputs: Mapping | None = None,
         status: Status | None = None,
-    ) -> ElasticState:
+    ) -> ElasticState | ShapedElasticState:
         """Every keep_every-th state and the last: x and v (rows, worlds, n, 3)."""
         start = self._take_state(state)
+        moving = Carried(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
         law, count = self.hold_params(params), controls.shape[0]
-        kept = np.append(np.arange(0, count, keep_every), count)
-        rows = ElasticState(*(empty((len(kept), self.worlds, self.n, 3), self.dtype, self.device) for _ in "xv"))
-        codes, culprits, now = self._stepper.forward(law, controls, start, rows, keep_every)
+        kept = kept_steps(count, keep_every)
+        rows = tree_map(lambda x: empty((len(kept), *x.shape), self.dtype, self.device), start)
+        codes, culprits, now = self._stepper.forward(law, controls, moving.struct(), start, rows, keep_every)
         failed = np.flatnonzero(codes[:, 1] >= 0)
-        reasons = {int(w): self._reason(int(w), *map(int, codes[w]), int(culprits[w]), now[0]) for w in failed}
+        reasons = {int(w): self._reason(int(w), *map(int, codes[w]), int(culprits[w]), now[0], moving) for w in failed}
         if len(failed):
             if status is None:
                 self._refuse_failure(codes, reasons, tree_map(from_device, rows), kept)
-            rows = ElasticState(*(self._stayed(x, at, codes, kept) for x, at in zip(rows, now, strict=True)))
+            for x, at in zip(rows, now, strict=True):
+                stay(x.numpy(), at, codes, kept)  # the same memory
         if status is not None:
             status.set(codes, lambda world, code, step: reasons[world])
-        return ElasticState(*(from_device(x) for x in rows))
+        return tree_map(from_device, rows)
 
-    def _stayed(self, rows: wp.array, now: np.ndarray, codes: np.ndarray, kept: np.ndarray) -> wp.array:
-        """Rows in which worlds that failed stay where they were."""
-        x = rows.numpy()
-        for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
-            step = int(codes[world, 1])
-            x[kept > step, world] = now[step % 2, world]
-        return to_device(x, self.dtype, self.device)
-
-    def _reason(self, world: int, code: int, step: int, vertex: int, now: np.ndarray) -> str:
+    def _reason(self, world: int, code: int, step: int, vertex: int, now: np.ndarray, moving: Carried) -> str:
         """What happened in a world that failed."""
         body = int(np.searchsorted(self.mesh.offsets, vertex, side="right")) - 1
         which = f"vertex {vertex} ({self.bodies[body].name or f'body {body}'}) in world {world}"
         x = now[step % 2, world, vertex].astype(float)
         where = "(" + ", ".join(f"{a:.4g}" for a in x) + ")"
         if code == OVERLAP:
-            distances = [float(shape.distance(x)) for shape in self.shapes]
+            poses = moving.starts[step * moving.moves, world]
+            distances = [float(s.moved_to(pose).distance(x)) for s, pose in zip(self.shapes, poses, strict=True)]
             shape = int(np.argmin(distances))
+            if distances[shape] > 0:
+                return (
+                    f"shapes that move leave no room for {which} at {where} in step {step}: move them less in a step, "
+                    "or not so close to each other"
+                )
             return (
                 f"{which} at {where} is inside of shape {shape}, a {self.shapes[shape].kind}, by "
-                f"{-distances[shape]:.3g} m at step {step}: start outside of all shapes"
+                f"{-distances[shape]:.3g} m at step {step}: start outside of all shapes, and move them as their "
+                "twist says"
             )
         return (
             f"the implicit solver did not converge in world {world} at step {step}: the forces on {which} at {where} "
             f"are not in balance; use a smaller dt (now {self.dt:g} s), or look at what is moved or pressed there"
         )
-
-    def backward(
-        self,
-        controls,
-        final,
-        final_bar,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ) -> ElasticBackward:
-        return ElasticBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
         """Surfaces coloured by the largest strain, and the shapes, in the first world."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pullback.core.arrays import to_numpy
 from pullback.drawing import Drawing
 from pullback.drawing.drawing import frame_rows
 from pullback.drawing.surfaces import two_sides
+from pullback.soft.carried import Carried
 from pullback.soft.elastic_bodies import Solid
 
 FRAMES = 300  # at most: vertices at every frame are many numbers
 STRAINED = 99  # per cent of all strains are below the end of the colour scale
 LEAST_STRAIN = 0.01  # that ends it
 FLOOR = np.array([(0.90, 0.91, 0.93, 1.0), (0.80, 0.82, 0.86, 1.0)])
+BODY = np.tile((0.5, 0.5, 0.5, 1.0), (2, 1))
 SHAPE = np.tile((0.72, 0.75, 0.80, 1.0), (2, 1))
 THICKNESS = 1e-3  # half of that of drawn cloth, against its diagonal [1]
 SKIN = 0.5  # a drawn shape is this much of the gap larger, so that what rests on it does [1]
@@ -25,40 +29,50 @@ def draw_elastic(run) -> Drawing:
     rows = np.arange(len(run.kept))
     if len(rows) > FRAMES:
         rows = frame_rows(len(rows), 1.0, fps=FRAMES / len(rows))
-    x = to_numpy(run.x)[rows, 0]
+    shapes = system.shapes
+    still = np.tile([0.0, 0, 0, 1, 0, 0, 0], (len(rows), 1, 1, 1))
+    return Drawing(
+        title="Elastic",
+        times=system.dt * run.hold * run.kept[rows],
+        worlds=1,
+        body_moves=np.array([False, True] + [bool(run.inputs)] * len(shapes)),
+        body_com=np.zeros((2 + len(shapes), 3)),
+        poses=np.concatenate([still, still, shape_poses(run, rows)[:, None]], axis=2).astype(np.float32),
+        shape_kind=np.array(["mesh", *(shape.kind for shape in shapes)]),
+        shape_size=np.array([np.ones(3), *(drawn_size(shape, SKIN * system.gap) for shape in shapes)]),
+        shape_mesh=np.array([0, *(-1 for _ in shapes)]),
+        shape_body=np.arange(1, 2 + len(shapes)),
+        shape_pos=np.zeros((1 + len(shapes), 3)),
+        shape_quat=np.tile([1.0, 0, 0, 0], (1 + len(shapes), 1)),
+        shape_colours=np.array([BODY, *(FLOOR if shape.kind == "plane" else SHAPE for shape in shapes)]),
+        **drawn_surfaces(system, to_numpy(run.x)[rows, 0]),
+    )
+
+
+def drawn_surfaces(system, x: np.ndarray) -> dict[str, Any]:
+    """The fields of a Drawing that the surfaces of bodies are: one mesh, of positions (rows, n, 3)."""
     strain = vertex_strains(system, x)
     high = max(float(np.percentile(strain, STRAINED)), LEAST_STRAIN)
     parts = [surface_of(system, number, x, strain) for number in range(len(system.bodies))]
     starts = np.cumsum([0, *(at.shape[1] for at, _, _ in parts)])
     at, shade = (np.concatenate(field, axis=1) for field in list(zip(*parts, strict=True))[:2])
     faces = np.concatenate([start + part[2] for start, part in zip(starts, parts, strict=False)])
-    shapes = system.shapes
-    kinds = ["mesh", *(shape.kind for shape in shapes)]
-    colours = [np.tile((0.5, 0.5, 0.5, 1.0), (2, 1)), *(FLOOR if shape.kind == "plane" else SHAPE for shape in shapes)]
-    poses = np.zeros((len(rows), 1, 2, 7), dtype=np.float32)
-    poses[..., 3] = 1.0
-    return Drawing(
-        title="Elastic",
-        times=system.dt * run.hold * run.kept[rows],
-        worlds=1,
-        body_moves=np.array([False, True]),
-        body_com=np.zeros((2, 3)),
-        poses=poses,
-        shape_kind=np.array(kinds),
-        shape_size=np.array([np.ones(3), *(drawn_size(shape, SKIN * system.gap) for shape in shapes)]),
-        shape_mesh=np.array([0, *(-1 for _ in shapes)]),
-        shape_body=np.array([1, *(0 for _ in shapes)]),
-        shape_pos=np.array([np.zeros(3), *(shape.position for shape in shapes)]),
-        shape_quat=np.array([(1.0, 0, 0, 0), *(shape.quat for shape in shapes)]),
-        shape_colours=np.array(colours),
-        mesh_vertices=at[0].astype(np.float32),
-        mesh_faces=faces.astype(np.int32),
-        mesh_sizes=np.array([[at.shape[1], len(faces)]]),
-        mesh_motion=at.astype(np.float32),
-        paint=np.clip(np.round(255 * shade / high), 0, 255).astype(np.uint8),
-        paint_range=np.array([0.0, high]),
-        paint_unit="strain",
-    )
+    return {
+        "mesh_vertices": at[0].astype(np.float32),
+        "mesh_faces": faces.astype(np.int32),
+        "mesh_sizes": np.array([[at.shape[1], len(faces)]]),
+        "mesh_motion": at.astype(np.float32),
+        "paint": np.clip(np.round(255 * shade / high), 0, 255).astype(np.uint8),
+        "paint_range": np.array([0.0, high]),
+        "paint_unit": "strain",
+    }
+
+
+def shape_poses(run, rows: np.ndarray) -> np.ndarray:
+    """Of the shapes of the first world, (rows, shapes, 7)."""
+    moving = Carried(run.system, run.inputs, run.hold)
+    poses = np.concatenate([moving.starts, moving.ends[-1:]])
+    return poses[run.hold * run.kept[rows] if moving.moves else np.zeros_like(rows), 0]
 
 
 def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from pullback.core.arrays import empty, upload
+from pullback.core.arrays import as_items, empty, upload
 from pullback.core.launch import Crew, launch, shares
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
@@ -40,14 +40,14 @@ class ElasticStepper:
         self.counts = np.zeros((elastic.worlds, 2), np.int32)
 
     def _scene(self):
-        shapes = self.elastic.shapes
+        shapes, places = self.elastic.shapes, (2, self.elastic.worlds, len(self.elastic.shapes))
         scene = upload(
             self.structs.Scene,
             {
                 "kind": np.array([shape.number for shape in shapes], np.int32),
                 "size": np.array([shape.size for shape in shapes]).reshape(-1, 3),
-                "position": np.array([shape.position for shape in shapes]).reshape(-1, 3),
-                "rotation": np.array([shape.rotation for shape in shapes]).reshape(-1, 3, 3),
+                "position": np.zeros((*places, 3)),
+                "rotation": np.zeros((*places, 3, 3)),
             },
             self.elastic.device,
         )
@@ -56,10 +56,12 @@ class ElasticStepper:
 
     def _workspace(self, blocks: int):
         elastic, work = self.elastic, self.structs.Work()
+        sizes = {"blocks": blocks, "impulse": len(elastic.shapes), "motion_bar": len(elastic.shapes)}
         for name, field in self.structs.Work.vars.items():
-            shape = (elastic.worlds, blocks if name == "blocks" else elastic.n)
+            shape = (elastic.worlds, sizes.get(name, elastic.n))
             setattr(work, name, wp.zeros(shape, dtype=field.type.dtype, device=elastic.device))
-        self.now = [empty((2, elastic.worlds, elastic.n, 3), elastic.dtype, elastic.device) for _ in "xv"]
+        shapes = [(2, elastic.worlds, elastic.n, 3)] * 2 + [(1, elastic.worlds, len(elastic.shapes), 6)]
+        self.now = [empty(shape, elastic.dtype, elastic.device) for shape in shapes]
         return work
 
     def _step(self):
@@ -77,26 +79,29 @@ class ElasticStepper:
         at_once = max(1, VERTEX_STEPS // (self.elastic.worlds * self.elastic.n))
         return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]
 
-    def forward(self, law, controls: wp.array, start, rows, keep_every: int):
+    def forward(self, law, controls: wp.array, path, start, rows, keep_every: int):
         """Fills ``rows``. Returns what became of each world, (worlds, 2) numbers of ``kernels.status`` and steps, which
-        vertex stopped it, and the states (x, v) before and after the last step."""
+        vertex stopped it, and the states before and after the last step: of step t in row t % 2, or in the only one."""
         elastic, states = self.elastic, self.structs.States()
         steps, device = controls.shape[0], elastic.device
-        states.now_x, states.now_v = self.now
-        states.rows_x, states.rows_v = rows
-        states.controls, states.keep_every, states.steps = controls, keep_every, steps
+        states.now_x, states.now_v, impulse = self.now
+        states.rows_x, states.rows_v = rows[:2]
+        if elastic.shapes:
+            kind = self.structs.States.vars["now_impulse"].type.dtype
+            states.now_impulse, states.rows_impulse = as_items(impulse[0], kind, 2), as_items(rows[2], kind, 3)
+        states.path, states.controls, states.keep_every, states.steps = path, controls, keep_every, steps
         states.status = wp.full((elastic.worlds, 2), HEALTHY, dtype=wp.int32, device=device)
         states.culprit = wp.zeros(elastic.worlds, dtype=wp.int32, device=device)
         states.counts = wp.zeros((elastic.worlds, 2), dtype=wp.int32, device=device)
         with self.crew.lock:
-            for x, now, row in zip(start, self.now, rows, strict=True):
+            for x, now, row in zip(start, self.now[: len(start)], rows, strict=True):
                 wp.copy(now, x, count=x.size)
                 wp.copy(row, x, count=x.size)
             for first, end in self._launches(steps):
                 self._launch(self.module.roll, law, states, first, end)
             codes = states.status.numpy()
             self.counts = states.counts.numpy()
-            now = [x.numpy().copy() for x in self.now] if np.any(codes[:, 1] >= 0) else []
+            now = [x.numpy().copy() for x in self.now[: len(start)]] if np.any(codes[:, 1] >= 0) else []
         return codes, states.culprit.numpy(), now
 
     def backward(self, law, bars, steps: int) -> None:

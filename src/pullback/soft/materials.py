@@ -133,8 +133,7 @@ class VonMises(Hencky):
 
 @dataclass(frozen=True, kw_only=True)
 class Sand(Hencky):
-    """Drucker and Prager's law: shear is resisted in proportion to pressure, up to a friction angle [rad], and tension
-    not at all."""
+    """The Drucker-Prager law: shear strength proportional to pressure, by a friction angle [rad], and no tension."""
 
     kind: ClassVar[int] = int(kinds.SAND)
 

@@ -2,28 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from pullback.core.arrays import as_items, to_numpy
 from pullback.core.bars import Named
+from pullback.core.checks import check_several
 from pullback.core.errors import PullbackError
+from pullback.soft.shapes import Shape
 from pullback.spatial import quat_bar_of_tangent, unit_quat_matrix
 
 if TYPE_CHECKING:
+    from pullback.soft.elastic import Elastic
     from pullback.soft.particles import Particles
 
 
+class AmongShapes:
+    """A System whose ``shapes`` move as its inputs say."""
+
+    shapes: tuple[Shape, ...]
+    shape_params: ClassVar[tuple[str, ...]]  # those that have a value per shape
+
+    @property
+    def inputs(self) -> Mapping[str, tuple[int, ...]]:
+        """How shapes move, where there are any.
+
+        pose:   (shapes, 7) position [m] and quaternion wxyz in the world; as they were made, if left out
+        twist:  (shapes, 6) angular [rad/s], then linear velocity [m/s] there, in world axes; zero if left out
+        """
+        return {name: x.shape for name, x in self.shapes_at_rest.items()} if self.shapes else {}
+
+    @property
+    def shapes_at_rest(self) -> dict[str, np.ndarray]:
+        """The inputs that are left out."""
+        pose = np.array([[*shape.position, *shape.quat] for shape in self.shapes]).reshape(-1, 7)
+        return {"pose": pose, "twist": np.zeros((len(self.shapes), 6))}
+
+    def among(self, shapes: Sequence[Shape] | Shape):
+        """The same bodies, with the parameters that they have, among these shapes besides their own."""
+        more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
+        other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
+        for name, value in self.params.items() if self.params.version else ():
+            of_shapes = name in self.shape_params
+            other.params[name] = _with_more(value, other.params[name], len(self.shapes)) if of_shapes else value
+        return other
+
+
+def _with_more(value: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
+    """A parameter of ``count`` shapes, perhaps of each world, and behind it those that ``own`` has of more shapes."""
+    lead = value.shape[: value.ndim - own.ndim]
+    new = np.broadcast_to(own[count:], (*lead, *own[count:].shape))
+    return np.concatenate([value, new], axis=len(lead))
+
+
 class Moving:
-    """Where shapes are at every step.
+    """Where shapes are, as inputs say.
 
     pose, twist:  (steps, worlds, shapes, 7 or 6), or one row, of one world, for shapes that stand still
     """
 
-    def __init__(self, soft: Particles, inputs: Mapping | None, hold: int):
-        self.soft, self.hold = soft, hold
+    def __init__(self, soft: Particles | Elastic, inputs: Mapping | None, hold: int):
+        self.soft: Any = soft
+        self.hold = hold
         self.given = {name: to_numpy(x) for name, x in (inputs or {}).items()}
         self.moves = bool(self.given) and bool(soft.shapes)
         rest = {name: np.array(x)[None, None] for name, x in soft.shapes_at_rest.items()}
@@ -39,8 +81,18 @@ class Moving:
                 f"the quaternion of shape {k} in world {world} at step {step} has zero length; no rotation is "
                 "(1, 0, 0, 0)"
             )
+
+
+class Standing(Moving):
+    """Shapes among particles: at every step they are in one place, and have a velocity there."""
+
+    soft: Particles
+
+    def __init__(self, soft: Particles, inputs: Mapping | None, hold: int):
+        super().__init__(soft, inputs, hold)
+        quat = self.pose[..., 3:]
         self.arrays = {
-            "rotation": unit_quat_matrix(self.pose[..., 3:] / length[..., None]),
+            "rotation": unit_quat_matrix(quat / np.linalg.norm(quat, axis=-1, keepdims=True)),
             "position": self.pose[..., :3],
             "angular": self.twist[..., :3],
             "linear": self.twist[..., 3:],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_number, unknown
+from pullback.core.checks import check_friction, check_kind, check_number, unknown
 from pullback.core.errors import PullbackError
 from pullback.drawing.drawing import turns_from_z
 from pullback.kernels.soft import kinds
@@ -21,7 +21,8 @@ SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and ``cylinder``.
+    """A rigid shape that soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and
+    ``cylinder``.
 
     friction:  Coulomb's coefficient [1]; math.inf is sticky: what moves in keeps no velocity against the shape
     clamped:   whether nothing in it moves at all against it, not even away
@@ -45,8 +46,8 @@ class Shape:
             raise PullbackError(f"a {self.kind} needs sizes above zero, and a quaternion that is not zero")
         if abs(np.linalg.norm(self.quat) - 1) > 1e-12:
             object.__setattr__(self, "quat", self.quat / np.linalg.norm(self.quat))
-        if self.friction != math.inf:
-            check_number(self.friction, "the friction of a Shape", least=0.0)
+        check_friction(self.friction, "the friction of a Shape")
+        check_kind(self.clamped, bool, "clamped of a Shape")
 
     @classmethod
     def plane(cls, point, normal, *, friction: float = 0.0, clamped: bool = False) -> Shape:
@@ -81,6 +82,10 @@ class Shape:
     def rotation(self) -> np.ndarray:
         """Its axes as columns."""
         return unit_quat_matrix(self.quat)
+
+    def moved_to(self, pose: np.ndarray) -> Shape:
+        """The same in another place: position and quaternion (7,)."""
+        return replace(self, position=np.array(pose[:3]), quat=np.array(pose[3:]))
 
     @property
     def number(self) -> int:

@@ -29,16 +29,16 @@ def solve(
 ) -> list[Progress]:
     """Minimises the loss of each of the task's easier tasks, and then its own. One Progress each; the last one counts.
 
-    Each easier task is given its own method and number of iterations, and goes on from what the one before it found. A
+    Each easier task uses its own method and number of iterations, and starts at the solution of the one before it. A
     method of another kind than the task's own starts with the task itself.
 
     method, iterations:  the task's own if None
     target:              stops the last one when its metric is at most this
-    spread:              deviation of random numbers, by the seed, that are added to the first guess, in its own units
-    problem:             what says losses and gradients of the task itself in its place, such as the same task on many
-                         workers
-    checkpoint:          a file to resume from; those of easier tasks lie beside it
-    watch:               called after every iteration with what was found so far
+    spread:              standard deviation of random numbers, by the seed, that are added to the initial guess, in its
+                         own units
+    problem:             evaluates losses and gradients in place of the task, such as the same task on many workers
+    checkpoint:          a file to resume from; those of easier tasks are stored beside it
+    watch:               called after every iteration with all Progress so far
     """
     check_kind(task, Task, "task", 'pullback.tasks.TASKS["throw"]()')
     method = task.method if method is None else method

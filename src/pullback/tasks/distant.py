@@ -174,6 +174,7 @@ def with_contact(of: Task, contact: str) -> Task:
         changes = {"find": find, "method": replace(of.method, ahead=of, seen=Apart(model, gap))}
     else:
         find = replace(of.find, steps=FINER * of.find.steps, timestep=fine.timestep)
-        changes = {"find": find, "method": replace(of.method, rate=of.method.rate / SLOWER), "easier": (of.but(until_solved=True),)}
+        method = replace(of.method, rate=of.method.rate / SLOWER)
+        changes = {"find": find, "method": method, "easier": (of.but(until_solved=True),)}
     name, start = f"{of.name}-{contact}", system.state(to_numpy(of.start.q), to_numpy(of.start.v))
     return of.but(name=name, system=system, start=start, checkpoint_every=FINER, **changes)

@@ -34,7 +34,7 @@ class Loss(NamedTuple):
 
 
 class Term:
-    """A loss of a run that can be weighed and added to others: ``10 * Position("tip", goal) + 0.01 * Effort()``.
+    """A loss of a run that can be weighted and added to others: ``10 * Position("tip", goal) + 0.01 * Effort()``.
 
     A class of your own needs ``__call__(run)``, which returns a :class:`Loss`, and for iLQR ``expand(run)``.
     """

@@ -17,7 +17,7 @@ from pullback.tasks.task import Task
 
 
 class Front(NamedTuple):
-    """What was found for several weights of the objectives.
+    """Solutions for several weights of the objectives.
 
     names:    (k,) of the objectives
     weights:  (m, k) that were asked for; each row adds up to one
@@ -49,19 +49,18 @@ def pareto(
 ) -> Front:
     """Minimises sums of several objectives of the same trajectory, with different weights, by the task's method.
 
-    task:        its System, start and variables count; its own loss does not
-    objectives:  by name, a :class:`Loss` of a run each; every one must be above zero at the first guess
+    task:        its System, initial state and variables are used; its own loss is not
+    objectives:  by name, a :class:`Loss` of a run each; all must be positive at the initial guess
     divisions:   weights are all multiples of one over this that add up to one; a tenth of that instead of zero, since
-                 what has no weight at all may become arbitrarily bad
-    iterations:  for each of them, in each round
-    rounds:      how often they are gone through. Each begins at the best for its weights of all that was found so far,
-                 whatever its weights were, so that one that got stuck is helped by its neighbours. Objectives are
-                 weighed in units of what they are at the first guess, and after one round of how far apart the
-                 solutions are in each: otherwise all of them may end in one corner of the front
-    watch:       called after each with how many are done, and how many there will be
+                 an objective without weight may become arbitrarily bad
+    iterations:  for each set of weights, in each round
+    rounds:      number of passes over the weights. Each optimisation starts at the best solution so far for its
+                 weights, so that one that is stuck benefits from its neighbours. Objectives are normalised by their
+                 values at the initial guess, and after one round by the extent of the front in each objective;
+                 otherwise all solutions may end in one corner of the front
+    watch:       called after each with the number that are done, and the total number
 
-    Weighted sums find the convex part of a front: where it bends inwards, there may be solutions between two of these
-    that are on no weighted sum's minimum.
+    Weighted sums find the convex part of a front: where it bends inwards, solutions in between are not found.
     """
     if not isinstance(objectives, Mapping) or len(objectives) < 2:
         raise PullbackError("a Pareto front needs two objectives or more, by name")

@@ -17,12 +17,12 @@ from pullback.rollout import Run
 
 
 class Residuals(NamedTuple):
-    """Residuals of some states of a run, and how they move with those states.
+    """Residuals of some states of a run, and their Jacobians with respect to these states.
 
-    steps:      (rows,) which states
+    steps:      (rows,) the steps of these states
     values:     (rows, worlds, m)
-    jacobians:  (rows, worlds, m, c) by the tangent of the state, [dq; dv] of a robot; a residual that no state moves is
-                none, and is not counted
+    jacobians:  (rows, worlds, m, c) with respect to the tangent of the state, [dq; dv] of a robot; residuals with a
+                zero Jacobian do not count
     columns:    (c,) which numbers of the tangent these are; None for all of them
     """
 
@@ -81,15 +81,15 @@ class Residuals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """Measured trajectories of a robot. Called with a run, it gives the Residuals.
+    """Measured trajectories of a robot. Called with a run, it returns the Residuals.
 
     Each of the 2nv channels of q and v is compared in units of its own standard deviation over the recording, so noise
-    in per cent of the signal is the same for all. The start is not compared: it is what the run was given.
+    in per cent of the signal is the same for all. The initial state is not compared, since the run starts there.
 
     model:  of the robot
     q, v:   (steps + 1, motions, nq) and (steps + 1, motions, nv), as in a run
-    every:  steps from one measurement to the next
-    scales: of the channels (2nv,) in their units, where they are not those of this recording alone
+    every:  steps between measurements
+    scales: of the channels (2nv,) in their units; default: standard deviations over this recording
     """
 
     model: Model

@@ -17,7 +17,7 @@ STEEPEST, WIDER = 15.0, 2.0
 
 @dataclass(frozen=True)
 class Schedule(Variables):
-    """Some of the controls as straight lines between knots at equal distances in time; the others stay as they are.
+    """Some of the controls, linear between knots at equal distances in time; the others are unchanged.
 
     steps:      of the trajectory
     base:       (nu,) all controls, of which some are optimised
@@ -189,10 +189,10 @@ class Network(Variables):
 
     steps:   of the trajectory
     base:    (nu,) all controls, of which one is optimised
-    column:  which of them the network gives
-    most:    of it, in its unit
+    column:  index of the control that the network computes
+    most:    its largest value, in its unit
     width:   of the layers
-    seed:    of the weights at first
+    seed:    of the initial weights
     """
 
     steps: int

@@ -18,7 +18,7 @@ TURNS_ABOUT = {"sphere": (0, 1, 2), "capsule": (2,), "cylinder": (2,)}  # own ax
 
 @dataclass(frozen=True)
 class ShapePath(Variables):
-    """How a shape moves, by straight lines between knots at equal distances in time. It begins where it was made.
+    """The motion of a shape, linear between knots at equal distances in time. It begins where it was made.
 
     steps:   of the trajectory
     moves:   (c, 6) what a variable of one moves the shape by, in world axes: a turn [rad], then a shift [m]. Turns are

@@ -25,7 +25,7 @@ from pullback.tasks.variables import Variables
 
 
 class Curves(NamedTuple):
-    """Lines to draw of what was found: ``values`` (n,) by what to call them, over x (n,)."""
+    """Curves to plot of a solution: named ``values`` (n,) over x (n,)."""
 
     name: str  # of the picture
     x: np.ndarray
@@ -99,25 +99,26 @@ class Task(FromFactory):
 
     name, about:  of the task; ``about`` in one line
     system:       with one world
-    start:        its initial state; or several, (motions, ...): trajectories of the same variables, whose losses are
-                  added up
+    start:        its initial state; or several, (motions, ...), for trajectories with the same variables, whose losses
+                  are added
     find:         the decision variables: :class:`Controls`, :class:`InitialState`, :class:`Parameters`, ...
-    loss:         of a run: terms such as :class:`Position` and :class:`Effort`, weighed and added up; a torch or JAX
+    loss:         of a run: a weighted sum of terms such as :class:`Position` and :class:`Effort`; a torch or JAX
                   function by :class:`TorchLoss` or :class:`JaxLoss`; or a function that returns a :class:`Loss` or
                   :class:`Residuals`. Runs may have several worlds
-    metric:       of a run, (worlds,): how far it is from solved, in ``unit``; the worst trajectory counts
-    target:       the task is solved where the metric is at most this
-    evaluate_at_end: the metric is evaluated at the end alone and stops nothing, e.g. since it needs the true solution
-    truth:        what the variables stand for, (n,), where it is known, to be compared with an estimate
-    method:       that does well
-    iterations:   after which to give up
-    easier:       tasks to solve before this one, each from what the one before it found: see :func:`solve`
-    until_solved: as an easier task, it is left as soon as its metric is at most its target
+    metric:       of a run, (worlds,): the error, in ``unit``; the worst trajectory counts
+    target:       the task is solved if the metric is at most this
+    evaluate_at_end: the metric is evaluated at the end only and does not stop the optimisation, e.g. if it needs the
+                  true solution
+    truth:        true values of the variables, (n,), if known, for comparison with an estimate
+    method:       the recommended method
+    iterations:   maximum number of iterations
+    easier:       tasks to solve before this one, each from the solution of the one before: see :func:`solve`
+    until_solved: as an easier task, stop as soon as the metric reaches the target
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
-    ghost:        coordinates (nq,) of the wanted end, drawn translucent
+    ghost:        coordinates (nq,) of the goal, drawn translucent
     checkpoint_every: which states a run keeps, as for :func:`pb.rollout`; loss and metric see no others
-    curves:       of a run of what was found, pictures to draw
+    curves:       a function of the run of the solution that returns curves to plot
     origin:       set by :func:`task_factory`
     """
 

@@ -61,11 +61,11 @@ class StateTerm(Term):
 class StateGoal(StateTerm):
     """½ Σ weights · away² of the difference between states and a goal, in the tangent space.
 
-    fields:   the goal of each field of the state that counts: ``StateGoal(q=[0.5, 0.0])``, ``StateGoal(v=0.0)`` for a
-              robot at rest. One number for all entries, (size,), or a row for each state. For some joints of a robot,
+    fields:   the goal of each field of the state to penalise: ``StateGoal(q=[0.5, 0.0])``, or ``StateGoal(v=0.0)`` for
+              a robot at rest. One number for all entries, (size,), or a row for each state. For some joints of a robot,
               by name: ``StateGoal(q={"elbow": 1.2})``
     weights:  one number, or (n,): one for each number of the state's tangent, which is [dq; dv] for a robot
-    when:     the steps at which it counts: "end", "path" or a list
+    when:     the steps at which it applies: "end", "path" or a list
 
     ``distance(run)``, (worlds,), is the largest entry of the difference at these steps.
     """
@@ -189,8 +189,8 @@ class Position(FrameTerm):
     name:     of the site
     goal:     (3,) [m], or a row for each state
     of:       "site", "body", "geom" or "camera"
-    weights:  one number, or (3,): (0, 0, 1) for the height alone
-    when:     the steps at which it counts: "end", "path" or a list
+    weights:  one number, or (3,): (0, 0, 1) for the height only
+    when:     the steps at which it applies: "end", "path" or a list
 
     ``distance(run)``, (worlds,), is the largest distance at these steps [m].
     """

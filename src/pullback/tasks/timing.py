@@ -15,7 +15,7 @@ from pullback.thermal import Toolpath
 
 @dataclass(frozen=True)
 class Timing(Variables):
-    """Durations of some pieces of a toolpath, as controls of a laser: how fast it goes, and its power.
+    """Durations of segments of a toolpath, as controls of a laser: its speed and its power.
 
     A step in which a piece begins or ends has the speed that leads to where the laser is at its end, and the power that
     spends the energy of the time in which it is on. So both are continuous in the durations; the speed has kinks where
@@ -126,12 +126,12 @@ class Timing(Variables):
 
 
 def always_on(path: Toolpath) -> Toolpath:
-    """The same path, for a laser whose power says where it is off."""
+    """The same path with the laser always on, for a laser that is switched by its power."""
     return Toolpath(path.times, path.points, np.ones(len(path.times)))
 
 
 def pauses(path: Toolpath) -> tuple[int, ...]:
-    """Pieces in which the tool stands still and is off."""
+    """The segments in which the tool stands still and is off."""
     still = np.all(path.points[1:] == path.points[:-1], axis=1) & (path.on[:-1] == 0)
     return tuple(int(i) for i in np.flatnonzero(still))
 

@@ -68,11 +68,11 @@ class Controls(Variables):
     """The controls, held for a few steps each.
 
     steps:   of the trajectory
-    hold:    steps for which a control stays the same
-    scale:   what a variable of one stands for, (nu,) or one number, in the units of the controls; None for half of the
-             range of each control, or 1 where it has none. Gradient methods move all variables by like amounts.
-    start:   the first guess, (nu,) or (knots, nu), in the units of the controls
-    until:   the step from which on controls are zero; None for the last
+    hold:    steps for which each control is held
+    scale:   value of a variable of one, (nu,) or one number, in the units of the controls; None: half of the range of
+             each control, or 1 where it has none. Gradient methods change all variables by similar amounts.
+    start:   the initial guess, (nu,) or (knots, nu), in the units of the controls
+    until:   the step from which controls are zero; None for the last
     """
 
     steps: int
@@ -162,11 +162,11 @@ class Parameters(Variables):
 
     steps:     of the trajectory
     entries:   by name of the parameter, a mask or an index of the entries to optimise; ``...`` for all
-    start:     first guesses by name; those of the System if there are none
+    start:     initial guesses by name; default: those of the System
     controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
-    tied:      names whose entries all have the same value: one variable
-    linear:    names whose variables are the entries themselves and not their logarithms
-    low, high: bounds of the variables
+    tied:      names of parameters whose entries all have the same value: one variable
+    linear:    names of parameters whose variables are the entries themselves and not their logarithms
+    low, high: bounds of the variables: one number, or one per variable
     """
 
     steps: int
@@ -175,8 +175,8 @@ class Parameters(Variables):
     controls: np.ndarray | None = None
     tied: tuple[str, ...] = ()
     linear: tuple[str, ...] = ()
-    low: float = -np.inf
-    high: float = np.inf
+    low: np.ndarray | float = -np.inf
+    high: np.ndarray | float = np.inf
 
     wants_params = True
 
@@ -188,7 +188,7 @@ class Parameters(Variables):
                 raise PullbackError(
                     f"start, tied and linear are of entries, and {name!r} is none of {list(self.entries)}"
                 )
-        if not self.low <= self.high:
+        if not np.all(np.less_equal(self.low, self.high)):
             raise PullbackError(f"low of Parameters must be at most high, not {self.low!r} and {self.high!r}")
 
     def _base(self, system: System, name: str, mask: np.ndarray) -> np.ndarray:
@@ -210,6 +210,9 @@ class Parameters(Variables):
             values = values if name in self.linear else np.log(values)
             first.append(values[:1] if name in self.tied else values)
         x = np.concatenate(first)
+        for name in ("low", "high"):
+            if np.shape(getattr(self, name)) not in ((), x.shape):
+                raise PullbackError(f"{name} of Parameters must be one number or {len(x)}, one per variable")
         return x, np.full(x.shape, self.low), np.full(x.shape, self.high)
 
     def _parts(self, system: System, points: np.ndarray):
@@ -264,14 +267,14 @@ class Parameters(Variables):
 
 @dataclass(frozen=True)
 class Factors(Variables):
-    """Factors of the System's parameters, one per group of entries; variables are their logarithms, so zero at first.
+    """Factors on the System's parameters, one per group of entries; variables are their logarithms, so zero at first.
 
     steps:     of the trajectory
-    groups:    by what to call them, the name of a parameter and a mask or an index of the entries that share the
-               factor: {"mass of the trunk": ("mass", 1), "inertia of the trunk": ("inertia", 1)}. In place of the
-               name there may be several: {"stiffness": (("shear", "lame"), ...)}
+    groups:    by label, the name of a parameter and a mask or an index of the entries that share the factor:
+               {"mass of the trunk": ("mass", 1), "inertia of the trunk": ("inertia", 1)}. Several parameters can share
+               a factor: {"stiffness": (("shear", "lame"), ...)}
     controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
-    most:      the largest factor, and one over the least [1]
+    most:      the largest factor; the smallest is its inverse [1]
     """
 
     steps: int
@@ -410,7 +413,7 @@ class InitialState(Variables):
 
 @dataclass(frozen=True)
 class Launch(Variables):
-    """The velocity with which all particles of a System begin, that of the body they make.
+    """The initial velocity of all particles of a System.
 
     steps:     of the trajectory
     guess:     the first guess (d,) [m/s]

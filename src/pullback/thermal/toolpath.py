@@ -26,7 +26,7 @@ MOST_LINES = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Toolpath:
-    """A path of straight pieces, travelled at a constant speed each.
+    """A path of straight segments, each at a constant speed.
 
     times:   (k,) [s], strictly increasing
     points:  (k, 3) [m] where the laser is then
@@ -182,7 +182,8 @@ def follow(points, *, speed: float, on=1.0, start: float = 0.0) -> Toolpath:
 def raster(
     low, high, z: float, *, spacing: float, speed: float, along: str = "x", travel: float | None = None
 ) -> Toolpath:
-    """Lines to and fro over the rectangle from low (2,) to high (2,) [m] at height z, half a spacing from its edges.
+    """Lines back and forth over the rectangle from low (2,) to high (2,) [m] at height z, half a spacing from its
+    edges.
 
     along:   "x" or "y", the direction of the lines
     travel:  speed from one line to the next, the laser off [m/s]; None for the speed of the lines
@@ -218,7 +219,7 @@ def contour(corners, z: float, *, speed: float, start: float = 0.0) -> Toolpath:
 
 
 def stack(paths, *, pause: float = 0.0, travel: float) -> Toolpath:
-    """One path after the other, layers say, with a pause [s] and travel [m/s] between them."""
+    """Paths one after the other, such as layers, with a pause [s] and a travel speed [m/s] in between."""
     return _joined(paths, pause, travel)
 
 

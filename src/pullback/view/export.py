@@ -49,7 +49,7 @@ def export(
     layers=("forces", "ghost"),
     watch: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write a drawing to ``path``; the end of its name says as what.
+    """Write a drawing to ``path``, in the format of its extension.
 
     .html       a replay for any browser, in one file
     .gif, .mp4  a film
@@ -172,7 +172,7 @@ def _write_strip(path: Path, pictures: list[np.ndarray], labels: list[str], titl
     columns, rows = _strip_layout(len(pictures), width / height)
     strip = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     pen = ImageDraw.Draw(strip)
-    font = ImageFont.load_default(size=max(10, height // 16, strip.width // 75))
+    font = ImageFont.load_default(size=max(10, min(height // 16, 20), strip.width // 75))
     inset = height // 30
     while title and font.getlength(title) > width - 2 * inset:
         title = title.rstrip("…")[:-1] + "…" if len(title) > 2 else ""

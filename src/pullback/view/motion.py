@@ -60,7 +60,7 @@ def save_motion(path, drawing: Drawing | None, **arrays) -> Path:
 
 
 def load_motion(path) -> Drawing:
-    """Read what is drawn in a motion file, or in the one that a folder of results holds."""
+    """Read the drawing of a motion file, or of a folder of results."""
     path = check_path(path)
     if path.is_dir():
         held = [name for name in ("result.npz", "motion.npz") if (path / name).is_file()]

@@ -42,7 +42,7 @@ def write_replay(path, model, q, *, dt: float, fps: float = 60, title: str = "",
 
 
 def write_page(path, drawing: Drawing) -> Path:
-    """Write a drawing as such an HTML file, and return its path."""
+    """Write a drawing as a self-contained HTML file, and return its path."""
     check_kind(drawing, Drawing, "drawing", "draw_run(run)")
     fills = {
         "TITLE": html.escape(drawing.title or "Replay"),
@@ -106,6 +106,8 @@ def _points(drawing: Drawing) -> dict:
         "shades": _packed(drawing.point_paint, "u1"),
         "radius": _packed(drawing.point_radius, "<f4"),
         "palette": _packed(np.round(255 * PALETTE), "u1"),
+        "range": _short(drawing.paint_range),
+        "unit": drawing.paint_unit,
         "bead": _packed_mesh(bead()),
     }
 

@@ -152,6 +152,7 @@ class Shapes:
     pair_second: wp.array(dtype=int)
     pair_dim: wp.array(dtype=int)  # 1: no friction, 3: sliding, 4: and torsion, 6: and rolling
     pair_margin: wp.array(dtype=real)  # only contacts nearer than this [m] exert forces
+    pair_gap: wp.array(dtype=real)  # how much farther apart they are still found, where there is adhesion
     pair_material1: wp.array(dtype=int)  # the materials that are mixed
     pair_material2: wp.array(dtype=int)
     pair_share1: wp.array(dtype=real)  # the first one's share in solref and solimp

@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..spatial.scalar import real
-from .flavour import REFINED
+from .flavour import DELAYS, REFINED
 
 
 class PerActivation:
@@ -11,15 +11,16 @@ class PerActivation:
     act_start: wp.array2d(dtype=real)  # before the step
     act_bar: wp.array2d(dtype=real)
     act_start_bar: wp.array2d(dtype=real)
-
-
-class PerActuator:
-    pull: wp.array2d(dtype=real)  # on its activation: see ``tree/activation.py``
+    pull: wp.array2d(dtype=real)  # see ``tree/activation.py``
     pull_bar: wp.array2d(dtype=real)
 
 
-class PerActuatorStage:
-    """stage · nu + actuator"""
+class PerWorldWithDelays:
+    node: wp.array2d(dtype=int)  # where in the step forces are found: 0 at its beginning, 1 half-way, 2 at its end
+
+
+class PerActivationStage:
+    """stage · na + activation"""
 
     stage_pull: wp.array2d(dtype=real)
     stage_pull_bar: wp.array2d(dtype=real)
@@ -32,17 +33,30 @@ class PerActivationSubstep:
 
 
 # As in ``rows.py``: what the arrays are along, and who uses them.
-ACTIVATION_PARTS = {"activation": (PerActivation,), "actuator": (PerActuator,), "actuator stage": (PerActuatorStage,)}
+ACTIVATION_PARTS = {"activation": (PerActivation,), "activation stage": (PerActivationStage,)}
+if DELAYS:
+    ACTIVATION_PARTS |= {"world": (PerWorldWithDelays,)}
 if REFINED:
     ACTIVATION_PARTS |= {"activation substep": (PerActivationSubstep,)}
 
 
 @wp.struct
 class Activations:
-    """Which activation each actuator has: nothing here is differentiated."""
+    """What each activation is: nothing here is differentiated."""
 
     kind: wp.array(dtype=int)  # of ``tree/activation.py``
-    at: wp.array(dtype=int)  # where it is in the state
+    actuator: wp.array(dtype=int)  # the one that has it
     low: wp.array(dtype=real)
     high: wp.array(dtype=real)
     early: wp.array(dtype=int)  # 1: the force is that of the activation after the step
+
+
+@wp.struct
+class Delays:
+    """What actuators with a delay remember: nothing here is differentiated."""
+
+    actuator: wp.array(dtype=int)
+    number: wp.array(dtype=int)  # per actuator: of these, or -1
+    first: wp.array(dtype=int)  # where its samples are in the activations, the newest first ...
+    end: wp.array(dtype=int)
+    weight: wp.array2d(dtype=real)  # per node of the step and activation: what the control is made of

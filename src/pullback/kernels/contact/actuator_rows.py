@@ -8,6 +8,8 @@ from ..spatial.scalar import real, vec3
 
 class TurnsPerActuator:
     turns: wp.array2d(dtype=real)  # by how many periods the drive of a servo was wrapped
+    servo_length: wp.array2d(dtype=real)  # to be near this length
+    first_length: wp.array2d(dtype=real)  # the same in the first stage of the step
 
 
 class HoldPerTendon:

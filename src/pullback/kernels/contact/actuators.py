@@ -3,6 +3,7 @@
 It is gain · drive + bias, as in ``tree/forces.py``. A Flavour with more kinds of actuators has
 
 - muscles, which add gain and bias of their own; their other kind is zero;
+- PID controllers and DC motors, whose forces and states are in ``motors.py``;
 - servos on rotations: their drive is moved by as many turns as bring it nearest to the length;
 - feedback of velocity that implicitfast treats implicitly, of what is no hinge, slide or tendon: -h slope momentᵀ
   moment is added to the mass matrix, as that of a tendon whose Jacobian is the moment;
@@ -11,8 +12,7 @@ It is gain · drive + bias, as in ``tree/forces.py``. A Flavour with more kinds 
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
-from ..spatial.scalar import PI, SMALLEST_SHARE, real, vec3, vec6
+from ..spatial.scalar import SMALLEST_SHARE, real
 from ..tree.forces import (
     actuator_length_velocity,
     actuator_moment,
@@ -25,17 +25,25 @@ from ..tree.forces import (
     push_joint_adjoint,
 )
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import ACTUATORS
+from .flavour import ACTUATORS, MOTORS
+from .periods import add_period_bar, period_of, round_away
 from .rows import Rows
 
 if ACTUATORS:
     from ..tree.muscle import muscle_bias, muscle_bias_adjoint, muscle_gain, muscle_gain_adjoint
+if MOTORS:
+    from .motors import motor_force, motor_force_adjoint
 
 
 @wp.func
-def actuator_force(p: Params, s: Workspace, r: Rows, k: int, length: real, velocity: real, world: int, slot: int):
+def actuator_force(
+    m: Tree, p: Params, s: Workspace, r: Rows, k: int, length: real, velocity: real, world: int, slot: int
+):
     """The force of actuator k, and its slope by velocity."""
     force, slope = affine_force(p, s, k, length, velocity, world, slot)
+    if MOTORS:
+        if r.motors.number[k] >= 0:
+            force, slope = motor_force(m, p, s, r, r.motors.number[k], k, length, velocity, world, slot)
     if ACTUATORS:
         n = r.actuators.muscle[k]
         if n >= 0:
@@ -51,13 +59,24 @@ def actuator_force(p: Params, s: Workspace, r: Rows, k: int, length: real, veloc
 
 @wp.func
 def actuator_force_adjoint(
-    p: Params, p_bar: Params, s: Workspace, r: Rows, k: int, length: real, velocity: real,
+    m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, k: int, length: real, velocity: real,
     force_bar: real, slope_bar: real, world: int, slot: int, wants_params: int,
 ):  # fmt: skip
     """Cotangents of length and velocity; sets that of the drive, and adds those of parameters."""
-    length_bar, velocity_bar = affine_force_adjoint(
-        p, p_bar, s, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
-    )
+    length_bar = real(0.0)
+    velocity_bar = real(0.0)
+    affine = bool(True)
+    if MOTORS:
+        affine = r.motors.number[k] < 0
+        if not affine:
+            length_bar, velocity_bar = motor_force_adjoint(
+                m, p, p_bar, s, r, r.motors.number[k], k, length, velocity, force_bar, slope_bar, world, slot,
+                wants_params,
+            )  # fmt: skip
+    if affine:
+        length_bar, velocity_bar = affine_force_adjoint(
+            p, p_bar, s, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+        )
     if ACTUATORS:
         n = r.actuators.muscle[k]
         if n >= 0:
@@ -86,38 +105,15 @@ def actuator_force_adjoint(
 
 
 @wp.func
-def round_away(x: real):
-    """The nearest whole number; half is rounded away from zero."""
-    size = wp.floor(wp.abs(x) + real(0.5))
-    return wp.where(x < real(0.0), -size, size)
-
-
-@wp.func
-def turning_gear(r: Rows, gear: vec6, k: int):
-    """What of the gear acts on rotations: the first half at a ball joint, the second at a site; zero for no servo."""
-    part = vec6()
-    if r.actuators.wraps[k] == 1:
-        part = pack(ang(gear), vec3())
-    elif r.actuators.wraps[k] == 2:
-        part = pack(vec3(), lin(gear))
-    return part
-
-
-@wp.func
-def turn_of_gear(part: vec6):
-    """The length of a full turn."""
-    return real(2.0) * PI * wp.sqrt(wp.dot(part, part))
-
-
-@wp.func
 def wrap_drive(p: Params, s: Workspace, r: Rows, k: int, length: real, world: int, slot: int):
     """Moves the drive of actuator k by whole turns to within half a turn of its length, if it is such a servo."""
     turns = real(0.0)
-    period = turn_of_gear(turning_gear(r, p.gear[world, k], k))
+    period = period_of(r.actuators.wraps[k], p.gear[world, k])
     if period > real(0.0):
         turns = round_away((s.drive[k, slot] - length) / period)
         s.drive[k, slot] = s.drive[k, slot] - period * turns
     r.turns[k, slot] = turns
+    r.servo_length[k, slot] = length
 
 
 @wp.func
@@ -125,11 +121,8 @@ def wrap_drive_adjoint(
     p: Params, p_bar: Params, s: Workspace, r: Rows, k: int, world: int, slot: int, wants_params: int
 ):
     """Of ``wrap_drive``, by the gear alone: the cotangent of the drive passes unchanged."""
-    turns = r.turns[k, slot]
-    if turns != real(0.0) and wants_params == 1:
-        part = turning_gear(r, p.gear[world, k], k)
-        scale = -s.drive_bar[k, slot] * turns * (real(4.0) * PI * PI) / turn_of_gear(part)
-        p_bar.gear[world, k] = p_bar.gear[world, k] + scale * part
+    if wants_params == 1:
+        add_period_bar(p, p_bar, r.actuators.wraps[k], k, -s.drive_bar[k, slot] * r.turns[k, slot], world)
 
 
 # --- feedback of velocity that is implicit -----------------------------------------------------------
@@ -162,7 +155,7 @@ def add_joint_actuator(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world:
     length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
     if ACTUATORS:
         wrap_drive(p, s, r, k, length, world, slot)
-    free_force, slope_velocity = actuator_force(p, s, r, k, length, velocity, world, slot)
+    free_force, slope_velocity = actuator_force(m, p, s, r, k, length, velocity, world, slot)
     push_joint(m, s, k, moment, count, free_force, slope_velocity, slot)
     if ACTUATORS:
         row = r.actuators.row[k]
@@ -180,7 +173,7 @@ def joint_actuator_adjoint(
     """Of ``add_joint_actuator``."""
     moment, count, quat = actuator_moment(m, p, s, k, world, slot)
     length, velocity = actuator_length_velocity(m, s, k, moment, count, quat, slot)
-    free_force, slope_velocity = actuator_force(p, s, r, k, length, velocity, world, slot)
+    free_force, slope_velocity = actuator_force(m, p, s, r, k, length, velocity, world, slot)
     moment_bar, force_bar, slope_bar = push_joint_adjoint(m, s, k, moment, count, free_force, slope_velocity, slot)
     if ACTUATORS:
         row = r.actuators.row[k]
@@ -190,7 +183,7 @@ def joint_actuator_adjoint(
                     moment_bar[j] += r.tendon_J_bar[r.tendons.first[row] + count - 1 - j, slot]
             slope_bar += feedback_adjoint(m, r, k, free_force, slot)
     length_bar, velocity_bar = actuator_force_adjoint(
-        p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+        m, p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
     )
     if ACTUATORS:
         wrap_drive_adjoint(p, p_bar, s, r, k, world, slot, wants_params)
@@ -203,13 +196,13 @@ def joint_actuator_adjoint(
 
 
 @wp.func
-def pull_of_tendon(p: Params, s: Workspace, r: Rows, k: int, world: int, slot: int):
+def pull_of_tendon(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world: int, slot: int):
     """The force of actuator k, which pulls at a tendon, before any limit; and its slope by velocity."""
     tendon = r.tendons.actuator[k]
     gear = p.gear[world, k][0]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    force, slope = actuator_force(p, s, r, k, length, velocity, world, slot)
+    force, slope = actuator_force(m, p, s, r, k, length, velocity, world, slot)
     return force, slope
 
 
@@ -222,7 +215,7 @@ def hold_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
     for n in range(r.actuators.held.shape[0]):
         k = r.actuators.held[n]
         t = r.tendons.actuator[k]
-        force, _slope = pull_of_tendon(p, s, r, k, world, slot)
+        force, _slope = pull_of_tendon(m, p, s, r, k, world, slot)
         r.tendon_total[t, slot] = r.tendon_total[t, slot] + force
     for t in range(r.tendons.own):
         total = r.tendon_total[t, slot]
@@ -235,7 +228,7 @@ def hold_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
     for n in range(r.actuators.held.shape[0]):
         k = r.actuators.held[n]
         t = r.tendons.actuator[k]
-        raw, _steepness = pull_of_tendon(p, s, r, k, world, slot)
+        raw, _steepness = pull_of_tendon(m, p, s, r, k, world, slot)
         kept = wp.clamp(r.tendon_share[t, slot] * raw, m.force_low[k], m.force_high[k])
         r.tendon_kept[t, slot] = r.tendon_kept[t, slot] + kept
 
@@ -260,7 +253,7 @@ def share_bars(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int)
         t = r.tendons.actuator[k]
         share = r.tendon_share[t, slot]
         if share != real(1.0):
-            free_force, _slope = pull_of_tendon(p, s, r, k, world, slot)
+            free_force, _slope = pull_of_tendon(m, p, s, r, k, world, slot)
             passed = in_range(share * free_force, m.force_low[k], m.force_high[k])
             bar = p.gear[world, k][0] * passed * moved_by_tendon(m, s, r, t, slot)
             less = free_force * bar * share / r.tendon_total[t, slot]

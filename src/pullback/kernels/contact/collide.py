@@ -35,7 +35,7 @@ from ..collision.side_lines import side_adjoint
 from ..spatial.algebra import ang, axis_z, lin, pack, quat_matrix, quat_mul
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Workspace
-from .flavour import ALL_SHAPES
+from .flavour import ADHESION, ALL_SHAPES
 
 
 @wp.func
@@ -76,11 +76,20 @@ def bounding_radius(g: Shapes, i: int, size: vec3):
 
 
 @wp.func
+def reach_of(g: Shapes, pair: int, more: real):
+    """Within which distance the contacts of a pair are found."""
+    reach = g.pair_margin[pair] + more
+    if ADHESION:
+        reach += g.pair_gap[pair]
+    return reach
+
+
+@wp.func
 def may_touch(g: Shapes, p: Params, c: Contacts, pair: int, more: real, world: int, slot: int):
     """Whether bounding spheres, or a plane and a bounding sphere, are within reach."""
     i = g.pair_first[pair]
     j = g.pair_second[pair]
-    reach = g.pair_margin[pair] + more + bounding_radius(g, j, p.shape_size[world, j])
+    reach = reach_of(g, pair, more) + bounding_radius(g, j, p.shape_size[world, j])
     offset = c.x[j, slot] - c.x[i, slot]
     near = bool(False)
     if g.kind[i] == PLANE_SHAPE:
@@ -106,7 +115,7 @@ def collide_pair(g: Shapes, p: Params, c: Contacts, number: int, more: real, wor
     pair = Pair()
     pair.number = number
     pair.slot = slot
-    pair.reach = g.pair_margin[number] + more
+    pair.reach = reach_of(g, number, more)
     if s1.kind == PLANE_SHAPE:
         if s2.kind == SPHERE:
             narrow.plane_sphere(c, pair, s1, s2)

@@ -11,10 +11,10 @@ from ..spatial.scalar import real
 from ..status import HEALTHY, NETWORK_NOT_FINITE
 from ..tree.applied import Applied
 from ..tree.network import Activations, Drive, Network, Weights, drive_step, remember
+from ..tree.state import read_state, write_state
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import REFINED
 from .rows import Rows
-from .step import refined_step, step, undo_step
+from .step import undo_step, whole_step
 
 
 @wp.kernel(enable_backward=False)
@@ -53,10 +53,7 @@ def driven_rollout(
     slots = s.q.shape[1]
     remembered = memory.shape[2]
     for world in range(first_world + slot, end_world, slots):
-        for i in range(m.nq):
-            s.q[i, slot] = q[0, world, i]
-        for i in range(m.nv):
-            s.v[i, slot] = v[0, world, i]
+        read_state(m, s, q, v, 0, world, slot)
         for i in range(remembered):
             d.memory[world, i] = memory[0, world, i]
         row = int(0)
@@ -65,10 +62,7 @@ def driven_rollout(
             if healthy:
                 state_of_health = int(NETWORK_NOT_FINITE)
                 if drive_step(n, w, a, d, s, controls, given, has_given, t // hold, world, slot):
-                    if REFINED:
-                        state_of_health = refined_step(m, g, p, s, c, r, step_controls, f, t // hold, world, slot)
-                    else:
-                        state_of_health = step(m, g, p, s, c, r, step_controls, f, t // hold, world, slot)
+                    state_of_health = whole_step(m, g, p, s, c, r, step_controls, f, t // hold, world, slot)
                     if state_of_health == HEALTHY:
                         remember(n, d, world)
                     else:
@@ -79,9 +73,6 @@ def driven_rollout(
                     status[world, 1] = t
             if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
                 row += 1
-                for i in range(m.nq):
-                    q[row, world, i] = s.q[i, slot]
-                for i in range(m.nv):
-                    v[row, world, i] = s.v[i, slot]
+                write_state(m, s, q, v, row, world, slot)
                 for i in range(remembered):
                     memory[row, world, i] = d.memory[world, i]

@@ -12,21 +12,11 @@ from ..spatial.scalar import real
 from ..status import GRADIENT_NOT_FINITE, HEALTHY
 from ..tree.applied import Applied
 from ..tree.network import Activations, Drive, Network, Weights, drive_step, drive_step_adjoint
+from ..tree.state import read_state
 from ..tree.structs import Params, Tree, Workspace
-from .flavour import POTENTIAL, REFINED
+from .flavour import POTENTIAL
 from .rows import Rows
-from .step_adjoint import add_coordinates_bar, is_finite, refined_step_adjoint, step_adjoint
-
-
-@wp.func
-def enter_row(
-    m: Tree, s: Workspace, q: wp.array3d(dtype=real), v: wp.array3d(dtype=real), row: int, world: int, slot: int
-):
-    """s.q, s.v of a row of the trajectory."""
-    for i in range(m.nq):
-        s.q[i, slot] = q[row, world, i]
-    for i in range(m.nv):
-        s.v[i, slot] = v[row, world, i]
+from .step_adjoint import add_coordinates_bar, is_finite, whole_step_adjoint
 
 
 @wp.kernel(enable_backward=False)
@@ -82,7 +72,7 @@ def driven_rollout_adjoint(
         for back in range(end_step - first_step):
             row = end_step - first_step - 1 - back
             if status[world, 1] < 0:
-                enter_row(m, s, q, v, row, world, slot)
+                read_state(m, s, q, v, row, world, slot)
                 for i in range(remembered):
                     d.memory[world, i] = memory[row, world, i]
                 if POTENTIAL:
@@ -92,18 +82,10 @@ def driven_rollout_adjoint(
                 drive_step(n, w, a, d, s, controls, given, has_given, t, world, slot)
                 for i in range(n.width):
                     d.push_bar[world, i] = real(0.0)
-                state_of_health = int(HEALTHY)
-                if REFINED:
-                    state_of_health = refined_step_adjoint(
-                        m, g, p, p_bar, s, c, r, step_controls, step_controls_bar, f, f_bar, t, world, slot,
-                        wants_params,
-                    )  # fmt: skip
-                else:
-                    state_of_health = step_adjoint(
-                        m, g, p, p_bar, s, c, r, step_controls, step_controls_bar, f, f_bar, t, world, slot,
-                        wants_params,
-                    )  # fmt: skip
-                enter_row(m, s, q, v, row, world, slot)
+                state_of_health = whole_step_adjoint(
+                    m, g, p, p_bar, s, c, r, step_controls, step_controls_bar, f, f_bar, t, world, slot, wants_params
+                )
+                read_state(m, s, q, v, row, world, slot)
                 drive_step_adjoint(
                     n, w, w_bar, a, d, s, controls_bar, given_bar, has_given, t, world, slot, wants_params
                 )

@@ -11,6 +11,7 @@ from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.algorithms import store_coordinates_bar
 from ..tree.frames import clear_bars
+from ..tree.state import read_state
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import inward_adjoint, outward
 from .collide import detect, geometry_adjoint, tree_poses
@@ -23,7 +24,7 @@ from .convex import (
     joint_response,
     margin,
 )
-from .flavour import ROWS, vecr
+from .flavour import ADHESION, ROWS, vecr
 from .limits import ball_axis_adjoint, limit_adjoint, limit_distance
 from .rows import (
     Rows,
@@ -36,6 +37,9 @@ from .rows import (
     push_pair,
     rotation_in_world,
 )
+
+if ADHESION:
+    from .adhesion import set_gap_apart
 
 
 @wp.struct
@@ -55,14 +59,14 @@ def evaluate_laws(
     q: wp.array3d(dtype=real), v: wp.array3d(dtype=real), a: wp.array3d(dtype=real), t: int, world: int, slot: int,
 ):  # fmt: skip
     """All rows and their z in a state; what the adjoint needs stays in s, c and r."""
-    for i in range(m.nq):
-        s.q[i, slot] = q[t, world, i]
+    read_state(m, s, q, v, t, world, slot)
     for d in range(m.nv):
-        s.v[d, slot] = v[t, world, d]
         s.a[d, slot] = a[t, world, d]
         s.w[d, slot] = real(0.0)
     outward(m, p, s, world, slot)
     detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
+    if ADHESION:
+        set_gap_apart(g, c, r, margin(p, world), slot)
     contact_rows(m, g, p, s, c, r, world, slot)
     joint_constraint_rows(m, g, p, s, r, world, slot)
     for k in range(contact_count(c, slot)):

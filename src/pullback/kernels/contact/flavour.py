@@ -32,6 +32,18 @@ ACTIVATIONS = wp.constant(compiled_for.activations)
 # Actuators do more than gain · drive + bias at a joint, a tendon or a site.
 ACTUATORS = wp.constant(compiled_for.actuators)
 
+# There are PID controllers or DC motors; these have activations and actuators too.
+MOTORS = wp.constant(compiled_for.motors)
+
+# Controls may reach their actuators late; there are activations too.
+DELAYS = wp.constant(compiled_for.delays)
+
+# There are servos that hold the orientation of a ball joint.
+ORIENTATIONS = wp.constant(compiled_for.orientations)
+
+# There are actuators that press a body against what it touches.
+ADHESION = wp.constant(compiled_for.adhesion)
+
 # Actuators push at sites.
 SITES = wp.constant(compiled_for.sites)
 
@@ -58,6 +70,9 @@ FLEXES = wp.constant(compiled_for.flexes)
 
 # A fluid meets geoms as ellipsoids.
 ELLIPSOIDS = wp.constant(compiled_for.ellipsoids)
+
+# Steps are implicit in forces that depend on velocities of bodies.
+IMPLICIT = wp.constant(compiled_for.implicit)
 
 # MuJoCo's sweeps against slip come after the convex problem.
 NOSLIP = wp.constant(compiled_for.noslip)

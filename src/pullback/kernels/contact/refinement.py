@@ -10,8 +10,9 @@ that a contact which would come and go from substep to substep acts with a share
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import ang, lin
+from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
+from ..tree.frames import point_velocity
 from ..tree.structs import RK4, Params, Tree, Workspace
 from ..tree.sweeps import outward
 from .collide import bounding_radius, detect, tree_poses
@@ -59,12 +60,6 @@ def closed_share(m: Tree, x: real, speed: real):
         by_first = -real(0.5) / m.tolerance
         by_last = by_first
     return share, by_first + by_last, back * by_first + ahead * by_last
-
-
-@wp.func
-def point_velocity(s: Workspace, body: int, x: vec3, slot: int):
-    V = s.V[body, slot]
-    return lin(V) + wp.cross(ang(V), x - s.o[body, slot])
 
 
 @wp.func
@@ -164,19 +159,3 @@ def count_substeps(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, mor
     """In how many substeps to do a step: in each of them contacts move by no more than a share of the tolerance."""
     moved = m.timestep * contact_speed(m, g, p, s, c, more, world, slot) / (FINE * m.tolerance)
     return int(wp.clamp(wp.ceil(moved), real(1.0), real(MOST_SUBSTEPS)))
-
-
-@wp.func
-def keep_state(m: Tree, s: Workspace, substep: int, slot: int):
-    for i in range(m.nq):
-        s.sub_q[substep * m.nq + i, slot] = s.q[i, slot]
-    for d in range(m.nv):
-        s.sub_v[substep * m.nv + d, slot] = s.v[d, slot]
-
-
-@wp.func
-def take_state(m: Tree, s: Workspace, substep: int, slot: int):
-    for i in range(m.nq):
-        s.q[i, slot] = s.sub_q[substep * m.nq + i, slot]
-    for d in range(m.nv):
-        s.v[d, slot] = s.sub_v[substep * m.nv + d, slot]

@@ -6,9 +6,9 @@ from ..collision.shapes import Contacts, Shapes
 from ..spatial.scalar import real, vec3
 from ..tree.applied import Applied
 from ..tree.structs import Params, Tree, Workspace
+from .accelerate import accelerate
 from .flavour import ACTIVATIONS, IMPULSES
 from .rows import Rows, contact_count, in_world, rotation_in_world
-from .step import accelerate
 
 if ACTIVATIONS:
     from .activations import read_activations

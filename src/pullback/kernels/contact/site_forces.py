@@ -6,7 +6,7 @@ carries the body; there is no length, and the velocity is V·W.
 
 import warp as wp
 
-from ..spatial.algebra import ang, cross_force, lin, pack, quat_conj, quat_mul, quat_rotate
+from ..spatial.algebra import ang, cross_force, lin, pack, quat_conj, quat_mul, quat_rotate, velocity_at
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.forces import in_range
 from ..tree.structs import Params, Tree, Workspace
@@ -42,7 +42,7 @@ def add_site_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot:
         arm, quat = site_frame(p, s, r, n, world, slot)
         W = unit_wrench(p.gear[world, k], arm, quat)
         velocity = wp.dot(W, s.V[r.sites.body[n], slot])
-        free_force, slope = actuator_force(p, s, r, k, real(0.0), velocity, world, slot)
+        free_force, slope = actuator_force(m, p, s, r, k, real(0.0), velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         if ACTUATORS:
             if r.actuators.row[k] >= 0:
@@ -69,7 +69,7 @@ def site_forces_adjoint(
         W = unit_wrench(gear, arm, quat)
         V = s.V[body, slot]
         velocity = wp.dot(W, V)
-        free_force, _slope = actuator_force(p, s, r, k, real(0.0), velocity, world, slot)
+        free_force, _slope = actuator_force(m, p, s, r, k, real(0.0), velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         moved = vec6()  # the body's motion under tau_bar, where no joint's range holds the actuation
         for i in range(r.sites.first[n], r.sites.first[n + 1]):
@@ -82,7 +82,7 @@ def site_forces_adjoint(
         if ACTUATORS:
             slope_bar = feedback_adjoint(m, r, k, free_force, slot)
         _length_bar, velocity_bar = actuator_force_adjoint(
-            p, p_bar, s, r, k, real(0.0), velocity, force_bar, slope_bar, world, slot, wants_params
+            m, p, p_bar, s, r, k, real(0.0), velocity, force_bar, slope_bar, world, slot, wants_params
         )
         W_bar = force * moved + velocity_bar * V
         if ACTUATORS:
@@ -97,7 +97,7 @@ def site_forces_adjoint(
         if wants_params == 1:
             push = quat_rotate(quat, ang(gear))
             turn = quat_rotate(quat, lin(gear))
-            push_bar = lin(W_bar) + wp.cross(ang(W_bar), arm)
+            push_bar = velocity_at(W_bar, arm)
             back = quat_conj(quat)
             p_bar.gear[world, k] = p_bar.gear[world, k] + pack(
                 quat_rotate(back, push_bar), quat_rotate(back, ang(W_bar))

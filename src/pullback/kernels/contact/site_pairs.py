@@ -13,7 +13,17 @@ derivative of its length: as in MuJoCo, that R2 turns is left out. What carries 
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_conj, quat_log, quat_mul, quat_rotate
+from ..spatial.algebra import (
+    ang,
+    lin,
+    log_jacobian_transposed,
+    pack,
+    quat_conj,
+    quat_log,
+    quat_mul,
+    quat_rotate,
+    velocity_at,
+)
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.forces import in_range
 from ..tree.structs import Params, Tree, Workspace
@@ -123,7 +133,7 @@ def add_pair_forces(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot:
         W2 = about(pull2, x2 - s.o[r.site_pairs.body[n, 1], slot])
         velocity = wp.dot(W1, motion_along(s, r, n, 0, s.v, slot)) + wp.dot(W2, motion_along(s, r, n, 1, s.v, slot))
         wrap_drive(p, s, r, k, length, world, slot)
-        free_force, slope = actuator_force(p, s, r, k, length, velocity, world, slot)
+        free_force, slope = actuator_force(m, p, s, r, k, length, velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         push_chain(s, r, n, 0, force * W1, slot)
         push_chain(s, r, n, 1, force * W2, slot)
@@ -195,19 +205,19 @@ def pair_forces_adjoint(
         W1 = about(pull1, arm1)
         W2 = about(pull2, arm2)
         velocity = wp.dot(W1, motion_along(s, r, n, 0, s.v, slot)) + wp.dot(W2, motion_along(s, r, n, 1, s.v, slot))
-        free_force, _slope = actuator_force(p, s, r, k, length, velocity, world, slot)
+        free_force, _slope = actuator_force(m, p, s, r, k, length, velocity, world, slot)
         force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
         force_bar = wp.dot(virtual_motion(m, s, r, n, 0, slot), W1) + wp.dot(virtual_motion(m, s, r, n, 1, slot), W2)
         force_bar *= in_range(free_force, m.force_low[k], m.force_high[k])
         slope_bar = feedback_adjoint(m, r, k, free_force, slot)
         length_bar, velocity_bar = actuator_force_adjoint(
-            p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+            m, p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
         )
         wrap_drive_adjoint(p, p_bar, s, r, k, world, slot, wants_params)
         W1_bar = chain_adjoint(m, s, r, n, 0, W1, force, velocity_bar, slot)
         W2_bar = chain_adjoint(m, s, r, n, 1, W2, force, velocity_bar, slot)
-        push1_bar = lin(W1_bar) + wp.cross(ang(W1_bar), arm1)
-        push2_bar = lin(W2_bar) + wp.cross(ang(W2_bar), arm2)
+        push1_bar = velocity_at(W1_bar, arm1)
+        push2_bar = velocity_at(W2_bar, arm2)
         x1_bar = wp.cross(lin(pull1), ang(W1_bar))
         x2_bar = wp.cross(lin(pull2), ang(W2_bar))
         turn1_bar = vec3()

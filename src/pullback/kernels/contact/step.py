@@ -5,43 +5,20 @@ import warp as wp
 from ..collision.shapes import Contacts, Shapes
 from ..spatial.algebra import log_jacobian
 from ..spatial.scalar import real
-from ..status import HEALTHY, NOT_FINITE, TOO_MANY_CONTACTS
+from ..status import HEALTHY, NOT_FINITE
 from ..tree.advance import advance
-from ..tree.applied import Applied, applied_forces
-from ..tree.curved import add_curved_forces
-from ..tree.ellipsoids import ellipsoid_forces
-from ..tree.forces import fluid_forces, joint_forces
-from ..tree.gyroscopic import gyroscopic
-from ..tree.mocap import place_mocap
+from ..tree.applied import Applied
+from ..tree.state import keep_state, read_state, take_state, write_state
 from ..tree.structs import BALL, RK4, Params, Tree, Workspace, read_vec3
-from ..tree.sweeps import bias_forces, eliminate, outward, substitute
-from .collide import detect, tree_poses
-from .flavour import (
-    ACTIVATIONS,
-    CURVED,
-    ELLIPSOIDS,
-    FLEXES,
-    FORCES,
-    IMPULSES,
-    MOCAP,
-    POTENTIAL,
-    REFINED,
-    SHARES,
-    TENDONS,
-    TIED,
-)
-from .refinement import count_substeps, keep_closed, keep_state, step_reach, take_state
+from .accelerate import accelerate, size_of_state
+from .flavour import ACTIVATIONS, IMPULSES, POTENTIAL, REFINED
+from .refinement import count_substeps
 from .rows import Rows
 
-if FORCES:
-    from .model import forces, margin
-if IMPULSES:
-    from .model import impulses, margin
+if REFINED:
+    from .model import margin
 if POTENTIAL:
-    from .mass_matrix import composite_bodies
-    from .model import descend, finer, substep_count
-if TENDONS:
-    from .tendons import all_joint_forces, find_accelerations
+    from .model import finer, substep_count
 if ACTIVATIONS:
     from .activations import (
         enter_stage_activations,
@@ -55,95 +32,9 @@ if ACTIVATIONS:
         undo_activations,
         write_activations,
     )
-if TIED:
-    from .tied_bodies import tied_gyroscopic
-if FLEXES:
-    from .flexes import flex_forces
 
 # A state larger than this [m, rad, m/s, rad/s] is on its way to infinity: squares of it are lost to rounding.
 BLOWN_UP = wp.constant(real(1e15))
-# In a state larger than this, inertias that vanish are rounding, and the fault is the motion's.
-FLOWN_AWAY = wp.constant(real(1e6))
-
-
-@wp.func
-def size_of_state(m: Tree, s: Workspace, slot: int):
-    total = real(0.0)
-    for d in range(m.nv):
-        total += wp.abs(s.v[d, slot])
-    for i in range(m.nq):
-        total += wp.abs(s.q[i, slot])
-    return total
-
-
-@wp.func
-def accelerate(
-    m: Tree,
-    g: Shapes,
-    p: Params,
-    s: Workspace,
-    c: Contacts,
-    r: Rows,
-    controls: wp.array3d(dtype=real),
-    f: Applied,
-    t: int,
-    world: int,
-    slot: int,
-):
-    """Joint accelerations s.a from s.q, s.v, controls[t, world] and the forces applied.
-
-    What the adjoint needs stays in s, c and r. Returns the status.
-    """
-    outward(m, p, s, world, slot)
-    if MOCAP:
-        if f.has_mocap == 1:
-            place_mocap(m, p, s, f, t, world, slot)
-    if TENDONS:
-        all_joint_forces(m, p, s, r, controls, t, world, slot)
-    else:
-        joint_forces(m, p, s, controls, t, world, slot)
-    if CURVED:
-        add_curved_forces(m, p, s, world, slot)
-    bias_forces(m, p, s, world, slot)
-    if m.has_fluid == 1:
-        fluid_forces(m, p, s, world, slot)
-    if ELLIPSOIDS:
-        ellipsoid_forces(p, s, r.ellipsoids, world, slot)
-    if FLEXES:
-        flex_forces(m, p, s, r, world, slot)
-    applied_forces(m, p, s, f, t, world, slot)
-    status = int(HEALTHY)
-    if FORCES:
-        reach = margin(p, world)
-        if SHARES:
-            reach += step_reach(m, g, p, s, world, slot)
-        detect(g, p, tree_poses(s), c, reach, world, slot)
-        if SHARES:
-            keep_closed(m, g, s, c, slot)
-        status = forces(m, g, p, s, c, r, world, slot)
-    if POTENTIAL:
-        composite_bodies(m, p, s, r, world, slot)
-    singular = int(-1)
-    if TENDONS:
-        singular = find_accelerations(m, p, s, r, world, slot)
-    else:
-        singular = eliminate(m, p, s, world, slot)
-        substitute(m, s, slot)
-    if TIED:
-        tied_gyroscopic(m, p, s, r, world, slot)
-    else:
-        gyroscopic(m, p, s, world, slot)
-    if IMPULSES:
-        detect(g, p, tree_poses(s), c, margin(p, world), world, slot)
-        impulses(m, g, p, s, c, r, world, slot)
-    if POTENTIAL:
-        status = descend(m, g, p, s, c, r, world, slot)
-    if FORCES or IMPULSES:
-        if c.count[0, slot] > c.pair.shape[0]:
-            status = TOO_MANY_CONTACTS
-    if singular >= 0 and size_of_state(m, s, slot) < FLOWN_AWAY:
-        status = singular
-    return status
 
 
 @wp.func
@@ -163,21 +54,10 @@ def stage_node(stage: int):
 
 
 @wp.func
-def start_stages(m: Tree, s: Workspace, slot: int):
-    for i in range(m.nq):
-        s.q_start[i, slot] = s.q[i, slot]
-    for d in range(m.nv):
-        s.v_start[d, slot] = s.v[d, slot]
-
-
-@wp.func
 def enter_stage(m: Tree, s: Workspace, stage: int, slot: int):
     """s.q, s.v of a stage, from the start of the step and the stage before."""
     if stage == 0:
-        for i in range(m.nq):
-            s.q[i, slot] = s.q_start[i, slot]
-        for d in range(m.nv):
-            s.v[d, slot] = s.v_start[d, slot]
+        take_state(m, s, s.q_start, s.v_start, 0, slot)
     else:
         h = m.timestep * stage_node(stage)
         before = (stage - 1) * m.nv
@@ -221,23 +101,6 @@ def mean_of_stages(x: wp.array2d(dtype=real), d: int, nv: int, slot: int):
 
 
 @wp.func
-def enter_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
-    """s.q, s.v as they were before a substep."""
-    for i in range(m.nq):
-        s.q[i, slot] = r.substep_q[substep * m.nq + i, slot]
-    for d in range(m.nv):
-        s.v[d, slot] = r.substep_v[substep * m.nv + d, slot]
-
-
-@wp.func
-def keep_substep(m: Tree, s: Workspace, r: Rows, substep: int, slot: int):
-    for i in range(m.nq):
-        r.substep_q[substep * m.nq + i, slot] = s.q[i, slot]
-    for d in range(m.nv):
-        r.substep_v[substep * m.nv + d, slot] = s.v[d, slot]
-
-
-@wp.func
 def guess_nothing(m: Tree, r: Rows, slot: int):
     """Nothing is known of the velocity after a substep."""
     for d in range(m.nv):
@@ -268,11 +131,11 @@ def substeps(
 ):
     """s.q, s.v one timestep on, in as many substeps as the contact model asks for. Returns the status."""
     status = int(HEALTHY)
-    start_stages(m, s, slot)
+    keep_state(m, s, s.q_start, s.v_start, 0, slot)
     fine = m
     count = int(substep_count(m, g, p, s, c, world, slot))
     fine.timestep = m.timestep / real(count)
-    keep_substep(m, s, r, 0, slot)
+    keep_state(m, s, r.substep_q, r.substep_v, 0, slot)
     substep = int(0)
     while substep < count and status == HEALTHY:
         guess_nothing(m, r, slot)
@@ -285,7 +148,7 @@ def substeps(
         if more > 0:
             count = more
             fine.timestep = m.timestep / real(count)
-            enter_substep(m, s, r, 0, slot)
+            take_state(m, s, r.substep_q, r.substep_v, 0, slot)
             substep = 0
             status = HEALTHY
     return status
@@ -307,7 +170,7 @@ def stages(
 ):
     """s.q, s.v one timestep on, through the stages of the integrator. Returns the status."""
     status = int(HEALTHY)
-    start_stages(m, s, slot)
+    keep_state(m, s, s.q_start, s.v_start, 0, slot)
     for stage in range(stage_count(m.integrator)):
         enter_stage(m, s, stage, slot)
         if ACTIVATIONS:
@@ -382,7 +245,7 @@ def refined_step(
     slot: int,
 ):
     """The same in substeps; the state before the step is kept in s.sub_q, s.sub_v."""
-    keep_state(m, s, 0, slot)
+    keep_state(m, s, s.sub_q, s.sub_v, 0, slot)
     if ACTIVATIONS:
         keep_activations(r, 0, slot)
     count = count_substeps(m, g, p, s, c, margin(p, world), world, slot)
@@ -395,6 +258,10 @@ def refined_step(
     return status
 
 
+# What a trajectory is made of.
+whole_step = refined_step if REFINED else step
+
+
 @wp.func
 def undo_step(m: Tree, s: Workspace, r: Rows, slot: int):
     """s.q, s.v back to the state before a step."""
@@ -404,12 +271,9 @@ def undo_step(m: Tree, s: Workspace, r: Rows, slot: int):
         else:
             undo_activations(r, slot)
     if REFINED:
-        take_state(m, s, 0, slot)
+        take_state(m, s, s.sub_q, s.sub_v, 0, slot)
     else:
-        for i in range(m.nq):
-            s.q[i, slot] = s.q_start[i, slot]
-        for d in range(m.nv):
-            s.v[d, slot] = s.v_start[d, slot]
+        take_state(m, s, s.q_start, s.v_start, 0, slot)
 
 
 @wp.kernel(enable_backward=False)
@@ -442,21 +306,14 @@ def rollout(
     slot = wp.tid()
     slots = s.q.shape[1]
     for world in range(first_world + slot, end_world, slots):
-        for i in range(m.nq):
-            s.q[i, slot] = q[0, world, i]
-        for d in range(m.nv):
-            s.v[d, slot] = v[0, world, d]
+        read_state(m, s, q, v, 0, world, slot)
         if ACTIVATIONS:
             read_activations(r, act, 0, world, slot)
         row = int(0)
         healthy = bool(True)
         for t in range(first_step, end_step):
             if healthy:
-                state_of_health = int(HEALTHY)
-                if REFINED:
-                    state_of_health = refined_step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
-                else:
-                    state_of_health = step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
+                state_of_health = whole_step(m, g, p, s, c, r, controls, f, t // hold, world, slot)
                 if state_of_health != HEALTHY:
                     healthy = False
                     status[world, 0] = state_of_health
@@ -464,9 +321,6 @@ def rollout(
                     undo_step(m, s, r, slot)
             if (t + 1 - first_step) % keep_every == 0 or t + 1 == end_step:
                 row += 1
-                for i in range(m.nq):
-                    q[row, world, i] = s.q[i, slot]
-                for d in range(m.nv):
-                    v[row, world, d] = s.v[d, slot]
+                write_state(m, s, q, v, row, world, slot)
                 if ACTIVATIONS:
                     write_activations(r, act, row, world, slot)

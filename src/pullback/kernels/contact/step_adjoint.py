@@ -1,80 +1,28 @@
-"""One launch pulls cotangents back through a whole trajectory, from its states and controls alone.
-
-The adjoint of a = M⁻¹ (tau - bias) needs no derivative of a factorisation: with w = M⁻¹ a_bar, the cotangent of tau is
-w, and those of everything inside M and the bias are the gradient of -wᵀ ID(q, v, a) with a held fixed.
-"""
+"""One launch pulls cotangents back through a whole trajectory, from its states and controls alone."""
 
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import (
-    coordinates_of_tangent,
-    tangent_of_coordinates,
-)
-from ..spatial.scalar import real, vec3, vec4, vec6
+from ..spatial.algebra import coordinates_of_tangent, tangent_of_coordinates
+from ..spatial.scalar import real, vec3, vec4
 from ..status import GRADIENT_NOT_FINITE, HEALTHY
 from ..tree.advance import advance_adjoint
-from ..tree.applied import Applied, applied_joint_forces_adjoint, applied_wrenches_adjoint
-from ..tree.curved import curved_forces_adjoint
-from ..tree.ellipsoids import ellipsoid_forces_adjoint
-from ..tree.forces import fluid_forces_adjoint, joint_forces_adjoint
-from ..tree.gyroscopic import gyroscopic_adjoint, gyroscopic_solve
-from ..tree.mocap import place_mocap_adjoint
+from ..tree.applied import Applied
+from ..tree.state import keep_state, read_state, take_state
 from ..tree.structs import BALL, Params, Tree, Workspace, add_vec3
-from ..tree.sweeps import accelerations, inverse_dynamics_adjoint, inward_adjoint, solve, virtual_motions
-from .flavour import (
-    ACTIVATIONS,
-    ACTUATORS,
-    CURVED,
-    ELLIPSOIDS,
-    FAR,
-    FIXED_TENDONS,
-    FLEXES,
-    FORCES,
-    IMPULSES,
-    LINEAR_LOOPS,
-    MOCAP,
-    NOSLIP,
-    PLACED_FORCES,
-    POTENTIAL,
-    REFINED,
-    SITES,
-    SPATIAL,
-    TENDONS,
-    TIED,
-    TRUE_LOOPS,
-)
+from .accelerate import accelerate
+from .accelerate_adjoint import accelerate_adjoint
+from .flavour import ACTIVATIONS, POTENTIAL, REFINED
 from .integrator_adjoint import leave_step_adjoint, rotation_rates_adjoint
-from .refinement import count_substeps, keep_state, take_state
-from .rows import Rows, has_rows
-from .step import (
-    accelerate,
-    enter_stage,
-    leave_stage,
-    stage_count,
-    stage_node,
-    start_stages,
-    step,
-)
+from .refinement import count_substeps
+from .rows import Rows
+from .step import enter_stage, leave_stage, stage_count, stage_node, step
 
-if FORCES:
-    from .constrained import constrained_solve, constraints_adjoint, push_contact_forces
+if REFINED:
     from .model import margin
-if IMPULSES:
-    from .model import approach_adjoint, rows_adjoint, sweeps_adjoint
 if POTENTIAL:
-    from .model import descend_adjoint, drag_adjoint, finer, substep_count
-    from .step import enter_substep, guess_nothing, keep_substep, leave_substep
-if TRUE_LOOPS:
-    from .loops import push_loop_forces
-if NOSLIP:
-    from .noslip_adjoint import stop_slip_adjoint
-if SITES:
-    from .site_forces import site_forces_adjoint
-if ACTUATORS:
-    from .held_weight import hold_weights_adjoint
-if TENDONS:
-    from .tendons import all_joint_forces_adjoint, clear_tendon_bars, inertia_adjoint, solve_for_motions
+    from .model import finer, substep_count
+    from .step import guess_nothing, leave_substep
 if ACTIVATIONS:
     from .activations import (
         clear_pull_bars,
@@ -89,153 +37,6 @@ if ACTIVATIONS:
         start_stage_activations_adjoint,
         take_kept_activations,
     )
-if TIED:
-    from .tied_bodies import tied_gyroscopic_solve
-if FLEXES:
-    from .flexes import flex_forces_adjoint
-if FAR:
-    from .far import far_adjoint
-
-
-@wp.func(inline=True)
-def accelerate_adjoint(
-    m: Tree,
-    g: Shapes,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    c: Contacts,
-    r: Rows,
-    controls: wp.array3d(dtype=real),
-    controls_bar: wp.array3d(dtype=real),
-    f: Applied,
-    f_bar: Applied,
-    t: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
-    """From s.a_bar, add to s.q_bar, s.v_bar, controls_bar, f_bar, p_bar. Right after ``accelerate`` there.
-
-    Returns the status.
-    """
-    status = int(HEALTHY)
-    for d in range(m.nv):
-        s.diagonal_bar[d, slot] = real(0.0)
-    if IMPULSES:
-        if has_rows(c, r, slot):
-            sweeps_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-        for d in range(m.nv):
-            s.a[d, slot] = r.kept_a[d, slot]
-        accelerations(m, s, slot)
-    if POTENTIAL:
-        status = descend_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-    elif TENDONS:
-        clear_tendon_bars(r, slot)
-        solve_for_motions(m, s, r, slot)
-        if TIED:
-            tied_gyroscopic_solve(m, p, s, r, world, slot)
-        else:
-            gyroscopic_solve(m, p, s, world, slot)
-    else:
-        solve(m, s, slot)
-        gyroscopic_solve(m, p, s, world, slot)
-    for d in range(m.nv):
-        s.tau_bar[d, slot] = s.w[d, slot]
-        s.diagonal_bar[d, slot] = s.diagonal_bar[d, slot] - s.w[d, slot] * s.a[d, slot]
-    passes = int(1)
-    if FORCES:
-        if has_rows(c, r, slot):
-            if NOSLIP:
-                stop_slip_adjoint(m, g, s, c, r, slot)
-            constrained_solve(m, g, s, c, r, slot)
-            passes = 2
-    for sweep in range(passes):
-        first = passes == 2 and sweep == 0
-        if FORCES:
-            # Constraint forces are found with accelerations of their own, before implicit damping: the pairing has a
-            # second part, w·(smooth - M a), which goes back by the same sweeps.
-            if passes == 2:
-                for d in range(m.nv):
-                    if sweep == 0:
-                        r.kept_w[d, slot] = s.w[d, slot]
-                        r.kept_a[d, slot] = s.a[d, slot]
-                        s.w[d, slot] = r.w[d, slot]
-                        s.a[d, slot] = r.a[d, slot]
-                    else:
-                        s.w[d, slot] = r.kept_w[d, slot]
-                        s.a[d, slot] = r.kept_a[d, slot]
-                virtual_motions(m, s, slot)
-                accelerations(m, s, slot)
-        inverse_dynamics_adjoint(m, p, p_bar, s, world, slot, real(-1.0), real(1.0), wants_params)
-        if not first:
-            gyroscopic_adjoint(m, p, p_bar, s, world, slot, wants_params)
-        if m.has_fluid == 1:
-            fluid_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
-        if ELLIPSOIDS:
-            ellipsoid_forces_adjoint(p, p_bar, s, r.ellipsoids, world, slot, wants_params)
-        if FLEXES:
-            flex_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
-        if f.has_wrench == 1:
-            applied_wrenches_adjoint(m, p, p_bar, s, f, f_bar, t, world, slot, wants_params)
-        if FORCES:
-            if passes == 2:
-                push_contact_forces(g, s, c, r, slot)
-                if TRUE_LOOPS:
-                    push_loop_forces(p, s, r, world, slot)
-                if sweep == 0:
-                    constraints_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-        with_G = wp.where(first, 1, 0)
-        with_S = int(0)
-        if NOSLIP:
-            if first:
-                with_S = 1
-        if LINEAR_LOOPS:
-            if first:
-                with_S = 1
-        if PLACED_FORCES:
-            if not first:
-                for d in range(m.nv):
-                    s.S_bar[d, slot] = vec6()
-                with_S = 1
-        if IMPULSES:
-            if has_rows(c, r, slot):
-                rows_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-                approach_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-                with_G = 1
-                with_S = 1
-        if TENDONS:
-            if not first:
-                inertia_adjoint(s, r, s.w, s.a, slot)
-        if SITES:
-            if not first:
-                site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
-        if SPATIAL:
-            if not first:
-                all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
-        if POTENTIAL:
-            drag_adjoint(m, g, p, p_bar, s, c, r, world, slot, wants_params)
-            with_S = 1
-        if MOCAP:
-            if f.has_mocap == 1:
-                place_mocap_adjoint(m, p_bar, s, f, f_bar, t, world, slot, wants_params)
-        if ACTUATORS:
-            if not first:
-                hold_weights_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
-        inward_adjoint(m, p, p_bar, s, world, slot, with_G, with_S, wants_params)
-    if FIXED_TENDONS:
-        all_joint_forces_adjoint(m, p, p_bar, s, r, controls, controls_bar, t, world, slot, wants_params)
-    elif SPATIAL:
-        pass  # was done before the sweep
-    else:
-        joint_forces_adjoint(m, p, p_bar, s, controls, controls_bar, t, world, slot, wants_params)
-    if CURVED:
-        curved_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
-    if f.has_force == 1:
-        applied_joint_forces_adjoint(m, s, f_bar, t, world, slot)
-    if FAR:
-        far_adjoint(m, g, p, p_bar, s, c, world, slot, wants_params)
-    return status
 
 
 @wp.func(inline=True)
@@ -260,7 +61,7 @@ def stages_adjoint(
     status = int(HEALTHY)
     h = m.timestep
     last = stage_count(m.integrator) - 1
-    start_stages(m, s, slot)
+    keep_state(m, s, s.q_start, s.v_start, 0, slot)
     if ACTIVATIONS:
         start_activations(r, slot)
     # Once out through the stages, and back from the last. One loop does both, so that ``accelerate`` stands in the code
@@ -345,7 +146,7 @@ def substeps_adjoint(
     """``step_adjoint`` through the substeps that the contact model asks for: once out, and back from the last."""
     status = int(HEALTHY)
     fine = m
-    start_stages(m, s, slot)
+    keep_state(m, s, s.q_start, s.v_start, 0, slot)
     if ACTIVATIONS:
         start_activations(r, slot)
     count = int(substep_count(m, g, p, s, c, world, slot))
@@ -354,9 +155,9 @@ def substeps_adjoint(
     while visit < 2 * count - 1:
         substep = count - 1 - wp.abs(visit - count + 1)
         if visit < count:
-            keep_substep(m, s, r, substep, slot)
+            keep_state(m, s, r.substep_q, r.substep_v, substep, slot)
         else:
-            enter_substep(m, s, r, substep, slot)
+            take_state(m, s, r.substep_q, r.substep_v, substep, slot)
         guess_nothing(m, r, slot)
         if visit >= count - 1:
             guess_known(m, r, substep, count, slot)
@@ -366,7 +167,7 @@ def substeps_adjoint(
         if more > 0:
             count = more
             fine.timestep = m.timestep / real(count)
-            enter_substep(m, s, r, 0, slot)
+            take_state(m, s, r.substep_q, r.substep_v, 0, slot)
             visit = 0
         elif visit < count:
             if status == HEALTHY:
@@ -403,36 +204,9 @@ def substeps_adjoint(
     return status
 
 
-@wp.func(inline=True)
-def step_adjoint(
-    m: Tree,
-    g: Shapes,
-    p: Params,
-    p_bar: Params,
-    s: Workspace,
-    c: Contacts,
-    r: Rows,
-    controls: wp.array3d(dtype=real),
-    controls_bar: wp.array3d(dtype=real),
-    f: Applied,
-    f_bar: Applied,
-    t: int,
-    world: int,
-    slot: int,
-    wants_params: int,
-):
-    """s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it.
-
-    Returns the status.
-    """
-    status = int(HEALTHY)
-    if POTENTIAL:
-        status = substeps_adjoint(
-            m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
-        )
-    else:
-        status = stages_adjoint(m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
-    return status
+# s.q, s.v hold the state before the step; s.q_bar, s.v_bar the cotangents after it, and then before it. Each of these
+# functions returns the status.
+step_adjoint = substeps_adjoint if POTENTIAL else stages_adjoint
 
 
 @wp.func(inline=True)
@@ -458,22 +232,25 @@ def refined_step_adjoint(
     fine = m
     fine.timestep = m.timestep / real(count)
     status = int(HEALTHY)
-    keep_state(m, s, 0, slot)
+    keep_state(m, s, s.sub_q, s.sub_v, 0, slot)
     if ACTIVATIONS:
         keep_activations(r, 0, slot)
     for substep in range(1, count):
         step(fine, g, p, s, c, r, controls, f, t, world, slot)
-        keep_state(m, s, substep, slot)
+        keep_state(m, s, s.sub_q, s.sub_v, substep, slot)
         if ACTIVATIONS:
             keep_activations(r, substep, slot)
     for back in range(count):
-        take_state(m, s, count - 1 - back, slot)
+        take_state(m, s, s.sub_q, s.sub_v, count - 1 - back, slot)
         if ACTIVATIONS:
             take_kept_activations(r, count - 1 - back, slot)
         found = step_adjoint(fine, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params)
         if status == HEALTHY:
             status = found
     return status
+
+
+whole_step_adjoint = refined_step_adjoint if REFINED else step_adjoint
 
 
 @wp.func
@@ -558,25 +335,16 @@ def rollout_adjoint(
         for back in range(end_step - first_step):
             row = end_step - first_step - 1 - back
             if status[world, 1] < 0:
-                for i in range(m.nq):
-                    s.q[i, slot] = q[row, world, i]
-                for d in range(m.nv):
-                    s.v[d, slot] = v[row, world, d]
+                read_state(m, s, q, v, row, world, slot)
                 if ACTIVATIONS:
                     read_activations(r, act, row, world, slot)
                 if POTENTIAL:
                     for d in range(m.nv):
                         r.after[d, slot] = v[wp.min(row + 1, v.shape[0] - 1), world, d]
                 t = (first_step + row) // hold
-                state_of_health = int(HEALTHY)
-                if REFINED:
-                    state_of_health = refined_step_adjoint(
-                        m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
-                    )
-                else:
-                    state_of_health = step_adjoint(
-                        m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
-                    )
+                state_of_health = whole_step_adjoint(
+                    m, g, p, p_bar, s, c, r, controls, controls_bar, f, f_bar, t, world, slot, wants_params
+                )
                 if every_row == 1:
                     # the start is as it was given, no point of the manifold yet: see to_coordinates
                     if first_step + row > 0:

@@ -26,17 +26,21 @@ from ..tree.forces import (
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
 from .actuators import actuator_force_adjoint, add_joint_actuator, joint_actuator_adjoint, pull_of_tendon
-from .flavour import ACTIVATIONS, ACTUATORS, CURVED, SITES, SPATIAL
+from .flavour import ACTIVATIONS, ACTUATORS, CURVED, DELAYS, ORIENTATIONS, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
 if ACTIVATIONS:
     from .activations import take_activations, take_activations_adjoint
+if DELAYS:
+    from .delays import take_late_controls, take_late_controls_adjoint
 if ACTUATORS:
     from .actuators import hold_tendons, is_held, share_bars
     from .held_weight import hold_weights
 if CURVED:
     from .tendon_curves import curved_damping, curved_pull, curved_pull_adjoint
+if ORIENTATIONS:
+    from .orientations import add_orientations, orientations_adjoint
 if SITES:
     from .site_forces import add_site_forces
 if SPATIAL:
@@ -80,7 +84,7 @@ def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
         r.tendon_velocity[t, slot] = velocity
         r.tendon_inertia[t, slot] = inertia
     if SPATIAL:
-        find_paths(m, p, s, r, world, slot)
+        find_paths(p, s, r, world, slot)
 
 
 @wp.func
@@ -116,7 +120,7 @@ def add_pull(m: Tree, p: Params, s: Workspace, r: Rows, k: int, world: int, slot
     """Adds to s.actuation the force of actuator k, which pulls at a tendon."""
     tendon = r.tendons.actuator[k]
     gear = p.gear[world, k][0]
-    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    free_force, slope_velocity = pull_of_tendon(m, p, s, r, k, world, slot)
     if ACTUATORS:
         free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
@@ -137,6 +141,8 @@ def all_joint_forces(
     find_tendons(m, p, s, r, world, slot)
     start_joint_forces(m, p, s, world, slot)
     take_controls(m, s, controls, t, world, slot)
+    if DELAYS:
+        take_late_controls(m, s, r, controls, t, world, slot)
     if ACTIVATIONS:
         take_activations(m, p, s, r, world, slot)
     if ACTUATORS:
@@ -146,10 +152,12 @@ def all_joint_forces(
             add_joint_actuator(m, p, s, r, k, world, slot)
         elif r.tendons.actuator[k] >= 0:
             add_pull(m, p, s, r, k, world, slot)
+    if ORIENTATIONS:
+        add_orientations(m, p, s, r, world, slot)
     if SITES:
         add_site_forces(m, p, s, r, world, slot)
     if ACTUATORS:
-        hold_weights(m, p, s, r, world, slot)
+        hold_weights(p, s, r, world, slot)
     finish_joint_forces(m, p, s, world, slot)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]
@@ -180,7 +188,7 @@ def pull_adjoint(
     gear = p.gear[world, k][0]
     length = gear * r.tendon_length[tendon, slot]
     velocity = gear * r.tendon_velocity[tendon, slot]
-    free_force, slope_velocity = pull_of_tendon(p, s, r, k, world, slot)
+    free_force, slope_velocity = pull_of_tendon(m, p, s, r, k, world, slot)
     if ACTUATORS:
         free_force *= r.tendon_share[tendon, slot]
     force = wp.clamp(free_force, m.force_low[k], m.force_high[k])
@@ -203,7 +211,7 @@ def pull_adjoint(
     if ACTUATORS:
         force_bar = r.tendon_share[tendon, slot] * force_bar + r.tendon_total_bar[tendon, slot]
     length_bar, velocity_bar = actuator_force_adjoint(
-        p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
+        m, p, p_bar, s, r, k, length, velocity, force_bar, slope_bar, world, slot, wants_params
     )
     r.tendon_length_bar[tendon, slot] = r.tendon_length_bar[tendon, slot] + gear * length_bar
     r.tendon_velocity_bar[tendon, slot] = r.tendon_velocity_bar[tendon, slot] + gear * velocity_bar
@@ -231,8 +239,12 @@ def all_joint_forces_adjoint(
             joint_actuator_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
         elif r.tendons.actuator[k] >= 0:
             pull_adjoint(m, p, p_bar, s, r, k, world, slot, wants_params)
+    if ORIENTATIONS:
+        orientations_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
     if ACTIVATIONS:
         take_activations_adjoint(m, p, p_bar, s, r, controls, t, world, slot, wants_params)
+    if DELAYS:
+        take_late_controls_adjoint(m, s, r, controls_bar, t, world, slot)
     take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(r.tendons.own):
@@ -291,7 +303,7 @@ def clear_tendon_bars(r: Rows, slot: int):
 def tendons_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
     """Of ``find_tendons``, but for what is added to the mass matrix; with the bias of paths."""
     if SPATIAL:
-        paths_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+        paths_adjoint(p, p_bar, s, r, world, slot, wants_params)
     for t in range(tendon_count(r)):
         length_bar = r.tendon_length_bar[t, slot]
         velocity_bar = r.tendon_velocity_bar[t, slot]
@@ -395,7 +407,7 @@ def solve_for_motions(m: Tree, s: Workspace, r: Rows, slot: int):
 
 
 @wp.func
-def inertia_adjoint(s: Workspace, r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
+def inertia_adjoint(r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
     """Cotangents of each c and J in -Σ c (J w)(J a), as far as it is in the mass matrix, to r.tendon_*_bar."""
     for t in range(r.tendons.inert):
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):

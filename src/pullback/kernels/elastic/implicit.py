@@ -18,9 +18,10 @@ import warp as wp
 
 from ..spatial.scalar import real, vec3
 from ..status import NOT_CONVERGED, OVERLAP
-from .contact import distance, longest_move
+from .contact import carried_along, give_impulse, impulse_adjoint, is_outside, longest_move, place_shapes
+from .kinds import BEFORE
 from .potential import differentiate, energy_at, gradient_adjoint, weigh
-from .structs import Bars, Law, Mesh, Scene, States, Step, Work, read, write
+from .structs import Bars, Law, Mesh, Scene, States, Step, Work, read, wide12, write
 
 SINGLE = real is wp.float32
 # By how much conjugate gradients reduce the residual: at most and at least in a Newton step, and backwards. [1]
@@ -100,10 +101,12 @@ def is_held(g: Mesh, i: int):
 
 @wp.func
 def begin(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, t: int, world: int):
-    """A first guess in w.after: where vertices go by themselves, if that is better than where they are.
+    """A first guess in w.after: where vertices go by themselves, if that is better than where they are, or where
+    shapes that move push them to.
 
-    Returns a vertex that is not outside of a shape, or -1.
+    Returns a vertex that is not outside of a shape, or for which shapes leave no room, or -1.
     """
+    place_shapes(c, x.path, t, world)
     n = g.handle.shape[0]
     turn = t % 2
     inside = int(-1)
@@ -116,12 +119,13 @@ def begin(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, t: int, world:
         move = vec3()
         w.moved[world, i] = move
         if handle == -1:
-            move = s.dt * speed
-            move = longest_move(c, here, move) * move
-            w.after[world, i] = here
-            for shape in range(c.kind.shape[0]):
-                if not distance(c, shape, here) > real(0.0):
-                    inside = i
+            pushed, there_is_room = carried_along(c, here, world)
+            if not (there_is_room and is_outside(c, BEFORE, here, world)):
+                inside = i
+            w.moved[world, i] = pushed
+            w.after[world, i] = here + pushed
+            move = s.dt * speed - pushed
+            move = pushed + longest_move(c, here + pushed, move, world) * move
         else:
             if handle >= 0:
                 for k in range(3):
@@ -166,7 +170,7 @@ def search(g: Mesh, c: Scene, m: Law, w: Work, s: Step, energy: wp.float64, size
     for i in range(n):
         slope += wp.float64(wp.dot(w.gradient[world, i], w.move[world, i]))
         if g.handle[i] == -1:
-            share = wp.min(share, longest_move(c, w.after[world, i], w.move[world, i]))
+            share = wp.min(share, longest_move(c, w.after[world, i], w.move[world, i], world))
     now = energy
     now_size = size
     searching = bool(True)
@@ -232,16 +236,26 @@ def newton(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int):
 
 
 @wp.func(inline=True)
+def is_kept(x: States, t: int):
+    """Whether the state after step t is."""
+    return (t + 1) % x.keep_every == 0 or t + 1 == x.steps
+
+
+@wp.func(inline=True)
+def row_of(x: States, t: int):
+    return (t + x.keep_every) / x.keep_every
+
+
+@wp.func(inline=True)
 def settle(w: Work, s: Step, x: States, t: int, i: int, world: int):
     """Writes the state after step t, and keeps it if it is to be kept."""
     after = w.after[world, i]
     speed = w.moved[world, i] / s.dt
     write(x.now_x, (t + 1) % 2, world, i, after)
     write(x.now_v, (t + 1) % 2, world, i, speed)
-    if (t + 1) % x.keep_every == 0 or t + 1 == x.steps:
-        row = (t + x.keep_every) / x.keep_every
-        write(x.rows_x, row, world, i, after)
-        write(x.rows_v, row, world, i, speed)
+    if is_kept(x, t):
+        write(x.rows_x, row_of(x, t), world, i, after)
+        write(x.rows_v, row_of(x, t), world, i, speed)
 
 
 @wp.kernel(enable_backward=False)
@@ -249,6 +263,8 @@ def roll(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, first_world: in
     """Steps from ``first`` to ``end``, one thread per world. A world stops at a step that is not solved."""
     world = first_world + wp.tid()
     weigh(g, m, w, world)
+    for shape in range(c.kind.shape[0]):
+        w.impulse[world, shape] = x.now_impulse[world, shape]
     for t in range(first, end):
         if x.status[world, 1] < 0:
             inside = begin(g, c, m, w, s, x, t, world)
@@ -266,7 +282,14 @@ def roll(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, first_world: in
                     x.culprit[world] = worst
                 else:
                     for i in range(g.handle.shape[0]):
+                        if g.handle[i] == -1:
+                            give_impulse(c, m, w, s, i, world)
                         settle(w, s, x, t, i, world)
+                    if is_kept(x, t):
+                        for shape in range(c.kind.shape[0]):
+                            x.rows_impulse[row_of(x, t), world, shape] = w.impulse[world, shape]
+    for shape in range(c.kind.shape[0]):
+        x.now_impulse[world, shape] = w.impulse[world, shape]
 
 
 @wp.func
@@ -308,9 +331,14 @@ def roll_back(g: Mesh, c: Scene, m: Law, w: Work, s: Step, b: Bars, first_world:
     world = first_world + wp.tid()
     weigh(g, m, w, world)
     n = g.handle.shape[0]
+    for shape in range(c.kind.shape[0]):
+        w.impulse[world, shape] = b.carry_impulse[world, shape]
     for back in range(end - first):
         t = end - 1 - back
         if b.status[world, 1] < 0:
+            place_shapes(c, b.path, t, world)
+            for shape in range(c.kind.shape[0]):
+                w.motion_bar[world, shape] = wide12()
             for i in range(n):
                 w.before[world, i] = read(b.rows_x, t, world, i)
                 w.velocity[world, i] = read(b.rows_v, t, world, i)
@@ -318,6 +346,8 @@ def roll_back(g: Mesh, c: Scene, m: Law, w: Work, s: Step, b: Bars, first_world:
                 w.moved[world, i] = s.dt * read(b.rows_v, t + 1, world, i)
                 speed_bar = read(b.carry_v, 0, world, i)
                 w.trial[world, i] = read(b.carry_x, 0, world, i) + speed_bar / s.dt
+                if g.handle[i] == -1:
+                    w.trial[world, i] = w.trial[world, i] + impulse_adjoint(c, m, w, s, i, world)
             differentiate(g, c, m, w, s, world, 1)
             iterations, good = solve_adjoint(g, w, s, b, world)
             b.counts[world, 0] = b.counts[world, 0] + 1
@@ -344,3 +374,10 @@ def roll_back(g: Mesh, c: Scene, m: Law, w: Work, s: Step, b: Bars, first_world:
                         v_bar += read(b.rows_v_bar, t, world, i)
                     write(b.carry_x, 0, world, i, x_bar)
                     write(b.carry_v, 0, world, i, v_bar)
+                for shape in range(c.kind.shape[0]):
+                    if b.path.moves == 1:
+                        b.motion_bar[t, world, shape] = w.motion_bar[world, shape]
+                    if b.every_row == 1:
+                        w.impulse[world, shape] = w.impulse[world, shape] + b.rows_impulse_bar[t, world, shape]
+    for shape in range(c.kind.shape[0]):
+        b.carry_impulse[world, shape] = w.impulse[world, shape]

@@ -17,6 +17,10 @@ VISCOSITY = wp.constant(3)  # [Pa·s or N·s/m]
 BENDING = wp.constant(4)  # cloth: flexural rigidity [N·m]
 DRAG = wp.constant(5)  # cloth: force of the air by area and normal velocity [N·s/m³]
 
+# Where shapes are: before a step and after it.
+BEFORE = wp.constant(0)
+AFTER = wp.constant(1)
+
 # Places in the parameters of the surroundings.
 GRAVITY = wp.constant(0)  # and two more [m/s²]
 WIND = wp.constant(3)  # and two more [m/s]

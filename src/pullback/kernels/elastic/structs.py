@@ -2,10 +2,11 @@
 
 import warp as wp
 
-from ..spatial.scalar import mat33, real, vec3, vec4
+from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 
 vec8 = wp.types.vector(8, real)
 wide8 = wp.types.vector(8, wp.float64)
+wide12 = wp.types.vector(12, wp.float64)
 mat43 = wp.types.matrix((4, 3), real)  # a vector for each corner of a tetrahedron
 mat22 = wp.types.matrix((2, 2), real)
 
@@ -51,14 +52,25 @@ class Mesh:
 
 @wp.struct
 class Scene:
-    """Shapes that do not move, and how near contact begins."""
+    """Shapes, where they are in the step that a world is at, and how near contact begins."""
 
     kind: wp.array(dtype=int)
     size: wp.array(dtype=vec3)
-    position: wp.array(dtype=vec3)
-    rotation: wp.array(dtype=mat33)
+    position: wp.array3d(dtype=vec3)  # [before the step or after it, world, shape]
+    rotation: wp.array3d(dtype=mat33)
     gap: real  # below this distance a shape pushes [m]
     slip: real  # below this velocity friction is weaker, so that it has a derivative [m/s]
+
+
+@wp.struct
+class Path:
+    """Where shapes are at the beginning and at the end of steps: [step, world, shape]."""
+
+    position: wp.array3d(dtype=vec3)
+    rotation: wp.array3d(dtype=mat33)
+    end_position: wp.array3d(dtype=vec3)
+    end_rotation: wp.array3d(dtype=mat33)
+    moves: int  # 0 if they stand still: then there is one row
 
 
 @wp.struct
@@ -95,6 +107,8 @@ class Work:
     image: Vectors  # Hessian times direction
     inverse: Matrices  # of the Hessian's diagonal blocks: the preconditioner, zero for vertices that are held
     blocks: Matrices  # of the Hessian
+    impulse: wp.array2d(dtype=vec6)  # that shapes got, [world, shape]; on the way back its cotangent
+    motion_bar: wp.array2d(dtype=wide12)  # of a turn and a shift of a shape before the step, and of those after it
 
 
 @wp.struct
@@ -117,6 +131,9 @@ class States:
     now_v: Trajectory
     rows_x: Trajectory
     rows_v: Trajectory
+    now_impulse: wp.array2d(dtype=vec6)
+    rows_impulse: wp.array3d(dtype=vec6)
+    path: Path
     controls: wp.array3d(dtype=real)
     keep_every: int
     steps: int
@@ -135,6 +152,10 @@ class Bars:
     rows_v_bar: Trajectory
     carry_x: Trajectory  # [0, world, vertex, axis]
     carry_v: Trajectory
+    rows_impulse_bar: wp.array3d(dtype=vec6)
+    carry_impulse: wp.array2d(dtype=vec6)
+    path: Path
+    motion_bar: wp.array3d(dtype=wide12)  # [step, world, shape]
     last: Vectors  # lam of the step that was gone back through last, and of the one before: a first guess
     before_last: Vectors
     controls_bar: wp.array3d(dtype=real)

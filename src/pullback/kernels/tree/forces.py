@@ -13,6 +13,7 @@ from ..spatial.algebra import (
     quat_matrix,
     quat_mul,
     quat_rotate,
+    velocity_at,
 )
 from ..spatial.scalar import PI, mat33, real, vec3, vec4, vec6
 from .structs import (
@@ -383,50 +384,58 @@ def signed_square(x: vec3):
 
 
 @wp.func
+def box_drag_slope(velocity: vec6, box: vec3, density: real, viscosity: real):
+    """Derivative of ``box_drag`` by the velocity: a diagonal matrix."""
+    turn, push, edge = box_drag_shape(box)
+    ones = vec3(real(1.0), real(1.0), real(1.0))
+    two = real(2.0)
+    return pack(
+        -PI * viscosity * edge * edge * edge * ones - two * density * wp.cw_mul(turn, wp.abs(ang(velocity))),
+        -real(3.0) * PI * viscosity * edge * ones - two * density * wp.cw_mul(push, wp.abs(lin(velocity))),
+    )
+
+
+@wp.func
 def box_drag_adjoint(velocity: vec6, box: vec3, density: real, viscosity: real, x: vec6):
     """Cotangents of velocity, box, density and viscosity in x·box_drag(...)."""
-    turn, push, edge = box_drag_shape(box)
+    velocity_bar = wp.cw_mul(box_drag_slope(velocity, box, density, viscosity), x)
     w = ang(velocity)
     v = lin(velocity)
-    xw = ang(x)
-    xv = lin(x)
-    two = real(2.0)
-    velocity_bar = pack(
-        -PI * viscosity * edge * edge * edge * xw - two * density * wp.cw_mul(turn, wp.cw_mul(wp.abs(w), xw)),
-        -real(3.0) * PI * viscosity * edge * xv - two * density * wp.cw_mul(push, wp.cw_mul(wp.abs(v), xv)),
-    )
-    ww = wp.cw_mul(xw, signed_square(w))
-    vv = wp.cw_mul(xv, signed_square(v))
+    ww = wp.cw_mul(ang(x), signed_square(w))
+    vv = wp.cw_mul(lin(x), signed_square(v))
+    turned = wp.dot(ang(x), w)
+    pushed = wp.dot(lin(x), v)
+    box_bar, density_bar, viscosity_bar = box_params_adjoint(box, density, viscosity, ww, vv, turned, pushed)
+    return velocity_bar, box_bar, density_bar, viscosity_bar
+
+
+@wp.func
+def box_params_adjoint(box: vec3, density: real, viscosity: real, ww: vec3, vv: vec3, turned: real, pushed: real):
+    """Cotangents of box, density and viscosity in -density (turn·ww + push·vv), with the shape of the box as in
+    ``box_drag_shape``, and in viscous drag times turned and pushed."""
+    turn, push, edge = box_drag_shape(box)
     density_bar = -wp.dot(turn, ww) - wp.dot(push, vv)
-    turned = wp.dot(xw, w)
-    pushed = wp.dot(xv, v)
     viscosity_bar = -PI * edge * (edge * edge * turned + real(3.0) * pushed)
     edge_bar = -PI * viscosity * (edge * edge * turned + pushed)  # a third of it: the edge is a mean of three
     xx = box[0] * box[0]
     yy = box[1] * box[1]
     zz = box[2] * box[2]
-    shape_bar = (
-        vec3(
-            (yy * yy + zz * zz) * ww[0] + real(4.0) * xx * box[0] * (box[1] * ww[1] + box[2] * ww[2]),
-            (xx * xx + zz * zz) * ww[1] + real(4.0) * yy * box[1] * (box[0] * ww[0] + box[2] * ww[2]),
-            (xx * xx + yy * yy) * ww[2] + real(4.0) * zz * box[2] * (box[0] * ww[0] + box[1] * ww[1]),
-        )
-        / real(64.0)
-        + vec3(
-            box[2] * vv[1] + box[1] * vv[2],
-            box[2] * vv[0] + box[0] * vv[2],
-            box[1] * vv[0] + box[0] * vv[1],
-        )
-        / two
-    )
-    box_bar = vec3(edge_bar, edge_bar, edge_bar) - density * shape_bar
-    return velocity_bar, box_bar, density_bar, viscosity_bar
+    shape_bar = vec3(
+        (yy * yy + zz * zz) * ww[0] + real(4.0) * xx * box[0] * (box[1] * ww[1] + box[2] * ww[2]),
+        (xx * xx + zz * zz) * ww[1] + real(4.0) * yy * box[1] * (box[0] * ww[0] + box[2] * ww[2]),
+        (xx * xx + yy * yy) * ww[2] + real(4.0) * zz * box[2] * (box[0] * ww[0] + box[1] * ww[1]),
+    ) / real(64.0) + vec3(
+        box[2] * vv[1] + box[1] * vv[2],
+        box[2] * vv[0] + box[0] * vv[2],
+        box[1] * vv[0] + box[0] * vv[1],
+    ) / real(2.0)
+    return vec3(edge_bar, edge_bar, edge_bar) - density * shape_bar, density_bar, viscosity_bar
 
 
 @wp.func
 def into_box(B: mat33, c: vec3, x: vec6):
     """The motion x at c, in the axes B."""
-    return pack(wp.transpose(B) * ang(x), wp.transpose(B) * (lin(x) + wp.cross(ang(x), c)))
+    return pack(wp.transpose(B) * ang(x), wp.transpose(B) * velocity_at(x, c))
 
 
 @wp.func

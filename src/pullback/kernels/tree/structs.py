@@ -107,6 +107,9 @@ class Params:
     activation: wp.array2d(dtype=vec3)  # of its law: see ``activation.py``
     muscle_gain: wp.array2d(dtype=vec9)  # per muscle: see ``muscle.py``
     muscle_bias: wp.array2d(dtype=vec9)
+    motor_gain: wp.array2d(dtype=vec9)  # per PID controller or DC motor: see ``motor.py``
+    motor_dynamics: wp.array2d(dtype=vec9)
+    motor_bias: wp.array2d(dtype=vec6)
     crank: wp.array2d(dtype=real)  # per actuator between two sites: the length of its rod
     gravity: wp.array2d(dtype=vec3)  # (worlds, 1)
     fluid: wp.array2d(dtype=vec3)  # (worlds, 2): [density, viscosity, 0], wind
