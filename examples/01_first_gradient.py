@@ -1,4 +1,4 @@
-"""A first gradient: how the forces on a cart, and the mass of its pole, change where the pole's tip ends up.
+"""A first gradient: how a pole's final angle depends on the forces on its cart and on its mass.
 
 Run: python examples/01_first_gradient.py
 """
@@ -15,7 +15,7 @@ controls = np.full((200, 1, 1), 0.5)  # 0.5 N on the cart for one second: (steps
 run = pb.rollout(system, start, controls)
 
 angle = run.q[-1, 0, 1]
-grads = run.pullback(q_bar=[[0.0, 1.0]])  # the derivative of the loss by the last q; here the loss is the angle
+grads = run.pullback(q_bar=[[0.0, 1.0]])  # d loss / d (last q); here the loss is the angle
 
 print(f"pole angle after 1 s:       {angle:+.4f} rad")
 print(f"d angle / d first force:    {grads.controls[0, 0, 0]:+.6f} rad/N")

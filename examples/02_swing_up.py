@@ -1,8 +1,8 @@
 """Swing up a cart-pole by gradient descent through the simulator, from no force at all.
 
-The plan is 600 forces on the cart, three seconds of them, all zero at first: the pole hangs still. Each iteration
-simulates the plan, measures how far the motion is from standing upright over the middle, pulls that loss back to the
-600 forces, and improves them with Adam.
+The plan consists of 600 forces on the cart over three seconds, all zero at first, so that the pole hangs still. Each
+iteration simulates the plan, measures how far the motion is from standing upright over the middle, computes the
+gradient of this loss with respect to the 600 forces, and improves them with Adam.
 
 Run: python examples/02_swing_up.py [--quick]
 """

@@ -1,4 +1,4 @@
-"""Find the masses of an arm's links from how it moved.
+"""Identify the masses of an arm's links from recorded motions.
 
 A "real" arm is recorded: from several poses it gets random torques for a fifth of a second, and its joint angles and
 velocities are measured with noise. A second arm, with wrong masses, gets the same torques; the gradient of the

@@ -1,8 +1,9 @@
-"""Learn how slippery a table is, then slide a box to a target with one push.
+"""Identify the friction of a table, then slide a box to a target with one push.
 
-Both by gradients through contact. First the friction: a box was pushed a few times, and where it came to rest was
-measured with noise. Then the push: two forces and a torque that act for a fifth of a second, such that the box comes to
-rest at the target, turned as asked. The four corners of the box stick or slide, each for itself, at every moment.
+Both use gradients through contact. First the friction is identified from a few pushes, after which the box's resting
+position was measured with noise. Then the push is optimised: two forces and a torque that act for a fifth of a second,
+such that the box comes to rest at the target with the desired yaw. Each of its four corners may stick or slide at every
+moment.
 
 Run: python examples/04_slide_a_box.py [--quick]
 """

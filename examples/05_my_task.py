@@ -1,7 +1,7 @@
-"""A task of one's own: a crane moves its load by half a metre and brings it to rest, in two seconds.
+"""A task of your own: a crane moves its load by half a metre and brings it to rest, in two seconds.
 
-The crane is the sample cart-pole with its pole hanging down. What a task needs is in ``task()``: a System, a start,
-what to look for, a loss, and a metric that says when it is solved.
+The crane is the sample cart-pole with its pole hanging down. ``task()`` defines the System, the initial state,
+the decision variables, the loss, and the metric that decides when the task is solved.
 
 Run: pullback optimize examples/05_my_task.py
 """

@@ -2,9 +2,9 @@
 
 A recording is three arrays: torques (steps, motions, nu), coordinates q (steps + 1, motions, nq) and velocities v. Here
 a "real" arm, which differs from its data sheet, is simulated and measured with noise; with a recording of your own,
-replace ``measure``. Gauss-Newton finds the factors by which the data sheet is wrong. What the motion cannot tell is
-reported as undetermined: the first link turns about a vertical axis through its centre of mass, so its mass is of no
-account.
+replace ``measure``. Gauss-Newton finds the factors by which the data sheet is wrong. Parameters that the motion does
+not determine are reported: the first link turns about a vertical axis through its centre of mass, so its mass has no
+effect.
 
 Run: python examples/06_identify.py, or pullback optimize examples/06_identify.py --seed 1
 """

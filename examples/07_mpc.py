@@ -1,7 +1,7 @@
-"""Model predictive control: a pole is swung up and balanced on a cart that is not quite the one that was planned for.
+"""Model predictive control: a pole is swung up and balanced although its mass differs from the model's.
 
-Plans look two seconds ahead; every 50 ms the plan is made anew from where the real cart is, by iLQR. The real pole is a
-fifth heavier. What was planned once, with the wrong mass, and then carried out blindly, falls.
+Plans look two seconds ahead; every 50 ms iLQR replans from the current state of the real cart. The real pole is a fifth
+heavier than the model's. If a single plan, made with the wrong mass, is executed without feedback, the pole falls.
 
 Run: python examples/07_mpc.py
 """

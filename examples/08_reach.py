@@ -1,8 +1,7 @@
-"""Where an arm can pick things from a shelf, learnt once and then asked in microseconds.
+"""Where an arm can pick objects from a shelf: a map that is learned once and evaluated in microseconds.
 
-Poses of the tool are sampled and labelled by inverse kinematics, a map is fitted to them, and the map's gradient moves
-grasps that are out of reach to where the arm can get at them: uphill, until the map says so. Inverse kinematics has the
-last word on every grasp.
+Poses of the tool are sampled and labelled by inverse kinematics, and a map is fitted to them. Grasps that are out of
+reach then move along the gradient of the map until they are reachable. Inverse kinematics checks every grasp.
 
 Run: python examples/08_reach.py [--quick]
 """

@@ -1,8 +1,8 @@
-"""Several wishes at once: a wanted history, an even melt pool and little energy, by the power of a laser.
+"""Several objectives for a laser's power: a temperature history, an even melt pool, and little energy.
 
-The laser of the task ``melt-pool`` may change its power. The underside of the plate should warm in a straight line, and
-by less than it does with a pool of the wanted depth. Each solution is the best for other weights of the three wishes;
-of those on the front, none is better than another in all of them.
+The power of the laser of the task ``melt-pool`` is optimised. The underside of the plate should warm linearly, and by
+less than it does with a pool of the target depth. Each solution is the best for one set of weights of the three
+objectives; none of those on the front is better than another in all objectives.
 
 Run: python examples/09_pareto.py [--quick]
 """

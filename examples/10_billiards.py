@@ -1,9 +1,8 @@
-"""Billiards from afar: which velocity of the cue ball sends the other ball to its goal?
+"""Gradients without contact: which velocity of the cue ball sends the other ball to its goal?
 
-At the start nothing touches and the cue ball stands still. With MuJoCo's contact the gradient is exactly zero there,
-and there is nothing to follow. With contact of long range all shapes push each other a little, from any distance, and
-gradient descent finds the ball that it has not touched. With MuJoCo's steps a surrogate gradient does so too, which has
-long range in the backward pass alone.
+In the initial guess nothing touches and the cue ball stands still. With MuJoCo's contact the gradient is exactly zero
+there. With ``ContactLongRange`` all shapes repel each other slightly at any distance, and gradient descent finds the
+other ball. With MuJoCo's steps, a surrogate gradient with long-range forces in the backward pass only does so too.
 
 Run: python examples/10_billiards.py
 """

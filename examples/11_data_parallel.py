@@ -1,8 +1,8 @@
-"""One network, several processes: each simulates other worlds, and torch averages the gradients.
+"""One network, several processes: each simulates its own worlds, and torch averages the gradients.
 
-A crane must bring its load to rest at any goal, and a network computes the forces, as in the PyTorch tutorial. The
-goals of a batch are shared out among processes by torchrun, and DistributedDataParallel wraps the network together
-with the simulation. On GPUs use the backend "nccl", and device=f"cuda:{rank}" for the System.
+A crane must bring its load to rest at any goal, and a network computes the forces, as in the PyTorch tutorial. Each
+process that torchrun starts simulates a part of the goals, and DistributedDataParallel wraps the network together with
+the simulation. On GPUs use the backend "nccl", and device=f"cuda:{rank}" for the System.
 
 Run: torchrun --nproc_per_node=2 examples/11_data_parallel.py
 or in one process: python examples/11_data_parallel.py

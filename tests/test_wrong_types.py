@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import dexterous, learn, neural, soft
+from pullback.envs import Random
 from pullback.reach import ReachabilityMap, check_place, check_plan, humanoid_maps, inverse
 from pullback.reach.sqp import minimise
 from pullback.tasks import TASKS, Camera, Controls, Factors, Parameters, Tracking, solve
@@ -111,10 +113,78 @@ def calls(run, racecar) -> dict:
     }  # fmt: skip
 
 
-def test_wrong_types(run, racecar, tmp_path, monkeypatch):
+def calls_that_learn(run) -> dict:
+    """The same of networks, policies, soft bodies and goals."""
+    system, state = run.system, run.system.state()
+    net = neural.perceptron(5, (4,), 1)
+    ranges = {name: np.zeros(2) for name in ("low", "centre")} | {name: np.ones(2) for name in ("high", "spread")}
+    residual = lambda **x: neural.Residual(system, net, **x)  # noqa: E731
+    law = lambda **x: neural.Law(system, (3,), **{"parameter": "gravity", **x})  # noqa: E731
+    actuator = lambda **x: neural.Actuator(system, (3,), **x)  # noqa: E731
+    policy = lambda **x: learn.Policy(**{"env": "cartpole", "observations": 4, "actions": 1, **x})  # noqa: E731
+    evaluate = lambda **x: learn.evaluate(lambda o: o[:, :1], "cartpole", **{"starts": 2, "steps": 1, **x})  # noqa: E731
+    particles = soft.Particles(
+        soft.block((0.3,) * 3, (0.5,) * 3, (2, 2, 2), soft.NeoHookean(young=2e3, density=1e3)),
+        dx=0.1,
+        cells=(11,) * 3,
+        dt=1e-2,
+        shapes=soft.Shape.sphere((0.4, 0.4, 0.2), 0.05),
+    )
+    return {
+        "perceptron inputs": (lambda x: neural.perceptron(x, (3,), 1), (1,)),
+        "perceptron hidden": (lambda x: neural.perceptron(2, x, 1), (5, 7, 12)),
+        "perceptron outputs": (lambda x: neural.perceptron(2, (3,), x), (1,)),
+        "perceptron seed": (lambda x: neural.perceptron(2, (3,), 1, seed=x), (1,)),
+        "perceptron zero": (lambda x: neural.perceptron(2, (3,), 1, zero=x), ()),
+        "LSTM inputs": (lambda x: neural.LSTM(x), (1,)),
+        "LSTM hidden": (lambda x: neural.LSTM(2, x), (1,)),
+        "LSTM layers": (lambda x: neural.LSTM(2, 3, x), (1,)),
+        "LSTM seed": (lambda x: neural.LSTM(2, 3, 1, seed=x), (1,)),
+        "LSTM values": (lambda x: neural.LSTM(2, 3, 1, values=x), (0,)),
+        **{f"Ranges {name}": (lambda x, name=name: neural.Ranges(**{**ranges, name: x}), ()) for name in ranges},
+        **{f"residual {n}": (lambda x, n=n: residual(**{n: x}), ()) for n in ("reads", "adds", "form", "where")},
+        "residual on": (lambda x: residual(on=x), (0,)),
+        **{f"law {n}": (lambda x, n=n: law(**{n: x}), ()) for n in ("parameter", "reads", "form")},
+        "law seed": (lambda x: law(seed=x), (1,)),
+        "actuator history": (lambda x: actuator(history=x), ()),
+        "actuator order": (lambda x: actuator(order=x), ()),
+        "actuator joints": (lambda x: actuator(joints=x), (0,)),
+        "recorded joints": (lambda x: neural.Recording(state, joints=x), (0, 4, 5, 6, 7, 8, 12)),
+        "recorded by": (lambda x: neural.read_recordings("nowhere.npz", x), ()),
+        "policy env": (lambda x: policy(env=x), (4,)),
+        "policy observations": (lambda x: policy(observations=x), (1,)),
+        "policy actions": (lambda x: policy(actions=x), (1,)),
+        "policy hidden": (lambda x: policy(hidden=x), (5, 7, 12)),
+        "policy log_deviation": (lambda x: policy(log_deviation=x), (1, 2)),
+        "evaluate seed": (lambda x: evaluate(seed=x), (1,)),
+        "evaluate plant": (lambda x: evaluate(plant=x), ()),
+        "record seed": (lambda x: learn.record(lambda o: o[:, :1], "cartpole", seed=x, steps=1), (1,)),
+        "Random": (lambda x: Random(x, 1, None, "cpu"), (1,)),
+        "inputs": (lambda x: particles.step(particles.state(), inputs=x), (0, 7)),
+        "wall friction": (lambda x: soft.Wall((0, 0, 0), (0, 0, 1), friction=x), (1,)),
+        "wall clamped": (lambda x: soft.Wall((0, 0, 0), (0, 0, 1), clamped=x), ()),
+        "shape friction": (lambda x: soft.Shape.sphere((0, 0, 0), 1.0, friction=x), (1,)),
+        "shape clamped": (lambda x: soft.Shape.sphere((0, 0, 0), 1.0, clamped=x), ()),
+        "Along shift": (lambda x: dexterous.Along(shift=x), ()),
+        "Along turn": (lambda x: dexterous.Along(turn=x), ()),
+        "Along wait": (lambda x: dexterous.Along(wait=x), ()),
+        "Along arrive": (lambda x: dexterous.Along(arrive=x), (1,)),
+        "Along own": (lambda x: dexterous.Along(own=x), ()),
+        "To at": (dexterous.To, ()),
+        "To lift": (lambda x: dexterous.To((0, 0, 0), lift=x), (1,)),
+        "GripFrom phase": (lambda x: dexterous.GripFrom(x, 1.0), ()),
+        "GripFrom force": (lambda x: dexterous.GripFrom(0.1, x), (1,)),
+        "Assortment robot": (dexterous.Assortment, (4,)),
+        "Assortment mass": (lambda x: dexterous.Assortment("", mass=x), (1,)),
+        "Assortment most": (lambda x: dexterous.Assortment("", most=x), (1,)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_wrong_types(run, racecar, learns, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bare = []
-    for name, (call, right) in calls(run, racecar).items():
+    for name, (call, right) in (calls_that_learn(run) if learns else calls(run, racecar)).items():
         for i, wrong in enumerate(WRONG):
             if i in right:
                 continue

@@ -59,7 +59,8 @@ def names_of(module_name: str) -> str:
 
 
 def entry(title: str, thing) -> str:
-    parts = [f"### `{title}`", block("python", signature(title, thing))]
+    heading = f"### `{title}` {{ data-toc-label='{title.rsplit('.', 1)[1]}' }}"  # the menu beside it has little room
+    parts = [heading, block("python", signature(title, thing))]
     if not isinstance(thing, dict | str | tuple):  # whose docstring is that of their class
         parts.append(prose(inspect.getdoc(thing)))
     if inspect.isclass(thing):

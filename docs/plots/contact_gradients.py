@@ -99,12 +99,12 @@ def smaller_steps(folder: Path) -> None:
     axes.set_xticks(timesteps, [f"{h:g}" for h in timesteps])
     axes.minorticks_off()
     axes.set_xlabel("timestep [ms]")
-    axes.set_ylabel("pullback less trend, root mean square [m/m]")
+    axes.set_ylabel("pullback minus trend, root mean square [m/m]")
     axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     save(
         figure,
         folder / "smaller_steps.png",
-        "Smaller steps help where force does not jump, or jumps on time",
+        "Smaller steps help if the force does not jump, or jumps on time",
     )
 
 
@@ -131,7 +131,7 @@ def refined(folder: Path) -> None:
     right.set_xticks(1e3 * tolerances, [f"{1e3 * tolerance:g}" for tolerance in tolerances])
     right.minorticks_off()
     right.set_xlabel("tolerance [mm]")
-    right.set_ylabel("pullback less trend, root mean square [m/m]")
+    right.set_ylabel("pullback minus trend, root mean square [m/m]")
     right.legend(fontsize=8, frameon=False, loc="lower right")
     save(figure, folder / "refined_steps.png", "With refined steps the pullback is the slope of the trajectory")
 
@@ -215,14 +215,14 @@ if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "images"
     target.mkdir(parents=True, exist_ok=True)
     names = list(DROPS)
-    touch_down(target, "touch_down.png", names[:3], "The pullback is the slope of every tooth, not that of the saw")
-    touch_down(target, "touch_down_smooth.png", names[3:], "Where force sets in smoothly, it is both")
+    touch_down(target, "touch_down.png", names[:3], "The pullback is the slope of each tooth, not the trend")
+    touch_down(target, "touch_down_smooth.png", names[3:], "If the force sets in smoothly, slope and trend agree")
     smaller_steps(target)
     refined(target)
-    title, forces = "Below the limit of friction the gradient is zero, or that of creep", np.linspace(3.0, 7.0, 161)
+    title, forces = "Below the friction limit the gradient is zero, or that of creep", np.linspace(3.0, 7.0, 161)
     limits = (-0.02, -0.02, -3.4), (0.5, 0.3, 0.2)
     block(target, "stick_slip.png", title, 0, forces, lambda mu: mu * MASS * GRAVITY, MODELS, *limits)
-    title, forces = "Before lift-off a pull changes next to nothing", np.linspace(9.0, 10.6, 161)
+    title, forces = "Before lift-off the force has almost no effect", np.linspace(9.0, 10.6, 161)
     soft = {"ContactCompliant, smoothing 1 cm": (pb.ContactCompliant(smoothing=1e-2), RED)}
     limits = (-0.01, -0.08), (0.17, 0.26)
     block(target, "lift_off.png", title, 2, forces, lambda mu: MASS * GRAVITY, MODELS | soft, *limits)

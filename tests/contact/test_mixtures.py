@@ -56,10 +56,14 @@ def test_robots_with_everything_move_as_in_mujoco(seed, integrator):
     np.testing.assert_allclose(ours.act, their_act, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("kinds", [("tendons", "loops", "fluid"), ("tendons", "noslip", "fluid")])
+@pytest.mark.parametrize(
+    "kinds, integrator",
+    [(("tendons", "loops", "fluid"), "Euler"), (("tendons", "noslip", "fluid"), "Euler")]
+    + [(("tendons", "loops", "fluid"), "implicit")],
+)
 @pytest.mark.parametrize("seed", [1, 3])
-def test_gradients(kinds, seed):
-    model = pb.load(random_mixture(seed, kinds, bodies=3))
+def test_gradients(kinds, integrator, seed):
+    model = pb.load(random_mixture(seed, kinds, bodies=3, integrator=integrator))
     q, v, _act, controls, _poses = states_of(precise(model.mujoco), 4, seed)
     system = pb.Articulated(model)
     report = pb.check_system(system, system.state(q[-1], v[-1]), controls[-1:])

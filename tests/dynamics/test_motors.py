@@ -9,7 +9,7 @@ from oracles import relative_error, unconstrained
 import pullback as pb
 from pullback.rollout.check import AGREES
 
-INTEGRATORS = ("Euler", "implicitfast", "RK4")
+INTEGRATORS = ("Euler", "implicitfast", "implicit", "RK4")
 each_integrator = pytest.mark.parametrize("integrator", INTEGRATORS)
 
 # Two links and a body on a ball joint, with every kind of motor at joints, on a tendon and at sites.

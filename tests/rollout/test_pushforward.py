@@ -129,7 +129,7 @@ def test_launches_of_any_size_give_the_same_bits(monkeypatch):
     for steps in (1, 4, 11):
         monkeypatch.setattr(linearize_module, "LAUNCH", steps * 2 * 2 * model.nv)
         np.testing.assert_array_equal(run.pushforward(**tangents), whole)
-    assert len(system._wide) <= 2
+    assert len(system._wide_systems) <= 2
 
 
 def test_parameters_that_were_given_to_the_run_count():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from soft_bodies import GAP, around_the_cube, cube, masses, shaken
+from soft_bodies import masses, moving, shaken, surrounded
 from soft_shapes import Driven
 
 import pullback as pb
@@ -10,19 +10,6 @@ from pullback import soft
 from pullback.core.trees import leaves
 
 RUBBER = soft.StableNeoHookean(young=2e4, density=1e3, viscosity=20.0)
-
-
-def surrounded(**options) -> soft.Elastic:
-    settings = {"dt": 0.01, "shapes": around_the_cube(), "gap": GAP, "contact_stiffness": 1e4, "threads": 1}
-    return soft.Elastic(cube(), **settings | options)
-
-
-def moving(system, seed: int = 0, size: float = 0.3) -> dict[str, np.ndarray]:
-    """Shapes at rest, with quaternions of any length, and velocities."""
-    random = np.random.default_rng(seed)
-    pose = np.repeat(system.shapes_at_rest["pose"][None], system.worlds, axis=0)
-    pose[..., 3:] *= random.uniform(0.5, 2.0, size=(*pose.shape[:2], 1))
-    return {"pose": pose, "twist": size * random.normal(size=(*pose.shape[:2], 6))}
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
@@ -194,6 +181,23 @@ def test_a_block_between_two_jaws_is_squeezed():
     assert 0.04 < height < 0.05
     np.testing.assert_allclose(run.final.impulse[0, 0, 5], -run.final.impulse[0, 1, 5], rtol=1e-6)
     assert run.final.impulse[0, 0, 5] < -0.1
+
+
+def test_float32_is_the_same_to_what_it_solves():
+    """A residual of 1e-5 of stiffness times size; from rest too, where what friction rubs along is zero."""
+    for speed in (0.0, 0.1):
+        found = []
+        for dtype in ("float64", "float32"):
+            system = surrounded(dtype=dtype)
+            twist = moving(system, size=0.05)["twist"]
+            pose, twist = soft.carried.carry_on(system.shapes_at_rest["pose"][None], twist, system.dt, 3)
+            start = shaken(system, 9, size=0.0, speed=speed)
+            run = pb.rollout(system, start, steps=3, inputs={"pose": pose, "twist": twist})
+            bars = run.pullback(x_bar=np.ones_like(run.final.x))
+            assert run.x.dtype == bars.inputs["twist"].dtype == dtype
+            assert np.all(np.isfinite(bars.inputs["twist"])) and np.any(bars.inputs["twist"])
+            found.append(run.final.x)
+        np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-4 * 0.17)
 
 
 # --- what is drawn, and what is refused -----------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_what_is_drawn():
     drawing = draw_run(run)
     assert drawing.points.shape == (len(run.kept), task.system.n, 3)
     np.testing.assert_allclose(drawing.points[-1][:, [0, 2]], run.final.x[0], rtol=1e-6)
-    assert np.all(drawing.points[..., 1] == 0) and drawing.paint_unit == "pull"
+    assert np.all(drawing.points[..., 1] == 0) and drawing.paint_unit == "control"
     paint = drawing.point_paint.astype(int)
     assert np.ptp(paint[:, :48]) == 0 and np.ptp(paint[:, 48:64]) > 50
     assert list(drawing.shape_kind) == ["plane"]

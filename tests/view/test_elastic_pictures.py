@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -83,4 +84,7 @@ def test_a_browser_shows_the_cloth_fall(drawing, tmp_path):
             browser.go(f"{page.as_uri()}?{time}#t={time}")
             view = browser.until(lambda view: share(coloured(view)) > 0.0005, f"strain at {time} s", np.s_[:480, :560])
             places.append(centre(coloured(view))[1])
+        legend = browser.value("document.getElementById('legend').textContent")
+        low, high = map(float, re.fullmatch(r"(.+) strain(.+) strain", legend).groups())
+        assert low == 0 and high == pytest.approx(drawing.paint_range[1], rel=0.05)  # small strains are not shown as 0
         assert abs(places[1] - places[0]) > 0.005

@@ -305,6 +305,12 @@ def out_folder(args) -> Path | None:
     return None if args.out is None else writable_folder(args.out)
 
 
+def result_folder(args, *names: str | None):
+    """The folder of --out, or out/NAMES-SEED, held while it is written to."""
+    usual = "-".join(str(x) for x in (*names, args.seed) if x)
+    return held_folder(args.out or Path("out") / usual)
+
+
 def write_json(path: Path, result) -> None:
     write_text(path, json.dumps(result, indent=1) + "\n")
 

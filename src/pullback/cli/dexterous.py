@@ -8,7 +8,7 @@ import numpy as np
 from rich.progress import MofNCompleteColumn, TextColumn
 
 from pullback.cli import common
-from pullback.cli.view import announce
+from pullback.cli.view import show
 from pullback.core.errors import PullbackError
 from pullback.dexterous import (
     MODES,
@@ -21,7 +21,7 @@ from pullback.dexterous import (
     train_and_choose,
     try_policy,
 )
-from pullback.view import Viewer, export, plot_curve, save_motion
+from pullback.view import export, plot_curve, save_motion
 
 STATE = "state.npz"
 
@@ -31,8 +31,7 @@ def run(task: Manipulation, args) -> int:
         raise PullbackError(f"{task.name} is trained by matrix-free Gauss-Newton: leave out --method")
     if args.device != "cpu":
         raise PullbackError(f"{task.name} is trained on the CPU: leave out --device")
-    name = f"{task.name}-{args.seed}" if args.seed else task.name
-    with common.held_folder(args.out or Path("out") / name) as folder:
+    with common.result_folder(args, task.name) as folder:
         if args.fresh:
             for old in (folder / STATE, *folder.glob("state-*.npz")):
                 old.unlink(missing_ok=True)
@@ -42,9 +41,7 @@ def run(task: Manipulation, args) -> int:
         summary, drawing = write(task, chosen, folder)
     common.report(args, summary, _text(summary))
     if args.view:
-        with Viewer(drawing, host=args.host, port=args.port) as viewer:
-            announce(viewer, browser=True)
-            viewer.wait()
+        show(drawing, args)
     return 0 if summary["solved"] else 1
 
 

@@ -70,8 +70,7 @@ def run(args) -> int:
         return dexterous.run(task, args)
     method, usual = choose(task, args.method)
     iterations = args.iterations or usual
-    default = "-".join([task.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
-    with common.held_folder(args.out or Path("out") / default) as folder, on_workers(task, method, args) as problem:
+    with common.result_folder(args, task.name, args.method) as folder, on_workers(task, method, args) as problem:
         state = folder / "state.npz"
         if args.fresh:
             for old in (state, *folder.glob("state-*.npz")):  # those of easier tasks too

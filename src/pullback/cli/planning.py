@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from pullback.cli import common
-from pullback.cli.view import announce
+from pullback.cli.view import show
 from pullback.core.errors import PullbackError
 from pullback.reach.sqp import Options
 from pullback.tasks import Planning
-from pullback.view import Drawing, Viewer, draw, save_motion, write_page
+from pullback.view import Drawing, draw, save_motion, write_page
 
 
 def run(task: Planning, args) -> int:
@@ -25,14 +25,11 @@ def run(task: Planning, args) -> int:
     ):
         if given:
             raise PullbackError(f"{task.name} is planned anew and on the CPU each time: leave out {option}")
-    name = f"{task.name}-{args.seed}" if args.seed else task.name
-    with common.held_folder(args.out or Path("out") / name) as folder:
+    with common.result_folder(args, task.name) as folder:
         summary, drawing = solve_and_write(task, args, folder)
     common.report(args, summary, _text(summary))
     if args.view:
-        with Viewer(drawing, host=args.host, port=args.port) as viewer:
-            announce(viewer, browser=True)
-            viewer.wait()
+        show(drawing, args)
     return 0 if summary["solved"] else 1
 
 

@@ -35,6 +35,4 @@ def run(args) -> int:
 
 def _goal(task: Task) -> str:
     """When a task is solved."""
-    if task.unit == "of what is allowed" and task.target == 1:
-        return "every tolerance met"
-    return f"{'to' if task.unit.startswith('of ') else 'within'} {task.target:g} {task.unit}"
+    return f"target {task.target:g} {task.unit}"

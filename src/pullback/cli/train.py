@@ -74,7 +74,6 @@ def run(args) -> int:
     method = args.method or "sapo"
     options = dict(args.set) | ({} if args.worlds is None else {"worlds": args.worlds})
     length = {"updates": args.updates} if args.updates else {"minutes": args.minutes or MINUTES}
-    default = "-".join([env.name, *([args.method] if args.method else []), *([f"{args.seed}"] if args.seed else [])])
     train = learn.train
     if args.workers or args.address:
         make = functools.partial(read_env, args.env, args.device)
@@ -83,7 +82,7 @@ def run(args) -> int:
     elif args.shards:
         raise PullbackError("--shards is of a training on workers: give --workers too")
     learn.training.make_method(method, env, options)  # says what is wrong with the options before a folder is made
-    with common.held_folder(args.out or Path("out") / default) as folder:
+    with common.result_folder(args, env.name, args.method) as folder:
         if args.fresh:
             start_over(folder)
         if (folder / "checkpoint.npz").exists():

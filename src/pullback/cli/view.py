@@ -118,6 +118,13 @@ def moves_a_robot(name: str) -> bool:
     return policies.is_policy(name) and not (Path(name) / "motion.npz").is_file()
 
 
+def show(drawing: Drawing, args) -> None:
+    """Until somebody ends it."""
+    with Viewer(drawing, host=args.host, port=args.port) as viewer:
+        announce(viewer, browser=True)
+        viewer.wait()
+
+
 def announce(viewer: Viewer, *, browser: bool) -> None:
     """Says where to look, and opens a browser where there is a screen for it."""
     print(f"viewer: {viewer.url} (Ctrl-C ends it)", flush=True)

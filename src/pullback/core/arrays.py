@@ -26,7 +26,7 @@ def check_precision(dtype) -> str:
     """The name of a supported precision: "float32" or "float64"."""
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    except TypeError:
+    except (TypeError, ValueError):
         name = str(dtype).removeprefix("torch.")
     if not isinstance(name, str) or name not in PRECISIONS:
         raise PullbackError(f"dtype {name!r} is not supported: use 'float64' or 'float32'")

@@ -48,6 +48,13 @@ def check_number(number, name: str, *, above: float | None = 0.0, least: float |
     return value
 
 
+def check_friction(number, name: str) -> float:
+    """A coefficient of friction, at least zero; infinity is one too, and means that it sticks."""
+    if isinstance(number, float | np.floating) and number == math.inf:
+        return math.inf
+    return check_number(number, name, least=0.0)
+
+
 def check_kind(thing, kind: type, name: str, example: str = "") -> None:
     """That something is what it should be; ``example`` says how to come by one."""
     if not isinstance(thing, kind):
@@ -72,6 +79,22 @@ def check_wholes(given, name: str, least: int = 1) -> tuple[int, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise PullbackError(f"{name} must be some whole numbers, such as (8, 8), not {shown(given)}")
     return tuple(check_whole(number, name, least) for number in given)
+
+
+def check_word(given, name: str, words: Iterable[str]) -> str:
+    """One of a few words."""
+    words = list(words)
+    if not isinstance(given, str) or given not in words:
+        raise PullbackError(f"{name} is one of {', '.join(words)}, not {shown(given)}")
+    return given
+
+
+def check_names(given, name: str) -> tuple[str, ...]:
+    """A name or several, as a tuple."""
+    several = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(one, str) for one in several):
+        raise PullbackError(f"{name} must be one name or several, not {shown(given)}")
+    return several
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

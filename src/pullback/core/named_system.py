@@ -20,6 +20,7 @@ class NamedSystem(System):
     """
 
     params: NamedParams
+    _kept_wide: tuple[int, Any] = (0, None)  # by how many worlds it has: a System for Jacobians
 
     @abstractmethod
     def _held_of(self, values: Mapping, like: Any = None) -> FieldValues:
@@ -54,6 +55,11 @@ class NamedSystem(System):
             if not self.params.is_per_world(name, value):
                 other.params[name] = value
         return other
+
+    def _wide(self, copies: int):
+        if self._kept_wide[0] != copies:
+            self._kept_wide = copies, self.in_worlds(copies)
+        return self._kept_wide[1]
 
     def _made_again(self, *, worlds: int, dtype: str) -> NamedSystem:
         return type(self)(**(self._settings() | {"worlds": worlds, "dtype": dtype}))

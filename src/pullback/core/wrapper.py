@@ -88,7 +88,6 @@ class Wrapper(NamedSystem):
                     f"{type(self).__name__} cannot have a parameter {name!r}: the System has one already"
                 )
         self.params = joined_params({"": system}, own, self.worlds)
-        self._kept_wide: tuple[int, Any] = (0, None)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "system" not in self.__dict__:
@@ -141,8 +140,3 @@ class Wrapper(NamedSystem):
 
     def tangent_bar(self, state, bars) -> np.ndarray:
         return self.system.tangent_bar(state, bars)
-
-    def _wide(self, copies: int):
-        if self._kept_wide[0] != copies:
-            self._kept_wide = copies, self.in_worlds(copies)
-        return self._kept_wide[1]

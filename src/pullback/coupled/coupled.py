@@ -90,7 +90,6 @@ class Coupled(NamedSystem):
         self.inputs, self.surrogate = robot.inputs, robot.surrogate
         self.params = joined_params({ROBOT: robot, SOFT: self.soft}, {}, self.worlds)
         self._carriers = tuple(robot.model.body_names[b] for b in self._bodies)
-        self._kept_wide: tuple[int, Any] = (0, None)
 
     def _refuse_mismatch(self, robot: Articulated, soft: Particles | Elastic) -> None:
         whose = self._whose
@@ -157,11 +156,6 @@ class Coupled(NamedSystem):
     def _made_again(self, *, worlds, dtype):
         parts = {name: self._settings()[name].in_worlds(worlds, dtype=dtype) for name in ("robot", "soft")}
         return type(self)(**self._settings() | parts)
-
-    def _wide(self, copies: int):
-        if self._kept_wide[0] != copies:
-            self._kept_wide = copies, self.in_worlds(copies)
-        return self._kept_wide[1]
 
     # --- the contract ----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_kind, check_number, shown
+from pullback.core.errors import PullbackError
 from pullback.dexterous.scene import Scene, States
 from pullback.dexterous.task import Wanted
 from pullback.spatial import quat_exp, quat_mul
@@ -54,6 +57,12 @@ class Along:
     lift: float = 0.0
     own: bool = False
 
+    def __post_init__(self):
+        for name in ("shift", "turn"):
+            _check_vector(getattr(self, name), f"{name} of Along")
+        _check_way(self)
+        check_kind(self.own, bool, "own of Along")
+
     def __call__(self, start: States, phase: np.ndarray) -> Wanted:
         s = _smooth((phase - self.wait) / (self.arrive - self.wait))
         at = start.at + s * np.array(self.shift) + np.sin(np.pi * s) * self.lift * UP
@@ -74,10 +83,27 @@ class To:
     arrive: float = 0.9
     lift: float = 0.0
 
+    def __post_init__(self):
+        _check_vector(self.at, "at of To")
+        _check_way(self)
+
     def __call__(self, start: States, phase: np.ndarray) -> Wanted:
         s = _smooth((phase - self.wait) / (self.arrive - self.wait))
         at = start.at + s * (np.array(self.at) - start.at) + np.sin(np.pi * s) * self.lift * UP
         return Wanted(at, np.broadcast_to(start.quat, (*at.shape[:-1], 4)))
+
+
+def _check_vector(given, name: str) -> None:
+    vector = to_numbers(given, name).astype(float)
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise PullbackError(f"{name} must be three finite numbers, not {shown(given)}")
+
+
+def _check_way(goal: Along | To) -> None:
+    """When it sets out and arrives, and how high it goes."""
+    name = type(goal).__name__
+    wait, _lift = (check_number(getattr(goal, x), f"{x} of {name}", least=0.0) for x in ("wait", "lift"))
+    check_number(goal.arrive, f"arrive of {name}", above=wait)
 
 
 def _smooth(s: np.ndarray) -> np.ndarray:
@@ -93,6 +119,11 @@ class GripFrom:
     phase: float
     force: float
     until: float = 2.0
+
+    def __post_init__(self):
+        for name in ("phase", "force"):
+            check_number(getattr(self, name), f"{name} of GripFrom", least=0.0)
+        check_number(self.until, "until of GripFrom", above=self.phase)
 
     def __call__(self, phase: np.ndarray) -> np.ndarray:
         return self.force * ((phase >= self.phase) & (phase < self.until))

@@ -9,6 +9,8 @@ from functools import cached_property
 import mujoco
 import numpy as np
 
+from pullback.core.checks import check_kind, check_number
+from pullback.core.errors import PullbackError
 from pullback.dexterous.shapes import Assorted, Box, Capsule, Cylinder, Placed, Shape
 from pullback.model import Model, load
 
@@ -44,8 +46,11 @@ def with_object(
     home:   joints of the robot at home [rad or m]; those of its file if None
     """
     spec = mujoco.MjSpec.from_string(robot)
+    if home is None and not spec.keys:
+        raise PullbackError("the robot's file has no keyframe that says where home is: give home=")
     home = [float(x) for x in (spec.keys[0].qpos if home is None else home)]
-    spec.delete(spec.keys[0])
+    for key in list(spec.keys):  # none of them knows of the object
+        spec.delete(key)
     touches = {"friction": (FRICTION, 0.005, 0.0001), "contype": 1, "conaffinity": 1}
     if base is not None:
         half, its_mass, at = base
@@ -128,6 +133,12 @@ class Assortment:
     most: float = 0.035
 
     SEEN = len(KINDS) + 3
+
+    def __post_init__(self):
+        check_kind(self.robot, str, "robot of an Assortment", "pb.robots.hand()")
+        for name in ("mass", "least"):
+            check_number(getattr(self, name), f"{name} of an Assortment")
+        check_number(self.most, "most of an Assortment", least=self.least)
 
     def __call__(self, random: np.random.Generator, samples: int) -> Objects:
         kind = random.integers(len(KINDS), size=samples)

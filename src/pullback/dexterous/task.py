@@ -77,7 +77,7 @@ class Manipulation:
     mode: str = "replay"
     squeeze: float = 0.004
     target: float = 0.9
-    unit: str = "of the starts"
+    unit: str = "of the trials"
     camera: Any = None
 
     RATE = 0.3  # what one unit of the network's output stands for [m/s]; ten times as much [rad/s]

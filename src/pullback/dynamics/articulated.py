@@ -81,6 +81,8 @@ class Articulated(KernelSystem):
     """
 
     has_jacobians = True
+    backward_type = FusedBackward
+    made_with = ("model", "contact", "refine")
 
     def __init__(
         self,
@@ -181,7 +183,7 @@ class Articulated(KernelSystem):
         self._crew, self._launches = Crew(), Recorder()
         self._no_act = {n: zeros((0,) * n, self.dtype, self.device) for n in (2, 3)}
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
-        self._wide: dict = {}  # what linearize keeps
+        self._wide_systems: dict = {}  # what linearize keeps
         self._kept_single: SingleSteps | None = None
         self._explicit: dict[bool, Articulated] = {}  # what accelerations are read from
 
@@ -318,11 +320,6 @@ class Articulated(KernelSystem):
         act = self._no_act[3] if not act else act[0] if act[0].ndim == 3 else act[0].reshape((1, *act[0].shape))
         return q, v, act
 
-    def _take_controls(self, controls) -> wp.array:
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        shape = (steps, self.worlds, self.nu)
-        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
-
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
         """What may act on the robots besides their actuators.
@@ -367,25 +364,6 @@ class Articulated(KernelSystem):
         """
         states = self.steps(state, self._one_control(control), params=params, inputs=self._one_input(inputs))
         return row(states, 1)
-
-    def pullback(
-        self,
-        state: RobotState,
-        control,
-        next_bar: RobotState,
-        params: Mapping | None = None,
-        *,
-        inputs: Mapping | None = None,
-        wants_params: bool = True,
-    ) -> Bars:
-        """Cotangents of state, control, parameters and inputs from that of the next state, in stored coordinates."""
-        controls, inputs = self._one_control(control), self._one_input(inputs)
-        # Only quaternions of the next state enter, and those from this step.
-        states = self.steps(state, controls, params=params, inputs=inputs)
-        options = {"params": params, "inputs": inputs, "wants_params": wants_params}
-        backward = self.backward(controls, row(states, 1), next_bar, **options)
-        backward.through(states, 0, 1)
-        return of_one_step(backward.finish(row(states, 0)))
 
     def pullback_between(
         self,
@@ -458,10 +436,6 @@ class Articulated(KernelSystem):
 
         return draw_robots(run, ghost=ghost, bars=bars)
 
-    def _settings(self) -> dict[str, Any]:
-        names = ("model", "contact", "worlds", "dtype", "device", "refine")
-        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
-
     # --- many steps at once ------------------------------------------------------------------------
 
     def steps(
@@ -527,21 +501,6 @@ class Articulated(KernelSystem):
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
         return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
-
-    def backward(
-        self,
-        controls,
-        final: RobotState,
-        final_bar: RobotState,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ):
-        held = self.hold_params(params)
-        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(
         self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()

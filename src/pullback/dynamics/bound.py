@@ -6,33 +6,21 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 
-from pullback.dynamics.algorithms import (
-    acceleration,
-    center_of_mass,
-    center_of_mass_velocity,
-    energy,
-    forward_dynamics,
-    inverse_dynamics,
-    jacobian,
-    kinematics,
-    mass_matrix,
-    momentum,
-    velocity,
-)
+from pullback.dynamics import algorithms
 from pullback.dynamics.sensors import sensors
 
 ALGORITHMS = (
-    kinematics,
-    jacobian,
-    velocity,
-    acceleration,
-    center_of_mass,
-    center_of_mass_velocity,
-    energy,
-    momentum,
-    inverse_dynamics,
-    mass_matrix,
-    forward_dynamics,
+    algorithms.kinematics,
+    algorithms.jacobian,
+    algorithms.velocity,
+    algorithms.acceleration,
+    algorithms.center_of_mass,
+    algorithms.center_of_mass_velocity,
+    algorithms.energy,
+    algorithms.momentum,
+    algorithms.inverse_dynamics,
+    algorithms.mass_matrix,
+    algorithms.forward_dynamics,
     sensors,
 )
 

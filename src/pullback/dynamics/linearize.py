@@ -89,7 +89,7 @@ def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tup
     """
     rows = _tangent_size(system)
     copies = steps * system.worlds * rows
-    wide, wide_held, known = system._wide.pop(copies, (None, None, None))
+    wide, wide_held, known = system._wide_systems.pop(copies, (None, None, None))
     if wide is None:
         wide = system.in_worlds(copies)
     if known is None or known[0] is not held or known[1] != names:
@@ -100,5 +100,7 @@ def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tup
             if name in names or held.per_world[name]:
                 values[name] = np.tile(np.repeat(value, rows, axis=0), (steps, *(1,) * (value.ndim - 1)))
         wide_held = wide._kernel_params_of(values)  # checked when they were held
-    system._wide = dict([*system._wide.items(), (copies, (wide, wide_held, (held, names)))][-WIDE_SYSTEMS:])
+    system._wide_systems = dict(
+        [*system._wide_systems.items(), (copies, (wide, wide_held, (held, names)))][-WIDE_SYSTEMS:]
+    )
     return wide, wide_held

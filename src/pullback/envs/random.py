@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from pullback.core.checks import check_seed
+
 
 class Random:
     """Tensors of random numbers with one row per world."""
 
     def __init__(self, seed: int, worlds: int, dtype: torch.dtype, device: torch.device):
         self.worlds, self.dtype, self.device = worlds, dtype, device
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.generator = torch.Generator(device).manual_seed(check_seed(seed))
 
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> torch.Tensor:
         """(worlds, *shape), between low and high."""

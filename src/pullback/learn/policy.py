@@ -14,7 +14,7 @@ import torch
 
 from pullback.core.archives import read_arrays
 from pullback.core.arrays import check_device
-from pullback.core.checks import check_number, counted
+from pullback.core.checks import check_kind, check_number, check_whole, check_wholes, counted
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.envs import Environment
@@ -38,8 +38,11 @@ class Policy(torch.nn.Module):
         dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu",
     ):  # fmt: skip
         super().__init__()
-        self.env, self.observations, self.actions, self.hidden = env, observations, actions, tuple(hidden)
-        self.log_deviation = log_deviation  # at first
+        check_kind(env, str, "env of a Policy", "'cartpole'")
+        self.env, self.hidden = env, check_wholes(hidden, "hidden")
+        self.observations, self.actions = check_whole(observations, "observations"), check_whole(actions, "actions")
+        self.log_deviation = check_number(log_deviation, "log_deviation", above=None)  # at first
+        observations, actions, hidden = self.observations, self.actions, self.hidden
         options = {"dtype": dtype, "device": device}
         self.normaliser = Normaliser(observations, **options)
         self.network = Perceptrons(1, observations, hidden, 2 * actions, gain=0.1, generator=generator, **options)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.arrays import require_space, to_numpy
-from pullback.core.checks import check_kind, check_number, check_path, check_whole, unknown
+from pullback.core.checks import check_kind, check_names, check_number, check_path, check_wholes, check_word, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import is_state
@@ -83,9 +83,8 @@ class Actuator(Hybrid):
                 f"actuator {model.actuator_names[first]!r} acts without control, as servos do: make it a motor, whose "
                 "place the network takes"
             )
-        if order not in ORDERS:
-            raise PullbackError(f"order is 'pos_vel' or 'vel_pos', not {order!r}")
-        self.history = tuple(check_whole(step, "a number of history", 0) for step in history)
+        check_word(order, "order", ORDERS)
+        self.history = check_wholes(history, "history", 0)
         if not self.history or len(set(self.history)) < len(self.history):
             raise PullbackError(f"history must be different numbers of timesteps ago, not {history!r}")
         self.order, self.joints, self.seed = order, joints, seed
@@ -285,7 +284,7 @@ def _joints(model, names) -> tuple[np.ndarray, np.ndarray]:
             j for j, kind in enumerate(model.joint_type) if kind in (HINGE, SLIDE)
         ]
     else:
-        known = list(model.joint_names)
+        known, names = list(model.joint_names), check_names(names, "joints")
         if missing := [name for name in names if name not in known]:
             raise PullbackError(unknown("joint", str(missing[0]), known))
         found = [known.index(name) for name in names]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.arrays import to_numpy
+from pullback.core.arrays import to_numbers, to_numpy
+from pullback.core.checks import check_names
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.trees import is_real, leaf_names, leaves
@@ -44,9 +45,13 @@ class Ranges:
         return cls(rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), np.where(flat, 1.0, spread))
 
     def __post_init__(self):
-        shapes = {np.shape(getattr(self, name)) for name in ("low", "high", "centre", "spread")}
-        if len(shapes) != 1 or not np.all(np.asarray(self.spread) > 0) or np.any(self.low > self.high):
-            raise PullbackError("Ranges needs low <= high, centre and positive spread of one shape (features,)")
+        names = ("low", "high", "centre", "spread")
+        for name in names:
+            object.__setattr__(self, name, to_numbers(getattr(self, name), f"{name} of Ranges").astype(float))
+        shapes = {np.shape(getattr(self, name)) for name in names}
+        known = len(shapes) == 1 and all(np.isfinite(getattr(self, name)).all() for name in names)
+        if not known or not np.all(np.asarray(self.spread) > 0) or np.any(self.low > self.high):
+            raise PullbackError("Ranges needs finite low <= high, centre and positive spread of one shape (features,)")
 
     def outside(self, rows: np.ndarray) -> np.ndarray:
         """How far features (..., n) lie outside, in units of the range's width; zero inside."""
@@ -97,8 +102,7 @@ class Reads:
         if callable(reads):
             self.labels: tuple[str, ...] | None = None  # known once it was called
             return
-        if isinstance(reads, str):
-            self.reads = reads = (reads,)
+        self.reads = reads = check_names(reads, "reads")
         self.model, self.controls = getattr(system, "model", None), system.nu
         known = ["u"] + (["q", "angles", "position", "v"] if self.model is not None else [])
         state = system.state() if hasattr(system, "state") else None

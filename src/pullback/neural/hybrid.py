@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.core.arrays import checked, to_numpy
 from pullback.core.bars import Bars, Named, of_one_step
-from pullback.core.checks import check_kind
+from pullback.core.checks import check_kind, check_word
 from pullback.core.errors import PullbackError
 from pullback.core.params import FieldValues
 from pullback.core.system import System
@@ -47,9 +47,7 @@ class Front(NamedTuple):
 
 def check_where(where) -> str:
     """Where networks are evaluated, if it is "torch" or "kernel"."""
-    if where not in PLACES:
-        raise PullbackError(f"where is {' or '.join(map(repr, PLACES))}, not {where!r}")
-    return where
+    return check_word(where, "where", PLACES)
 
 
 class Hybrid(Wrapper):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.checks import check_kind, check_number, unknown
+from pullback.core.checks import check_kind, check_number, check_word, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.wrapper import table_of
@@ -54,10 +54,9 @@ class Law(Hybrid):
     ):
         check_kind(system, System, "system", "pb.Articulated(model)")
         table = table_of(system)
-        if parameter not in table:
+        if not isinstance(parameter, str) or parameter not in table:
             raise PullbackError(unknown("parameter", str(parameter), table))
-        if form not in FORMS:
-            raise PullbackError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+        check_word(form, "form", FORMS)
         self.parameter, self.entries, self.form, self.seed = parameter, entries, form, seed
         self.scale, self.reads, self._reads = check_number(scale, "scale"), reads, Reads(system, reads)
         self.mask = np.zeros(table[parameter].shape, dtype=bool)

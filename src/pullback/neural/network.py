@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.core.checks import check_whole
+from pullback.core.checks import check_kind, check_seed, check_whole, check_wholes
 from pullback.core.errors import PullbackError
 from pullback.core.params import Parameter
 
@@ -32,8 +32,10 @@ def perceptron(inputs: int, hidden: Sequence[int], outputs: int, *, seed: int = 
     except ImportError:
         raise PullbackError('networks need PyTorch: pip install "pullback[torch]"') from None
 
-    sizes = [inputs, *(check_whole(n, "a hidden layer of a perceptron") for n in hidden), outputs]
-    generator, layers = torch.Generator().manual_seed(seed), []
+    check_kind(zero, bool, "zero")
+    ends = [check_whole(n, f"{name} of a perceptron") for n, name in ((inputs, "inputs"), (outputs, "outputs"))]
+    sizes = [ends[0], *check_wholes(hidden, "the hidden layers of a perceptron"), ends[1]]
+    generator, layers = torch.Generator().manual_seed(check_seed(seed)), []
     for n, m in zip(sizes[:-1], sizes[1:], strict=True):
         layer = torch.nn.Linear(n, m, dtype=torch.float64)
         with torch.no_grad():

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.core.archives import read_arrays
 from pullback.core.arrays import to_numbers, to_numpy
-from pullback.core.checks import check_kind, check_path
+from pullback.core.checks import check_kind, check_names, check_path
 from pullback.core.errors import PullbackError
 from pullback.core.files import whole_file
 from pullback.core.system import State, System
@@ -52,7 +52,8 @@ class Recording:
             if given is not None:
                 object.__setattr__(self, name, to_numbers(given, f"{name} of {self.name}").astype(float))
         if self.joints is not None:
-            object.__setattr__(self, "joints", tuple(map(str, self.joints)))
+            names = self.joints.tolist() if isinstance(self.joints, np.ndarray) else self.joints  # as files give them
+            object.__setattr__(self, "joints", check_names(names, f"joints of {self.name}"))
 
     @property
     def rows(self) -> int:
@@ -159,6 +160,8 @@ def read_recordings(path, system: System | None = None) -> list[Recording]:
     system:  whose states they are; states of robots if None
     """
     path = check_path(path)
+    if system is not None:
+        check_kind(system, System, "system", "pb.Articulated(model)")
     files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
     if not files:
         raise PullbackError(f"there is no .npz in {str(path)!r}")

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 import torch
 
+from pullback.core.arrays import to_numbers
+from pullback.core.checks import check_kind, check_seed, check_whole, shown
+from pullback.core.errors import PullbackError
+
 GATES = 4  # input, forget, cell and output, in torch's order
+MOST_LAYERS = 1000  # far more than anybody has: a slip is told at once
 
 
 class LSTM(torch.nn.Module):
@@ -21,7 +26,9 @@ class LSTM(torch.nn.Module):
         self, inputs: int = 2, hidden: int = 8, layers: int = 2, *, seed: int = 0, values: Mapping | None = None
     ):
         super().__init__()
-        generator, shapes = torch.Generator().manual_seed(seed), {}
+        inputs, hidden = check_whole(inputs, "inputs of an LSTM"), check_whole(hidden, "hidden units of an LSTM")
+        layers = check_whole(layers, "layers of an LSTM", most=MOST_LAYERS)
+        generator, shapes = torch.Generator().manual_seed(check_seed(seed)), {}
         for layer in range(layers):
             shapes[f"weight_ih_l{layer}"] = GATES * hidden, inputs if layer == 0 else hidden
             shapes[f"weight_hh_l{layer}"] = GATES * hidden, hidden
@@ -36,7 +43,21 @@ class LSTM(torch.nn.Module):
             self.head.bias.zero_()
         self.lstm_shape = layers, hidden
         if values is not None:
-            self.load_state_dict({name: torch.as_tensor(value) for name, value in values.items()})
+            self._take(values)
+
+    def _take(self, values: Mapping) -> None:
+        """Weights of these numbers."""
+        check_kind(values, Mapping, "values of an LSTM")
+        own = self.state_dict()
+        if set(values) != set(own):
+            odd = sorted(map(str, set(values) ^ set(own)))[0]
+            raise PullbackError(f"values of this LSTM are {', '.join(own)}; {shown(odd)} is missing or too many")
+        taken = {name: torch.from_numpy(to_numbers(value, name).astype(float)) for name, value in values.items()}
+        for name, value in taken.items():
+            if value.shape != own[name].shape or not torch.isfinite(value).all():
+                shape = tuple(own[name].shape)
+                raise PullbackError(f"{name} of the LSTM must be finite numbers {shape}, not of {tuple(value.shape)}")
+        self.load_state_dict(taken)
 
     def forward(self, x, state):
         hidden, cells = [], []

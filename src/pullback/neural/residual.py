@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.core.arrays import to_numbers, to_numpy
-from pullback.core.checks import check_kind, shown, unknown
+from pullback.core.checks import check_kind, check_whole, check_word, shown, unknown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System, input_shape
 from pullback.core.trees import leaves, tree_map
@@ -70,6 +70,8 @@ class Residual(Hybrid):
         check_kind(system, System, "system", "pb.Articulated(model)")
         self.adds, self.on, self.form, self.seed = adds, on, form, seed
         self.where = check_where(where)
+        if not isinstance(adds, str):
+            raise PullbackError(f"adds is 'control' or the name of an input, not {shown(adds)}")
         if adds != "control":
             if adds not in system.inputs:
                 raise PullbackError(unknown("input", str(adds), ["control", *system.inputs]))
@@ -78,8 +80,7 @@ class Residual(Hybrid):
             shape = (system.nu,)
         if not shape[0]:
             raise PullbackError(f"there is no {adds} to add to: the System has none")
-        if form not in FORMS:
-            raise PullbackError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+        check_word(form, "form", FORMS)
         if form != "free" and adds != "force":
             raise PullbackError(f"a {form} form is of a force: use adds='force'")
         self.shape = shape
@@ -282,10 +283,10 @@ def _places(system: System, adds: str, on, count: int) -> np.ndarray:
     elif model is not None:
         known = model.actuator_names if adds == "control" else model.body_names if adds == "wrench" else ()
         names |= {name: [i] for i, name in enumerate(known)}
-    on = [on] if isinstance(on, str | int) else list(on)
+    on = list(on) if isinstance(on, Iterable) and not isinstance(on, str) else [on]
     found: list[int] = []
     for name in on:
-        key = name if isinstance(name, str) else int(name)
+        key = name if isinstance(name, str) else check_whole(name, "what on names by index", 0)
         if key not in names:
             raise PullbackError(unknown(f"{adds} on", str(name), [str(n) for n in names]))
         found += names[key]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_kind, check_number, check_wholes
+from pullback.core.checks import check_friction, check_kind, check_number, check_wholes
 from pullback.core.errors import PullbackError
 from pullback.kernels.soft import kinds
 from pullback.soft.materials import Material
@@ -97,8 +97,8 @@ class Wall:
         right = 0 < length < math.inf and np.isfinite(point).all()
         if point.shape != normal.shape or point.shape not in ((2,), (3,)) or not right:
             raise PullbackError("point and normal of a Wall are vectors of 2 or 3 finite numbers, the normal not zero")
-        if self.friction != math.inf:
-            check_number(self.friction, "the friction of a Wall", least=0.0)
+        check_friction(self.friction, "the friction of a Wall")
+        check_kind(self.clamped, bool, "clamped of a Wall")
         object.__setattr__(self, "point", point)
         object.__setattr__(self, "normal", normal / length)
 

@@ -59,7 +59,7 @@ def drawn_particles(soft, x: np.ndarray, F: np.ndarray, pulls: np.ndarray) -> di
     shown = np.sort(np.random.default_rng(0).permutation(soft.n)[:MOST_POINTS])
     points = np.zeros((len(x), len(shown), 3), dtype=np.float32)
     points[..., [0, 2] if soft.dim == 2 else slice(None)] = x[:, shown]
-    value, unit = (pull(soft, pulls, shown), "pull") if soft.nu else (strain(F[:, shown]), "strain")
+    value, unit = (pull(soft, pulls, shown), "control") if soft.nu else (strain(F[:, shown]), "strain")
     high = np.abs(value).max() if soft.nu else np.percentile(value, STRAINED)
     low, high = (-max(high, 1e-9) if soft.nu else 0.0), max(float(high), 1e-9)
     volume = np.concatenate([body.volume for body in soft.bodies])[shown] * (soft.n / len(shown))

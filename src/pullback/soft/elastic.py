@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import warp as wp
 
 from pullback.core.arrays import (
     check_device,
@@ -15,13 +14,11 @@ from pullback.core.arrays import (
     empty,
     from_device,
     require_space,
-    to_device,
     to_numbers,
-    to_numpy,
 )
 from pullback.core.checks import check_number, check_several, check_whole, shown
 from pullback.core.errors import PullbackError
-from pullback.core.kernel_system import KernelSystem
+from pullback.core.kernel_system import KernelSystem, kept_steps, stay
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
@@ -36,7 +33,7 @@ from pullback.soft.elastic_drawing import draw_elastic
 from pullback.soft.elastic_mesh import ElasticMesh
 from pullback.soft.elastic_params import KernelLaw, parameters
 from pullback.soft.elastic_stepper import ElasticStepper
-from pullback.soft.moving import AmongShapes, with_more
+from pullback.soft.moving import AmongShapes
 from pullback.soft.shapes import Shape
 
 FREE, FIXED = -1, -2
@@ -88,7 +85,14 @@ class Elastic(AmongShapes, KernelSystem):
     Newton's method with the exact Hessian and a line search. It is stable for any ``dt``, and damps fast motion.
     """
 
+    backward_type = ElasticBackward
+    least_controls = 1
+    made_with = (
+        *("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness"),
+        *("gap", "slip", "tolerance"),
+    )
     shape_kinds = ("plane", "sphere", "capsule", "box")
+    shape_params = ("friction",)
 
     def __init__(
         self,
@@ -201,56 +205,20 @@ class Elastic(AmongShapes, KernelSystem):
                 raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
             fields.append(checked(value.copy(), shape, self.dtype, name, ("worlds", "vertex", "axis")))
         if self.shapes:
-            fields.append(np.zeros(self._shape_of("impulse"), self.dtype))
+            fields.append(np.zeros(self._form("impulse")[0], self.dtype))
         return self.state_type(*fields)
 
-    def _shape_of(self, name: str) -> tuple[int, ...]:
-        """Of a field of the state."""
-        return (self.worlds, len(self.shapes), 6) if name == "impulse" else (self.worlds, self.n, 3)
-
-    def among(self, shapes: Sequence[Shape] | Shape) -> Elastic:
-        """The same bodies, with the parameters that they have, among these shapes besides their own."""
-        more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
-        other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
-        for name, value in self.params.items() if self.params.version else ():
-            if name == "friction":
-                value = with_more(value, other.params[name], len(self.shapes))
-            other.params[name] = value
-        return other
+    def _form(self, field):
+        if field == "impulse":
+            return (self.worlds, len(self.shapes), 6), ("worlds", "shape", "axis")
+        return (self.worlds, self.n, 3), ("worlds", "vertex", "axis")
 
     def vertices_of(self, body: int) -> slice:
         """Which vertices are those of a body, by its number."""
         return slice(int(self.mesh.offsets[body]), int(self.mesh.offsets[body + 1]))
 
-    def _take_state(self, state, name: str = ""):
-        """A state, or with ``name`` a cotangent, of which a part may be left out."""
-        kind, fields = self.state_type, []
-        if not isinstance(state, tuple) or len(state) != len(kind._fields):
-            form = f"soft.{kind.__name__}({', '.join(kind._fields)})"
-            raise PullbackError(f"a state is a {form}: make one with elastic.state()")
-        for field, value in zip(kind._fields, state, strict=True):
-            shape = self._shape_of(field)
-            value = np.zeros(shape) if name and value is None else value
-            axes = ("worlds", "shape" if field == "impulse" else "vertex", "axis")
-            fields.append(self._take(value, shape, field + name, axes))
-        return kind(*fields)
-
-    def _take_controls(self, controls, hold: int = 1) -> wp.array:
-        """Controls (n · hold, worlds, nu), one per step; kernels get at least one column."""
-        if hold > 1:
-            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        if not self.nu:
-            return empty((steps, self.worlds, 1), self.dtype, self.device)
-        return self._take(controls, (steps, self.worlds, self.nu), "controls", ("step", "worlds", "nu"))
-
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         return KernelLaw(self.params.table, values, self.worlds, self.dtype, self.device)
-
-    def _settings(self) -> dict[str, Any]:
-        names = ("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness", "gap")
-        names += ("slip", "tolerance", "worlds", "dtype", "device")
-        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     # --- many steps at once ---------------------------------------------------------------------------
 
@@ -270,7 +238,7 @@ class Elastic(AmongShapes, KernelSystem):
         moving = Carried(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
         law, count = self.hold_params(params), controls.shape[0]
-        kept = np.append(np.arange(0, count, keep_every), count)
+        kept = kept_steps(count, keep_every)
         rows = tree_map(lambda x: empty((len(kept), *x.shape), self.dtype, self.device), start)
         codes, culprits, now = self._stepper.forward(law, controls, moving.struct(), start, rows, keep_every)
         failed = np.flatnonzero(codes[:, 1] >= 0)
@@ -278,18 +246,11 @@ class Elastic(AmongShapes, KernelSystem):
         if len(failed):
             if status is None:
                 self._refuse_failure(codes, reasons, tree_map(from_device, rows), kept)
-            rows = type(rows)(*(self._stayed(x, at, codes, kept) for x, at in zip(rows, now, strict=True)))
+            for x, at in zip(rows, now, strict=True):
+                stay(x.numpy(), at, codes, kept)  # the same memory
         if status is not None:
             status.set(codes, lambda world, code, step: reasons[world])
         return tree_map(from_device, rows)
-
-    def _stayed(self, rows: wp.array, now: np.ndarray, codes: np.ndarray, kept: np.ndarray) -> wp.array:
-        """Rows in which worlds that failed stay where they were."""
-        x = rows.numpy()
-        for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
-            step = int(codes[world, 1])
-            x[kept > step, world] = now[step % len(now), world]
-        return to_device(x, self.dtype, self.device)
 
     def _reason(self, world: int, code: int, step: int, vertex: int, now: np.ndarray, moving: Carried) -> str:
         """What happened in a world that failed."""
@@ -315,22 +276,6 @@ class Elastic(AmongShapes, KernelSystem):
             f"the implicit solver did not converge in world {world} at step {step}: the forces on {which} at {where} "
             f"are not in balance; use a smaller dt (now {self.dt:g} s), or look at what is moved or pressed there"
         )
-
-    def backward(
-        self,
-        controls,
-        final,
-        final_bar,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ) -> ElasticBackward:
-        moving = Carried(self, check_inputs(self, inputs, len(controls)), hold)
-        law = self.hold_params(params)
-        return ElasticBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
         """Surfaces coloured by the largest strain, and the shapes, in the first world."""

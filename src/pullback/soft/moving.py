@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from pullback.core.arrays import as_items, to_numpy
 from pullback.core.bars import Named
+from pullback.core.checks import check_several
 from pullback.core.errors import PullbackError
+from pullback.soft.shapes import Shape
 from pullback.spatial import quat_bar_of_tangent, unit_quat_matrix
 
 if TYPE_CHECKING:
     from pullback.soft.elastic import Elastic
     from pullback.soft.particles import Particles
-    from pullback.soft.shapes import Shape
 
 
 class AmongShapes:
     """A System whose ``shapes`` move as its inputs say."""
 
     shapes: tuple[Shape, ...]
+    shape_params: ClassVar[tuple[str, ...]]  # those that have a value per shape
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
@@ -38,8 +40,17 @@ class AmongShapes:
         pose = np.array([[*shape.position, *shape.quat] for shape in self.shapes]).reshape(-1, 7)
         return {"pose": pose, "twist": np.zeros((len(self.shapes), 6))}
 
+    def among(self, shapes: Sequence[Shape] | Shape):
+        """The same bodies, with the parameters that they have, among these shapes besides their own."""
+        more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
+        other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
+        for name, value in self.params.items() if self.params.version else ():
+            of_shapes = name in self.shape_params
+            other.params[name] = _with_more(value, other.params[name], len(self.shapes)) if of_shapes else value
+        return other
 
-def with_more(value: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
+
+def _with_more(value: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
     """A parameter of ``count`` shapes, perhaps of each world, and behind it those that ``own`` has of more shapes."""
     lead = value.shape[: value.ndim - own.ndim]
     new = np.broadcast_to(own[count:], (*lead, *own[count:].shape))

@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import warp as wp
 
 from pullback.core.arrays import (
     check_device,
     check_precision,
-    checked,
     from_device,
     full_shape,
     require_space,
-    to_device,
     to_numbers,
     to_numpy,
 )
 from pullback.core.checks import check_number, check_several, check_whole, check_wholes
 from pullback.core.errors import PullbackError
-from pullback.core.kernel_system import KernelSystem
+from pullback.core.kernel_system import KernelSystem, kept_steps, stay
 from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
@@ -34,7 +31,7 @@ from pullback.soft.backward import ParticlesBackward
 from pullback.soft.bodies import Body, Wall
 from pullback.soft.drawing import draw_particles
 from pullback.soft.materials import sound_speed
-from pullback.soft.moving import AmongShapes, Standing, with_more
+from pullback.soft.moving import AmongShapes, Standing
 from pullback.soft.params import KernelLaw, parameters
 from pullback.soft.shapes import SIZES, Shape
 from pullback.soft.stepper import stepper_of
@@ -97,7 +94,11 @@ class Particles(AmongShapes, KernelSystem):
     ``shape_size`` and ``shape_friction``. Among shapes, the state has what they got: :class:`ShapedState`.
     """
 
+    backward_type = ParticlesBackward
+    least_controls = 1
+    made_with = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "shapes")
     shape_kinds = tuple(SIZES)
+    shape_params = ("shape_size", "shape_friction")
 
     def __init__(
         self,
@@ -172,16 +173,6 @@ class Particles(AmongShapes, KernelSystem):
         """The first world, coloured by what muscles do, or else by strain. Ghost and bars are not drawn."""
         return draw_particles(run)
 
-    def among(self, shapes: Sequence[Shape] | Shape) -> Particles:
-        """The same particles, with the parameters that they have, among these shapes besides their own."""
-        more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
-        other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
-        for name, value in self.params.items() if self.params.version else ():
-            if name.startswith("shape_"):
-                value = with_more(value, other.params[name], len(self.shapes))
-            other.params[name] = value
-        return other
-
     # --- states, controls, parameters ---------------------------------------------------------------
 
     def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState | ShapedState:
@@ -195,37 +186,22 @@ class Particles(AmongShapes, KernelSystem):
         fields = []
         for name in self.state_type._fields:
             value = to_numbers(rest[name] if given.get(name) is None else given[name], name)
-            shape = self._shape_of(name)
+            shape, axes = self._form(name)
             try:
                 value = np.broadcast_to(value, shape)
             except ValueError:
                 raise PullbackError(f"{name} has shape {value.shape}, but {shape} is needed") from None
-            fields.append(from_device(self._take(value.copy(), shape, name, self._axes(name))))
+            fields.append(from_device(self._take(value.copy(), shape, name, axes)))
         return self.state_type(*fields)
 
-    def _shape_of(self, name: str) -> tuple[int, ...]:
-        """Of a field of the state."""
-        if name == "impulse":
-            return (self.worlds, len(self.shapes), 6)
-        tail = {"Jp": (), "x": (self.dim,), "v": (self.dim,)}.get(name, (self.dim, self.dim))
-        return (self.worlds, self.n, *tail)
-
-    def _axes(self, name: str) -> tuple[str, ...]:
-        axes = ("worlds", "particle", "axis", "column")[: len(self._shape_of(name))]
-        return ("worlds", "shape", "axis") if name == "impulse" else axes
+    def _form(self, field):
+        if field == "impulse":
+            return (self.worlds, len(self.shapes), 6), ("worlds", "shape", "axis")
+        tail = {"Jp": (), "x": (self.dim,), "v": (self.dim,)}.get(field, (self.dim, self.dim))
+        return (self.worlds, self.n, *tail), ("worlds", "particle", "axis", "column")[: 2 + len(tail)]
 
     def _take_state(self, state, name: str = ""):
-        """A state, or with ``name`` a cotangent, of which a part may be left out, in arrays (worlds, n, ...)."""
-        kind = self.state_type
-        if not isinstance(state, tuple) or len(state) != len(kind._fields):
-            form = f"soft.{kind.__name__}({', '.join(kind._fields)})"
-            raise PullbackError(f"a state is a {form}: make one with soft.state()")
-        fields = []
-        for field, value in zip(kind._fields, state, strict=True):
-            shape = self._shape_of(field)
-            value = np.zeros(shape) if name and value is None else value
-            fields.append(from_device(self._take(value, shape, field + name, self._axes(field))))
-        taken = kind(*fields)
+        taken = tree_map(from_device, super()._take_state(state, name))
         if not name and not self._is_here(state[0]):  # what lies on a GPU is not brought back: the step reports it
             self._refuse_outside(to_numpy(taken.x))
         return taken
@@ -246,15 +222,6 @@ class Particles(AmongShapes, KernelSystem):
         """Where particles may be, (d,) each [m]: with all nodes around them on the grid."""
         # Half a thousandth of a cell is left for rounding.
         return self.origin + 0.501 * self.dx, self.origin + (np.array(self.cells) - 1.501) * self.dx
-
-    def _take_controls(self, controls, hold: int = 1) -> wp.array:
-        """Controls (n · hold, worlds, nu), one per step; kernels get at least one column."""
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        shape = (steps, self.worlds, self.nu)
-        controls = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
-        if not self.nu:
-            controls = np.zeros((steps, self.worlds, 1), self.dtype)
-        return to_device(np.repeat(controls, hold, axis=0), self.dtype, self.device)
 
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         law = KernelLaw(self.params.table, values, self.worlds, self.flavour, self.device)
@@ -301,7 +268,7 @@ class Particles(AmongShapes, KernelSystem):
         moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
         law, count = self.hold_params(params), controls.shape[0]
-        kept = np.append(np.arange(0, count, keep_every), count)
+        kept = kept_steps(count, keep_every)
         rows = self._rows(len(kept), start)
         now = rows if keep_every == 1 else self._rows(2, start)
         codes = self._stepper.forward(law, controls, moving.struct(), now, rows, keep_every)
@@ -325,8 +292,8 @@ class Particles(AmongShapes, KernelSystem):
         for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
             code, step, particle = map(int, codes[world])
             reasons[world] = self._reason(world, code, step, particle, now.x[(step + 1) % ring, world, particle])
-            for kept_rows, states in zip(ours, now, strict=True):
-                kept_rows[kept > step, world] = states[step % ring, world]
+        for x, states in zip(ours, now, strict=True):
+            stay(x, states, codes, kept)
         if status is None:
             self._refuse_failure(codes, reasons, ours, kept)
         if self.device != "cpu":  # else they are the same
@@ -348,26 +315,6 @@ class Particles(AmongShapes, KernelSystem):
             f"{which} left the grid at step {step}, to {_shown(x)}: it holds particles from {_shown(low)} to "
             f"{_shown(high)}; use walls, or more cells"
         )
-
-    def backward(
-        self,
-        controls,
-        final,
-        final_bar,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ) -> ParticlesBackward:
-        moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
-        law = self.hold_params(params)
-        return ParticlesBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
-
-    def _settings(self) -> dict[str, Any]:
-        names = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "shapes", "worlds", "dtype", "device")
-        return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
 
 def _shown(x: np.ndarray) -> str:

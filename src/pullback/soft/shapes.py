@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback.core.arrays import to_numbers
-from pullback.core.checks import check_number, unknown
+from pullback.core.checks import check_friction, check_kind, check_number, unknown
 from pullback.core.errors import PullbackError
 from pullback.drawing.drawing import turns_from_z
 from pullback.kernels.soft import kinds
@@ -46,8 +46,8 @@ class Shape:
             raise PullbackError(f"a {self.kind} needs sizes above zero, and a quaternion that is not zero")
         if abs(np.linalg.norm(self.quat) - 1) > 1e-12:
             object.__setattr__(self, "quat", self.quat / np.linalg.norm(self.quat))
-        if self.friction != math.inf:
-            check_number(self.friction, "the friction of a Shape", least=0.0)
+        check_friction(self.friction, "the friction of a Shape")
+        check_kind(self.clamped, bool, "clamped of a Shape")
 
     @classmethod
     def plane(cls, point, normal, *, friction: float = 0.0, clamped: bool = False) -> Shape:

@@ -23,7 +23,7 @@ from pullback.plan import LBFGS
 from pullback.rollout import Run, rollout
 from pullback.spatial import quat_conj, quat_exp, quat_log, quat_mul
 from pullback.tasks import residuals
-from pullback.tasks.learned import windows
+from pullback.tasks.learned import found_params, windows
 from pullback.tasks.task import Camera, Curves, Task, task_factory
 from pullback.tasks.variables import Parameters
 
@@ -163,34 +163,33 @@ def cube_toss(device: str = "cpu", seed: int = 0, data: str | None = None) -> Ta
     box, weights = system.model.geoms.names.index("cube"), tuple(system.networks[0].weights)
     entries = {"geom_size": (box, slice(None)), "friction": (box, 0), "restitution": ..., **dict.fromkeys(weights, ...)}
 
-    def found(run: Run, world: int = 0) -> dict[str, np.ndarray]:
-        return {n: x[world] if run.params.per_world[n] else x for n, x in run.params.values.items() if n in entries}
-
     def metric(run: Run) -> np.ndarray:
         """Of tosses held out; the windows of a point have the same parameters."""
         firsts = range(0, run.system.worlds, WINDOWS)
-        return np.repeat([errors_of(system, unseen, found(run, first))[:, 0].mean() for first in firsts], WINDOWS)
+        return np.repeat(
+            [errors_of(system, unseen, found_params(run, entries, first))[:, 0].mean() for first in firsts], WINDOWS
+        )
 
     def curves(run: Run) -> list[Curves]:
         """The height of a cube that was held out: measured, with what was found, and with the first guess."""
         toss = unseen[0]
         time, start = np.arange(toss.rows) / RATE, system.state(toss.states.q[0], toss.states.v[0])
         paths = {"measured": toss.states.q}
-        for name, params in (("found", found(run)), ("first guess", None)):
+        for name, params in (("found", found_params(run, entries)), ("first guess", None)):
             paths[name] = to_numpy(rollout(system, start, steps=toss.rows - 1, params=params).q)[:, 0]
         lines = {name: 100 * q[:, 2] for name, q in paths.items()}
         return [Curves("height", time, lines, "time [s]", "height of the cube's middle [cm]")]
 
     return Task(
         name="cube-toss",
-        about="find a cube's shape, friction and restitution, and what they leave out, from recorded tosses",
+        about="find a cube's shape, friction and restitution, and a network for the rest, from recorded tosses",
         system=system,
         start=State(recorded.q[0], recorded.v[0]),
         find=Parameters(WINDOW, entries, controls=controls, linear=weights),
         loss=residuals.Recording(system.model, recorded.q, recorded.v, scales=NOISE),
         metric=metric,
         target=0.005,
-        unit="m, from where tossed cubes are, in the mean over tosses held out",
+        unit="m, mean error over tosses held out",
         evaluate_at_end=True,
         method=LBFGS(),
         iterations=50,

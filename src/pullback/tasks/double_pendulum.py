@@ -145,14 +145,14 @@ def double_pendulum(device: str = "cpu", seed: int = 0) -> Task:
 
     return Task(
         name="double-pendulum",
-        about="learn the friction of a double pendulum's joints, and a mass, from six noisy motions",
+        about="learn the friction of a double pendulum's joints, and a mass, from six noisy recordings",
         system=system,
         start=State(recorded.q[0], recorded.v[0]),
         find=find,
         loss=Recording(system.model, recorded.q, recorded.v),
         metric=metric,
         target=0.005,
-        unit="m, from where the real pendulum's end is, over 3 s",
+        unit="m, rms error of the end over 3 s",
         evaluate_at_end=True,
         method=LBFGS(),
         iterations=150,

@@ -133,7 +133,7 @@ def dwell(device: str = "cpu", seed: int = 0) -> Task:
     made = heat_task(
         heat,
         name="dwell",
-        about=f"wait between layers as briefly as possible, with none laid on a part above {LIMIT:.0f} K",
+        about=f"find the shortest pauses between layers such that none is deposited on a part above {LIMIT:.0f} K",
         find=find,
         loss=loss,
         metric=metric,

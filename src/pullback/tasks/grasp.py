@@ -127,7 +127,7 @@ def grasp(device: str = "cpu", seed: int = 0) -> Task:
         loss=Tracking(State(path, speeds), weights, 1e-5),
         metric=metric,
         target=1.0,
-        unit="of what is allowed",
+        unit="times the tolerance",
         method=ILQR(sketch=True),
         iterations=50,
         baseline=CMA(spread=0.1),

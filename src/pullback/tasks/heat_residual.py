@@ -13,6 +13,7 @@ from pullback.neural import Law
 from pullback.plan import LBFGS
 from pullback.rollout import Run, rollout
 from pullback.tasks.laser_history import POWER, heat_task, top_nodes, wall
+from pullback.tasks.learned import found_params
 from pullback.tasks.loss import Loss
 from pullback.tasks.task import Curves, Task, task_factory
 from pullback.tasks.variables import Parameters
@@ -108,9 +109,6 @@ def heat_residual(device: str = "cpu", seed: int = 0) -> Task:
         bar[rows[:, None], :, top] = (apart / (NOISE * count)).transpose(0, 2, 1)
         return Loss(np.einsum("twn,twn->w", apart, apart) / (2 * count), {"T_bar": bar})
 
-    def found(run: Run, world: int = 0) -> dict[str, np.ndarray]:
-        return {n: x[world] if run.params.per_world[n] else x for n, x in run.params.values.items() if n in weights}
-
     def replayed(one, params=None) -> np.ndarray:
         wide = one.in_worlds(len(HELD_OUT))
         return to_numpy(rollout(wide, wide.state(), unseen, params=params).T)
@@ -118,17 +116,17 @@ def heat_residual(device: str = "cpu", seed: int = 0) -> Task:
     def metric(run: Run) -> np.ndarray:
         """Of prints held out; those of a point have the same network."""
         firsts = range(0, run.system.worlds, len(POWERS))
-        away = [(replayed(system, found(run, first)) - held_out())[rows][:, :, top] for first in firsts]
+        away = [(replayed(system, found_params(run, weights, first)) - held_out())[rows][:, :, top] for first in firsts]
         each = [np.sqrt(np.mean(x[np.broadcast_to(seen, x.shape)] ** 2)) for x in away]
         return np.repeat(each, len(POWERS))
 
     def curves(run: Run) -> list[Curves]:
         middle, times = top[len(top) // 2], heat.dt * np.arange(steps + 1)
-        paths = {"real": held_out(), "hybrid": replayed(system, found(run)), "handbook": replayed(heat)}
+        paths = {"real": held_out(), "hybrid": replayed(system, found_params(run, weights)), "handbook": replayed(heat)}
         T = np.linspace(300.0, 900.0, 61)
         every = system.in_worlds(len(T))
         warm = every.state(T=np.repeat(T[:, None], heat.n, axis=1))
-        learned = every.front(warm, every.default_controls(1)[0], found(run)).params["convection"]
+        learned = every.front(warm, every.default_controls(1)[0], found_params(run, weights)).params["convection"]
         laws = {"real": convection(T), "hybrid": learned, "handbook": np.full(len(T), HANDBOOK)}
         return [
             Curves("temperature", times, {n: x[:, 0, middle] for n, x in paths.items()}, "time [s]", "temperature [K]"),
@@ -138,12 +136,12 @@ def heat_residual(device: str = "cpu", seed: int = 0) -> Task:
     task = heat_task(
         heat,
         name="heat-residual",
-        about="learn how a printed part is cooled, a law that a fan makes, from noisy temperatures of three prints",
+        about="learn how a fan cools a printed part, from noisy temperatures of three prints",
         find=find,
         loss=loss,
         metric=metric,
         target=1.0,
-        unit="K, from the real temperatures of prints held out",
+        unit="K, rms error in prints held out",
         evaluate_at_end=True,
         method=LBFGS(),
         iterations=25,

@@ -64,7 +64,7 @@ def heat_treatment(device: str = "cpu", seed: int = 0) -> Task:
         loss=loss,
         metric=worst,
         target=1.0,
-        unit="% of the wanted time, at worst",
+        unit="% error of the time, at worst",
         method=LBFGS(first=0.5),
         iterations=100,
         curves=curves,

@@ -168,7 +168,7 @@ def hop(device: str = "cpu", seed: int = 0) -> Task:
         loss=Tracking(motion, weights, EFFORT),
         metric=metric,
         target=1.0,
-        unit="of what is allowed",
+        unit="times the tolerance",
         method=ILQR(),
         iterations=50,
         baseline=CMA(spread=0.1),

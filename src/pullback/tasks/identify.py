@@ -144,7 +144,7 @@ def identify(device: str = "cpu", seed: int = 0) -> Task:
         loss=recording,
         metric=lambda run: worst_error(run, groups, truth),
         target=2.0,
-        unit="% of the true value, at worst",
+        unit="% error of the worst parameter",
         evaluate_at_end=True,
         truth=truth,
         method=GaussNewton(),

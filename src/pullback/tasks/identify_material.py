@@ -82,7 +82,7 @@ def identify_material(device: str = "cpu", seed: int = 0) -> Task:
         loss=loss,
         metric=lambda run: worst_error(run, GROUPS, truth),
         target=3.0,
-        unit="% of the true value, at worst",
+        unit="% error of the worst parameter",
         evaluate_at_end=True,
         truth=truth,
         method=GaussNewton(),

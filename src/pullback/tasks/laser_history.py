@@ -114,7 +114,7 @@ def laser_history(device: str = "cpu", seed: int = 0, steps: int = STEPS, dtype:
         loss=loss,
         metric=error,
         target=2.0,
-        unit="% of the power, in the mean square",
+        unit="% of the power, rms error",
         method=Adam(rate=1e-2),
         iterations=300,
         curves=curves,

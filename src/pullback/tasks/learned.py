@@ -5,7 +5,7 @@ A motion is the states that were recorded, with rows in the place of worlds, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,12 @@ def replay(system, motions: Sequence[Motion], params: Mapping | None = None) -> 
     return None if np.any(run.status.failed) else (to_numpy(run.q), real)
 
 
+def found_params(run: Run, names: Iterable[str], world: int = 0) -> dict[str, np.ndarray]:
+    """The parameters of these names that a world of a run has."""
+    values = ((name, run.params.values[name]) for name in names)
+    return {name: x[world] if run.params.per_world[name] else x for name, x in values}
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """The metric of a task that finds ``names``: the error of motions held out; those of a point have one network.
@@ -57,8 +63,7 @@ class HeldOut:
 
     def found(self, run: Run, world: int = 0) -> dict[str, np.ndarray]:
         """The parameters that a world of a run has."""
-        values = ((name, run.params.values[name]) for name in self.names)
-        return {name: x[world] if run.params.per_world[name] else x for name, x in values}
+        return found_params(run, self.names, world)
 
     def error(self, system: System | None = None, params: Mapping | None = None) -> float:
         """Of a System; infinite where it cannot be simulated."""

@@ -130,7 +130,7 @@ def turn_wheel() -> Manipulation:
     scene = Scene(model, ["tip1", "tip2", "tip3"], dt=0.03, table=False, force=0.1)
     return Manipulation(
         name="turn-wheel",
-        about="turn a wheel by 120 degrees, wherever it stands, with three fingertips that propose their contacts",
+        about="turn a wheel, whose position varies, by 120 degrees with three fingertips that propose their contacts",
         scene=scene,
         frames=40,
         starts=Scattered(scene, spread=0.02),

@@ -198,7 +198,7 @@ def melt_pool(device: str = "cpu", seed: int = 0, by: str = "power") -> Task:
 
     return Task(
         name="melt-pool" if by == "power" else f"melt-pool-{by}",
-        about=f"hold the melt pool of a laser equally deep through the turns of its path, by its {about}",
+        about=f"keep the depth of a laser's melt pool constant through the turns of its path, by its {about}",
         system=heat,
         start=heat.state(),
         find=Schedule(

@@ -176,14 +176,14 @@ def motor_lag(device: str = "cpu", seed: int = 0) -> Task:
 
     return Task(
         name="motor-lag",
-        about="learn the lag, saturation and friction of a quadruped's motors, by one network for all of them",
+        about="learn the lag, saturation and friction of a quadruped's motors, with one network for all of them",
         system=system,
         start=type(recorded)(*(x[0] for x in recorded)),
         find=Parameters(WINDOW, dict.fromkeys(weights, ...), controls=controls, linear=weights),
         loss=Recording(system.model, recorded.q, recorded.v),
         metric=metric,
         target=0.0023,
-        unit="rad, from where real joints are, over 2 s",
+        unit="rad, rms error of the joints over 2 s",
         evaluate_at_end=True,
         method=LBFGS(),
         iterations=400,

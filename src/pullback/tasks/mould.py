@@ -63,14 +63,14 @@ def mould(device: str = "cpu", seed: int = 0) -> Task:
 
     return Task(
         name="mould",
-        about="move a rolling pin so that plasticine gets a wanted shape",
+        about="move a rolling pin so that plasticine gets a target shape",
         system=system,
         start=system.state(),
         find=ShapePath(STEPS, MOVES, tuple(map(tuple, guess)), low=LOWEST),
         loss=loss,
         metric=lambda run: np.abs(apart(run)).sum(axis=1) / 2,
         target=2.0,
-        unit="% of the clay is elsewhere",
+        unit="% of the clay in the wrong place",
         method=LBFGS(),
         iterations=60,
         camera=Camera((0.2, -0.8, 0.35), (0.2, 0.1, 0.06)),

@@ -8,6 +8,7 @@ from pullback.core.checks import check_seed
 from pullback.model import Model, load
 from pullback.model.robots import arm
 from pullback.reach import Block, Placement, ReachabilityMap, check_place, sample
+from pullback.reach.limb import TOLERANCE
 from pullback.reach.sqp import Options
 from pullback.reach.walking import SE2
 from pullback.tasks.planning import Planned, Planning, Scene
@@ -61,7 +62,7 @@ def placement(seed: int = 0) -> Planning:
             iterations=place.solution.iterations,
             seconds=place.seconds,
             contacts=len(found.reached),
-            reached=int(found.reached.sum()),  # to 2 mm, and nothing touches
+            reached=int(found.reached.sum()),  # to TOLERANCE, and nothing touches
             arrays={"base": place.base, "targets": problem.targets, "postures": found.q},
             model=scene.model(),
             q=np.concatenate([q, stops[-1:]]),
@@ -72,4 +73,5 @@ def placement(seed: int = 0) -> Planning:
         name="placement",
         about="find a place for an arm from which it reaches ten targets over a pallet",
         solve=solve,
+        target=TOLERANCE,
     )

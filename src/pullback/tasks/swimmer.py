@@ -140,14 +140,14 @@ def swimmer(device: str = "cpu", seed: int = 0) -> Task:
 
     return Task(
         name="swimmer",
-        about="learn the drag of water that a swimmer's model does not have, from four motions",
+        about="learn the drag of water, which a swimmer's model lacks, from four recordings",
         system=system,
         start=State(recorded.q[0], recorded.v[0]),
         find=find,
         loss=Recording(system.model, recorded.q, recorded.v),
         metric=metric,
         target=0.06,
-        unit="m, from where the real swimmer is, over 5 s",
+        unit="m, rms error of the links' ends over 5 s",
         evaluate_at_end=True,
         method=GaussNewton(tolerance=1e-5),
         iterations=40,

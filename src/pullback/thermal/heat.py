@@ -19,19 +19,17 @@ from pullback.core.arrays import (
     to_numbers,
     to_numpy,
     upload,
-    zeros,
 )
-from pullback.core.backward import KernelBackward
-from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.checks import COUNTABLE, check_kind, check_number, check_whole, shown
 from pullback.core.errors import PullbackError
-from pullback.core.kernel_system import KernelSystem
-from pullback.core.launch import cores_to_use, launch
+from pullback.core.kernel_system import KernelSystem, kept_steps, stay
+from pullback.core.launch import cores_to_use
 from pullback.core.params import NamedParams
 from pullback.core.status import Status
 from pullback.drawing import Drawing
 from pullback.kernels import specialise
 from pullback.kernels.status import NOT_CONVERGED
+from pullback.thermal.backward import HeatBackward, Trace
 from pullback.thermal.drawing import draw_heating
 from pullback.thermal.geometry import Geometry, birth_times
 from pullback.thermal.law import Pieces
@@ -80,6 +78,8 @@ class Heat(KernelSystem):
 
     nu = len(CONTROLS)
     state_type = HeatState
+    backward_type = HeatBackward
+    made_with = ("mesh", "material", "toolpath", "born", "dt", "method", "spot_radius", "power")
 
     def __init__(
         self,
@@ -164,9 +164,9 @@ class Heat(KernelSystem):
             T = np.broadcast_to(T, (self.worlds, self.n))
         s = self._clock(self.toolpath.times[0] if s is None else s)
         fields = []
-        for name, value, size in zip(("T", "s"), (T, s), self.state_sizes, strict=True):
-            axes = ("worlds", "nodes" if name == "T" else "parts")
-            array = checked(value, (self.worlds, size), self.dtype, name, axes)
+        for name, value in (("T", T), ("s", s)):
+            shape, axes = self._form(name)
+            array = checked(value, shape, self.dtype, name, axes)
             fields.append(from_device(to_device(array.copy(), self.dtype, self.device)))
         return HeatState(*fields)
 
@@ -216,48 +216,35 @@ class Heat(KernelSystem):
         return result
 
     @property
-    def state_sizes(self) -> tuple[int, int]:
-        return self.n, 2
-
-    @property
     def explicit_limit(self) -> float:
         """The longest stable explicit step [s], at any temperature of the table."""
         return float(self.hold_params().explicit_limits(self.geometry.fastest, self.geometry.widest).min())
 
+    def _form(self, field):
+        return ((self.worlds, self.n), ("worlds", "nodes")) if field == "T" else ((self.worlds, 2), ("worlds", "parts"))
+
     def _take_state(self, state, name: str = "") -> HeatState:
-        if not isinstance(state, tuple) or len(state) != 2:
-            raise PullbackError("a state is a thermal.HeatState(T, s): make one with heat.state(T, s)")
-        sizes = zip(state, ("T", "s"), self.state_sizes, strict=True)
+        taken = super()._take_state(state, name)
         if not name and not self._is_here(state[0]):
-            T = checked(state[0], (self.worlds, self.n), self.dtype, "T", ("worlds", "nodes"))
+            T = to_numpy(state[0])
             if np.min(T) <= 0:
                 world, node = (int(i) for i in np.argwhere(T <= 0)[0])
                 raise PullbackError(
                     f"T must be above zero [K]: that of node {node} in world {world} is {T[world, node]:g}",
                     worlds=np.flatnonzero(np.any(T <= 0, axis=1)),
                 )
-        if name:  # a cotangent, of which a part may be left out
-            sizes = ((np.zeros((self.worlds, n)) if x is None else x, f, n) for x, f, n in sizes)
-        return HeatState(*(self._take(x, (self.worlds, n), f + name, ("worlds", "entry")) for x, f, n in sizes))
+        return taken
 
-    def _take_controls(self, controls, hold: int = 1) -> wp.array:
-        """Controls (n · hold, worlds, 3), one per step."""
-        if hold > 1:
-            return self._take_controls(np.repeat(to_numpy(controls), hold, axis=0))
-        steps = len(controls) if hasattr(controls, "__len__") else 0
-        shape = (steps, self.worlds, self.nu)
-        if not self._is_here(controls):
-            controls = checked(controls, shape, self.dtype, "controls", ("step", "worlds", "nu"))
-            for column, wrong in ((1, controls[..., 1] < 0), (2, controls[..., 2] <= 0)):
-                if np.any(wrong):
-                    step, world = (int(i) for i in np.argwhere(wrong)[0])
-                    least = ("", "not be negative", "be above zero")[column]
-                    raise PullbackError(
-                        f"the {CONTROLS[column]} of the laser must {least}: at step {step} in world {world} it is "
-                        f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls",
-                        worlds=np.flatnonzero(np.any(wrong, axis=0)),
-                    )
-        return self._take(controls, shape, "controls", ("step", "worlds", "nu"))
+    def _refuse_controls(self, controls):
+        for column, wrong in ((1, controls[..., 1] < 0), (2, controls[..., 2] <= 0)):
+            if np.any(wrong):
+                step, world = (int(i) for i in np.argwhere(wrong)[0])
+                least = ("", "not be negative", "be above zero")[column]
+                raise PullbackError(
+                    f"the {CONTROLS[column]} of the laser must {least}: at step {step} in world {world} it is "
+                    f"{controls[step, world, column]:g}; a control is (power, speed, radius), see default_controls",
+                    worlds=np.flatnonzero(np.any(wrong, axis=0)),
+                )
 
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
         law = KernelLaw(self.params.table, values, self.worlds, self.pieces, self.dtype, self.device)
@@ -275,10 +262,7 @@ class Heat(KernelSystem):
     # --- the contract -------------------------------------------------------------------------------
 
     def _settings(self) -> dict[str, Any]:
-        names = ("mesh", "material", "toolpath", "born", "dt", "method", "spot_radius", "power")
-        names += ("worlds", "dtype", "device")
-        first = {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
-        return {name: getattr(self, name) for name in names} | first | {"threads": self._threads}
+        return super()._settings() | {name: float(self.params.table[name].value) for name in ("convection", "ambient")}
 
     def _made_again(self, **changes) -> Heat:
         """With the geometry that is there: it takes long, and knows neither worlds nor precision."""
@@ -305,7 +289,7 @@ class Heat(KernelSystem):
         controls = self._take_controls(controls, hold)
         law = self.hold_params(params)
         count = controls.shape[0]
-        kept = np.append(np.arange(0, count, keep_every), count)
+        kept = kept_steps(count, keep_every)
         rows = empty((len(kept), self.worlds, self.n), self.dtype, self.device)
         wp.copy(rows, start.T, count=start.T.size)
         trace = Trace(self, law, controls, 0, count, start.s)
@@ -320,26 +304,12 @@ class Heat(KernelSystem):
                 so_far = HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
                 self._refuse_failure(codes, reasons, so_far, kept)
             T = rows.numpy()
-            for world in reasons:  # it stays where it was
-                step = codes[world, 1]
-                T[kept > step, world], s[kept > step, world] = now[step % 2, world], every_s[step, world]
+            stay(T, now, codes, kept)
+            stay(s, every_s, codes, kept)
             rows = to_device(T, self.dtype, self.device)
         if status is not None:
             status.set(codes, lambda world, code, step: reasons[world])
         return HeatState(from_device(rows), from_device(to_device(s, self.dtype, self.device)))
-
-    def backward(
-        self,
-        controls,
-        final,
-        final_bar,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ):
-        return HeatBackward(self, controls, final_bar, hold, self.hold_params(params), status, wants_params)
 
     def _reason(self, world: int, code: int, step: int, start: np.ndarray, after: np.ndarray) -> str:
         """What happened in a world that failed, by its temperatures at the start and after that step."""
@@ -356,75 +326,3 @@ class Heat(KernelSystem):
         if T is start:
             return f"the state given is absurd: its temperatures must be below {hottest:g} K, and {wrong}"
         return f"temperatures grew beyond all bounds: at step {step} {wrong}; {advice}"
-
-
-class Trace:
-    """The beam and the number of elements that are born, in the steps from ``first`` to ``end`` of the controls."""
-
-    def __init__(self, heat: Heat, law: KernelLaw, controls: wp.array, first: int, end: int, s: wp.array):
-        steps, worlds, device = end - first, heat.worlds, heat.device
-        self.steps = steps
-        self.s = empty((steps + 1, worlds, 2), heat.dtype, device)
-        wp.copy(self.s, s, count=2 * worlds)
-        kernels = specialise(heat.dtype, "heat.elements")
-        self.struct = kernels.Trace()
-        self.struct.beams = wp.empty((steps, worlds), dtype=kernels.Beam, device=device)
-        self.struct.live = wp.empty((steps + 1, worlds), dtype=wp.int32, device=device)
-        self.struct.dt = heat.dt
-        inputs = [heat._path, law.struct.scalars, controls, first, heat.dt, self.s, self.struct.beams, self.struct.live]
-        launch(specialise(heat.dtype, "heat.path").trace, worlds, inputs, device)
-
-
-class HeatBackward(KernelBackward):
-    """The backward pass of ``Heat``."""
-
-    def __init__(
-        self, heat: Heat, controls, final_bar, hold: int, law: KernelLaw, status: Status | None, wants_params: bool
-    ):
-        super().__init__(heat, law, hold, status, wants_params)
-        self.advice = f"use a smaller dt (now {heat.dt:g} s), or look at the power [W] and radius [m] of the laser"
-        self.controls = heat._take_controls(controls, hold)
-        self.controls_bar = zeros(self.controls.shape, heat.dtype, heat.device)
-        self.carry = HeatState(*(wp.clone(x) for x in heat._take_state(final_bar, "_bar")))
-        self.law_bar = law.zero_bars(heat._stepper.lanes)
-        self.path_bar = wp.zeros((heat.worlds, law.scalars.shape[1]), dtype=wp.float64, device=heat.device)
-
-    def through(self, states: HeatState, first: int, end: int, states_bar: HeatState | None = None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
-
-        The state at ``end`` must be among them.
-        """
-        heat, law = self.system, self.law
-        T, s = (heat._own(x) for x in states)
-        T_bar, s_bar = (T, s) if states_bar is None else (heat._own(x) for x in states_bar)
-        trace = Trace(heat, law, self.controls, first, end, s[0])
-        kernels = specialise(heat.dtype, "heat.elements")
-        bars = kernels.Bars()
-        bars.rows, bars.rows_bar, bars.carry, bars.law = T, T_bar, self.carry.T, self.law_bar
-        bars.every_row, bars.wants_params = int(states_bar is not None), int(self.wants_params)
-        shape = (heat._stepper.beam_lanes, end - first, heat.worlds)
-        bars.beams = wp.zeros(shape, dtype=kernels.Beam, device=heat.device)
-        bars.status = wp.array(self.codes, dtype=wp.int32, device=heat.device)
-        heat._stepper.backward(law, trace, bars)
-        inputs = [heat._path, law.struct.scalars, self.controls, first, heat.dt, s, bars.beams, s_bar, bars.every_row]
-        inputs += [self.carry.s, self.controls_bar, self.path_bar]
-        launch(specialise(heat.dtype, "heat.path").trace_adjoint, heat.worlds, inputs, heat.device)
-        self._note(bars.status.numpy(), first)
-
-    def finish(self, start) -> Bars:
-        """The cotangents at the start of the trajectory."""
-        heat, law, bar = self.system, self.law, self.law_bar
-        arrays = [self.controls_bar, *self.carry, self.path_bar, bar.capacity, bar.conductivity, bar.scalars]
-        status = None
-        if self.is_masked:
-            controls_bar, *others = found = [x.numpy() for x in arrays]
-            status = self._clear_failed(controls_bar, [x.reshape(-1, heat.worlds, x[0].size) for x in others])
-            if heat.device != "cpu" and not np.all(self.running):
-                for array, x in zip(arrays, found, strict=True):
-                    array.assign(x)
-        params = law.user_bars(bar, self.path_bar) if self.wants_params else Named()
-        state_bar = HeatState(*(from_device(x) for x in self.carry))
-        controls_bar = from_device(self.controls_bar)
-        if self.hold > 1:
-            controls_bar = from_device(to_device(self._summed(to_numpy(controls_bar)), heat.dtype, heat.device))
-        return refuse_overflow(Bars(state_bar, controls_bar, params, status=status), heat.dtype, law.per_world)

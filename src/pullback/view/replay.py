@@ -106,6 +106,8 @@ def _points(drawing: Drawing) -> dict:
         "shades": _packed(drawing.point_paint, "u1"),
         "radius": _packed(drawing.point_radius, "<f4"),
         "palette": _packed(np.round(255 * PALETTE), "u1"),
+        "range": _short(drawing.paint_range),
+        "unit": drawing.paint_unit,
         "bead": _packed_mesh(bead()),
     }
 

@@ -225,24 +225,29 @@ element("facts").textContent = facts.join(" · ");
 if (scene.loss) {
   const values = scene.loss.map(([, value]) => value), low = Math.min(...values), high = Math.max(...values);
   const logarithmic = low > 0 && high / low > 20, height = logarithmic ? Math.log : value => value;
-  const span = height(high) - height(low) || 1, end = scene.loss[scene.loss.length - 1][0] || 1;
+  const span = height(high) - height(low) || 1, last = scene.loss[scene.loss.length - 1][0], end = last || 1;
   const line = scene.loss.map(([iteration, value]) =>
     `${(100 * iteration / end).toFixed(2)},${(96 - 92 * (height(value) - height(low)) / span).toFixed(2)}`).join("L");
   const words = value => Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 || value === 0
     ? String(Number(value.toPrecision(4))) : value.toExponential(2);
   document.querySelector("#loss .curve").setAttribute("d", "M" + line);
   document.querySelector("#loss .under").setAttribute("d", `M0,100L${line}L100,100Z`);
-  element("loss-scale").textContent = (logarithmic ? "log scale, " : "") + `${end} iterations`;
+  element("loss-scale").textContent = (logarithmic ? "log scale, " : "") + `${last + 1} iteration${last ? "s" : ""}`;
   element("loss-first").textContent = words(values[0]);
   element("loss-last").textContent = words(values[values.length - 1]);
   element("loss").hidden = false;
 }
 
-if (scene.paint) { // what the colours mean
+const coloured = scene.paint || scene.points;
+if (coloured) { // what the colours mean
   const [low, high] = document.querySelectorAll("#legend span"), stops = [];
-  for (let i = 0; i < 256; i += 15) stops.push(`rgb(${palette.slice(3 * i, 3 * i + 3).join(",")})`);
+  const colours = new Uint8Array(bytes(coloured.palette));
+  for (let i = 0; i < 256; i += 15) stops.push(`rgb(${colours.slice(3 * i, 3 * i + 3).join(",")})`);
   document.querySelector("#legend i").style.background = `linear-gradient(90deg, ${stops.join(",")})`;
-  [low, high].forEach((end, k) => { end.textContent = `${Math.round(scene.paint.range[k])} ${scene.paint.unit}`; });
+  [low, high].forEach((end, k) => {
+    const value = coloured.range[k], rounded = Math.abs(value) < 100 ? Number(value.toPrecision(2)) : Math.round(value);
+    end.textContent = `${rounded} ${coloured.unit}`;
+  });
   element("legend").hidden = false;
 }
 

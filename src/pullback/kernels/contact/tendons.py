@@ -84,7 +84,7 @@ def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
         r.tendon_velocity[t, slot] = velocity
         r.tendon_inertia[t, slot] = inertia
     if SPATIAL:
-        find_paths(m, p, s, r, world, slot)
+        find_paths(p, s, r, world, slot)
 
 
 @wp.func
@@ -157,7 +157,7 @@ def all_joint_forces(
     if SITES:
         add_site_forces(m, p, s, r, world, slot)
     if ACTUATORS:
-        hold_weights(m, p, s, r, world, slot)
+        hold_weights(p, s, r, world, slot)
     finish_joint_forces(m, p, s, world, slot)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]
@@ -303,7 +303,7 @@ def clear_tendon_bars(r: Rows, slot: int):
 def tendons_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
     """Of ``find_tendons``, but for what is added to the mass matrix; with the bias of paths."""
     if SPATIAL:
-        paths_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+        paths_adjoint(p, p_bar, s, r, world, slot, wants_params)
     for t in range(tendon_count(r)):
         length_bar = r.tendon_length_bar[t, slot]
         velocity_bar = r.tendon_velocity_bar[t, slot]
@@ -407,7 +407,7 @@ def solve_for_motions(m: Tree, s: Workspace, r: Rows, slot: int):
 
 
 @wp.func
-def inertia_adjoint(s: Workspace, r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
+def inertia_adjoint(r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
     """Cotangents of each c and J in -Σ c (J w)(J a), as far as it is in the mass matrix, to r.tendon_*_bar."""
     for t in range(r.tendons.inert):
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):
