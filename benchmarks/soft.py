@@ -334,7 +334,7 @@ def walker(quick: bool):
 
 def solved(quick: bool):
     """From how many of ten random starts, or of ten recordings, tasks are solved."""
-    for name in ("mould", "grip", "sand-slope"):
+    for name in ("mould", "grip", "open-door", "sand-slope"):
         seeds = range(2 if quick else 10)
         tasks = [TASKS[name](seed=seed) for seed in seeds]
         found = [solve(task, target=None if task.evaluate_at_end else task.target)[-1] for task in tasks]

@@ -15,10 +15,26 @@ from common import Result, interleave, main, one_core, version
 one_core()
 
 import numpy as np  # noqa: E402
-from soft_bodies import CLOTHS, GAP, SOLIDS, around_the_cube, bar, cube, flag, shaken  # noqa: E402
+from coupled_elastic import finger, floating, flying, in_motion  # noqa: E402
+from coupled_scenes import robot_momentum  # noqa: E402
+from soft_bodies import (  # noqa: E402
+    CLOTHS,
+    GAP,
+    SOLIDS,
+    around_the_cube,
+    bar,
+    cube,
+    flag,
+    masses,
+    moving,
+    shaken,
+    surrounded,
+)
+from soft_shapes import Driven  # noqa: E402
 
 import pullback as pb  # noqa: E402
 from pullback import soft  # noqa: E402
+from pullback.core.trees import row  # noqa: E402
 from pullback.tasks import TASKS, solve  # noqa: E402
 
 HAS_NEWTON = importlib.util.find_spec("newton") is not None
@@ -59,6 +75,28 @@ def conserved(quick: bool):
     np.add.at(mass, system.bodies[0].triangles.ravel(), np.repeat(0.2 * areas / 3, 3))
     drift = float(np.abs(mass @ (v[1] - v[0])).max() / np.abs(mass @ v[0]).max())
     yield Result(f"elastic: momentum of a free cloth after {steps} steps", drift, "", must="<= 1e-12")
+
+
+def moved(quick: bool):
+    """Shapes that move, and a robot that carries some."""
+    system = surrounded()
+    driven, scene = Driven(system), finger()
+    control = driven.control(np.zeros((1, 0)), moving(system))
+    points = {
+        "shapes that move": (driven, shaken(system, 3, size=0.0, speed=0.1), control),
+        "a robot among elastic bodies": (scene, *in_motion(scene)),
+    }
+    for name, point in points.items():
+        rows = pb.check_system(*point).rows
+        worst, kinks = max(r.error for r in rows if r.status == "agrees"), sum(r.status == "kink" for r in rows)
+        about = f"{len(rows)} fields, {kinks} at kinks"
+        yield Result(f"elastic: check_system, {name}", worst, "", must="<= 1e-6", note=about)
+    scene, steps = floating(), 20 if quick else 60
+    run = pb.rollout(scene, flying(scene), steps=steps)
+    robot = [robot_momentum(scene.robot, row(run.states.robot, t))[0, 3:] for t in (0, steps)]
+    both = [x + masses(scene.soft) @ run.states.soft.v[t, 0] for x, t in zip(robot, (0, steps), strict=True)]
+    drift, about = np.abs(both[1] - both[0]).max(), f"of which they exchanged {np.abs(robot[1] - robot[0]).max():.1e}"
+    yield Result(f"elastic: momentum with a robot over {steps} steps", drift, "kg m/s", must="<= 1e-12", note=about)
 
 
 def closed_forms(quick: bool):
@@ -204,6 +242,7 @@ class NewtonCloth:
 
 def identified(quick: bool):
     whats = {"identify-beam": "beam: stiffness and viscosity", "drape": "cloth: friction and bending"}
+    whats |= {"t-shirt": "T-shirt: wind and stiffness"}
     for name, what in whats.items():
         errors = []
         for seed in range(2 if quick else 10):
@@ -217,6 +256,7 @@ def identified(quick: bool):
 QUESTIONS = {
     "gradients": gradients,
     "conserved": conserved,
+    "moved": moved,
     "closed-forms": closed_forms,
     "shirt": shirt_in_wind,
     "newton": beside_newton,

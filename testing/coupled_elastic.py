@@ -67,6 +67,12 @@ def finger(worlds: int = 1, steps_in_one: int = 2, dtype: str = "float64", **opt
     return pb.Coupled(robot, elastic, shapes=FINGERS, friction=0.4)
 
 
+def flying(coupled: pb.Coupled):
+    """Of ``floating``: its bodies fly at the block from both sides, and turn."""
+    v = np.array([0, 0, -0.3, 0.2, 0.3, -0.1, 0, 0, 0.3, 0.5, 0.1, 0.3])
+    return coupled.state(coupled.robot.state(v=v))
+
+
 def in_motion(coupled: pb.Coupled, seed: int = 0, speed: float = 0.1):
     """A state in which everything moves a little, and a control."""
     random = np.random.default_rng(seed)

@@ -49,6 +49,20 @@ def around_the_cube() -> list[soft.Shape]:
     ]
 
 
+def surrounded(**options) -> soft.Elastic:
+    """The cube among these shapes."""
+    settings = {"dt": 0.01, "shapes": around_the_cube(), "gap": GAP, "contact_stiffness": 1e4, "threads": 1}
+    return soft.Elastic(cube(), **settings | options)
+
+
+def moving(system, seed: int = 0, size: float = 0.3) -> dict[str, np.ndarray]:
+    """Shapes at rest, with quaternions of any length, and velocities."""
+    random = np.random.default_rng(seed)
+    pose = np.repeat(system.shapes_at_rest["pose"][None], system.worlds, axis=0)
+    pose[..., 3:] *= random.uniform(0.5, 2.0, size=(*pose.shape[:2], 1))
+    return {"pose": pose, "twist": size * random.normal(size=(*pose.shape[:2], 6))}
+
+
 def shaken(system: soft.Elastic, seed: int, size: float = 0.01, speed: float = 0.3) -> soft.ElasticState:
     """Near rest, with a random velocity."""
     random = np.random.default_rng(seed)

@@ -76,6 +76,7 @@ def coupled() -> list[Kernels]:
     flavours += [each._replace(precision="float32") for each in (wet, drives)]
     motors = {"tendons": True, "actuators": True, "activations": True, "motors": True}
     flavours += [plain._replace(orientations=True)]
+    flavours += [Flavour("float64", delays=True, sites=True, **motors)]
     flavours += [Flavour("float64", **motors), Flavour("float64", sites=True, **motors)]
     flavours += [convex._replace(sites=True, **motors), convex._replace(tendons=True, activations=True, adhesion=True)]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]

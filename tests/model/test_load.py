@@ -129,6 +129,7 @@ def test_arrays_are_read_only_and_of_exact_type():
         "actuator_site",
         "joint_lift",
         "actuator_reference",
+        "actuator_body",
     }
     booleans = {"joint_force_limited", "actuator_in_parent", "control_limited", "force_limited"}
     arrays = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
@@ -304,7 +305,6 @@ ACTUATORS = {
     "dynamics of type user": '<general name="bad" joint="knee" dyntype="user"/>',
     "user": '<general name="bad" joint="knee" gaintype="user"/>',
     "user ": '<general name="bad" joint="knee" biastype="user"/>',
-    "delays": '<motor name="bad" joint="knee" delay="0.02" nsample="10"/>',
     "joints that limit": '<adhesion name="bad" body="shin" ctrlrange="0 1"/>',
 }
 

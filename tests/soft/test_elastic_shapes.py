@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from soft_bodies import GAP, around_the_cube, cube, masses, shaken
+from soft_bodies import masses, moving, shaken, surrounded
 from soft_shapes import Driven
 
 import pullback as pb
@@ -10,19 +10,6 @@ from pullback import soft
 from pullback.core.trees import leaves
 
 RUBBER = soft.StableNeoHookean(young=2e4, density=1e3, viscosity=20.0)
-
-
-def surrounded(**options) -> soft.Elastic:
-    settings = {"dt": 0.01, "shapes": around_the_cube(), "gap": GAP, "contact_stiffness": 1e4, "threads": 1}
-    return soft.Elastic(cube(), **settings | options)
-
-
-def moving(system, seed: int = 0, size: float = 0.3) -> dict[str, np.ndarray]:
-    """Shapes at rest, with quaternions of any length, and velocities."""
-    random = np.random.default_rng(seed)
-    pose = np.repeat(system.shapes_at_rest["pose"][None], system.worlds, axis=0)
-    pose[..., 3:] *= random.uniform(0.5, 2.0, size=(*pose.shape[:2], 1))
-    return {"pose": pose, "twist": size * random.normal(size=(*pose.shape[:2], 6))}
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------

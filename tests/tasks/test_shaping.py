@@ -106,3 +106,12 @@ def test_mould():
     found = minimise(task, x, task.method, iterations=12, target=task.target, low=low, high=high)
     assert found.metrics[0] > 5 * task.target and found.metrics[found.best] <= task.target
     assert isinstance(task.system, soft.Particles)
+
+
+def test_a_soft_hook_opens_the_door():
+    """Its gradient, through elastic hook and hinge; and that the first iterations open the door farther."""
+    task = TASKS["open-door"]()
+    x, low, high = task.begin()
+    agrees(task, x)
+    found = minimise(task, x, task.method, iterations=12, target=task.target, low=low, high=high)
+    assert found.metrics[0] > 5 * task.target and found.metrics[found.best] <= task.target

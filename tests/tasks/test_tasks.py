@@ -162,6 +162,7 @@ STEPS = {
     "identify": 10,
     "identify-beam": 10,
     "drape": 10,
+    "t-shirt": 10,
     "sand-slope": 10,
     "laser-history": 120,
     "heat-treatment": 45,

@@ -15,6 +15,7 @@ from pullback.core.checks import check_kind
 from pullback.core.errors import PullbackError, SimulationError
 from pullback.core.named_system import NamedSystem
 from pullback.core.params import FieldValues
+from pullback.core.status import Status
 from pullback.core.system import check_inputs
 from pullback.core.trees import row
 
@@ -38,11 +39,13 @@ class KernelSystem(NamedSystem):
     """A System whose steps are kernels, in one precision on one device.
 
     A derived class says how kernels read its parameters, ``_kernel_params_of``, of what arrays its states are,
-    ``_form``, and with what it is made again, ``made_with``.
+    ``_form``, with what it is made again, ``made_with``, and what pulls back, ``backward_type``.
     """
 
     # Arguments that make this System again, which are attributes of the same names, besides those of every one.
     made_with: ClassVar[tuple[str, ...]] = ()
+    # The Backward, made of what ``backward`` is given, with parameters that are held.
+    backward_type: ClassVar[Any]
     # Columns of controls that kernels get at least.
     least_controls: ClassVar[int] = 0
     _threads: int | None
@@ -66,8 +69,8 @@ class KernelSystem(NamedSystem):
         """A state on the device, or with ``name`` a cotangent, of which a part may be left out."""
         kind: Any = self.state_type
         if not isinstance(state, tuple) or len(state) != len(kind._fields):
-            form = f"{kind.__name__}({', '.join(kind._fields)})"
-            raise PullbackError(f"a state is a {form}: make one with system.state()")
+            which = ".".join([*kind.__module__.split(".")[1:2], kind.__name__])  # such as soft.ParticleState
+            raise PullbackError(f"a state is a {which}({', '.join(kind._fields)}): make one with system.state()")
         fields = []
         for field, value in zip(kind._fields, state, strict=True):
             shape, axes = self._form(field)
@@ -160,6 +163,21 @@ class KernelSystem(NamedSystem):
         backward = self.backward(controls, row(states, 1), next_bar, **options)
         backward.through(states, 0, 1)
         return of_one_step(backward.finish(row(states, 0)))
+
+    def backward(
+        self,
+        controls,
+        final,
+        final_bar,
+        *,
+        hold: int = 1,
+        params: Any = None,
+        inputs: Mapping | None = None,
+        status: Status | None = None,
+        wants_params: bool = True,
+    ):
+        given, held = check_inputs(self, inputs, len(controls)), self.hold_params(params)
+        return self.backward_type(self, controls, final, final_bar, hold, held, given, status, wants_params)
 
     def _refuse_failure(self, codes: np.ndarray, reasons: Mapping[int, str], rows, kept: np.ndarray) -> None:
         """A SimulationError for the world that failed first, with the states so far: rows, of which ``kept`` are the

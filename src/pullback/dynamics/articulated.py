@@ -81,6 +81,7 @@ class Articulated(KernelSystem):
     """
 
     has_jacobians = True
+    backward_type = FusedBackward
     made_with = ("model", "contact", "refine")
 
     def __init__(
@@ -136,6 +137,9 @@ class Articulated(KernelSystem):
         self._scene = self._make_scene()
         self._layout = Layout(model)
         self._tendons = TendonLayout(model, self._scene)
+        if refine is not None and len(model.delays.ids):
+            name = model.actuator_names[model.delays.ids[0]]
+            raise PullbackError(f"refine divides steps, by which actuator {name!r} counts the delay of its control")
         if refine is not None and self._tendons.adheres:
             name = model.actuator_names[np.flatnonzero(model.actuator_body >= 0)[0]]
             raise PullbackError(f"refine looks for the moment at which bodies touch, and actuator {name!r} holds them")
@@ -497,21 +501,6 @@ class Articulated(KernelSystem):
     def _healthy(self) -> wp.array:
         """What kernels say of every world, before one of them failed: (worlds, 2)."""
         return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
-
-    def backward(
-        self,
-        controls,
-        final: RobotState,
-        final_bar: RobotState,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ):
-        held = self.hold_params(params)
-        return FusedBackward(self, controls, final, final_bar, hold, held, inputs, status, wants_params)
 
     def _launch(
         self, kernel, before: tuple, arrays: tuple, after: tuple, *, with_contacts: bool = False, own: tuple = ()

@@ -66,7 +66,9 @@ class Flavour(NamedTuple):
     actuators: bool = False
     # Whether some of them are PID controllers or DC motors; those have activations and actuators too.
     motors: bool = False
-    # Whether there are servos that hold an orientation; likewise.
+    # Whether controls may reach their actuators late; those have activations too.
+    delays: bool = False
+    # Whether there are servos that hold an orientation; those have tendons too.
     orientations: bool = False
     # Whether actuators press bodies against what they touch; those have tendons too.
     adhesion: bool = False
@@ -105,6 +107,7 @@ class Flavour(NamedTuple):
             "_activations": self.activations and not self.motors,
             "_actuators": self.actuators and not self.motors,
             "_motors": self.motors,
+            "_delays": self.delays,
             "_orientations": self.orientations,
             "_adhesion": self.adhesion,
             "_loops": self.loops,

@@ -251,7 +251,6 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),
         f"has {m.actuator_actnum[i]} activations; only one is supported": m.actuator_actnum[i] > 1,
-        "delays its control": m.actuator_delay[i] > 0,
         f"has a gain of type {gain}; only fixed, affine, muscle, pid and dcmotor are supported": (
             m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE, GAIN_MUSCLE)
         ),
@@ -280,7 +279,7 @@ def _orientation_complaint(m: mujoco.MjModel, i: int) -> str | None:
     reasons = {
         "holds an orientation between sites; only ball joints are supported": m.actuator_trnid[i, 1] >= 0,
         "holds an orientation that it integrates": m.actuator_dyntype[i] != STATELESS,
-        "delays its controls": m.actuator_delay[i] > 0,
+        "delays several controls": m.actuator_delay[i] > 0,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -297,7 +296,7 @@ def _motor_complaint(m: mujoco.MjModel, i: int) -> str | None:
         f"mixes the laws of motors with others, dynamics {dynamics_kind} and bias {bias}": (
             m.actuator_biastype[i] != kinds[0] or m.actuator_dyntype[i] not in (STATELESS, kinds[1])
         ),
-        "delays its controls": m.actuator_delay[i] > 0,
+        "delays several controls": m.actuator_delay[i] > 0 and m.actuator_ctrlnum[i] > 1,
         "is a motor without controls; give it one, such as a voltage": m.actuator_ctrlnum[i] == 0,
         f"has {m.actuator_actnum[i]} activations, which is not what its numbers ask for": (
             m.actuator_actnum[i] != len(states_of_motor(m, i))

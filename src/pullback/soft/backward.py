@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +13,9 @@ from pullback.core.backward import KernelBackward
 from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.status import Status
 from pullback.core.trees import leaves, row, tree_map, where
+from pullback.soft.moving import Standing
 
 if TYPE_CHECKING:
-    from pullback.soft.moving import Standing
     from pullback.soft.params import KernelLaw
     from pullback.soft.particles import Particles
 
@@ -30,18 +31,19 @@ class ParticlesBackward(KernelBackward):
         self,
         soft: Particles,
         controls,
-        moving: Standing,
+        final,
         final_bar,
         hold: int,
         law: KernelLaw,
+        inputs: Mapping | None,
         status: Status | None,
         wants_params: bool,
     ):
         super().__init__(soft, law, hold, status, wants_params)
         self.controls = soft._take_controls(controls, hold)
         self.controls_bar = np.zeros(self.controls.shape)
-        self.moving = moving
-        steps = self.controls.shape[0] if moving.moves else 0
+        self.moving = Standing(soft, inputs, hold)
+        steps = self.controls.shape[0] if self.moving.moves else 0
         self.motion_bar = np.zeros((steps, soft.worlds, len(soft.shapes), MOTION))
         taken = soft._take_state(final_bar, "_bar")
         if not np.all(self.running):

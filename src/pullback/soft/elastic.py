@@ -85,6 +85,7 @@ class Elastic(AmongShapes, KernelSystem):
     Newton's method with the exact Hessian and a line search. It is stable for any ``dt``, and damps fast motion.
     """
 
+    backward_type = ElasticBackward
     least_controls = 1
     made_with = (
         *("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness"),
@@ -275,22 +276,6 @@ class Elastic(AmongShapes, KernelSystem):
             f"the implicit solver did not converge in world {world} at step {step}: the forces on {which} at {where} "
             f"are not in balance; use a smaller dt (now {self.dt:g} s), or look at what is moved or pressed there"
         )
-
-    def backward(
-        self,
-        controls,
-        final,
-        final_bar,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ) -> ElasticBackward:
-        moving = Carried(self, check_inputs(self, inputs, len(controls)), hold)
-        law = self.hold_params(params)
-        return ElasticBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
         """Surfaces coloured by the largest strain, and the shapes, in the first world."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +13,9 @@ from pullback.core.backward import KernelBackward
 from pullback.core.bars import Bars, Named, refuse_overflow
 from pullback.core.status import Status
 from pullback.core.trees import tree_map
+from pullback.soft.carried import Carried
 
 if TYPE_CHECKING:
-    from pullback.soft.carried import Carried
     from pullback.soft.elastic import Elastic
     from pullback.soft.elastic_params import KernelLaw
 
@@ -30,10 +31,11 @@ class ElasticBackward(KernelBackward):
         self,
         elastic: Elastic,
         controls,
-        moving: Carried,
+        final,
         final_bar,
         hold: int,
         law: KernelLaw,
+        inputs: Mapping | None,
         status: Status | None,
         wants_params: bool,
     ):
@@ -41,8 +43,8 @@ class ElasticBackward(KernelBackward):
         self.advice = f"the state there may be one that buckles either way; use a smaller dt (now {elastic.dt:g} s)"
         self.controls_bar = zeros(elastic._take_controls(controls, hold).shape, elastic.dtype, elastic.device)
         self.carry = tree_map(lambda x: wp.clone(x).reshape((1, *x.shape)), elastic._take_state(final_bar, "_bar"))
-        self.moving = moving
-        steps = self.controls_bar.shape[0] if moving.moves else 0
+        self.moving = Carried(elastic, inputs, hold)
+        steps = self.controls_bar.shape[0] if self.moving.moves else 0
         self.motion_bar = np.zeros((steps, elastic.worlds, len(elastic.shapes), MOTION))
         self.law_bar = law.zero_bars()
         kind = self._kind("last")

@@ -94,6 +94,7 @@ class Particles(AmongShapes, KernelSystem):
     ``shape_size`` and ``shape_friction``. Among shapes, the state has what they got: :class:`ShapedState`.
     """
 
+    backward_type = ParticlesBackward
     least_controls = 1
     made_with = ("bodies", "dx", "cells", "dt", "origin", "gravity", "walls", "shapes")
     shape_kinds = tuple(SIZES)
@@ -314,22 +315,6 @@ class Particles(AmongShapes, KernelSystem):
             f"{which} left the grid at step {step}, to {_shown(x)}: it holds particles from {_shown(low)} to "
             f"{_shown(high)}; use walls, or more cells"
         )
-
-    def backward(
-        self,
-        controls,
-        final,
-        final_bar,
-        *,
-        hold: int = 1,
-        params: Mapping | None = None,
-        inputs: Mapping | None = None,
-        status: Status | None = None,
-        wants_params: bool = True,
-    ) -> ParticlesBackward:
-        moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
-        law = self.hold_params(params)
-        return ParticlesBackward(self, controls, moving, final_bar, hold, law, status, wants_params)
 
 
 def _shown(x: np.ndarray) -> str:

@@ -25,6 +25,7 @@ from pullback.tasks import (
     motor_lag,
     mould,
     multicontact,
+    open_door,
     placement,
     push,
     racecar,
@@ -33,6 +34,7 @@ from pullback.tasks import (
     soft_walker,
     sort,
     swimmer,
+    t_shirt,
     throw,
 )
 from pullback.tasks.autodiff import JaxLoss, TorchLoss
@@ -66,9 +68,11 @@ SOFT = (
     soft_walker.soft_walker_3d,
     soft_throw.soft_throw,
     drape.drape,
+    t_shirt.t_shirt,
     sand_slope.sand_slope,
     mould.mould,
     grip.grip,
+    open_door.open_door,
 )
 HANDS = (
     manipulations.grasp_cube,

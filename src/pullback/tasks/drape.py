@@ -42,7 +42,7 @@ def drape(device: str = "cpu", seed: int = 0) -> Task:
     """``seed`` chooses the real cloth and the noise."""
     system, random = cloth(device), np.random.default_rng(check_seed(seed))
     find, rows = Factors(STEPS, GROUPS, most=MOST), np.arange(0, STEPS + 1, EVERY)
-    seen = Markers(system, find, drawn_factors(random, OFF, len(GROUPS)), rows, markers(system), NOISE, random)
+    seen = Markers(system, find, np.log(drawn_factors(random, OFF, len(GROUPS))), rows, markers(system), NOISE, random)
     return marker_task(
         seen,
         GROUPS,

@@ -40,7 +40,7 @@ def markers(system: Elastic) -> np.ndarray:
 def identify_beam(device: str = "cpu", seed: int = 0) -> Task:
     system, random = beam(device), np.random.default_rng(check_seed(seed))
     find, rows = Factors(STEPS, GROUPS, most=MOST), np.arange(0, STEPS + 1, EVERY)
-    seen = Markers(system, find, drawn_factors(random, OFF, len(GROUPS)), rows, markers(system), NOISE, random)
+    seen = Markers(system, find, np.log(drawn_factors(random, OFF, len(GROUPS))), rows, markers(system), NOISE, random)
     return marker_task(
         seen,
         GROUPS,

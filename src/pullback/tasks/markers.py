@@ -16,7 +16,7 @@ from pullback.rollout import Run, rollout
 from pullback.tasks.identify import worst_error
 from pullback.tasks.residuals import Residuals
 from pullback.tasks.task import Curves, Task
-from pullback.tasks.variables import Factors
+from pullback.tasks.variables import Variables
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Markers:
     """Some points of a soft body, whose places are seen with noise. Called with a run, it gives the Residuals.
 
     system:  with places ``x`` as the first field of its states
-    find:    factors of its parameters
-    truth:   (factors,) those of the real body [1]
+    find:    its parameters
+    truth:   (n,) variables of the real body
     rows:    steps at which there is a picture; at the first nothing has moved, and nothing is compared
     seen:    which numbers of a state's ``x`` a picture shows, such as 3 · vertex + 2 for the height of a vertex
     noise:   of a place, standard deviation [m]
@@ -33,7 +33,7 @@ class Markers:
     """
 
     system: System
-    find: Factors
+    find: Variables
     truth: np.ndarray
     rows: np.ndarray
     seen: np.ndarray
@@ -48,7 +48,7 @@ class Markers:
     @cached_property
     def recorded(self) -> np.ndarray:
         """Of the real body, as they were measured (rows, 1, seen) [m]."""
-        controls, params = self.find.decode(self.system, np.log(self.truth)[None])
+        controls, params = self.find.decode(self.system, self.truth[None])
         exact = self.places(rollout(self.system, self.system.state(), controls, params=params))  # type: ignore
         return exact + self.noise * self.random.standard_normal(exact.shape)
 
@@ -72,16 +72,17 @@ def drawn_factors(random: np.random.Generator, off: tuple[float, float], count: 
 
 def marker_task(markers: Markers, groups: Mapping[str, Any], **others) -> Task:
     """To find the factors from what the markers did, by Gauss-Newton."""
+    factors = np.exp(markers.truth)
     settings = {
         "system": markers.system,
         "start": markers.system.state(),  # type: ignore
         "find": markers.find,
         "loss": markers,
-        "metric": lambda run: worst_error(run, groups, markers.truth),
+        "metric": lambda run: worst_error(run, groups, factors),
         "target": 3.0,
         "unit": "% error of the worst parameter",
         "evaluate_at_end": True,
-        "truth": markers.truth,
+        "truth": factors,
         "method": GaussNewton(),
         "iterations": 20,
         "baseline": CMA(spread=0.1),

@@ -44,7 +44,7 @@ def sand_slope(device: str = "cpu", seed: int = 0) -> Task:
     """``seed`` chooses the real sand and floor, the marked grains and the noise."""
     system, random = column(device), np.random.default_rng(check_seed(seed))
     find, rows = Factors(STEPS, GROUPS, most=MOST), np.arange(0, STEPS + 1, EVERY)
-    seen = Markers(system, find, drawn_factors(random, OFF, len(GROUPS)), rows, markers(random), NOISE, random)
+    seen = Markers(system, find, np.log(drawn_factors(random, OFF, len(GROUPS))), rows, markers(random), NOISE, random)
     farthest = int(np.argmax(system.bodies[0].points.ravel()[seen.seen[::2]]))
     return marker_task(
         seen,

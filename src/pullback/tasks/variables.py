@@ -166,7 +166,7 @@ class Parameters(Variables):
     controls:  of the trajectory (steps, nu), or of each (steps, motions, nu); zero if None
     tied:      names of parameters whose entries all have the same value: one variable
     linear:    names of parameters whose variables are the entries themselves and not their logarithms
-    low, high: bounds of the variables
+    low, high: bounds of the variables: one number, or one per variable
     """
 
     steps: int
@@ -175,8 +175,8 @@ class Parameters(Variables):
     controls: np.ndarray | None = None
     tied: tuple[str, ...] = ()
     linear: tuple[str, ...] = ()
-    low: float = -np.inf
-    high: float = np.inf
+    low: np.ndarray | float = -np.inf
+    high: np.ndarray | float = np.inf
 
     wants_params = True
 
@@ -188,7 +188,7 @@ class Parameters(Variables):
                 raise PullbackError(
                     f"start, tied and linear are of entries, and {name!r} is none of {list(self.entries)}"
                 )
-        if not self.low <= self.high:
+        if not np.all(np.less_equal(self.low, self.high)):
             raise PullbackError(f"low of Parameters must be at most high, not {self.low!r} and {self.high!r}")
 
     def _base(self, system: System, name: str, mask: np.ndarray) -> np.ndarray:
@@ -210,6 +210,9 @@ class Parameters(Variables):
             values = values if name in self.linear else np.log(values)
             first.append(values[:1] if name in self.tied else values)
         x = np.concatenate(first)
+        for name in ("low", "high"):
+            if np.shape(getattr(self, name)) not in ((), x.shape):
+                raise PullbackError(f"{name} of Parameters must be one number or {len(x)}, one per variable")
         return x, np.full(x.shape, self.low), np.full(x.shape, self.high)
 
     def _parts(self, system: System, points: np.ndarray):

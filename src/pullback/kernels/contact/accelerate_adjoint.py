@@ -192,7 +192,7 @@ def accelerate_adjoint(
                 with_S = 1
         if TENDONS:
             if not first:
-                inertia_adjoint(s, r, s.w, s.a, slot)
+                inertia_adjoint(r, s.w, s.a, slot)
         if SITES:
             if not first:
                 site_forces_adjoint(m, p, p_bar, s, r, world, slot, wants_params)

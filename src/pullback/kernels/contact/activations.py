@@ -24,11 +24,13 @@ from ..tree.activation import (
 )
 from ..tree.forces import in_range
 from ..tree.structs import RK4, Params, Tree, Workspace
-from .flavour import ACTUATORS, MOTORS
+from .flavour import ACTUATORS, DELAYS, MOTORS
 from .rows import Rows
 
 if ACTUATORS:
     from .periods import add_period_bar, period_of, round_away
+if DELAYS:
+    from .delays import late_control
 if MOTORS:
     from ..tree.motor import bristle_after, bristle_after_adjoint, current_share
 
@@ -37,7 +39,7 @@ if MOTORS:
 
 @wp.func
 def is_simple(kind: int):
-    """Whether the pull on an activation is that of ``tree/activation.py``."""
+    """Whether the pull on an activation is that of ``tree/activation.py``, and not found elsewhere."""
     return kind != NO_ACTIVATION and kind < MOTOR_STATE
 
 
@@ -174,7 +176,11 @@ def take_activations_adjoint(
                     p, p_bar, r, i, act, r.pull[i, slot], m.timestep, act_bar, world, slot, wants_params
                 )
                 pull_bar += early_bar
-            control = wp.clamp(controls[t, world, k], m.control_low[k], m.control_high[k])
+            control = controls[t, world, k]
+            if DELAYS:
+                if r.delays.number[k] >= 0:
+                    control = late_control(r, r.delays.number[k], slot)
+            control = wp.clamp(control, m.control_low[k], m.control_high[k])
             turns = real(0.0)
             if ACTUATORS:
                 turns = turns_to_follow(p, r, i, act, control, world)
@@ -227,6 +233,8 @@ def undo_activations(r: Rows, slot: int):
 def enter_stage_activations(m: Tree, p: Params, r: Rows, stage: int, node: real, world: int, slot: int):
     """r.act of a stage, at ``node`` of the step along the pull of the stage before."""
     undo_activations(r, slot)
+    if DELAYS:
+        r.node[0, slot] = wp.where(stage == 0, 0, wp.where(stage == 3, 2, 1))
     if stage > 0:
         before = (stage - 1) * r.pull.shape[0]
         for i in range(r.activations.kind.shape[0]):

@@ -62,6 +62,7 @@ from .rows import (
     contact_motion,
     has_rows,
     joint_row_motion,
+    set_row_law,
 )
 
 if LOOPS:
@@ -124,13 +125,6 @@ def contact_rows(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Ro
 
 
 @wp.func
-def set_law(r: Rows, k: int, z_free: real, stiffness: real, loss: real, slot: int):
-    r.joint_z_free[k, slot] = z_free
-    r.joint_stiffness[k, slot] = stiffness
-    r.joint_loss[k, slot] = loss
-
-
-@wp.func
 def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, slot: int):
     """Rows of the limits that are reached and of all friction loss."""
     r.joint_rows[0, slot] = 0
@@ -143,7 +137,7 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
             _k, damp = spring(g.loss_solref[k], solimp, g.shortest_time)
             stiffness, _s = row_stiffness(d, p.weight[world, g.loss_weight[k]])
             row = add_loss_row(g, r, k, slot)
-            set_law(r, row, damp * s.v[dof, slot], stiffness, loss, slot)
+            set_row_law(r, row, damp * s.v[dof, slot], stiffness, loss, slot)
     for k in range(g.limit_joint.shape[0]):
         joint = g.limit_joint[k]
         for side in range(sides(m, joint)):
@@ -164,7 +158,7 @@ def joint_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, 
                 stiffness, _s = row_stiffness(acting, p.weight[world, g.limit_weight[k]])
                 z = damp * row_velocity(m, s, joint, J, slot) + stiff * d * x
                 row = add_limit_row(m, g, r, k, side, J, slot)
-                set_law(r, row, z, stiffness, real(0.0), slot)
+                set_row_law(r, row, z, stiffness, real(0.0), slot)
 
 
 # --- Newton's method -------------------------------------------------------------------------------
@@ -269,7 +263,7 @@ def evaluate(m: Tree, g: Shapes, c: Contacts, r: Rows, start: int, t: real, slot
 
 
 @wp.func
-def slope_along(m: Tree, g: Shapes, c: Contacts, r: Rows, t: real, slope0: real, bend: real, slot: int):
+def slope_along(g: Shapes, c: Contacts, r: Rows, t: real, slope0: real, bend: real, slot: int):
     """Slope and curvature of the objective at r.a + t · r.step; those of its quadratic part are slope0 + t bend."""
     slope = slope0 + t * bend
     curve = bend
@@ -313,7 +307,7 @@ def search(m: Tree, g: Shapes, c: Contacts, r: Rows, slot: int):
     searching = bool(True)
     for _count in range(MOST_SEARCHES):
         if searching:
-            slope, curve = slope_along(m, g, c, r, t, slope0, bend, slot)
+            slope, curve = slope_along(g, c, r, t, slope0, bend, slot)
             if wp.abs(slope) <= SLOPE_SHARE * wp.abs(start):
                 searching = False
             else:
@@ -372,7 +366,7 @@ def forces(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, wo
     contact_rows(m, g, p, s, c, r, world, slot)
     joint_constraint_rows(m, g, p, s, r, world, slot)
     if TENDONS:
-        tendon_constraint_rows(m, g, p, s, r, world, slot)
+        tendon_constraint_rows(g, p, s, r, world, slot)
     if LOOPS:
         loop_rows(m, g, p, s, r, world, slot)
     if has_rows(c, r, slot):

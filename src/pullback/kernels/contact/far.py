@@ -24,7 +24,7 @@ from ..collision.soft_hulls import (
     soft_inverse,
     soft_plane,
 )
-from ..spatial.algebra import ang, axis_z, lin
+from ..spatial.algebra import ang, axis_z, velocity_at
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import inward_adjoint, virtual_motions
@@ -72,12 +72,6 @@ def softness(g: Shapes, pair: int):
 
 
 @wp.func
-def point_motion(X: vec6, x: vec3):
-    """Of the point x, from o, under the motion X."""
-    return lin(X) + wp.cross(ang(X), x)
-
-
-@wp.func
 def core_pull(core: Core, points: wp.array(dtype=vec3), plane: vec4, X: vec6, o: vec3, soft: real):
     """P_px y over the length, y being the motion of the core's points under X, about o."""
     n = normal_of(plane)
@@ -86,7 +80,7 @@ def core_pull(core: Core, points: wp.array(dtype=vec3), plane: vec4, X: vec6, o:
     for k in range(core.first, core.end):
         x = core_point(core, points, k)
         _b, slope, curve = soft_inverse(core_margin(core, x, plane, rho), soft)
-        y = point_motion(X, x - o)
+        y = velocity_at(X, x - o)
         pull += (curve * core.sign * wp.dot(n, y)) * core_margin_slope(core, x, n / root)
         pull += (slope * core.sign) * vec4(y[0], y[1], y[2], real(0.0))
     return pull / real(core.end - core.first)
@@ -108,7 +102,7 @@ def core_bar(
         _b, slope, curve = soft_inverse(core_margin(core, x, plane, rho), soft)
         psi = -weight * slope
         kappa = weight * curve
-        da = core.sign * wp.dot(n, point_motion(X, x - o)) + wp.dot(core_margin_slope(core, x, u), turn)
+        da = core.sign * wp.dot(n, velocity_at(X, x - o)) + wp.dot(core_margin_slope(core, x, u), turn)
         gradient = (-core.sign * psi) * n
         x_bar = core.sign * ((kappa * da) * n - psi * dn) + wp.cross(gradient, ang(X))
         bar = add_point_bar(bar, g, c, i, k, x - o, x_bar, gradient, slot)
@@ -176,7 +170,7 @@ def plane_pair_adjoint(
     for k in range(core.first, core.end):
         x = core_point(core, g.point, k)
         slope, curve = soft_distance_law(wp.dot(x, n) - core.radius, g.far_length, soft)
-        y = point_motion(X, x - o)
+        y = velocity_at(X, x - o)
         gradient = (-weight * slope) * n
         stiff = (weight * curve * wp.dot(n, y)) * n
         bar = add_point_bar(bar, g, c, j, k, x - o, stiff + wp.cross(gradient, ang(X)), gradient, slot)

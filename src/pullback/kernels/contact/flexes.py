@@ -16,7 +16,7 @@ pairing is Σ ξ·f.
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, pack, velocity_at
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import Params, Tree, Workspace
 from .flex_rows import mat44
@@ -30,11 +30,6 @@ def arm_of(s: Workspace, r: Rows, u: int, slot: int):
     """The place of vertex u, from o of its body."""
     body = r.flexes.body[u]
     return s.pos[body, slot] - s.o[body, slot] + s.R[body, slot] * r.flexes.place[u]
-
-
-@wp.func
-def velocity_of(V: vec6, arm: vec3):
-    return lin(V) + wp.cross(ang(V), arm)
 
 
 @wp.func
@@ -67,7 +62,7 @@ def vertices(s: Workspace, r: Rows, slot: int):
     for u in range(r.flexes.body.shape[0]):
         body = r.flexes.body[u]
         r.flex_x[u, slot] = s.pos[body, slot] + s.R[body, slot] * r.flexes.place[u]
-        r.flex_v[u, slot] = velocity_of(s.V[body, slot], arm_of(s, r, u, slot))
+        r.flex_v[u, slot] = velocity_at(s.V[body, slot], arm_of(s, r, u, slot))
         r.flex_force[u, slot] = vec3()
 
 
@@ -262,7 +257,7 @@ def flex_forces_adjoint(
 ):
     """Adds to V_bar, X_bar and W of each body the cotangents of Σ ξ·f. Right after ``flex_forces``."""
     for u in range(r.flexes.body.shape[0]):
-        r.flex_xi[u, slot] = velocity_of(s.X[r.flexes.body[u], slot], arm_of(s, r, u, slot))
+        r.flex_xi[u, slot] = velocity_at(s.X[r.flexes.body[u], slot], arm_of(s, r, u, slot))
         r.flex_x_bar[u, slot] = vec3()
         r.flex_v_bar[u, slot] = vec3()
     for edge in range(r.flexes.edge.shape[0]):

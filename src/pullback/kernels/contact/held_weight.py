@@ -7,7 +7,7 @@ out and, unless actuators are off, goes through the range of the joint with thei
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, lin, pack, velocity_at
 from ..spatial.scalar import real, vec3
 from ..tree.forces import in_range
 from ..tree.structs import Params, Tree, Workspace, com_from_o
@@ -23,7 +23,7 @@ def lift(p: Params, s: Workspace, i: int, world: int, slot: int):
 
 
 @wp.func
-def hold_weights(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+def hold_weights(p: Params, s: Workspace, r: Rows, world: int, slot: int):
     """Takes G from tau, and adds it to the actuation."""
     for n in range(r.actuators.lift_dof.shape[0]):
         d = r.actuators.lift_dof[n]
@@ -56,7 +56,7 @@ def hold_weights_adjoint(
                 arm_bar = wp.cross(lin(W), ang(Y))
                 push_body(s.W, i, arm, vec3(), arm_bar, real(1.0), slot)
                 if wants_params == 1:
-                    moved = lin(Y) + wp.cross(ang(Y), arm)
+                    moved = velocity_at(Y, arm)
                     along = -wp.dot(moved, p.gravity[world, 0])
                     share = p.gravcomp[world, i]
                     mass = p.mass[world, i]

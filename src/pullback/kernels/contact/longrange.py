@@ -14,7 +14,7 @@ import warp as wp
 from ..collision.features import contact_frame
 from ..collision.hull_pair import hull_value, normal_of
 from ..collision.shapes import SPHERE, Contacts, Shapes
-from ..spatial.algebra import ang, lin
+from ..spatial.algebra import ang, velocity_at
 from ..spatial.scalar import real, vec3, vec6
 from ..status import BEYOND_LIMIT, HEALTHY, NOT_CONVERGED, OVERLAP
 from ..tree.structs import Params, Tree, Workspace
@@ -82,7 +82,7 @@ def swing(g: Shapes, p: Params, i: int, V: vec6, world: int):
 def shape_velocity(g: Shapes, s: Workspace, c: Contacts, i: int, slot: int):
     body = g.body[i]
     V = s.V[body, slot]
-    return lin(V) + wp.cross(ang(V), c.x[i, slot] - s.o[body, slot])
+    return velocity_at(V, c.x[i, slot] - s.o[body, slot])
 
 
 @wp.func

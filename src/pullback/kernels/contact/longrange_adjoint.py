@@ -21,8 +21,8 @@ from ..collision.hull_pair import (
     whiten,
 )
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import ang, exp_jacobian, lin, quat_exp, quat_rotate
-from ..spatial.scalar import real, vec3, vec4, vec6
+from ..spatial.algebra import ang, exp_jacobian, quat_exp, quat_rotate, velocity_at
+from ..spatial.scalar import real, vec4, vec6
 from ..status import HEALTHY, NOT_CONVERGED
 from ..tree.structs import BALL, Params, Tree, Workspace, read_vec3
 from ..tree.sweeps import accelerations, inward_adjoint, outward, virtual_motions
@@ -40,12 +40,6 @@ if TRIANGLES:
 
 # How well the linear solve must balance, beside its right-hand side [1].
 SOLVED = wp.constant(real(1e-7))
-
-
-@wp.func
-def point_motion(X: vec6, x: vec3):
-    """Of the point x, from o, under the motion X."""
-    return lin(X) + wp.cross(ang(X), x)
 
 
 @wp.func
@@ -78,9 +72,9 @@ def hull_pair_adjoint(
         x = r.point[at, slot]
         a = margin_of(h, x, plane, m, sign, radius)
         psi = h.length * weight / (a * a)
-        y = point_motion(X1, x - o1)
+        y = velocity_at(X1, x - o1)
         if sign > real(0.0):
-            y = point_motion(X2, x - o2)
+            y = velocity_at(X2, x - o2)
         towards = sign * wp.dot(n, y)
         pull += (real(2.0) * psi / a * towards) * margin_slope(h, x, u, sign, radius)
         pull -= (sign * psi) * vec4(y[0], y[1], y[2], real(0.0))
@@ -103,7 +97,7 @@ def hull_pair_adjoint(
         if sign > real(0.0):
             X = X2
             o = o2
-        da = sign * wp.dot(n, point_motion(X, x - o)) + wp.dot(margin_slope(h, x, u, sign, radius), turn)
+        da = sign * wp.dot(n, velocity_at(X, x - o)) + wp.dot(margin_slope(h, x, u, sign, radius), turn)
         gradient = (-sign * psi) * n
         x_bar = sign * ((kappa * da) * n - psi * dn) + wp.cross(gradient, ang(X))
         radius_bar = psi * wp.dot(u, dn) - kappa * m * da
@@ -140,7 +134,7 @@ def half_space_adjoint(
         x = r.point[k, slot]
         distance = wp.dot(x - h.origin, n) - h.ahead_radius
         _value, slope, curve = distance_law(distance, h.length)
-        y = point_motion(X, x - o)
+        y = velocity_at(X, x - o)
         towards = wp.dot(n, y)
         gradient = (-weight * slope) * n
         along += wp.dot(gradient, y)

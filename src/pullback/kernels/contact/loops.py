@@ -18,7 +18,7 @@ the bodies: those that carry both turn the gap between the points.
 import warp as wp
 
 from ..collision.shapes import Shapes
-from ..spatial.algebra import ang, lin, pack, quat_conj, quat_mul, quat_vec
+from ..spatial.algebra import acceleration_at, ang, pack, quat_conj, quat_mul, quat_vec, velocity_at
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import accelerations
@@ -53,16 +53,6 @@ def turn_rows_transposed(E: vec4, g: vec3):
 
 
 @wp.func
-def point_velocity(V: vec6, arm: vec3):
-    return lin(V) + wp.cross(ang(V), arm)
-
-
-@wp.func
-def point_acceleration(V: vec6, A: vec6, arm: vec3):
-    return lin(A) + wp.cross(ang(A), arm) + wp.cross(ang(V), point_velocity(V, arm))
-
-
-@wp.func
 def turning(s: Workspace, r: Rows, e: int, slot: int):
     """u, and u' with the accelerations A that bodies have."""
     body1 = r.loops.body[e, 0]
@@ -93,8 +83,8 @@ def motion_of_residual(p: Params, s: Workspace, r: Rows, e: int, world: int, slo
     arm2 = anchor(p, s, r, e, 1, world, slot) - s.o[body2, slot]
     V1 = s.V[body1, slot]
     V2 = s.V[body2, slot]
-    moving = point_velocity(V1, arm1) - point_velocity(V2, arm2)
-    speeding = point_acceleration(V1, s.A[body1, slot], arm1) - point_acceleration(V2, s.A[body2, slot], arm2)
+    moving = velocity_at(V1, arm1) - velocity_at(V2, arm2)
+    speeding = acceleration_at(V1, s.A[body1, slot], arm1) - acceleration_at(V2, s.A[body2, slot], arm2)
     turn_speed = vec3()
     turn_speeding = vec3()
     if r.loops.rows[e] == 6:
@@ -162,7 +152,7 @@ def add_loop_rows(g: Shapes, p: Params, s: Workspace, r: Rows, e: int, world: in
         S = s.S[d, slot]
         side1 = r.loops.moves[first + i, 0]
         side2 = r.loops.moves[first + i, 1]
-        column = side1 * point_velocity(S, arm1) - side2 * point_velocity(S, arm2)
+        column = side1 * velocity_at(S, arm1) - side2 * velocity_at(S, arm2)
         turn = vec3()
         if rows == 6:
             turn = p.loop_scale[world, e] * turn_rows(E, (side1 - side2) * (Rt * ang(S)))
@@ -374,8 +364,8 @@ def loop_adjoint(
     p1_bar = r_bar + wp.cross(force, spin1) + wp.cross(z_bar, ang(s.A[body1, slot])) + wp.cross(drive1, w1)
     p2_bar = r_bar + wp.cross(force, spin2) + wp.cross(z_bar, ang(s.A[body2, slot])) + wp.cross(drive2, w2)
     zero = vec3()
-    push_body(s.V_bar, body1, arm1, wp.cross(point_velocity(V1, arm1), z_bar), drive1, real(1.0), slot)
-    push_body(s.V_bar, body2, arm2, wp.cross(point_velocity(V2, arm2), z_bar), drive2, real(-1.0), slot)
+    push_body(s.V_bar, body1, arm1, wp.cross(velocity_at(V1, arm1), z_bar), drive1, real(1.0), slot)
+    push_body(s.V_bar, body2, arm2, wp.cross(velocity_at(V2, arm2), z_bar), drive2, real(-1.0), slot)
     turn1_bar = vec3()
     turn2_bar = vec3()
     moment = vec3()

@@ -23,8 +23,8 @@ from ..collision.hull_pair import (
     whiten,
 )
 from ..collision.shapes import CAPSULE, SPHERE, Contacts, Shapes
-from ..spatial.algebra import ang, lin
-from ..spatial.scalar import real, vec3, vec4, vec6
+from ..spatial.algebra import ang, lin, velocity_at
+from ..spatial.scalar import real, vec3, vec4
 from ..tree.structs import Params, Workspace
 from .hull_adjoint import HullBar, hull_bar_adjoint
 from .mesh_contact import opposite_at, path_moment_of
@@ -56,11 +56,6 @@ class Slope:
     slope: real
     value_by: vec5
     slope_by: vec5
-
-
-@wp.func
-def motion_at(X: vec6, x: vec3):
-    return lin(X) + wp.cross(ang(X), x)
 
 
 @wp.func
@@ -116,9 +111,9 @@ def leaf_slope(
         x = r.point[at, slot]
         a = margin_of(h, x, plane, m, sign, radius)
         psi = h.length * weight / (a * a)
-        y = motion_at(X1, x - o1)
+        y = velocity_at(X1, x - o1)
         if sign > real(0.0):
-            y = motion_at(X2, x - o2)
+            y = velocity_at(X2, x - o2)
         towards = sign * wp.dot(n, y)
         pull += (real(2.0) * psi / a * towards) * margin_slope(h, x, u, sign, radius)
         pull -= (sign * psi) * vec4(y[0], y[1], y[2], real(0.0))
@@ -139,7 +134,7 @@ def leaf_slope(
         if sign > real(0.0):
             X = X2
             o = o2
-        da = sign * wp.dot(n, motion_at(X, x - o)) + wp.dot(margin_slope(h, x, u, sign, radius), turn)
+        da = sign * wp.dot(n, velocity_at(X, x - o)) + wp.dot(margin_slope(h, x, u, sign, radius), turn)
         one.value_by[0] = one.value_by[0] + weight / a
         one.slope_by[0] = one.slope_by[0] - weight / (a * a) * da
         if sign < real(0.0) and nodes[0] == WHOLE:
@@ -191,8 +186,8 @@ def mesh_slope_by(g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair
                 near.value_by = r.blend_value_by[at, slot]
                 near.slope_by = r.blend_slope_by[at, slot]
                 at -= 1
-            y1 = motion_at(s.X[g.body[i], slot], a.x - s.o[g.body[i], slot])
-            y2 = motion_at(s.X[g.body[j], slot], b.x - s.o[g.body[j], slot])
+            y1 = velocity_at(s.X[g.body[i], slot], a.x - s.o[g.body[i], slot])
+            y2 = velocity_at(s.X[g.body[j], slot], b.x - s.o[g.body[j], slot])
             dr = wp.dot(blend.way, y2 - y1)
             value, first, _second = far_law(blend.r, a.spread + b.spread, length)
             value_by, first_by = far_law_by_length(blend.r, a.spread + b.spread, length)

@@ -15,8 +15,8 @@ wraps around geoms (``wraps.py``) has no armature, as in MuJoCo.
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin
-from ..spatial.scalar import real, vec3, vec6
+from ..spatial.algebra import acceleration_at, ang, velocity_at
+from ..spatial.scalar import real, vec3
 from ..tree.structs import Params, Tree, Workspace
 from ..tree.sweeps import accelerations
 from .flavour import WRAPS
@@ -27,7 +27,6 @@ from .span_ends import (
     end_point_adjoint,
     moment_arms_adjoint,
     motion_of_end,
-    velocity_at,
 )
 
 if WRAPS:
@@ -57,12 +56,7 @@ def straight(x0: vec3, x1: vec3):
 
 
 @wp.func
-def acceleration_at(V: vec6, A: vec6, arm: vec3):
-    return lin(A) + wp.cross(ang(A), arm) + wp.cross(ang(V), velocity_at(V, arm))
-
-
-@wp.func
-def find_paths(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+def find_paths(p: Params, s: Workspace, r: Rows, world: int, slot: int):
     """Length, Jacobian and velocity of each."""
     for t in range(r.tendons.own):
         if is_path(r, t):
@@ -251,7 +245,7 @@ def span_acceleration_adjoint(
 
 
 @wp.func
-def paths_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
+def paths_adjoint(p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
     """Of ``find_paths`` and ``add_path_bias``: all that is known of the cotangents of tendons goes on to S_bar, V_bar,
     A_bar and W of the bodies, before they are swept inward."""
     for t in range(r.tendons.own):

@@ -401,9 +401,7 @@ def add_side(
 
 
 @wp.func
-def add_pair_curvature(
-    m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, pair: int, world: int, slot: int
-):
+def add_pair_curvature(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, pair: int, world: int, slot: int):
     """Adds to r.H the Hessian of a pair by the degrees of freedom that move its shapes against each other."""
     h = hulls_of(g, p, r, pair, world, slot)
     mu = r.boost[0, slot] * strength(g, p, pair, world)
@@ -501,6 +499,6 @@ def assemble(m: Tree, g: Shapes, p: Params, s: Workspace, c: Contacts, r: Rows, 
     """r.H, the Hessian of E but for friction, after ``energy``."""
     start_matrix(m, r, slot)
     for pair in range(g.pair_first.shape[0]):
-        add_pair_curvature(m, g, p, s, c, r, pair, world, slot)
+        add_pair_curvature(m, g, p, s, r, pair, world, slot)
     add_ball_curvature(m, s, r, slot)
     add_joint_curvatures(m, g, p, s, r, world, slot)

@@ -10,8 +10,9 @@ that a contact which would come and go from substep to substep acts with a share
 import warp as wp
 
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import ang, lin
+from ..spatial.algebra import ang
 from ..spatial.scalar import real, vec3, vec6
+from ..tree.frames import point_velocity
 from ..tree.structs import RK4, Params, Tree, Workspace
 from ..tree.sweeps import outward
 from .collide import bounding_radius, detect, tree_poses
@@ -59,12 +60,6 @@ def closed_share(m: Tree, x: real, speed: real):
         by_first = -real(0.5) / m.tolerance
         by_last = by_first
     return share, by_first + by_last, back * by_first + ahead * by_last
-
-
-@wp.func
-def point_velocity(s: Workspace, body: int, x: vec3, slot: int):
-    V = s.V[body, slot]
-    return lin(V) + wp.cross(ang(V), x - s.o[body, slot])
 
 
 @wp.func

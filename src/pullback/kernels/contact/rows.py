@@ -10,18 +10,19 @@ import warp as wp
 
 from ..collision.features import contact_frame
 from ..collision.shapes import Contacts, Shapes
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, pack, velocity_at
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
 from . import implicit_fields, impulse_fields, noslip_fields, potential_fields
-from .activation_rows import ACTIVATION_PARTS, Activations
+from .activation_rows import ACTIVATION_PARTS, Activations, Delays
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
 from .adhesion_rows import ADHESION_PARTS, Adhesion
 from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
     ADHESION,
+    DELAYS,
     ELLIPSOIDS,
     FLEXES,
     FORCES,
@@ -177,6 +178,7 @@ class Rows:
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
+            ("delays", Delays, DELAYS),
             ("actuators", Actuators, ACTUATORS),
             ("motors", Motors, MOTORS),
             ("adhesion", Adhesion, ADHESION),
@@ -195,7 +197,7 @@ class Rows:
 def contact_column(s: Workspace, d: int, o: vec3, pos: vec3, n: vec3, t1: vec3, t2: vec3, sign: real, slot: int):
     """Rows of a contact for one degree of freedom of body 2 (sign 1) or body 1 (sign -1)."""
     S = s.S[d, slot]
-    velocity = lin(S) + wp.cross(ang(S), pos - o)
+    velocity = velocity_at(S, pos - o)
     column = vecr()
     column[0] = sign * wp.dot(n, velocity)
     column[1] = sign * wp.dot(t1, velocity)
@@ -299,6 +301,14 @@ def add_loss_row(g: Shapes, r: Rows, loss: int, slot: int):
     r.joint_chain[k * g.joint_width, slot] = g.loss_dof[loss]
     r.joint_J[k * g.joint_width, slot] = real(1.0)
     return k
+
+
+@wp.func
+def set_row_law(r: Rows, k: int, z_free: real, stiffness: real, bound: real, slot: int):
+    """The law of a row of joints: its z without accelerations, its stiffness and the largest force, if it has one."""
+    r.joint_z_free[k, slot] = z_free
+    r.joint_stiffness[k, slot] = stiffness
+    r.joint_loss[k, slot] = bound
 
 
 @wp.func

@@ -3,7 +3,7 @@
 import warp as wp
 
 from ..collision.shapes import CAPSULE, CYLINDER, MESH, SPHERE
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, pack, velocity_at
 from ..spatial.scalar import real, vec3, vec6
 
 # A step of the solver leaves at least this share of every gap; and aims at a little more.
@@ -50,4 +50,4 @@ def allowed_share(now: real, before: real):
 @wp.func
 def about(motion: vec6, o: vec3, x: vec3):
     """A motion about o as one about x."""
-    return pack(ang(motion), lin(motion) + wp.cross(ang(motion), x - o))
+    return pack(ang(motion), velocity_at(motion, x - o))

@@ -6,7 +6,7 @@ carries the body; there is no length, and the velocity is V·W.
 
 import warp as wp
 
-from ..spatial.algebra import ang, cross_force, lin, pack, quat_conj, quat_mul, quat_rotate
+from ..spatial.algebra import ang, cross_force, lin, pack, quat_conj, quat_mul, quat_rotate, velocity_at
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.forces import in_range
 from ..tree.structs import Params, Tree, Workspace
@@ -97,7 +97,7 @@ def site_forces_adjoint(
         if wants_params == 1:
             push = quat_rotate(quat, ang(gear))
             turn = quat_rotate(quat, lin(gear))
-            push_bar = lin(W_bar) + wp.cross(ang(W_bar), arm)
+            push_bar = velocity_at(W_bar, arm)
             back = quat_conj(quat)
             p_bar.gear[world, k] = p_bar.gear[world, k] + pack(
                 quat_rotate(back, push_bar), quat_rotate(back, ang(W_bar))

@@ -13,7 +13,17 @@ derivative of its length: as in MuJoCo, that R2 turns is left out. What carries 
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, log_jacobian_transposed, pack, quat_conj, quat_log, quat_mul, quat_rotate
+from ..spatial.algebra import (
+    ang,
+    lin,
+    log_jacobian_transposed,
+    pack,
+    quat_conj,
+    quat_log,
+    quat_mul,
+    quat_rotate,
+    velocity_at,
+)
 from ..spatial.scalar import real, vec3, vec4, vec6
 from ..tree.forces import in_range
 from ..tree.structs import Params, Tree, Workspace
@@ -206,8 +216,8 @@ def pair_forces_adjoint(
         wrap_drive_adjoint(p, p_bar, s, r, k, world, slot, wants_params)
         W1_bar = chain_adjoint(m, s, r, n, 0, W1, force, velocity_bar, slot)
         W2_bar = chain_adjoint(m, s, r, n, 1, W2, force, velocity_bar, slot)
-        push1_bar = lin(W1_bar) + wp.cross(ang(W1_bar), arm1)
-        push2_bar = lin(W2_bar) + wp.cross(ang(W2_bar), arm2)
+        push1_bar = velocity_at(W1_bar, arm1)
+        push2_bar = velocity_at(W2_bar, arm2)
         x1_bar = wp.cross(lin(pull1), ang(W1_bar))
         x2_bar = wp.cross(lin(pull2), ang(W2_bar))
         turn1_bar = vec3()

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import pack
 from ..spatial.scalar import real, vec3, vec6
 from ..tree.structs import Params, Workspace
 from .rows import Rows, push_body
@@ -13,11 +13,6 @@ def end_point(p: Params, s: Workspace, r: Rows, n: int, side: int, world: int, s
     """The site where span n begins (side 0) or ends, in the world."""
     body = r.spans.body[n, side]
     return s.pos[body, slot] + s.R[body, slot] * p.site_pos[world, r.spans.site[n, side]]
-
-
-@wp.func
-def velocity_at(V: vec6, arm: vec3):
-    return lin(V) + wp.cross(ang(V), arm)
 
 
 @wp.func

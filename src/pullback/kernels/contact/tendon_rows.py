@@ -11,9 +11,9 @@ import warp as wp
 
 from ..collision.shapes import Shapes
 from ..spatial.scalar import real, vec6
-from ..tree.structs import Params, Tree, Workspace
+from ..tree.structs import Params, Workspace
 from .law import impedance, impedance_adjoint, joint_row_force, row_stiffness, spring, spring_adjoint, weight_adjoint
-from .rows import LOOP_ROW, UNBOUNDED, Rows, joint_row_motion
+from .rows import LOOP_ROW, UNBOUNDED, Rows, joint_row_motion, set_row_law
 
 
 @wp.func
@@ -57,13 +57,6 @@ def add_tendon_row(g: Shapes, r: Rows, source: int, t: int, sign: real, slot: in
     if r.tendons.coupled == 1:
         r.coupled[0, slot] = 1
     return k
-
-
-@wp.func
-def set_row_law(r: Rows, k: int, z_free: real, stiffness: real, bound: real, slot: int):
-    r.joint_z_free[k, slot] = z_free
-    r.joint_stiffness[k, slot] = stiffness
-    r.joint_loss[k, slot] = bound
 
 
 @wp.func
@@ -127,7 +120,7 @@ def add_equality_row(g: Shapes, r: Rows, e: int, slope: real, slot: int):
 
 
 @wp.func
-def tendon_constraint_rows(m: Tree, g: Shapes, p: Params, s: Workspace, r: Rows, world: int, slot: int):
+def tendon_constraint_rows(g: Shapes, p: Params, s: Workspace, r: Rows, world: int, slot: int):
     """Adds the rows of tendons to those of joints, with MuJoCo's law."""
     for k in range(r.tendons.loss.shape[0]):
         at = g.loss_dof.shape[0] + k

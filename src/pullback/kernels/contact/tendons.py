@@ -26,12 +26,14 @@ from ..tree.forces import (
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
 from .actuators import actuator_force_adjoint, add_joint_actuator, joint_actuator_adjoint, pull_of_tendon
-from .flavour import ACTIVATIONS, ACTUATORS, CURVED, ORIENTATIONS, SITES, SPATIAL
+from .flavour import ACTIVATIONS, ACTUATORS, CURVED, DELAYS, ORIENTATIONS, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
 if ACTIVATIONS:
     from .activations import take_activations, take_activations_adjoint
+if DELAYS:
+    from .delays import take_late_controls, take_late_controls_adjoint
 if ACTUATORS:
     from .actuators import hold_tendons, is_held, share_bars
     from .held_weight import hold_weights
@@ -82,7 +84,7 @@ def find_tendons(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: in
         r.tendon_velocity[t, slot] = velocity
         r.tendon_inertia[t, slot] = inertia
     if SPATIAL:
-        find_paths(m, p, s, r, world, slot)
+        find_paths(p, s, r, world, slot)
 
 
 @wp.func
@@ -139,6 +141,8 @@ def all_joint_forces(
     find_tendons(m, p, s, r, world, slot)
     start_joint_forces(m, p, s, world, slot)
     take_controls(m, s, controls, t, world, slot)
+    if DELAYS:
+        take_late_controls(m, s, r, controls, t, world, slot)
     if ACTIVATIONS:
         take_activations(m, p, s, r, world, slot)
     if ACTUATORS:
@@ -153,7 +157,7 @@ def all_joint_forces(
     if SITES:
         add_site_forces(m, p, s, r, world, slot)
     if ACTUATORS:
-        hold_weights(m, p, s, r, world, slot)
+        hold_weights(p, s, r, world, slot)
     finish_joint_forces(m, p, s, world, slot)
     for k in range(r.tendons.own):
         law = p.tendon[world, k]
@@ -239,6 +243,8 @@ def all_joint_forces_adjoint(
         orientations_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
     if ACTIVATIONS:
         take_activations_adjoint(m, p, p_bar, s, r, controls, t, world, slot, wants_params)
+    if DELAYS:
+        take_late_controls_adjoint(m, s, r, controls_bar, t, world, slot)
     take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(r.tendons.own):
@@ -297,7 +303,7 @@ def clear_tendon_bars(r: Rows, slot: int):
 def tendons_adjoint(m: Tree, p: Params, p_bar: Params, s: Workspace, r: Rows, world: int, slot: int, wants_params: int):
     """Of ``find_tendons``, but for what is added to the mass matrix; with the bias of paths."""
     if SPATIAL:
-        paths_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
+        paths_adjoint(p, p_bar, s, r, world, slot, wants_params)
     for t in range(tendon_count(r)):
         length_bar = r.tendon_length_bar[t, slot]
         velocity_bar = r.tendon_velocity_bar[t, slot]
@@ -401,7 +407,7 @@ def solve_for_motions(m: Tree, s: Workspace, r: Rows, slot: int):
 
 
 @wp.func
-def inertia_adjoint(s: Workspace, r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
+def inertia_adjoint(r: Rows, w: wp.array2d(dtype=real), a: wp.array2d(dtype=real), slot: int):
     """Cotangents of each c and J in -Σ c (J w)(J a), as far as it is in the mass matrix, to r.tendon_*_bar."""
     for t in range(r.tendons.inert):
         for i in range(r.tendons.first[t], r.tendons.first[t + 1]):

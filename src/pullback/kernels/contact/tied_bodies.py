@@ -12,7 +12,7 @@ w' = w - H⁻¹ [0; g], where (1 + Z_a)ᵀ g = h Kᵀ w.
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, column, lin, pack
 from ..spatial.scalar import mat33, real, vec3, vec6
 from ..tree.gyroscopic import bias_slopes, gyroscopic, gyroscopic_solve, motion_of, write_vec3
 from ..tree.structs import Params, Tree, Workspace, read_vec3
@@ -36,16 +36,11 @@ def block_solve(m: Tree, r: Rows, d: int, x: vec6, slot: int):
 
 
 @wp.func
-def column_of(K: mat33, j: int):
-    return vec3(K[0, j], K[1, j], K[2, j])
-
-
-@wp.func
 def implicit_turn(m: Tree, r: Rows, d: int, K_la: mat33, K_aa: mat33, slot: int):
     """Z, its rows for the slides and those for the ball."""
-    x = block_solve(m, r, d, pack(column_of(K_la, 0), column_of(K_aa, 0)), slot)
-    y = block_solve(m, r, d, pack(column_of(K_la, 1), column_of(K_aa, 1)), slot)
-    z = block_solve(m, r, d, pack(column_of(K_la, 2), column_of(K_aa, 2)), slot)
+    x = block_solve(m, r, d, pack(column(K_la, 0), column(K_aa, 0)), slot)
+    y = block_solve(m, r, d, pack(column(K_la, 1), column(K_aa, 1)), slot)
+    z = block_solve(m, r, d, pack(column(K_la, 2), column(K_aa, 2)), slot)
     return wp.matrix_from_cols(ang(x), ang(y), ang(z)), wp.matrix_from_cols(lin(x), lin(y), lin(z))
 
 
@@ -63,7 +58,7 @@ def tied_gyroscopic(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot:
             turn = wp.inverse(wp.identity(3, real) + Z_a) * read_vec3(s.a, d + 3, slot)
             write_vec3(s.a, d, slot, read_vec3(s.a, d, slot) - Z_l * turn)
             write_vec3(s.a, d + 3, slot, turn)
-            A = s.c[i, slot] + motion_of(m, s, s.a, d, slot)
+            A = s.c[i, slot] + motion_of(s, s.a, d, slot)
             for j in range(i, m.lone_end[k]):
                 s.A[j, slot] = A
 
@@ -86,6 +81,6 @@ def tied_gyroscopic_solve(m: Tree, p: Params, s: Workspace, r: Rows, world: int,
             less = block_solve(m, r, d, pack(vec3(), g), slot)
             write_vec3(s.w, d, slot, push - ang(less))
             write_vec3(s.w, d + 3, slot, turn - lin(less))
-            X = motion_of(m, s, s.w, d, slot)
+            X = motion_of(s, s.w, d, slot)
             for j in range(i, m.lone_end[k]):
                 s.X[j, slot] = X

@@ -7,7 +7,7 @@ J M⁻¹ Jᵀ = Bᵀ B. Of a function of such products alone, the gradient is th
 import warp as wp
 
 from ..collision.shapes import Contacts
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, pack, velocity_at
 from ..spatial.scalar import real, vec3
 from ..tree.structs import Tree, Workspace
 from .flavour import ROWS, vecr
@@ -194,7 +194,7 @@ def contact_jacobian_adjoint(m: Tree, s: Workspace, c: Contacts, r: Rows, k: int
         S = s.S[d, slot]
         bar = r.side[at, slot] * r.B_bar[at, slot]
         arm = c.pos[k, slot] - s.o[m.dof_body[d], slot]
-        velocity = lin(S) + wp.cross(ang(S), arm)
+        velocity = velocity_at(S, arm)
         force = in_world(bar, n, t1, t2)
         moment = wp.cross(arm, force)
         if ROWS == 6:

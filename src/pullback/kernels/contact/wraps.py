@@ -11,12 +11,12 @@ v, since second derivatives are symmetric.
 
 import warp as wp
 
-from ..spatial.algebra import ang, quat_matrix, quat_mul
+from ..spatial.algebra import ang, quat_matrix, quat_mul, velocity_at
 from ..spatial.scalar import mat33, real, vec3, vec4
 from ..spatial.wrapping import Bend, bend_rate, find_bend
 from ..tree.structs import Params, Workspace
 from .rows import Rows, push_body
-from .span_ends import add_moment_arms, end_point_adjoint, moment_arms_adjoint, motion_of_end, velocity_at
+from .span_ends import add_moment_arms, end_point_adjoint, moment_arms_adjoint, motion_of_end
 
 # Of the geom, among the bodies of a span.
 AROUND = wp.constant(2)

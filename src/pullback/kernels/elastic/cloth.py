@@ -22,10 +22,8 @@ from .kinds import BENDING, DRAG, LAME, NEO_HOOKEAN, SHEAR, VISCOSITY, WIND
 from .solids import HALF, ONE, QUARTER
 from .structs import Law, LawBar, Mesh, Step, Vectors, Work
 
-mat32 = wp.types.matrix((3, 2), real)
 TWO = wp.constant(real(2.0))
 THIRD = wp.constant(real(1.0 / 3.0))
-SIXTH = wp.constant(real(1.0 / 6.0))
 
 
 @wp.func(inline=True)

@@ -253,7 +253,7 @@ def add_enthalpy_bar(bar: LawBar, place: int, p: int, x: real, d: real, weight: 
 
 
 @wp.func(inline=True)
-def enthalpy_difference_adjoint(m: Law, bar: LawBar, place: int, start: real, end: real, weight: real, world: int):
+def enthalpy_difference_adjoint(m: Law, bar: LawBar, place: int, start: real, end: real, weight: real):
     """Of weight·(H(end) - H(start)), by the capacity."""
     p = piece_of(m, start)
     last = piece_of(m, end)
@@ -348,10 +348,10 @@ def stored_adjoint(m: Law, bar: LawBar, place: int, T: real, after: real, new: r
     """
     ambient = m.scalars[world, AMBIENT]
     taken = enthalpy_difference(m, T, after, world)
-    enthalpy_difference_adjoint(m, bar, place, T, after, -weight, world)
+    enthalpy_difference_adjoint(m, bar, place, T, after, -weight)
     if new > real(0.0):
         taken -= new * enthalpy_difference(m, T, ambient, world)
-        enthalpy_difference_adjoint(m, bar, place, T, ambient, weight * new, world)
+        enthalpy_difference_adjoint(m, bar, place, T, ambient, weight * new)
         p = piece_of(m, ambient)
         there = capacity_at(m.capacity[world, p], ambient - m.anchor[p])
         bar.scalars[place, AMBIENT] += wp.float64(weight * new * there)

@@ -54,6 +54,18 @@ def pack(a: vec3, b: vec3):
 
 
 @wp.func
+def velocity_at(V: vec6, p: vec3):
+    """Of the point p (relative to o) under the motion V."""
+    return lin(V) + wp.cross(ang(V), p)
+
+
+@wp.func
+def acceleration_at(V: vec6, A: vec6, p: vec3):
+    """Of a point of a body that is at p (relative to o)."""
+    return lin(A) + wp.cross(ang(A), p) + wp.cross(ang(V), velocity_at(V, p))
+
+
+@wp.func
 def cross_motion(a: vec6, b: vec6):
     """a × b: rate of a motion b carried along by a."""
     return pack(wp.cross(ang(a), ang(b)), wp.cross(ang(a), lin(b)) + wp.cross(lin(a), ang(b)))

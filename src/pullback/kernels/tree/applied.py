@@ -3,7 +3,7 @@ of bodies that are moved from outside, of which ``mocap.py`` knows."""
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack
+from ..spatial.algebra import ang, lin, pack, velocity_at
 from ..spatial.scalar import real, vec6
 from .structs import Params, Tree, Workspace, com_from_o
 
@@ -49,7 +49,7 @@ def applied_wrenches_adjoint(
         c = com_from_o(p, s, i, world, slot)
         X = s.X[i, slot]
         c_bar = wp.cross(lin(f.wrench[t, world, i]), ang(X))  # the force is applied where the centre of mass goes
-        f_bar.wrench[t, world, i] = f_bar.wrench[t, world, i] + pack(ang(X), lin(X) + wp.cross(ang(X), c))
+        f_bar.wrench[t, world, i] = f_bar.wrench[t, world, i] + pack(ang(X), velocity_at(X, c))
         s.X_bar[i, slot] = s.X_bar[i, slot] + wrench_about_o(p, s, f, t, i, world, slot)
         s.W[i, slot] = s.W[i, slot] + pack(wp.cross(c, c_bar), c_bar)
         if wants_params == 1:

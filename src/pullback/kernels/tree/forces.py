@@ -13,6 +13,7 @@ from ..spatial.algebra import (
     quat_matrix,
     quat_mul,
     quat_rotate,
+    velocity_at,
 )
 from ..spatial.scalar import PI, mat33, real, vec3, vec4, vec6
 from .structs import (
@@ -434,7 +435,7 @@ def box_params_adjoint(box: vec3, density: real, viscosity: real, ww: vec3, vv: 
 @wp.func
 def into_box(B: mat33, c: vec3, x: vec6):
     """The motion x at c, in the axes B."""
-    return pack(wp.transpose(B) * ang(x), wp.transpose(B) * (lin(x) + wp.cross(ang(x), c)))
+    return pack(wp.transpose(B) * ang(x), wp.transpose(B) * velocity_at(x, c))
 
 
 @wp.func

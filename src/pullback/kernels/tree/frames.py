@@ -2,7 +2,16 @@
 
 import warp as wp
 
-from ..spatial.algebra import ang, lin, pack, quat_mul, quat_rotate, tangent_of_coordinates
+from ..spatial.algebra import (
+    acceleration_at,
+    ang,
+    lin,
+    pack,
+    quat_mul,
+    quat_rotate,
+    tangent_of_coordinates,
+    velocity_at,
+)
 from ..spatial.scalar import real, vec3, vec4, vec6
 from .structs import Tree, Workspace
 from .sweeps import virtual_motions
@@ -51,18 +60,13 @@ def add_place_bar(f: Frames, f_bar: FrameBars, s: Workspace, k: int, at_bar: vec
 @wp.func
 def point_velocity(s: Workspace, i: int, at: vec3, slot: int):
     """Velocity of a point fixed to body i."""
-    return lin(s.V[i, slot]) + wp.cross(ang(s.V[i, slot]), at - s.o[i, slot])
+    return velocity_at(s.V[i, slot], at - s.o[i, slot])
 
 
 @wp.func
 def point_acceleration(s: Workspace, i: int, at: vec3, slot: int):
     """Acceleration of a point fixed to body i, gravity not included."""
-    spin = ang(s.V[i, slot])
-    return (
-        lin(s.A[i, slot])
-        + wp.cross(ang(s.A[i, slot]), at - s.o[i, slot])
-        + wp.cross(spin, point_velocity(s, i, at, slot))
-    )
+    return acceleration_at(s.V[i, slot], s.A[i, slot], at - s.o[i, slot])
 
 
 @wp.func
@@ -84,7 +88,7 @@ def frame_jacobians(m: Tree, f: Frames, s: Workspace, value: wp.array3d(dtype=re
         while i > 0:
             for d in range(m.body_dof[i], m.body_dof[i + 1]):
                 S = s.S[d, slot]
-                moved = lin(S) + wp.cross(ang(S), arm - s.o[i, slot])
+                moved = velocity_at(S, arm - s.o[i, slot])
                 for row in range(3):
                     value[world, 6 * k + row, d] = S[row]
                     value[world, 6 * k + 3 + row, d] = moved[row]

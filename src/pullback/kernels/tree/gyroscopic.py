@@ -82,7 +82,7 @@ def write_vec3(x: wp.array2d(dtype=real), i: int, slot: int, y: vec3):
 
 
 @wp.func
-def motion_of(m: Tree, s: Workspace, x: wp.array2d(dtype=real), d: int, slot: int):
+def motion_of(s: Workspace, x: wp.array2d(dtype=real), d: int, slot: int):
     total = vec6()
     for j in range(6):
         total += s.S[d + j, slot] * x[d + j, slot]
@@ -101,7 +101,7 @@ def gyroscopic(m: Tree, p: Params, s: Workspace, world: int, slot: int):
         push = read_vec3(s.a, d, slot) - wp.cw_mul(low, M_la * (turn - without) + K_la * turn)
         write_vec3(s.a, d, slot, push)
         write_vec3(s.a, d + 3, slot, turn)
-        A = s.c[i, slot] + motion_of(m, s, s.a, d, slot)
+        A = s.c[i, slot] + motion_of(s, s.a, d, slot)
         for j in range(i, m.lone_end[k]):
             s.A[j, slot] = A
 
@@ -118,7 +118,7 @@ def gyroscopic_solve(m: Tree, p: Params, s: Workspace, world: int, slot: int):
         turn = wp.inverse(wp.transpose(N)) * (turn_bar - wp.transpose(M_la + K_la) * wp.cw_mul(low, push_bar))
         write_vec3(s.w, d, slot, wp.cw_mul(low, push_bar - M_la * turn))
         write_vec3(s.w, d + 3, slot, turn)
-        X = motion_of(m, s, s.w, d, slot)
+        X = motion_of(s, s.w, d, slot)
         for j in range(i, m.lone_end[k]):
             s.X[j, slot] = X
 

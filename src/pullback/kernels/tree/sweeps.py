@@ -32,6 +32,7 @@ from ..spatial.algebra import (
     sym66_mul,
     sym66_outer,
     sym_outer,
+    velocity_at,
 )
 from ..spatial.scalar import SMALLEST_INERTIA, SMALLEST_SHARE, real, sym66, vec3, vec4, vec6
 from .structs import HINGE, SLIDE, Params, Tree, Workspace, com_from_o, dofs, read_quat
@@ -262,12 +263,6 @@ def virtual_motions(m: Tree, s: Workspace, slot: int):
 
 
 @wp.func
-def at_com(x: vec6, c: vec3):
-    """Linear part of the motion x at c."""
-    return lin(x) + wp.cross(ang(x), c)
-
-
-@wp.func
 def inertia_params_adjoint(
     p: Params, p_bar: Params, s: Workspace, world: int, slot: int, i: int,
     x: vec6, y: vec6, u: vec6, z: vec6, scale: real,
@@ -276,10 +271,10 @@ def inertia_params_adjoint(
     Rt = wp.transpose(s.R[i, slot])
     mass = p.mass[world, i]
     c = com_from_o(p, s, i, world, slot)
-    xc = at_com(x, c)
-    yc = at_com(y, c)
-    uc = at_com(u, c)
-    zc = at_com(z, c)
+    xc = velocity_at(x, c)
+    yc = velocity_at(y, c)
+    uc = velocity_at(u, c)
+    zc = velocity_at(z, c)
     c_bar = wp.cross(yc, ang(x)) + wp.cross(xc, ang(y)) + wp.cross(zc, ang(u)) + wp.cross(uc, ang(z))
     J_bar = sym_outer(Rt * ang(x), Rt * ang(y)) + sym_outer(Rt * ang(u), Rt * ang(z))
     p_bar.mass[world, i] = p_bar.mass[world, i] + scale * (wp.dot(xc, yc) + wp.dot(uc, zc))
