@@ -30,9 +30,9 @@ OTHERS = (
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster", "roll")
 CUDA_ONLY = ("phases",)
-# Of robots with a network in front of every step, with sensors of contacts, or with tendons around geoms: compiled when
-# they are first used.
-ON_DEMAND = {"driven", "driven_adjoint", "felt", "spatial.wrapping"}
+# Of robots with a network in front of every step, with sensors of contacts or of muscles, or with tendons around geoms:
+# compiled when they are first used.
+ON_DEMAND = {"driven", "driven_adjoint", "felt", "spatial.wrapping", "tree.muscle_forces"}
 
 # Axes, whether materials yield, and whether shapes move, which they do in space and on the CPU.
 AMONG_SHAPES = tuple(product((3,), (True, False), (True,)))
