@@ -4,7 +4,7 @@ Two test workers that need the same kernel at the same time would both compile i
 """
 
 from pullback.cli.compile import Kernels, all_kernels, compile_kernels
-from pullback.kernels import Flavour, SoftFlavour
+from pullback.kernels import ElasticFlavour, Flavour, SoftFlavour
 
 
 def is_tested(kernels: Kernels) -> bool:
@@ -14,7 +14,7 @@ def is_tested(kernels: Kernels) -> bool:
         return flavour.precision == "float64" or not (flavour.yields or flavour.dim == 3)
     if name in ("heat.implicit", "overlap"):
         return flavour in ("float64", Flavour("float64", "convex", all_shapes=False))
-    if isinstance(flavour, str) or flavour.model is None or flavour.precision == "float64":
+    if isinstance(flavour, str | ElasticFlavour) or flavour.model is None or flavour.precision == "float64":
         return True
     return flavour.rows == 3 and not flavour.all_shapes
 
@@ -76,6 +76,7 @@ def coupled() -> list[Kernels]:
     flavours += [each._replace(precision="float32") for each in (wet, drives)]
     motors = {"tendons": True, "actuators": True, "activations": True, "motors": True}
     flavours += [plain._replace(orientations=True)]
+    flavours += [Flavour("float64", delays=True, sites=True, **motors)]
     flavours += [Flavour("float64", **motors), Flavour("float64", sites=True, **motors)]
     flavours += [convex._replace(sites=True, **motors), convex._replace(tendons=True, activations=True, adhesion=True)]
     steps = [Kernels(flavour, name) for name in ("step_adjoint", "step") for flavour in flavours]

@@ -10,7 +10,6 @@ import pullback as pb
 from pullback.rollout.check import AGREES
 
 INTEGRATORS = ("Euler", "implicitfast", "RK4")
-each_integrator = pytest.mark.parametrize("integrator", INTEGRATORS)
 
 # A climber on a tilted wall: a pad of two balls, an arm whose hand may hold a ball that flies, each with a gap.
 CLIMBER = """<mujoco><compiler angle="radian"/>
@@ -60,7 +59,7 @@ def held(model: pb.Model, state) -> np.ndarray:
     return np.array(counts)
 
 
-@each_integrator
+@pytest.mark.parametrize("integrator", [*INTEGRATORS, "implicit"])
 @pytest.mark.parametrize("option", ["", 'cone="elliptic"'])
 def test_a_climber_moves_as_in_mujoco(integrator, option):
     model = climber(integrator, option)

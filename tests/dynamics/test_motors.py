@@ -241,7 +241,7 @@ def test_jacobians_are_mujocos(integrator):
     [
         ('input="vel" controller="4 0 0.5 30 0 9"', 'input="none"', "'winch' is a motor without controls"),
         ('name="both"', 'name="both" actuatorfrcrange="-1 1"', "'winch' is a DC motor on a tendon that limits"),
-        ('name="bare" ', 'name="bare" delay="0.01" nsample="9" ', "'bare' delays its controls"),
+        ('name="driven" ', 'name="driven" delay="0.01" nsample="9" ', "'driven' delays several controls"),
     ],
 )
 def test_motors_that_are_refused_are_named(old, new, why):

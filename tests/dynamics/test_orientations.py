@@ -54,7 +54,9 @@ def torques(model: pb.Model, state, control: np.ndarray) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize(("integrator", "limited"), [("Euler", True), ("RK4", True), ("implicitfast", False)])
+@pytest.mark.parametrize(
+    ("integrator", "limited"), [("Euler", True), ("RK4", True), ("implicitfast", False), ("implicit", False)]
+)
 def test_they_move_as_in_mujoco(integrator, limited):
     """Whether damping at the limit is implicit is decided by rounding in MuJoCo."""
     model = arm(integrator, limited=limited)

@@ -89,6 +89,8 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
     for u in scene.model.motors.ids:
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is a motor with states of its own, {only}"
+    for u in scene.model.delays.ids:
+        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"delays its control, {only}"
     for u in scene.model.orientations.ids:
         yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"holds an orientation, {only}"
     for e in scene.all_equalities:

@@ -69,8 +69,8 @@ class KernelSystem(NamedSystem):
         """A state on the device, or with ``name`` a cotangent, of which a part may be left out."""
         kind: Any = self.state_type
         if not isinstance(state, tuple) or len(state) != len(kind._fields):
-            form = f"{kind.__name__}({', '.join(kind._fields)})"
-            raise PullbackError(f"a state is a {form}: make one with system.state()")
+            which = ".".join([*kind.__module__.split(".")[1:2], kind.__name__])  # such as soft.ParticleState
+            raise PullbackError(f"a state is a {which}({', '.join(kind._fields)}): make one with system.state()")
         fields = []
         for field, value in zip(kind._fields, state, strict=True):
             shape, axes = self._form(field)

@@ -8,7 +8,7 @@ import warp as wp
 from pullback.core.arrays import PRECISIONS
 from pullback.kernels import Flavour, specialise
 from pullback.model import Model
-from pullback.model.activations import AT_REST
+from pullback.model.activations import AT_REST, SAMPLE
 
 STAGES = 4  # of Runge-Kutta
 
@@ -23,6 +23,7 @@ def activations_struct(model: Model, flavour: Flavour, device: str):
         "filterexact": laws.FILTER_EXACT,
         "muscle": laws.MUSCLE,
         AT_REST: laws.AT_REST,
+        SAMPLE: laws.SAMPLE,
         "slew": laws.MOTOR_STATE,
         "integral": laws.MOTOR_STATE,  # of a PID controller; of a DC motor, which holds it back itself, see below
         "heat": laws.MOTOR_STATE,
@@ -38,6 +39,19 @@ def activations_struct(model: Model, flavour: Flavour, device: str):
     for name, side in (("low", 0), ("high", 1)):
         bounds = own.range[:, side].astype(flavour.precision)
         setattr(result, name, wp.array(bounds, dtype=PRECISIONS[flavour.precision], device=device))
+    return result
+
+
+def delays_struct(model: Model, flavour: Flavour, device: str):
+    """The kernels' Delays."""
+    result, own = specialise(flavour, "rows").Delays(), model.delays
+    ints = lambda x: wp.array(np.asarray(x, dtype=np.int32), dtype=wp.int32, device=device)  # noqa: E731
+    number, first = np.full(model.nu, -1), model.na - own.weight.shape[1] + np.cumsum(own.count) - own.count
+    number[own.ids] = np.arange(len(own.ids))
+    result.actuator, result.number = ints(own.ids), ints(number)
+    result.first, result.end = ints(first), ints(first + own.count)
+    weight = np.pad(own.weight, ((0, 0), (model.na - own.weight.shape[1], 0))).astype(flavour.precision)
+    result.weight = wp.array(weight, dtype=PRECISIONS[flavour.precision], device=device)
     return result
 
 

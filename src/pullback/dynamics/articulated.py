@@ -137,6 +137,9 @@ class Articulated(KernelSystem):
         self._scene = self._make_scene()
         self._layout = Layout(model)
         self._tendons = TendonLayout(model, self._scene)
+        if refine is not None and len(model.delays.ids):
+            name = model.actuator_names[model.delays.ids[0]]
+            raise PullbackError(f"refine divides steps, by which actuator {name!r} counts the delay of its control")
         if refine is not None and self._tendons.adheres:
             name = model.actuator_names[np.flatnonzero(model.actuator_body >= 0)[0]]
             raise PullbackError(f"refine looks for the moment at which bodies touch, and actuator {name!r} holds them")

@@ -12,7 +12,7 @@ from pullback.contact import Contact, ContactPoints, Scene
 from pullback.contact.points import inner_radii, pair_masses
 from pullback.core.arrays import PRECISIONS, require_space
 from pullback.core.trees import tree_map
-from pullback.dynamics.activations import activation_sizes, activations_struct
+from pullback.dynamics.activations import activation_sizes, activations_struct, delays_struct
 from pullback.dynamics.actuators import actuators_struct, site_pairs_struct
 from pullback.dynamics.ellipsoids import ellipsoids_struct
 from pullback.dynamics.flexes import flex_sizes, flexes_struct
@@ -158,6 +158,8 @@ def contact_workspace(
         result[1].noslip = noslip_struct(scene, flavour, device)
     if flavour.activations:
         result[1].activations = activations_struct(tendons.model, flavour, device)
+    if flavour.delays:
+        result[1].delays = delays_struct(tendons.model, flavour, device)
     if flavour.actuators:
         result[1].actuators = actuators_struct(tendons, flavour, device)
     if flavour.motors:

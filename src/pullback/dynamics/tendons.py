@@ -94,6 +94,7 @@ class TendonLayout:
             "activations": activations,
             "actuators": actuators,
             "motors": motors,
+            "delays": len(self.model.delays.ids) > 0,
             "adhesion": self.adheres,
             "orientations": orientations,
         }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from pullback.model.model import Activations
+from pullback.model.model import Activations, Delays
 from pullback.model.motors import STATES, states_of_motor
 from pullback.model.unsupported import (
     GAIN_DCMOTOR,
+    RK4,
     actuator_complaint,
     gives_no_force,
     has_activation,
@@ -18,10 +19,13 @@ from pullback.model.unsupported import (
 
 # What a switched-off actuator has in the place of its kind: nothing moves its activation.
 AT_REST = "at rest"
+SAMPLE = "sample"  # a control of some steps ago
+# Where in a step forces are found, by a stage of Runge-Kutta: at its beginning, half-way and at its end.
+NODES = (0.0, 0.5, 1.0)
 
 
-def read_activations(m: mujoco.MjModel) -> Activations:
-    """There are as many as in MuJoCo, or none if no actuator here is driven by one."""
+def read_activations(m: mujoco.MjModel, delays: Delays) -> Activations:
+    """There are as many as in MuJoCo, or none if no actuator here is driven by one; then come samples of controls."""
     kind, owner = [""] * m.na, np.full(m.na, -1, np.int32)
     early, limits, law = np.zeros(m.na, bool), np.tile((-np.inf, np.inf), (m.na, 1)), np.zeros((m.nu, 3))
     driven = False
@@ -43,7 +47,38 @@ def read_activations(m: mujoco.MjModel) -> Activations:
             law[u] = m.actuator_dynprm[i, :3]
     if not driven:
         kind, owner, early, limits = [], owner[:0], early[:0], limits[:0]
+    if samples := int(np.sum(delays.count)):
+        kind += [SAMPLE] * samples
+        owner = np.append(owner, np.repeat(delays.ids, delays.count)).astype(np.int32)
+        early = np.append(early, np.zeros(samples, bool))
+        limits = np.append(limits, np.tile((-np.inf, np.inf), (samples, 1)), axis=0)
     arrays = (owner, early, limits, law)
     for array in arrays:
         array.setflags(write=False)
     return Activations(tuple(kind), *arrays)
+
+
+def read_delays(m: mujoco.MjModel) -> Delays:
+    ids, weights = [], []
+    for i in range(m.nactuator):
+        if m.actuator_delay[i] > 0 and not (actuator_complaint(m, i) or gives_no_force(m, i)):
+            ids.append(int(m.actuator_ctrladr[i]))
+            weights.append(_weights(m, i))
+    counts = np.array([weight.shape[1] for weight in weights], int)
+    weight = np.concatenate([np.zeros((len(NODES), 0)), *weights], axis=1)
+    weight.setflags(write=False)
+    return Delays(np.array(ids, int), counts, weight)
+
+
+def _weights(m: mujoco.MjModel, i: int) -> np.ndarray:
+    """Of the controls of the last steps (nodes, samples), the newest first, in what reaches actuator i: MuJoCo's, of
+    samples that are evenly spaced in time."""
+    data, count, interpolation = mujoco.MjData(m), *(int(x) for x in m.actuator_history[i])
+    times, found = np.arange(-count, 0) * m.opt.timestep, np.zeros((len(NODES), count))
+    for k, sample in enumerate(np.eye(count)[::-1]):
+        mujoco.mj_initCtrlHistory(m, data, i, times, sample)
+        for node, share in enumerate(NODES):
+            read = mujoco.mj_readCtrl(m, data, i, share * m.opt.timestep, np.zeros((1, 1)), interpolation)
+            found[node, k] = read.item()
+    used = NODES if m.opt.integrator == RK4 else NODES[:1]
+    return found[:, : 1 + int(np.flatnonzero(np.any(found[: len(used)] != 0, axis=0))[-1])]

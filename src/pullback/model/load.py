@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.core.checks import check_number
 from pullback.core.errors import PullbackError
-from pullback.model.activations import read_activations
+from pullback.model.activations import read_activations, read_delays
 from pullback.model.constraints import describe_constraints
 from pullback.model.files import compile_file, compile_string, one_line
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
@@ -100,8 +100,8 @@ def load(
       :class:`Articulated` disables all four);
     - ``"tendon"``: springs, dampers, armature, limits and friction loss of tendons;
     - ``"actuator"``: actuators that are neither muscles, PID controllers, DC motors, servos of orientations nor
-      gain·drive + bias on one joint or tendon, or at sites, with the control or an activation as drive (those with a
-      delay, among others). They keep their controls, so that ``nu`` is as in MuJoCo, and exert no force;
+      gain·drive + bias on one joint or tendon, or at sites, with the control or an activation as drive. They keep their
+      controls, so that ``nu`` is as in MuJoCo, and exert no force;
     - ``"plugin"``: plugins that exert forces on bodies or drive actuators;
     - ``"flex"``: elasticity, edge constraints and contacts of flexes; their point masses stay;
     - ``"flexface"``: contacts of the faces of flexes with shapes other than planes, with each other and with
@@ -144,12 +144,13 @@ def load(
         "cameras": _frames(m, "camera", m.ncam, m.cam_bodyid, m.cam_pos, m.cam_quat),
         "tendons": read_tendons(m),
         "flexes": read_flexes(m, ignore),
-        "activations": read_activations(m),
         "muscles": read_muscles(m),
         "motors": read_motors(m),
         "orientations": read_orientations(m),
         "constraints": describe_constraints(m, with_flexes="flex" not in ignore),
     }
+    fields["delays"] = read_delays(m)
+    fields["activations"] = read_activations(m, fields["delays"])
     fields["keyframes"] = _keyframes(m, fields["activations"].count)
     check_mass_matrix(m, fields["dof_armature"], fields["tendons"].armature)
     return Model(**fields, mujoco=m, ignored=tuple(sorted(set(ignore))))
@@ -525,6 +526,7 @@ def _keyframes(m: mujoco.MjModel, na: int) -> dict[str, Keyframe]:
     for k in range(m.nkey):
         name, q = name_of(m, "key", k), m.key_qpos[k]
         _check_quaternions(m, q, where=label(m, "key", k))
-        others = (_frozen(x[k]) for x in (m.key_qvel, m.key_ctrl, m.key_act[:, :na]))
+        act = np.resize(np.append(m.key_act[k][:na], np.zeros(na)), na)  # controls of before are zero
+        others = (_frozen(x) for x in (m.key_qvel[k], m.key_ctrl[k], act))
         keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), *others)
     return keyframes

@@ -98,7 +98,8 @@ class Activations:
     """The states of actuators: each follows its control, and drives its force in the control's place."""
 
     # (na,) MuJoCo's dyntype, such as "filter"; "slew", "integral", "heat", "bristle" or "current": of a motor;
-    # "at rest": switched off; "": of an actuator that was left out. There are none if no actuator is driven by one.
+    # "at rest": switched off; "": of an actuator that was left out. There are none if no actuator is driven by one. At
+    # the end, "sample": a control of some steps ago, where there is a delay.
     kind: tuple[str, ...]
     actuator: np.ndarray  # (na,) int32, the control of the actuator that has it, the first if there are several; or -1
     early: np.ndarray  # (na,) bool: the force is that of the activation after the step
@@ -156,6 +157,15 @@ class Motors:
     def others(self) -> np.ndarray:
         """Controls that are further ones of these."""
         return np.setdiff1d(self.control, np.append(self.ids, -1))
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Controls that reach their actuator late, as sums of those of the last steps."""
+
+    ids: np.ndarray  # (n,) controls
+    count: np.ndarray  # (n,) of how many steps: these are the last of the activations, actuator by actuator
+    weight: np.ndarray  # (3, samples), the newest first, at the beginning of a step, half-way and at its end
 
 
 @dataclass(frozen=True)
@@ -251,6 +261,7 @@ class Model:
     muscles: Muscles
     motors: Motors
     orientations: Orientations
+    delays: Delays
 
     # what is fixed to bodies, and what the file asks of a contact model
     geoms: Frames

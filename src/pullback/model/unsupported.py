@@ -27,6 +27,7 @@ INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast", IMPLICI
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_INTEGRATOR)
+FILTERS = int(mujoco.mjtDyn.mjDYN_FILTER), int(mujoco.mjtDyn.mjDYN_FILTEREXACT)
 ACTIVATION_NAMES = ("INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")
 ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ACTIVATION_NAMES)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
@@ -250,7 +251,6 @@ def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
             m.actuator_dyntype[i] not in (STATELESS, *ACTIVATIONS)
         ),
         f"has {m.actuator_actnum[i]} activations; only one is supported": m.actuator_actnum[i] > 1,
-        "delays its control": m.actuator_delay[i] > 0,
         f"has a gain of type {gain}; only fixed, affine, muscle, pid and dcmotor are supported": (
             m.actuator_gaintype[i] not in (GAIN_FIXED, GAIN_AFFINE, GAIN_MUSCLE)
         ),
@@ -279,7 +279,7 @@ def _orientation_complaint(m: mujoco.MjModel, i: int) -> str | None:
     reasons = {
         "holds an orientation between sites; only ball joints are supported": m.actuator_trnid[i, 1] >= 0,
         "holds an orientation that it integrates": m.actuator_dyntype[i] != STATELESS,
-        "delays its controls": m.actuator_delay[i] > 0,
+        "delays several controls": m.actuator_delay[i] > 0,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -296,7 +296,7 @@ def _motor_complaint(m: mujoco.MjModel, i: int) -> str | None:
         f"mixes the laws of motors with others, dynamics {dynamics_kind} and bias {bias}": (
             m.actuator_biastype[i] != kinds[0] or m.actuator_dyntype[i] not in (STATELESS, kinds[1])
         ),
-        "delays its controls": m.actuator_delay[i] > 0,
+        "delays several controls": m.actuator_delay[i] > 0 and m.actuator_ctrlnum[i] > 1,
         "is a motor without controls; give it one, such as a voltage": m.actuator_ctrlnum[i] == 0,
         f"has {m.actuator_actnum[i]} activations, which is not what its numbers ask for": (
             m.actuator_actnum[i] != len(states_of_motor(m, i))
@@ -381,9 +381,9 @@ def feels_velocity(m: mujoco.MjModel, i: int) -> bool:
 
 
 def is_servo(m: mujoco.MjModel, i: int) -> bool:
-    """Whether an actuator holds a position that its control, or an integral of it, gives."""
+    """Whether an actuator holds a position that its control gives, or what integrates or filters it."""
     gain, bias = gain_and_bias(m, i)
-    fixed = m.actuator_gaintype[i] == GAIN_FIXED and m.actuator_dyntype[i] in (STATELESS, INTEGRATOR)
+    fixed = m.actuator_gaintype[i] == GAIN_FIXED and m.actuator_dyntype[i] in (STATELESS, INTEGRATOR, *FILTERS)
     return bool(fixed and gain[0] != 0 and bias[1] == -gain[0])
 
 

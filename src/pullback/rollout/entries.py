@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.model import BALL, FREE
+from pullback.model.activations import SAMPLE
 from pullback.model.motors import STATES
 
 INERTIA = ("xx", "yy", "zz", "xy", "xz", "yz")
@@ -63,7 +64,7 @@ def _word(model, axis: str, i: int) -> str:
         return _joint_word(model, model.joint_v, i, {FREE: FREE_DOFS, BALL: AXES})
     if axis == "activation":
         owner, kind = int(model.activations.actuator[i]), model.activations.kind[i]
-        what = kind if kind in STATES else "activation"  # of a motor, of which there are several
+        what = kind if kind in (*STATES, SAMPLE) else "activation"  # of which there are several
         return f"{what} of {_word(model, 'actuator', owner)}" if owner >= 0 else f"activation {i}"
     names = model.geoms.names if axis == "geom" else getattr(model, f"{axis}_names", ())
     unnamed = f"{axis} {i}"  # which is what a Model calls them

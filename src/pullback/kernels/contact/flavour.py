@@ -35,6 +35,9 @@ ACTUATORS = wp.constant(compiled_for.actuators)
 # There are PID controllers or DC motors; these have activations and actuators too.
 MOTORS = wp.constant(compiled_for.motors)
 
+# Controls may reach their actuators late; there are activations too.
+DELAYS = wp.constant(compiled_for.delays)
+
 # There are servos that hold the orientation of a ball joint.
 ORIENTATIONS = wp.constant(compiled_for.orientations)
 

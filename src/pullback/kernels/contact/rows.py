@@ -15,13 +15,14 @@ from ..spatial.scalar import real, vec3, vec6
 from ..tree.ellipsoids import Ellipsoids
 from ..tree.structs import Tree, Workspace, dofs
 from . import implicit_fields, impulse_fields, noslip_fields, potential_fields
-from .activation_rows import ACTIVATION_PARTS, Activations
+from .activation_rows import ACTIVATION_PARTS, Activations, Delays
 from .actuator_rows import ACTUATOR_PARTS, Actuators, SitePairs
 from .adhesion_rows import ADHESION_PARTS, Adhesion
 from .flavour import (
     ACTIVATIONS,
     ACTUATORS,
     ADHESION,
+    DELAYS,
     ELLIPSOIDS,
     FLEXES,
     FORCES,
@@ -177,6 +178,7 @@ class Rows:
             ("sites", Sites, SITES),
             ("loops", Loops, LOOPS),
             ("activations", Activations, ACTIVATIONS),
+            ("delays", Delays, DELAYS),
             ("actuators", Actuators, ACTUATORS),
             ("motors", Motors, MOTORS),
             ("adhesion", Adhesion, ADHESION),

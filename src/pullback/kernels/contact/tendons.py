@@ -26,12 +26,14 @@ from ..tree.forces import (
 from ..tree.structs import IMPLICITFAST, Params, Tree, Workspace
 from ..tree.sweeps import accelerations, eliminate, solve, substitute, virtual_motions
 from .actuators import actuator_force_adjoint, add_joint_actuator, joint_actuator_adjoint, pull_of_tendon
-from .flavour import ACTIVATIONS, ACTUATORS, CURVED, ORIENTATIONS, SITES, SPATIAL
+from .flavour import ACTIVATIONS, ACTUATORS, CURVED, DELAYS, ORIENTATIONS, SITES, SPATIAL
 from .mass_matrix import composite_bodies, copy_rows, factorise_rows, smooth_forces, solve_rows
 from .rows import Rows
 
 if ACTIVATIONS:
     from .activations import take_activations, take_activations_adjoint
+if DELAYS:
+    from .delays import take_late_controls, take_late_controls_adjoint
 if ACTUATORS:
     from .actuators import hold_tendons, is_held, share_bars
     from .held_weight import hold_weights
@@ -139,6 +141,8 @@ def all_joint_forces(
     find_tendons(m, p, s, r, world, slot)
     start_joint_forces(m, p, s, world, slot)
     take_controls(m, s, controls, t, world, slot)
+    if DELAYS:
+        take_late_controls(m, s, r, controls, t, world, slot)
     if ACTIVATIONS:
         take_activations(m, p, s, r, world, slot)
     if ACTUATORS:
@@ -239,6 +243,8 @@ def all_joint_forces_adjoint(
         orientations_adjoint(m, p, p_bar, s, r, world, slot, wants_params)
     if ACTIVATIONS:
         take_activations_adjoint(m, p, p_bar, s, r, controls, t, world, slot, wants_params)
+    if DELAYS:
+        take_late_controls_adjoint(m, s, r, controls_bar, t, world, slot)
     take_controls_adjoint(m, s, controls, controls_bar, t, world, slot)
     spring_forces_adjoint(m, p, p_bar, s, world, slot, wants_params)
     for k in range(r.tendons.own):

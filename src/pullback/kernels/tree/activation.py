@@ -31,6 +31,8 @@ MOTOR_STATE = wp.constant(6)
 MOTOR_INTEGRAL = wp.constant(7)
 MOTOR_BRISTLE = wp.constant(8)
 MOTOR_CURRENT = wp.constant(9)
+# A control of some steps ago, each of which follows the one that came after it.
+SAMPLE = wp.constant(10)
 
 # Times and widths below this count as this, or as none [s, 1]: MuJoCo's mjMINVAL.
 SMALLEST = wp.constant(real(1e-15))
@@ -122,7 +124,7 @@ def activation_pull_adjoint(kind: int, law: vec3, act: real, control: real, pull
 @wp.func
 def activation_share(kind: int, law: vec3, h: real):
     """How much of its pull an activation follows in the time h, and the slope of that by its time constant."""
-    share = h
+    share = wp.where(kind == SAMPLE, real(1.0), h)
     slope = real(0.0)
     if kind == FILTER or kind == FILTER_EXACT:
         time = wp.max(law[0], SMALLEST)
@@ -140,4 +142,5 @@ def activation_share(kind: int, law: vec3, h: real):
 def stage_share(kind: int, law: vec3, h: real):
     """The same on the way to a stage of Runge-Kutta."""
     exact = kind == FILTER_EXACT
-    return activation_share(wp.where(exact, FILTER, kind), law, h)
+    share, slope = activation_share(wp.where(exact, FILTER, kind), law, h)
+    return wp.where(kind == SAMPLE, real(0.0), share), slope
