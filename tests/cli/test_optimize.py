@@ -199,3 +199,11 @@ def test_files_that_hold_no_task(folder, capsys, text, words):
 def test_tasks_that_are_not_there(folder, capsys, name, words):
     assert main(["optimize", name]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_contact_model(folder, capsys):
+    """Where a task may have one; what it is called says so."""
+    assert optimize.read_task("push", {"seed": 1, "contact": "convex"}).name == "push-convex"
+    assert optimize.read_task("push", {"seed": 1, "contact": "longrange"}).name == "push"
+    assert main(["optimize", "throw", "--contact", "convex"]) == 2
+    assert "option 'contact'" in capsys.readouterr().err

@@ -26,10 +26,12 @@ from pullback.rollout import rollout
 from pullback.scale import Spread
 from pullback.tasks import TASKS, Planning, Residuals, Task, solve
 from pullback.tasks.chain import choose, easier_for
+from pullback.tasks.distant import CONTACTS
 from pullback.view import Drawing, Viewer, draw_run, export, plot_curve, plot_intervals, plot_lines, save_motion
 
 VIEW_EVERY = 3.0  # a better motion is shown no more often: one wants to see it to its end [s]
 LARGE_STATE, FEW_STATES = 500, 300  # numbers of a state from which on only some states are written, and how many
+CHOICES = ("contact", "hand")  # that some tasks have
 ABOUT = """\
 Solves a task and writes DIR/result.npz (the solution and its motion), DIR/result.json (a summary), DIR/loss.png and
 DIR/replay.html (a replay for any browser). TASK is a name from 'pullback tasks', or a Python file with a function
@@ -53,6 +55,8 @@ def add(verbs) -> None:
     common.option(parser, "--method", about, str, choices=sorted(METHODS))
     common.option(parser, "--iterations N", "maximum number of iterations (default: the task's own)", common.whole(1))
     common.option(parser, "--hand HAND", "the hand to use, for tasks that support several", str, choices=sorted(HANDS))
+    about = "the contact model, for tasks that support several, such as 'push'; convex is MuJoCo's"
+    common.option(parser, "--contact CONTACT", about, str, choices=CONTACTS)
     common.option(parser, "--data PATH", "your own recordings, for tasks that can use them, such as 'cube-toss'", str)
     common.option(parser, "--all", "do all iterations, even after the target is reached")
     common.option(parser, "--fresh", "start over, and ignore earlier progress in DIR")
@@ -138,7 +142,7 @@ def write_solution(
 def options_of(args) -> dict:
     """What a task is made with; an error if there is data and the task takes none."""
     options = {"device": args.device, "seed": args.seed}
-    options |= {name: getattr(args, name) for name in ("data", "hand") if getattr(args, name) is not None}
+    options |= {name: getattr(args, name) for name in ("data", *CHOICES) if getattr(args, name) is not None}
     if args.data is not None and args.task in TASKS and "data" not in inspect.signature(TASKS[args.task]).parameters:
         raise PullbackError(f"{args.task!r} learns from no recordings: leave --data out")
     return options
@@ -147,9 +151,9 @@ def options_of(args) -> dict:
 def read_task(name: str, options: dict) -> Task | Planning | Manipulation:
     """A task by its name, or from a Python file of the user's; made with those of the options that it has.
 
-    A hand is an error where there is no choice of one.
+    A hand, or a contact model, is an error where there is no choice of one.
     """
-    wanted = {"hand"} & set(options)
+    wanted = set(CHOICES) & set(options)
     if name in TASKS:
         return common.call(TASKS[name], options, wanted)
     path = Path(name)

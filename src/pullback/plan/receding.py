@@ -94,8 +94,11 @@ class Receding(Method):
     ``ticks`` windows are planned, and then the whole trajectory is evaluated, in which the last control of the last
     window is held to the end. It has converged when there is nothing left to plan.
 
+    The model of the plans may differ from the System that moves: with ``ahead``, windows are planned with that task and
+    executed by the System of the task being solved, so that the next plan corrects the errors of the one before.
+
     method:      that plans a window
-    window:      steps that are planned at a time
+    window:      steps that are planned at a time, of ``ahead`` if given
     apply:       steps of each plan that are kept; the others are the initial guess for the next
     iterations:  of ``method`` per window
     ticks:       windows that are planned in an iteration
@@ -103,6 +106,9 @@ class Receding(Method):
                  guesses, each a control within bounds that is held for the window; 0: always from the rest of the plan
                  before
     least_gain:  fraction of the loss that a plan must gain for the next one to start from its rest
+    ahead:       the task to plan with: one with the same variables, e.g. with coarser steps or a contact model that has
+                 gradients without contact; None: the task being solved
+    seen:        maps a state that was reached to one of ``ahead``; None: the same state
     """
 
     method: Method
@@ -112,6 +118,8 @@ class Receding(Method):
     ticks: int = 1
     guesses: int = 0
     least_gain: float = 0.02
+    ahead: Any = field(default=None, repr=False, compare=False)  # a ControlProblem
+    seen: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
     problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
 
     wants_gradients = False
@@ -127,14 +135,20 @@ class Receding(Method):
     def bound(self, problem) -> Receding:
         if not isinstance(problem, ControlProblem) or not isinstance(problem.find, HeldControls):
             raise PullbackError("Receding plans controls: give it a task that finds pullback.tasks.Controls")
-        if self.window % problem.find.hold or self.apply % problem.find.hold:
-            raise PullbackError(f"window and apply of Receding must be multiples of hold, {problem.find.hold}")
+        ahead = problem if self.ahead is None else self.ahead
+        if not _same_variables(ahead, problem):
+            raise PullbackError(
+                "ahead of Receding must be a task that finds Controls, with as many knots as those of the task that is "
+                "solved, of the same scale, each held for as many steps or a fraction of them"
+            )
+        if self.window % ahead.find.hold or self.apply % ahead.find.hold:
+            raise PullbackError(f"window and apply of Receding must be multiples of hold, {ahead.find.hold}")
         if self.guesses and not all(np.all(np.isfinite(bound)) for bound in problem.begin()[1:]):
             raise PullbackError(
                 "guesses of Receding are drawn between the bounds of controls, and a control has none: give its "
                 "actuator a ctrlrange, or leave guesses=0"
             )
-        return replace(self, problem=problem)
+        return replace(self, problem=problem, ahead=ahead)
 
     def begin(self, x, low, high, seed):
         size = self._size(self.window)
@@ -143,10 +157,10 @@ class Receding(Method):
         return {"x": x, "low": low, "high": high, "plan": x[:size]} | counts | states
 
     def tell(self, memory, losses, gradients, *curvatures):
-        if memory["planned"] >= self.problem.find.steps:  # and what it leads to is told
+        if memory["planned"] >= self.ahead.find.steps:  # and what it leads to is told
             return {**memory, "done": np.array(True)}
         for _ in range(self.ticks):
-            if memory["planned"] < self.problem.find.steps:
+            if memory["planned"] < self.ahead.find.steps:
                 memory = self._tick(memory)
         return memory
 
@@ -155,25 +169,27 @@ class Receding(Method):
 
     def _size(self, steps: int) -> int:
         """Variables of so many steps."""
-        return min(steps // self.problem.find.hold, self.problem.find.knots) * self.problem.system.nu
+        return min(steps // self.ahead.find.hold, self.ahead.find.knots) * self.problem.system.nu
 
     def _tick(self, memory: Memory) -> Memory:
         """Plans a window, and keeps the first part of the plan."""
-        problem, find, planned = self.problem, self.problem.find, int(memory["planned"])
+        problem, model, planned = self.problem, self.ahead, int(memory["planned"])
         kept = iter([memory[f"state{k}"] for k in range(len(leaves(problem.start)))])
         state = tree_map(lambda _: next(kept), problem.start)
-        ahead = problem.window(state, min(self.window, find.steps - planned))
+        seen = state if self.seen is None else self.seen(state)
+        ahead = model.window(seen, min(self.window, model.find.steps - planned))
         at, size = self._size(planned), len(ahead.begin()[0])
         low, high = (memory[name][at : at + size] for name in ("low", "high"))
         seed, guess = int(memory["seed"]), memory["plan"][:size]
         if memory["stuck"]:
             guess = self._best_guess(ahead, low, high, np.random.default_rng([seed, planned]))
         found = minimise(ahead, guess, self.method, iterations=self.iterations, low=low, high=high, seed=seed)
-        gained = ranked(found.losses)[found.best] < (1 - self.least_gain) * ranked(found.losses)[0]
+        first = ranked(found.losses)[0]
+        gained = first == 0 or ranked(found.losses)[found.best] < (1 - self.least_gain) * first
         # What started from a random guess is seen through: it may have yet to come to where something is gained.
         stuck = np.array(self.guesses > 0 and not gained and not memory["stuck"])
         applied = ahead.find.decode(problem.system, found.x[None])[0][: self.apply]
-        states = problem.system.steps(state, applied)
+        states = problem.system.steps(state, np.repeat(applied, problem.find.hold // model.find.hold, axis=0))
         x, last = memory["x"].copy(), found.x[-problem.system.nu :]
         x[at:] = np.resize(last, len(x) - at)
         x[at : at + size] = found.x
@@ -186,3 +202,11 @@ class Receding(Method):
         nu = self.problem.system.nu
         guesses = np.tile(random.uniform(low[:nu], high[:nu], (self.guesses, nu)), len(low) // nu)
         return guesses[np.argmin(ranked(ahead(guesses, False).losses))]
+
+
+def _same_variables(ahead: Any, problem: ControlProblem) -> bool:
+    if not isinstance(ahead, ControlProblem) or not isinstance(ahead.find, HeldControls):
+        return False
+    finds, same = (ahead.find, problem.find), problem.find.hold % ahead.find.hold == 0
+    scales = [one.find.scale_in(one.system) for one in (ahead, problem)]
+    return same and finds[0].knots == finds[1].knots and np.array_equal(*scales)

@@ -12,7 +12,7 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import SOLID, Stage, add, capsule, decoration, document
 from pullback.plan import CMA, Adam
-from pullback.tasks.distant import COARSE, add_cube, at_goals, floor, standing
+from pullback.tasks.distant import COARSE, add_cube, at_goals, floor, standing, with_contact
 from pullback.tasks.schedules import Waves
 from pullback.tasks.task import Camera, Task, task_factory
 
@@ -57,7 +57,9 @@ def ant_and_box(goal: np.ndarray = (1.0, 0.0)) -> str:
 
 
 @task_factory
-def ant_push(device: str = "cpu", seed: int = 0) -> Task:
+def ant_push(device: str = "cpu", seed: int = 0, contact: str = "longrange") -> Task:
+    if contact != "longrange":
+        return with_contact(ant_push(device, seed), contact)
     random = np.random.default_rng(check_seed(seed))
     angle, far = random.uniform(0, 2 * np.pi), random.uniform(0.85, 0.95)
     place = far * np.array([np.cos(angle), np.sin(angle)])

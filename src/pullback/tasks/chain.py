@@ -59,7 +59,7 @@ def solve(
                 first if x is None else _taken_over(chain[number - 1], x, one),
                 method if last else one.method,
                 iterations=iterations if last else one.iterations,
-                target=target if last else None,
+                target=target if last else one.target if one.until_solved else None,
                 low=low,
                 high=high,
                 seed=seed,
@@ -95,10 +95,15 @@ def _beside(checkpoint: Path, number: int) -> Path:
 def _taken_over(easier: Task, x: np.ndarray, task: Task) -> np.ndarray:
     """The variables of a task that make the controls that an easier one has found.
 
-    The easier one may have more controls than the task. They come last and are left out.
+    The easier one may have more controls than the task. They come last and are left out. Where variables are not
+    Controls, both tasks have the same.
     """
+    if type(easier.find) is type(task.find) and not isinstance(task.find, Controls):
+        if len(x) != len(task.begin()[0]):
+            raise PullbackError(f"{task.name!r} has {len(task.begin()[0])} variables, and the one before it {len(x)}")
+        return x
     if not isinstance(task.find, Controls) or not isinstance(easier.find, Controls):
-        raise PullbackError("a task that finds something else than Controls has no easier tasks")
+        raise PullbackError("a task and those that are easier find variables of the same kind")
     controls, _ = easier.find.decode(easier.system, x[None])
     knots = controls[: task.find.driven : task.find.hold, 0, : task.system.nu]
     return replace(task.find, start=knots).begin(task.system)[0]

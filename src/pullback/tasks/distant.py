@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from mujoco import mjtDisableBit as Disable
 
+from pullback.contact import ContactConvex, ContactImpulse
+from pullback.core.arrays import to_numpy
+from pullback.core.checks import unknown
+from pullback.core.errors import PullbackError
+from pullback.core.system import State
+from pullback.dynamics import Articulated
+from pullback.model import Model, load
 from pullback.model.robots.scene import Stage, Vector, add, capsule, stage
+from pullback.plan import Receding
 from pullback.rollout import Run
 from pullback.tasks.loss import Loss
+from pullback.tasks.task import Task
+
+CONTACTS = ("longrange", "convex")  # that tasks may have
+FINER = 10  # timesteps of MuJoCo's contact for one of long range
+MOST = 500  # contacts that its workspace holds: ten cubes in a heap touch more often than shapes suggest
+SLOWER = 3  # by which the last part of a search is, at which the loss is close to its minimum
+FORCES = [getattr(Disable, f"mjDSBL_{kind}") for kind in ("GRAVITY", "SPRING", "DAMPER", "ACTUATION", "LIMIT")]
 
 Range = tuple[float, float]
 
@@ -100,3 +118,63 @@ def scattered(
 def standing(place: np.ndarray, yaw: float, half: float, gap: float) -> np.ndarray:
     """Coordinates (7,) of a free cube that stands at a place (2,) [m], turned by ``yaw`` [rad]."""
     return np.array([*place, half + gap, np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)])
+
+
+class Apart:
+    """Moves bodies apart that touch or overlap, until their surfaces are at least half a gap from each other.
+
+    ContactLongRange begins where bodies are apart, and in MuJoCo's contact they rest slightly in each other. Spheres,
+    capsules, cylinders and boxes are grown by the gap, and :class:`ContactImpulse` undoes the depth without gravity,
+    springs and friction. Where nothing is that near, nothing moves, and velocities stay.
+
+    model:  of the bodies
+    gap:    of the contact [m]
+    """
+
+    STEPS = 20  # at most: depths are undone to first order
+    LEFT = 0.5  # share of the gap that may be missing in the end: the potential does the rest
+
+    def __init__(self, model: Model, gap: float):
+        m = copy(model.mujoco)
+        for flag in FORCES:
+            m.opt.disableflags |= int(flag)
+        m.geom_condim[:] = 1
+        self.gap = gap
+        self.system = Articulated(load(m, timestep=1.0), ContactImpulse(erp=1.0, slop=0.0, max_contacts=MOST))
+        size = np.asarray(self.system.params["geom_size"])
+        self.grown = {"geom_size": np.where(size > 0, size + gap, 0.0)}
+
+    def __call__(self, state: State) -> State:
+        q = to_numpy(state.q)
+        for _ in range(self.STEPS):
+            still = self.system.state(q)
+            dist = self.system.contacts(still, params=self.grown)[0].dist
+            if not np.any(dist < -self.LEFT * self.gap):
+                return state._replace(q=q)
+            q = to_numpy(self.system.step(still, params=self.grown).q)
+        raise PullbackError(f"bodies overlap, and {self.STEPS} steps of ContactImpulse do not part them")
+
+
+def with_contact(of: Task, contact: str) -> Task:
+    """A task of ContactLongRange as it is, or with contact="convex" in MuJoCo's contact and steps FINER times shorter.
+
+    Controls that are planned window by window are planned with long range, and done in MuJoCo's contact: each window
+    begins where that has led to, bodies moved apart. What else is sought is sought with long range first, and from
+    there with the exact gradient of MuJoCo's steps.
+    """
+    if contact not in CONTACTS:
+        raise PullbackError(unknown("contact", contact, CONTACTS))
+    if contact == "longrange":
+        return of
+    model, gap = of.system.model, of.system.contact.gap
+    fine = load(model.mujoco, timestep=model.timestep / FINER)
+    system = Articulated(fine, ContactConvex(max_contacts=MOST), device=of.system.device)
+    if isinstance(of.method, Receding):
+        find = replace(of.find, steps=FINER * of.find.steps, hold=FINER * of.find.hold)
+        changes = {"find": find, "method": replace(of.method, ahead=of, seen=Apart(model, gap))}
+    else:
+        find = replace(of.find, steps=FINER * of.find.steps, timestep=fine.timestep)
+        method = replace(of.method, rate=of.method.rate / SLOWER)
+        changes = {"find": find, "method": method, "easier": (of.but(until_solved=True),)}
+    name, start = f"{of.name}-{contact}", system.state(to_numpy(of.start.q), to_numpy(of.start.v))
+    return of.but(name=name, system=system, start=start, checkpoint_every=FINER, **changes)

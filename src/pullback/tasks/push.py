@@ -10,7 +10,7 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import Stage, decoration, document
 from pullback.plan import CMA, Adam, Receding
-from pullback.tasks.distant import COARSE, add_cube, add_rod, at_goals, floor, standing
+from pullback.tasks.distant import COARSE, add_cube, add_rod, at_goals, floor, standing, with_contact
 from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
@@ -19,6 +19,7 @@ HALF, MASS = 0.1, 0.5  # of the box: half a side [m], [kg]
 HEIGHT, LENGTH = 0.1, 0.4  # of the rod's middle over the floor; from end to end [m]
 GAP = 3e-3  # of the contact [m]
 NEAR = 0.05  # the box is at its goal: its middle is no farther away [m]
+ADAM = Adam(rate=0.1, beta1=0.3, beta2=0.5)
 EYE, LOOK = (-0.6, -2.6, 2.2), (0.0, 0.0, 0.0)  # of the camera [m]
 
 
@@ -39,7 +40,9 @@ def rod_and_box(goal: np.ndarray = (1.0, 0.0)) -> str:
 
 
 @task_factory
-def push(device: str = "cpu", seed: int = 0) -> Task:
+def push(device: str = "cpu", seed: int = 0, contact: str = "longrange") -> Task:
+    if contact != "longrange":
+        return with_contact(push(device, seed), contact)
     random = np.random.default_rng(check_seed(seed))
     angle, far = random.uniform(0, 2 * np.pi), random.uniform(0.5, 0.8)
     place = far * np.array([np.cos(angle), np.sin(angle)])
@@ -58,7 +61,7 @@ def push(device: str = "cpu", seed: int = 0) -> Task:
         metric=metric,
         target=NEAR,
         unit="m",
-        method=Receding(Adam(rate=0.1, beta1=0.3, beta2=0.5), window=WINDOW, apply=16, iterations=50),
+        method=Receding(ADAM, window=WINDOW, apply=16, iterations=50, guesses=16),
         iterations=20,
         baseline=CMA(spread=1.0),
         baseline_iterations=100,

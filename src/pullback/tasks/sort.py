@@ -10,7 +10,7 @@ from pullback.dynamics import Articulated
 from pullback.model import load
 from pullback.model.robots.scene import Stage, decoration, document
 from pullback.plan import CMA, Adam, Receding
-from pullback.tasks.distant import COARSE, add_cube, add_rod, at_goals, floor, scattered, standing
+from pullback.tasks.distant import COARSE, add_cube, add_rod, at_goals, floor, scattered, standing, with_contact
 from pullback.tasks.task import Camera, Task, task_factory
 from pullback.tasks.variables import Controls
 
@@ -42,7 +42,9 @@ def rod_and_cubes() -> str:
 
 
 @task_factory
-def sort(device: str = "cpu", seed: int = 0) -> Task:
+def sort(device: str = "cpu", seed: int = 0, contact: str = "longrange") -> Task:
+    if contact != "longrange":
+        return with_contact(sort(device, seed), contact)
     random = np.random.default_rng(check_seed(seed))
     places = scattered(random, CUBES, LOW, HIGH, 3 * HALF)
     cubes = [standing(place, random.uniform(0, np.pi / 2), HALF, GAP) for place in places]

@@ -113,6 +113,7 @@ class Task(FromFactory):
     method:       the recommended method
     iterations:   maximum number of iterations
     easier:       tasks to solve before this one, each from the solution of the one before: see :func:`solve`
+    until_solved: as an easier task, stop as soon as the metric reaches the target
     baseline:     a method without gradients, tuned to this task, for comparison
     camera:       for pictures
     ghost:        coordinates (nq,) of the goal, drawn translucent
@@ -135,6 +136,7 @@ class Task(FromFactory):
     method: Method = field(default_factory=LBFGS)
     iterations: int = 100
     easier: tuple[Task, ...] = ()
+    until_solved: bool = False
     baseline: Method | None = None
     baseline_iterations: int = 500
     camera: Camera | None = None
