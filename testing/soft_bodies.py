@@ -84,3 +84,44 @@ def masses(system) -> np.ndarray:
         share = np.repeat(body.material.density * size / elements.shape[1], elements.shape[1])
         np.add.at(mass, start + elements.ravel(), share)
     return mass
+
+
+def towel(cells=(4, 1), shift=(0.013, 0.007), apart=0.8, **options) -> tuple[soft.Elastic, np.ndarray]:
+    """A strip of cloth that touches itself, folded over with a shift along its sides; and where its vertices are then.
+
+    apart: how far its layers are from each other, against the gap
+    """
+    material = soft.Membrane(young=300.0, poisson=0.3, density=0.2, viscosity=0.5, bending=2e-4, drag=0.4)
+    length, width = 0.05 * cells[0], 0.05 * cells[1]
+    body = soft.sheet((0, 0, 0), (length, 0, 0), (0, width, 0), cells, material, name="towel")
+    settings = {
+        "dt": 0.01,
+        "damping": 0.3,
+        "wind": (0.3, 0.1, 0.2),
+        "gap": GAP,
+        "contact_stiffness": 20.0,
+        "threads": 1,
+    }
+    system = soft.Elastic(body, **settings | {"self_contact": True, "self_friction": 0.4} | options)
+    x = body.points.copy()
+    over = x[:, 0] > length / 2 + 1e-6
+    x[over] = np.stack([length - x[over, 0] + shift[0], x[over, 1] + shift[1], np.full(over.sum(), apart * GAP)], 1)
+    return system, x
+
+
+def two_cubes(tilt=0.01, apart=0.7, turn=0.4, cells=1, **options) -> soft.Elastic:
+    """A cube that touches another below it, tilted and turned against it.
+
+    apart: how far its lowest corner is from the other, against the gap
+    """
+    material = soft.StableNeoHookean(young=2e4, density=1e3, viscosity=5.0)
+    lower, upper = (
+        soft.solid_block((0, 0, 0), (0.1, 0.1, 0.1), (cells,) * 3, material, name=name) for name in ("lower", "upper")
+    )
+    about_y = np.array([[np.cos(tilt), 0, np.sin(tilt)], [0, 1, 0], [-np.sin(tilt), 0, np.cos(tilt)]])
+    about_z = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+    points = (upper.points - 0.05) @ (about_y @ about_z).T
+    points += [0.05, 0.06, 0.1 + apart * GAP - points[:, 2].min()]
+    upper = soft.Solid(points, upper.tets, material, name="upper")
+    settings = {"dt": 0.01, "gap": GAP, "contact_stiffness": 1e3, "threads": 1}
+    return soft.Elastic([lower, upper], **settings | {"self_contact": True, "self_friction": 0.4} | options)

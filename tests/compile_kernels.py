@@ -4,7 +4,7 @@ Two test workers that need the same kernel at the same time would both compile i
 """
 
 from pullback.cli.compile import Kernels, all_kernels, compile_kernels
-from pullback.kernels import Flavour, SoftFlavour
+from pullback.kernels import ElasticFlavour, Flavour, SoftFlavour
 
 
 def is_tested(kernels: Kernels) -> bool:
@@ -14,7 +14,7 @@ def is_tested(kernels: Kernels) -> bool:
         return flavour.precision == "float64" or not (flavour.yields or flavour.dim == 3)
     if name in ("heat.implicit", "overlap"):
         return flavour in ("float64", Flavour("float64", "convex", all_shapes=False))
-    if isinstance(flavour, str) or flavour.model is None or flavour.precision == "float64":
+    if isinstance(flavour, str | ElasticFlavour) or flavour.model is None or flavour.precision == "float64":
         return True
     return flavour.rows == 3 and not flavour.all_shapes
 

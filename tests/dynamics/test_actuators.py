@@ -129,6 +129,65 @@ def test_what_limits_and_wraps_is_reached():
     assert system._flavour.actuators and not pb.Articulated(pb.load(pb.robots.arm()), None)._flavour.actuators
 
 
+TURRET = """<mujoco><option timestep="0.002" integrator="{integrator}"/><worldbody><site name="post"/>
+<body pos="0 0 1"><joint name="b" type="ball" damping="0.2"/>
+ <geom type="box" size="0.1 0.2 0.3" mass="1" pos="0.05 0 0"/>
+ <site name="tip" pos="0 0 0.1" euler="10 20 30"/></body></worldbody><actuator>
+ <position joint="b" kp="3" gear="0.5 1 0.25 0 0 0" timeconst="0.02"/>
+ <general joint="b" gear="0.3 0 0.2 0 0 0" gainprm="2" biastype="affine" biasprm="0 -2 -0.1" dyntype="filter"
+   dynprm="0.05" actearly="true"/>
+ <general site="tip" refsite="post" gear="0 0 0 0.3 -0.4 0.5" gainprm="2" biastype="affine" biasprm="0.1 -2 0"
+   dyntype="filterexact" dynprm="0.03" actrange="-3 3"/>
+ <general joint="b" gear="1 0 0 0 0 0" gainprm="2" biastype="affine" biasprm="0 -1 0" dyntype="filter" dynprm="0.05"/>
+</actuator></mujoco>"""
+
+
+def turret(integrator: str, worlds: int = 1):
+    """Servos on rotations whose controls are filtered, and a spring whose control is; controls of several turns."""
+    system = pb.Articulated(pb.load(TURRET.format(integrator=integrator)), contact=None, worlds=worlds)
+    rng = np.random.default_rng(0)
+    q, v = random_states(system.model.mujoco, rng, worlds)
+    return system, system.state(q, v, 4.0 * rng.normal(size=(worlds, 4))), 6.0 * rng.normal(size=(10, worlds, 4))
+
+
+@each_integrator
+def test_filtered_controls_of_servos_go_the_short_way_round(integrator):
+    system, state, controls = turret(integrator, 20)
+    controls = np.repeat(controls, 20, axis=0)
+    theirs = mujoco_motion(system.model.mujoco, *state, controls)
+    run = pb.rollout(system, state, controls)
+    for ours, exact in zip(run.states, theirs, strict=True):
+        assert relative_error(ours[:11], exact[:11]) < 1e-12 and relative_error(ours, exact) < 1e-9
+
+
+WHEEL = """<mujoco><option timestep="0.002" integrator="implicitfast"/><worldbody><site name="post" pos="0.5 0.5 0"/>
+<body pos="0 0 1"><joint name="b" type="ball"/><geom type="box" size="0.1 0.2 0.3" mass="1"/>
+ <site name="rim" pos="0.1 0.1 0.1"/></body></worldbody>
+<tendon><spatial name="t" armature="{armature}" damping="3"><site site="rim"/><site site="post"/></spatial></tendon>
+<actuator><velocity joint="b" kv="0.5" gear="0.3 0 0.2 0 0 0"/></actuator></mujoco>"""
+
+
+def test_joints_of_a_body_with_a_diagonal_inertia_are_coupled_by_dampers():
+    """Unlike in MuJoCo, until something such as the armature of a tendon makes it look at this body's couplings."""
+    system = pb.Articulated(pb.load(WHEEL.format(armature=0)), contact=None, worlds=5)
+    q, v = random_states(system.model.mujoco, np.random.default_rng(0), 5)
+    control = np.random.default_rng(1).normal(size=(5, 1))
+    ours = system.step(system.state(q, v), control)
+    left_out, coupled = (
+        mujoco_motion(m, q, v, np.zeros((5, 0)), control[None])[1][1]
+        for m in (system.model.mujoco, mujoco.MjModel.from_xml_string(WHEEL.format(armature=1e-14)))
+    )
+    assert relative_error(ours.v, coupled) < 1e-12 and relative_error(ours.v, left_out) > 1e-5
+
+
+@each_integrator
+def test_gradients_of_filtered_controls_of_servos(integrator):
+    system, state, controls = turret(integrator)
+    report = pb.check_system(system, state, controls[:2], rollout_steps=2)
+    for name in ("q", "v", "act", "control", "gear", "gain", "bias", "activation", "site_quat"):
+        assert report[name].status == AGREES and report[name].largest > 1e-6, report[name]
+
+
 # --- gradients ----------------------------------------------------------------------------------------
 
 

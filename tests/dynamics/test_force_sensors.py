@@ -108,6 +108,36 @@ def test_gradients_of_forces(loaded, names):
     require_gradients(system, given, params, rng, names=names, rtol=1e-5, least=1e-7)
 
 
+def test_contacts_are_counted():
+    """By what they are between, and inside of which site."""
+    counted = (
+        """<site name="under" type="box" size="0.3 0.4 0.1"/>""",
+        """<contact name="all" num="3"/>
+      <contact name="foot" geom1="FR_foot"/><contact name="leg" subtree1="FR_hip" num="2"/>
+      <contact name="calf" body1="FR_calf" body2="world" reduce="netforce"/>
+      <contact name="selves" subtree1="FR_hip" subtree2="FL_hip"/><contact name="under" site="under" num="6"/>
+      <contact name="floor" geom1="floor" subtree2="trunk" num="2" reduce="mindist"/>""",
+    )
+    xml = pb.robots.quadruped().replace("<worldbody>", f"<worldbody>{counted[0]}", 1)
+    model, rng = pb.load(xml.replace("</mujoco>", f"<sensor>{counted[1]}</sensor></mujoco>")), np.random.default_rng(0)
+    system = pb.Articulated(model, worlds=12)
+    given = standing(system, 12, rng)
+    given["q"][:, 2] += 0.05 * rng.random(12)
+    given["q"][:, 0] += 0.3 * rng.normal(size=12)
+    wanted = readings_of_mujoco(model.mujoco, **given)
+    found = sensors(system, **given)
+    np.testing.assert_array_equal(found.value, wanted)
+    column = {name: model.mujoco.sensor(name).adr[0] for name in ("all", "foot", "leg", "calf", "selves", "under")}
+    for name in ("all", "foot", "leg", "calf", "under"):
+        assert np.any(wanted[:, column[name]] == 0) and np.any(wanted[:, column[name]] > 0), name
+    assert not np.any(wanted[:, column["selves"]]) and np.any(wanted[:, column["under"]] != wanted[:, column["all"]])
+    assert not np.any(found.pullback(np.ones(wanted.shape)).q)
+    assert not np.any(sensors(pb.Articulated(model, None, worlds=12), **given).value)
+    more = xml.replace("</mujoco>", '<sensor><contact name="c" data="found force"/></sensor></mujoco>')
+    with pytest.raises(pb.PullbackError, match="'c' .of contacts, that says more"):
+        sensors(pb.Articulated(pb.load(more), worlds=12), **given)
+
+
 def test_loads_with_sweeps_against_slip():
     """Which change friction, but not the loads that a touch sensor reads."""
     xml = """<mujoco><option noslip_iterations="5" cone="elliptic"/><worldbody><geom type="plane" size="1 1 1"/>

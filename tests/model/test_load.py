@@ -473,7 +473,7 @@ def test_sleep():
 
 
 def test_one_error_names_every_kind():
-    parts = {"tendon": TENDON.format('stiffness="1" springyield="1"'), "actuator": ACTUATORS["delays"], "controls": 7}
+    parts = {"tendon": TENDON.format('stiffness="1" springyield="1"'), "actuator": ACTUATORS["user"], "controls": 7}
     with pytest.raises(PullbackError, match="'cord'.*'bad'") as caught:
         load(xml(**parts))
     assert 'ignore=("spring-yield", "actuator")' in str(caught.value)

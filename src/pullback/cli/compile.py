@@ -17,22 +17,22 @@ from pullback.contact import CONTACT_NAMES
 from pullback.core.arrays import check_device
 from pullback.core.errors import PullbackError
 from pullback.core.launch import BLOCK, cores_to_use, load
-from pullback.kernels import PRECISIONS, Flavour, SoftFlavour, specialise
+from pullback.kernels import PRECISIONS, ElasticFlavour, Flavour, SoftFlavour, specialise
 from pullback.thermal.stepper import THREADS
 
 # Modules with kernels, the slowest first. One of each for every contact model, and without contacts.
 STEPS = ("step_adjoint", "step", "report")
 # One of each for either precision.
 OTHERS = (
-    *("heat.implicit", "heat.lanes", "heat.path", "heat.phases", "elastic.implicit"),
+    *("heat.implicit", "heat.lanes", "heat.path", "heat.phases"),
     *("tree.algorithms", "tree.parameters", "reach.map", "reach.chain"),
 )
 WIDE = ("heat.implicit", "heat.phases")  # launched with other blocks of threads on CUDA
 CPU_ONLY = ("heat.lanes", "raster", "roll")
 CUDA_ONLY = ("phases",)
-# Of robots with a network in front of every step, with sensors of contacts, or with tendons around geoms: compiled when
-# they are first used.
-ON_DEMAND = {"driven", "driven_adjoint", "felt", "spatial.wrapping"}
+# Of robots with a network in front of every step, with sensors of contacts or of muscles, or with tendons around geoms:
+# compiled when they are first used.
+ON_DEMAND = {"driven", "driven_adjoint", "felt", "spatial.wrapping", "tree.muscle_forces"}
 
 # Axes, whether materials yield, and whether shapes move, which they do in space and on the CPU.
 AMONG_SHAPES = tuple(product((3,), (True, False), (True,)))
@@ -52,7 +52,7 @@ further kernels: name such robots.
 class Kernels(NamedTuple):
     """A module of kernels: ``specialise(flavour, name)``."""
 
-    flavour: str | Flavour | SoftFlavour
+    flavour: str | Flavour | SoftFlavour | ElasticFlavour
     name: str
 
     def __str__(self) -> str:
@@ -122,6 +122,7 @@ def all_kernels(dtypes: Collection[str] = PRECISIONS) -> list[Kernels]:
             for name in (("roll",) if kind in AMONG_SHAPES else ("roll", "phases"))
             for dtype in dtypes
         ),
+        *(Kernels(ElasticFlavour(dtype, touching), "implicit") for touching in (True, False) for dtype in dtypes),
         Kernels("", "raster"),
     ]
 

@@ -85,7 +85,8 @@ def check_word(given, name: str, words: Iterable[str]) -> str:
     """One of a few words."""
     words = list(words)
     if not isinstance(given, str) or given not in words:
-        raise PullbackError(f"{name} is one of {', '.join(words)}, not {shown(given)}")
+        those = " or ".join(map(repr, words)) if len(words) == 2 else f"one of {', '.join(words)}"
+        raise PullbackError(f"{name} is {those}, not {shown(given)}")
     return given
 
 

@@ -1,4 +1,5 @@
-"""Sensors of forces: touch, force and torque between a body and what carries it, and joint limits.
+"""Sensors of forces and contacts: touch, force and torque between a body and what carries it, joint limits, and how
+many contacts there are.
 
 Each function returns what a sensor reads, and what adds its cotangent to those of what it is made of (``bars``). With
 the sums over all bodies that the sensor's body carries, and the contacts on these,
@@ -27,16 +28,23 @@ Sensor = mujoco.mjtSensor
 WRENCHES = {Sensor.mjSENS_FORCE, Sensor.mjSENS_TORQUE}
 # Which number of a limit's side each reads.
 LIMITS = {Sensor.mjSENS_JOINTLIMITPOS: 0, Sensor.mjSENS_JOINTLIMITVEL: 1, Sensor.mjSENS_JOINTLIMITFRC: 2}
-OF_CONTACTS = {Sensor.mjSENS_TOUCH, *WRENCHES, *LIMITS}
+OF_CONTACTS = {Sensor.mjSENS_TOUCH, Sensor.mjSENS_CONTACT, *WRENCHES, *LIMITS}
+FOUND = 1  # what a sensor of contacts says of them, in MuJoCo's bits: how many there are
 
 
-def complaint(system: Articulated, kind: int) -> str:
-    """Why a sensor of this kind, one of OF_CONTACTS, cannot be read in a System; empty if it can."""
+def complaint(system: Articulated, i: int) -> str:
+    """Why sensor i, one of OF_CONTACTS, cannot be read in a System; empty if it can."""
     contact, scene, m = system.contact, system._scene, system.model.mujoco
+    kind = int(m.sensor_type[i])
     if contact is not None and (type(contact) is not ContactConvex or contact.far is not None):
         return f"with {type(contact).__name__}, of whose forces there is no sensor: ContactConvex has some"
     if len(system.model.flexes.edge):
         return "with flexes, whose forces have no sensor"
+    if kind == Sensor.mjSENS_CONTACT:
+        if m.sensor_intprm[i, 0] != FOUND:
+            return "of contacts, that says more than how many are found"
+        if scene is not None and np.any(scene.pair_gap):
+            return "of contacts, with gaps in which they are found without a force"
     if kind in WRENCHES:
         if scene is not None and scene.noslip:
             return "with noslip_iterations, whose forces have no sensor"
@@ -69,6 +77,49 @@ def touch(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
         bars["felt"]["load"] += picked * bar.reshape(*of_body.shape[:2], 1, 1)
 
     return np.sum(picked * felt.values["load"], axis=-2).reshape(*shape, 1), adjoint
+
+
+def count_contacts(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
+    """How many contacts match, in each of the slots that have one: there is no gradient."""
+    m, felt, shape, slots = readings.m, readings.felt, readings.q.shape[:-1], int(readings.m.sensor_dim[i])
+    count = np.zeros(shape)
+    if felt is not None:
+        geoms = felt.geoms.reshape(*shape, *felt.geoms.shape[2:])
+        first = _belongs(readings, int(m.sensor_objtype[i]), int(m.sensor_objid[i]), geoms)
+        second = _belongs(readings, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), geoms)
+        match = (first[..., 0] & second[..., 1]) | (first[..., 1] & second[..., 0])
+        count = np.sum(match & (geoms[..., 0] >= 0), axis=-1)
+    there = np.arange(slots) < count[..., None]
+    return there * count[..., None].astype(float), lambda bar, bars: None
+
+
+def _belongs(readings: Readings, kind: int, number: int, geoms: np.ndarray) -> np.ndarray:
+    """Which geoms of contacts (..., 2) are what a sensor names; a site names both of those that touch inside of it."""
+    m = readings.m
+    if number < 0:
+        return np.ones(geoms.shape, bool)
+    if kind == mujoco.mjtObj.mjOBJ_GEOM:
+        return geoms == number
+    if kind == mujoco.mjtObj.mjOBJ_SITE:
+        x, R, _w, _v = readings.pose(("site", number))
+        place = readings.felt.values["pos"].reshape(*geoms.shape[:-1], 3)
+        inside = is_inside(m, number, back(R[..., None, :, :], place - x[..., None, :]))
+        return np.stack([inside, inside], axis=-1)
+    bodies = [number] if kind == mujoco.mjtObj.mjOBJ_BODY else readings.tree(number)
+    return np.isin(m.geom_bodyid[geoms], bodies)
+
+
+def is_inside(m: mujoco.MjModel, site: int, y: np.ndarray) -> np.ndarray:
+    """Whether places (..., 3) in the frame of a site are inside of it."""
+    size, geom = m.site_size[site], mujoco.mjtGeom
+    across, beyond = np.linalg.norm(y[..., :2], axis=-1), np.abs(y[..., 2]) - size[1]
+    return {
+        geom.mjGEOM_SPHERE: np.linalg.norm(y, axis=-1) < size[0],
+        geom.mjGEOM_CAPSULE: np.hypot(across, np.maximum(beyond, 0)) < size[0],
+        geom.mjGEOM_CYLINDER: (across < size[0]) & (beyond < 0),
+        geom.mjGEOM_BOX: np.all(np.abs(y) < size, axis=-1),
+        geom.mjGEOM_ELLIPSOID: np.linalg.norm(y / np.where(size > 0, size, 1), axis=-1) < 1,
+    }[geom(int(m.site_type[site]))]
 
 
 def limit(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:

@@ -35,7 +35,17 @@ from pullback.dynamics.actuator_sensors import OF_COORDINATES, coordinate, frame
 from pullback.dynamics.algorithms import Evaluation, acceleration, energy, kinematics, velocity
 from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.felt import Felt
-from pullback.dynamics.force_sensors import LIMITS, OF_CONTACTS, WRENCHES, back, forth, limit, touch, wrench
+from pullback.dynamics.force_sensors import (
+    LIMITS,
+    OF_CONTACTS,
+    WRENCHES,
+    back,
+    count_contacts,
+    forth,
+    limit,
+    touch,
+    wrench,
+)
 from pullback.dynamics.instant import Instant, explicit
 from pullback.dynamics.rest_inertia import COLUMN, ROW
 from pullback.dynamics.sight_sensors import OF_SIGHT, sight
@@ -145,7 +155,7 @@ def _complaint(system: Articulated, i: int) -> str:
         return actuator_sensors.complaint(system, kind, int(m.sensor_objid[i]))
     if kind in OF_SIGHT:
         return sight_sensors.complaint(m, i)
-    return force_sensors.complaint(system, kind) if kind in OF_CONTACTS else ""
+    return force_sensors.complaint(system, i) if kind in OF_CONTACTS else ""
 
 
 class Readings:
@@ -193,6 +203,8 @@ class Readings:
             elif kind in OF_SIGHT:
                 for what, number in sight_sensors.frames(m, i, KINDS):
                     wanted[what].add(number)
+            elif kind == Sensor.mjSENS_CONTACT:
+                wanted["site"] |= {int(m.sensor_objid[i])} if m.sensor_objtype[i] == Object.mjOBJ_SITE else set()
             elif kind in OF_CONTACTS - set(LIMITS):
                 site = int(m.sensor_objid[i])
                 wanted["site"].add(site)
@@ -346,7 +358,8 @@ class Readings:
 
     def _force(self, i: int) -> tuple[np.ndarray, Callable]:
         kind = int(self.m.sensor_type[i])
-        return (wrench if kind in WRENCHES else limit if kind in LIMITS else touch)(self, i)
+        others = {Sensor.mjSENS_TOUCH: touch, Sensor.mjSENS_CONTACT: count_contacts}
+        return (wrench if kind in WRENCHES else limit if kind in LIMITS else others[Sensor(kind)])(self, i)
 
     def _field(self) -> np.ndarray:
         return self.m.opt.magnetic + np.zeros((*self.q.shape[:-1], 3))

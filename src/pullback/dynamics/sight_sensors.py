@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import mujoco
 import numpy as np
 
-from pullback.dynamics.force_sensors import back, forth
+from pullback.dynamics.force_sensors import back, forth, is_inside
 
 if TYPE_CHECKING:
     from pullback.dynamics.sensors import Readings
@@ -145,15 +145,7 @@ def _inside(readings: Readings, i: int) -> Reading:
     m = readings.m
     frame, (_kind, site) = frames(m, i, readings.kinds)
     x, (centre, R, _w, _v) = readings.pose(frame)[0], readings.pose(("site", site))
-    y, size, kind = back(R, x - centre), m.site_size[site], m.site_type[site]
-    across, beyond = np.linalg.norm(y[..., :2], axis=-1), np.abs(y[..., 2]) - size[1]
-    is_in = {
-        mujoco.mjtGeom.mjGEOM_SPHERE: np.linalg.norm(y, axis=-1) < size[0],
-        mujoco.mjtGeom.mjGEOM_CAPSULE: np.hypot(across, np.maximum(beyond, 0)) < size[0],
-        mujoco.mjtGeom.mjGEOM_CYLINDER: (across < size[0]) & (beyond < 0),
-        mujoco.mjtGeom.mjGEOM_BOX: np.all(np.abs(y) < size, axis=-1),
-        mujoco.mjtGeom.mjGEOM_ELLIPSOID: np.linalg.norm(y / np.where(size > 0, size, 1), axis=-1) < 1,
-    }[mujoco.mjtGeom(int(kind))]
+    is_in = is_inside(m, site, back(R, x - centre))
     return is_in[..., None].astype(float), lambda bar, bars: None
 
 

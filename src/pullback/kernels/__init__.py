@@ -11,7 +11,7 @@ shapes touch in simple ways. ``contact/flavour.py`` turns the Flavour into compi
 needed is not in the kernels. Warp sees several modules, compiles only those that are launched, and caches all.
 
 The folder ``soft`` likewise exists once per :class:`SoftFlavour`: in the plane or in space, with or without materials
-that yield or shapes that move.
+that yield or shapes that move; and the folder ``elastic`` once per :class:`ElasticFlavour`.
 
 A folder imports from folders before it in this order: spatial, tree, collision, contact. Heat, soft and reach need only
 spatial and tree.
@@ -140,10 +140,24 @@ class SoftFlavour(NamedTuple):
         return f"{self.precision}.soft{self.dim}" + "".join(name for name, is_so in kinds.items() if is_so)
 
 
+class ElasticFlavour(NamedTuple):
+    """What the folder ``elastic`` is compiled for."""
+
+    precision: str
+    # Whether bodies touch each other and themselves.
+    self_contact: bool = False
+
+    @property
+    def package(self) -> str:
+        """Where its modules are, such as float64.elastic_self_contact."""
+        kinds = {"_self_contact": self.self_contact}
+        return f"{self.precision}.elastic" + "".join(name for name, is_so in kinds.items() if is_so)
+
+
 @functools.cache
-def specialise(wanted: str | Flavour | SoftFlavour, name: str) -> types.ModuleType:
+def specialise(wanted: str | Flavour | SoftFlavour | ElasticFlavour, name: str) -> types.ModuleType:
     """A kernel module: "tree.sweeps" in a precision, or "step", of the folder ``contact``, in a Flavour."""
-    makers = {str: _precision, Flavour: _flavour, SoftFlavour: _soft_flavour}
+    makers = {str: _precision, Flavour: _flavour, SoftFlavour: _soft_flavour, ElasticFlavour: _elastic_flavour}
     package = makers[type(wanted)](wanted)
     module = importlib.import_module(f"{package}.{name}")
     flags = {"cpu_compiler_flags": f"{wp.config.cpu_compiler_flags or ''} {CPU_FLAGS}", "enable_backward": False}
@@ -183,6 +197,13 @@ def _soft_flavour(flavour: SoftFlavour) -> str:
     return _twin(flavour.package, Path(__file__).parent / "soft", flavour)
 
 
+@functools.cache
+def _elastic_flavour(flavour: ElasticFlavour) -> str:
+    """The package of the folder ``elastic`` in a flavour."""
+    _precision(flavour.precision)
+    return _twin(flavour.package, Path(__file__).parent / "elastic", flavour)
+
+
 def _share(source: str, package: str) -> None:
     """Makes the modules of a package those of another too, but for the backward pass: their structs are the same."""
     own = (".accelerate_adjoint", ".step_adjoint", ".driven_adjoint", ".flavour")
@@ -191,7 +212,7 @@ def _share(source: str, package: str) -> None:
             sys.modules[package + name.removeprefix(source)] = module
 
 
-def _twin(name: str, folder: Path, compiled_for: str | Flavour | SoftFlavour) -> str:
+def _twin(name: str, folder: Path, compiled_for: str | Flavour | SoftFlavour | ElasticFlavour) -> str:
     """A package of its own name, with the sources of a folder, which can ask it what they are compiled for."""
     package = f"{__name__}.{name}"
     twin = types.ModuleType(package, __doc__)

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import torch
 
-from pullback.core.checks import check_number, check_whole, check_word, shown
+from pullback.core.checks import check_number, check_whole, shown
 from pullback.core.errors import PullbackError
 from pullback.core.system import System
 from pullback.core.threads import one_torch_thread
@@ -72,7 +72,8 @@ def evaluate(
     timestep:  of MuJoCo; a control step is a multiple of it, to rounding [s]
     watch:     called with every state, including the first
     """
-    check_word(plant, "plant", PLANTS)
+    if not isinstance(plant, str) or plant not in PLANTS:
+        raise PullbackError(f"plant={shown(plant)} is not known: use {' or '.join(map(repr, PLANTS))}")
     if timestep is not None and plant != "mujoco":
         raise PullbackError("timestep is for plant='mujoco': make the environment with another for Pullback's own")
     env = named(env)

@@ -27,6 +27,7 @@ INTEGRATORS = {EULER: "euler", RK4: "rk4", IMPLICITFAST: "implicitfast", IMPLICI
 JOINT_IN_PARENT = int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 JOINT_TRANSMISSIONS = (int(mujoco.mjtTrn.mjTRN_JOINT), JOINT_IN_PARENT)
 STATELESS, INTEGRATOR = int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtDyn.mjDYN_INTEGRATOR)
+FILTERS = int(mujoco.mjtDyn.mjDYN_FILTER), int(mujoco.mjtDyn.mjDYN_FILTEREXACT)
 ACTIVATION_NAMES = ("INTEGRATOR", "FILTER", "FILTEREXACT", "MUSCLE")
 ACTIVATIONS = tuple(int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in ACTIVATION_NAMES)
 GAIN_FIXED, GAIN_AFFINE = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)
@@ -380,9 +381,9 @@ def feels_velocity(m: mujoco.MjModel, i: int) -> bool:
 
 
 def is_servo(m: mujoco.MjModel, i: int) -> bool:
-    """Whether an actuator holds a position that its control, or an integral of it, gives."""
+    """Whether an actuator holds a position that its control gives, or what integrates or filters it."""
     gain, bias = gain_and_bias(m, i)
-    fixed = m.actuator_gaintype[i] == GAIN_FIXED and m.actuator_dyntype[i] in (STATELESS, INTEGRATOR)
+    fixed = m.actuator_gaintype[i] == GAIN_FIXED and m.actuator_dyntype[i] in (STATELESS, INTEGRATOR, *FILTERS)
     return bool(fixed and gain[0] != 0 and bias[1] == -gain[0])
 
 

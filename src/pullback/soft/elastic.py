@@ -16,7 +16,7 @@ from pullback.core.arrays import (
     require_space,
     to_numbers,
 )
-from pullback.core.checks import check_number, check_several, check_whole, shown
+from pullback.core.checks import check_kind, check_number, check_several, check_whole, shown
 from pullback.core.errors import PullbackError
 from pullback.core.kernel_system import KernelSystem, kept_steps, stay
 from pullback.core.launch import cores_to_use
@@ -25,6 +25,7 @@ from pullback.core.status import Status
 from pullback.core.system import check_inputs
 from pullback.core.trees import tree_map
 from pullback.drawing import Drawing
+from pullback.kernels import ElasticFlavour
 from pullback.kernels.status import OVERLAP
 from pullback.soft.carried import Carried
 from pullback.soft.elastic_backward import ElasticBackward
@@ -34,6 +35,7 @@ from pullback.soft.elastic_mesh import ElasticMesh
 from pullback.soft.elastic_params import KernelLaw, parameters
 from pullback.soft.elastic_stepper import ElasticStepper
 from pullback.soft.moving import AmongShapes
+from pullback.soft.self_contact import CONTACTS, Surfaces, reason
 from pullback.soft.shapes import Shape
 
 FREE, FIXED = -1, -2
@@ -77,6 +79,10 @@ class Elastic(AmongShapes, KernelSystem):
     contact_stiffness:  of the barrier around shapes [N/m]
     gap:                distance from which on a shape pushes [m]
     slip:               friction is weaker below this velocity [m/s]
+    self_contact:       whether surfaces of bodies push each other, and themselves, as shapes do
+    self_friction:      coefficient of that contact [1]
+    max_contacts:       pairs of a vertex and a face, or of edges, within the gap, that the workspace of a world holds;
+                        more at once are an error. None: many for each vertex
     tolerance:          a step is solved when no vertex lacks a force above this, against its stiffness times the size
                         of all bodies [1]; None for what rounding allows. Gradients are those of exact steps
     threads:            CPU threads; as many as there are cores if None
@@ -89,7 +95,7 @@ class Elastic(AmongShapes, KernelSystem):
     least_controls = 1
     made_with = (
         *("bodies", "dt", "fixed", "handles", "gravity", "wind", "damping", "shapes", "contact_stiffness"),
-        *("gap", "slip", "tolerance"),
+        *("gap", "slip", "self_contact", "self_friction", "tolerance"),
     )
     shape_kinds = ("plane", "sphere", "capsule", "box")
     shape_params = ("friction",)
@@ -108,6 +114,9 @@ class Elastic(AmongShapes, KernelSystem):
         contact_stiffness: float = 1e3,
         gap: float = 2e-3,
         slip: float = 1e-3,
+        self_contact: bool = False,
+        self_friction: float = 0.0,
+        max_contacts: int | None = None,
         tolerance: float | None = None,
         worlds: int = 1,
         dtype: str = "float64",
@@ -143,6 +152,16 @@ class Elastic(AmongShapes, KernelSystem):
         if self.device != "cpu":
             raise PullbackError(f"Elastic runs on the CPU alone: use device='cpu', not {self.device!r}")
         self._threads = threads
+        check_kind(self_contact, bool, "self_contact", "True")
+        self.self_contact = self_contact
+        self.self_friction = check_number(self_friction, "self_friction", least=0.0)
+        self.surfaces = Surfaces(self.mesh.points, self.bodies, self.mesh.offsets) if self.self_contact else None
+        if self.surfaces:
+            self.surfaces.check_gap(self.gap)
+        elif self.self_friction or max_contacts is not None:
+            raise PullbackError("self_friction and max_contacts are of contact with self_contact=True")
+        self._most = None if max_contacts is None else check_whole(max_contacts, "max_contacts")
+        self.flavour = ElasticFlavour(self.dtype, self.self_contact)
         table = parameters(
             self.bodies,
             self.shapes,
@@ -150,6 +169,7 @@ class Elastic(AmongShapes, KernelSystem):
             wind=self.wind,
             damping=self.damping,
             contact_stiffness=self.contact_stiffness,
+            self_friction=self.self_friction if self.self_contact else None,
         )
         self.params = NamedParams(table, self.worlds)
         what = f"a state of {self.worlds} worlds with {self.n} vertices"
@@ -162,6 +182,13 @@ class Elastic(AmongShapes, KernelSystem):
             f"Elastic(vertices={self.n}, elements={elements}, dt={self.dt:g}, worlds={self.worlds}, "
             f"dtype={self.dtype!r}, device={self.device!r})"
         )
+
+    @property
+    def max_contacts(self) -> int:
+        """How many contacts of bodies the workspace of a world holds."""
+        if self.surfaces is None:
+            return 0
+        return CONTACTS * len(self.surfaces.vertices) if self._most is None else self._most
 
     @staticmethod
     def _three(x, name: str) -> np.ndarray:
@@ -218,7 +245,10 @@ class Elastic(AmongShapes, KernelSystem):
         return slice(int(self.mesh.offsets[body]), int(self.mesh.offsets[body + 1]))
 
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
-        return KernelLaw(self.params.table, values, self.worlds, self.dtype, self.device)
+        return KernelLaw(self.params.table, values, self.worlds, self.flavour, self.device)
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {"max_contacts": self._most}
 
     # --- many steps at once ---------------------------------------------------------------------------
 
@@ -254,6 +284,8 @@ class Elastic(AmongShapes, KernelSystem):
 
     def _reason(self, world: int, code: int, step: int, vertex: int, now: np.ndarray, moving: Carried) -> str:
         """What happened in a world that failed."""
+        if vertex >= self.n:
+            return reason(self, world, code, step, vertex, now[step % 2, world])
         body = int(np.searchsorted(self.mesh.offsets, vertex, side="right")) - 1
         which = f"vertex {vertex} ({self.bodies[body].name or f'body {body}'}) in world {world}"
         x = now[step % 2, world, vertex].astype(float)

@@ -12,6 +12,7 @@ from pullback.drawing.drawing import frame_rows
 from pullback.drawing.surfaces import two_sides
 from pullback.soft.carried import Carried
 from pullback.soft.elastic_bodies import Solid
+from pullback.soft.self_contact import surface_faces
 
 FRAMES = 300  # at most: vertices at every frame are many numbers
 STRAINED = 99  # per cent of all strains are below the end of the colour scale
@@ -80,9 +81,7 @@ def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[
     body, there = system.bodies[number], system.vertices_of(number)
     x, strain = x[:, there].astype(float), strain[:, there]
     if isinstance(body, Solid):
-        faces = np.concatenate([body.tets[:, corners] for corners in ([0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2])])
-        _, first, count = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
-        used, faces = np.unique(faces[first[count == 1]], return_inverse=True)
+        used, faces = np.unique(surface_faces(body), return_inverse=True)
         return x[:, used], strain[:, used], faces.reshape(-1, 3)
     apart = THICKNESS * float(np.linalg.norm(np.ptp(body.points, axis=0)))
     at, faces = two_sides(x, body.triangles, apart)

@@ -10,7 +10,7 @@ import warp as wp
 from pullback.core.arrays import upload_per_world
 from pullback.core.bars import Named
 from pullback.core.params import FieldValues, Parameter, anything, not_negative, positive
-from pullback.kernels import specialise
+from pullback.kernels import ElasticFlavour, specialise
 from pullback.kernels.elastic import kinds
 from pullback.soft.elastic_bodies import Bodies, Cloth, Solid
 from pullback.soft.elastic_materials import PLACES
@@ -42,8 +42,9 @@ def parameters(
     wind: np.ndarray,
     damping: float,
     contact_stiffness: float,
+    self_friction: float | None,
 ) -> dict[str, Parameter]:
-    """All differentiable parameters, at the values they start with."""
+    """All differentiable parameters, at the values they start with; self_friction is None without self-contact."""
     table = {}
     for kind, field, axis, records in ((Solid, "solids", "solid", SOLID), (Cloth, "cloths", "cloth", CLOTH)):
         numbers = np.array([body.material.numbers for body in bodies if isinstance(body, kind)])
@@ -60,10 +61,17 @@ def parameters(
     if "drag" in table:
         table["wind"] = around("m/s", wind, anything, int(kinds.WIND))
     table["damping"] = around("1/s", damping, not_negative, int(kinds.DAMPING))
+    if shapes or self_friction is not None:
+        table["contact_stiffness"] = around("N/m", contact_stiffness, positive, int(kinds.STIFFNESS))
+    # Friction of each shape and, with self-contact, after them that of bodies.
+    frictions, own = np.array([shape.friction for shape in shapes], dtype=float), int(self_friction is not None)
+    blank = np.zeros(len(shapes) + own)
     if shapes:
-        stiffness = around("N/m", contact_stiffness, positive, int(kinds.STIFFNESS))
-        friction = np.array([shape.friction for shape in shapes], dtype=float)
-        table |= {"contact_stiffness": stiffness, "friction": Parameter("1", ("shape",), friction, not_negative)}
+        at = {"field": "friction", "blank": blank, "at": (slice(len(shapes)),)}
+        table["friction"] = Parameter("1", ("shape",), frictions, not_negative, **at)
+    if own:
+        at = {"field": "friction", "blank": blank, "at": (len(shapes),)}
+        table["self_friction"] = Parameter("1", (), np.asarray(self_friction, dtype=float), not_negative, **at)
     return table
 
 
@@ -72,21 +80,23 @@ class KernelLaw(FieldValues):
 
     FIELDS = ("solids", "cloths", "around", "friction")
 
-    def __init__(self, table: Mapping[str, Parameter], values: Mapping, worlds: int, precision: str, device: str):
+    def __init__(
+        self, table: Mapping[str, Parameter], values: Mapping, worlds: int, flavour: ElasticFlavour, device: str
+    ):
         super().__init__(table, values, worlds)
-        self.precision, self.device = precision, device
-        module = specialise(precision, "elastic.structs")
+        self.flavour, self.precision, self.device = flavour, flavour.precision, device
+        module = specialise(flavour, "structs")
         self.struct = module.Law()
         for name in self.FIELDS:
             kind = module.Law.vars[name].type.dtype
-            setattr(self.struct, name, upload_per_world(self.field(name), kind, worlds, precision, device))
+            setattr(self.struct, name, upload_per_world(self.field(name), kind, worlds, self.precision, device))
 
     def __reduce__(self):
         """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
-        return KernelLaw, (self.table, self.values, self.worlds, self.precision, self.device)
+        return KernelLaw, (self.table, self.values, self.worlds, self.flavour, self.device)
 
     def zero_bars(self):
-        module = specialise(self.precision, "elastic.structs")
+        module = specialise(self.flavour, "structs")
         bars = module.LawBar()
         for name in self.FIELDS:
             kind = module.LawBar.vars[name].type.dtype

@@ -11,6 +11,7 @@ from pullback.core.arrays import as_items, empty, upload
 from pullback.core.launch import Crew, launch, shares
 from pullback.kernels import specialise
 from pullback.kernels.status import HEALTHY
+from pullback.soft.self_contact import touch_of
 
 if TYPE_CHECKING:
     from pullback.soft.elastic import Elastic
@@ -29,8 +30,8 @@ class ElasticStepper:
 
     def __init__(self, elastic: Elastic, cores: int):
         self.elastic, self.crew = elastic, Crew()
-        self.module = specialise(elastic.dtype, "elastic.implicit")
-        self.structs = specialise(elastic.dtype, "elastic.structs")
+        self.module = specialise(elastic.flavour, "implicit")
+        self.structs = specialise(elastic.flavour, "structs")
         arrays = elastic.mesh.arrays
         self.mesh = upload(self.structs.Mesh, arrays | {"handle": elastic.handle}, elastic.device)
         self.scene = self._scene()
@@ -56,8 +57,12 @@ class ElasticStepper:
 
     def _workspace(self, blocks: int):
         elastic, work = self.elastic, self.structs.Work()
+        if elastic.self_contact:
+            work.touch = touch_of(elastic, self.structs)
         sizes = {"blocks": blocks, "impulse": len(elastic.shapes), "motion_bar": len(elastic.shapes)}
         for name, field in self.structs.Work.vars.items():
+            if name == "touch":
+                continue
             shape = (elastic.worlds, sizes.get(name, elastic.n))
             setattr(work, name, wp.zeros(shape, dtype=field.type.dtype, device=elastic.device))
         shapes = [(2, elastic.worlds, elastic.n, 3)] * 2 + [(1, elastic.worlds, len(elastic.shapes), 6)]

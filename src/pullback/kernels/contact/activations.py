@@ -9,6 +9,8 @@ import warp as wp
 
 from ..spatial.scalar import real, vec3
 from ..tree.activation import (
+    FILTER,
+    FILTER_EXACT,
     INTEGRATOR,
     MOTOR_BRISTLE,
     MOTOR_CURRENT,
@@ -125,6 +127,17 @@ def follow_adjoint(
 
 
 @wp.func
+def turns_to_follow(p: Params, r: Rows, i: int, act: real, control: real, world: int):
+    """How many turns lie between a filter of a servo on a rotation and the control, which it follows the short way."""
+    k = r.activations.actuator[i]
+    kind = r.activations.kind[i]
+    turns = real(0.0)
+    if r.actuators.wraps[k] > 0 and (kind == FILTER or kind == FILTER_EXACT):
+        turns = round_away((control - act) / period_of(r.actuators.wraps[k], p.gear[world, k]))
+    return turns
+
+
+@wp.func
 def take_activations(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot: int):
     """Drives of actuators with a simple activation, and the pull on it, from r.act and the clamped controls in
     s.drive."""
@@ -133,7 +146,12 @@ def take_activations(m: Tree, p: Params, s: Workspace, r: Rows, world: int, slot
         if is_simple(kind):
             k = r.activations.actuator[i]
             act = r.act[i, slot]
-            pull = activation_pull(kind, p.activation[world, k], act, s.drive[k, slot])
+            control = s.drive[k, slot]
+            if ACTUATORS:
+                control -= turns_to_follow(p, r, i, act, control, world) * period_of(
+                    r.actuators.wraps[k], p.gear[world, k]
+                )
+            pull = activation_pull(kind, p.activation[world, k], act, control)
             r.pull[i, slot] = pull
             s.drive[k, slot] = act
             if r.activations.early[i] == 1:
@@ -163,11 +181,17 @@ def take_activations_adjoint(
                 if r.delays.number[k] >= 0:
                     control = late_control(r, r.delays.number[k], slot)
             control = wp.clamp(control, m.control_low[k], m.control_high[k])
+            turns = real(0.0)
+            if ACTUATORS:
+                turns = turns_to_follow(p, r, i, act, control, world)
+                control -= turns * period_of(r.actuators.wraps[k], p.gear[world, k])
             by_act, control_bar, law_bar = activation_pull_adjoint(kind, p.activation[world, k], act, control, pull_bar)
             r.act_bar[i, slot] = r.act_bar[i, slot] + act_bar + by_act
             s.drive_bar[k, slot] = control_bar
             if wants_params == 1:
                 p_bar.activation[world, k] = p_bar.activation[world, k] + law_bar
+                if ACTUATORS:
+                    add_period_bar(p, p_bar, r.actuators.wraps[k], k, -turns * control_bar, world)
 
 
 # --- through a step ----------------------------------------------------------------------------------
@@ -248,10 +272,11 @@ def mean_pull(m: Tree, r: Rows, i: int, slot: int):
 
 @wp.func
 def turns_of_activation(p: Params, r: Rows, i: int, act: real, world: int, slot: int):
-    """By how many turns an activation that a servo on a rotation integrates is beyond the length."""
+    """By how many turns the activation of a servo on a rotation is beyond the length."""
     k = r.activations.actuator[i]
+    kind = r.activations.kind[i]
     turns = real(0.0)
-    if r.actuators.wraps[k] > 0 and r.activations.kind[i] == INTEGRATOR:
+    if r.actuators.wraps[k] > 0 and (kind == INTEGRATOR or kind == FILTER or kind == FILTER_EXACT):
         turns = round_away((act - r.first_length[k, slot]) / period_of(r.actuators.wraps[k], p.gear[world, k]))
     return turns
 

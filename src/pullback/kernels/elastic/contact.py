@@ -21,7 +21,7 @@ from .kinds import AFTER, BEFORE, STIFFNESS
 from .solids import ONE
 from .structs import Law, LawBar, Path, Scene, Step, Work, wide12
 
-TINY = wp.constant(real(1e-20))  # times the square of what friction is rounded below, it is still a float32 [m]
+TINY = wp.constant(real(1e-20 if real is wp.float32 else 1e-30))
 # A first guess is this much of the gap off a shape, or of the distance before the step if that is less, and has come no
 # nearer on its way than half of it. [1]
 KEPT_OFF = wp.constant(real(0.5))

@@ -19,9 +19,14 @@ import warp as wp
 from ..spatial.scalar import real, vec3
 from ..status import NOT_CONVERGED, OVERLAP
 from .contact import carried_along, give_impulse, impulse_adjoint, is_outside, longest_move, place_shapes
+from .flavour import SELF_CONTACT
 from .kinds import BEFORE
 from .potential import differentiate, energy_at, gradient_adjoint, weigh
 from .structs import Bars, Law, Mesh, Scene, States, Step, Work, read, wide12, write
+
+if SELF_CONTACT:
+    from .broad_phase import entangled, safe_share
+    from .self_contact import is_calm, move_handles_on, retrace, set_out, touch_product
 
 SINGLE = real is wp.float32
 # By how much conjugate gradients reduce the residual: at most and at least in a Newton step, and backwards. [1]
@@ -44,6 +49,8 @@ def multiply(g: Mesh, w: Work, i: int, world: int):
     sum = vec3()
     for b in range(g.first[i], g.first[i + 1]):
         sum += w.blocks[world, b] * w.direction[world, g.column[b]]
+    if SELF_CONTACT:
+        sum += touch_product(w.touch, w.direction, i, world)
     return sum
 
 
@@ -104,7 +111,8 @@ def begin(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, t: int, world:
     """A first guess in w.after: where vertices go by themselves, if that is better than where they are, or where
     shapes that move push them to.
 
-    Returns a vertex that is not outside of a shape, or for which shapes leave no room, or -1.
+    Returns a vertex that is not outside of a shape, or for which shapes leave no room, or -1; after all vertices,
+    where a trajectory begins, see ``entangled``.
     """
     place_shapes(c, x.path, t, world)
     n = g.handle.shape[0]
@@ -134,6 +142,12 @@ def begin(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: States, t: int, world:
             w.after[world, i] = here + move
         w.move[world, i] = move
         w.trial[world, i] = here + move
+    if SELF_CONTACT:
+        if t == 0 and inside < 0:
+            tangle = entangled(w.touch, g.tets, w.before, world)
+            if tangle >= 0:
+                inside = n + tangle
+        set_out(g, c, m, w, world)
     here_energy, _size = energy_at(g, c, m, w, s, w.after, world)
     there_energy, _size2 = energy_at(g, c, m, w, s, w.trial, world)
     if there_energy < here_energy:
@@ -171,6 +185,8 @@ def search(g: Mesh, c: Scene, m: Law, w: Work, s: Step, energy: wp.float64, size
         slope += wp.float64(wp.dot(w.gradient[world, i], w.move[world, i]))
         if g.handle[i] == -1:
             share = wp.min(share, longest_move(c, w.after[world, i], w.move[world, i], world))
+    if SELF_CONTACT:
+        share = wp.min(share, safe_share(w, w.after, w.move, c.gap, world))
     now = energy
     now_size = size
     searching = bool(True)
@@ -200,7 +216,10 @@ def downhill(g: Mesh, w: Work, world: int):
 
 @wp.func
 def newton(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int):
-    """w.after, from a first guess there. Returns a vertex that is not solved, or -1, and what it took."""
+    """w.after, from a first guess there. Returns a vertex that is not solved, or -1, and what it took.
+
+    A number after all vertices says that there was no room for what touches.
+    """
     energy, size = energy_at(g, c, m, w, s, w.after, world)
     close = CG_LOOSE
     before = wp.float64(0.0)
@@ -211,6 +230,13 @@ def newton(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int):
     while going:
         differentiate(g, c, m, w, s, world, 1)
         vertex, worst, residual = unsolved(g, w, s, world)
+        if SELF_CONTACT:
+            calm = bool(False)
+            if w.touch.arrived[world] == 0:
+                calm = worst <= s.solved or is_calm(w.touch, residual, world)
+                worst = wp.max(worst, wp.float64(1.0))
+            if w.touch.overflow[world] == 1:
+                tries = s.most_newton
         rounding = tries > 0 and residual > STAGNANT * before
         if worst <= s.finest or (worst <= s.solved and rounding):
             going = False
@@ -226,12 +252,19 @@ def newton(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int):
             downhill(g, w, world)
             more, convex = conjugate_gradients(g, w, s.most_iterations, close, wp.float64(0.0), 0, world)
             iterations += more
-            if not convex and g.triangles.shape[0] > 0:
+            if not convex and (SELF_CONTACT or g.triangles.shape[0] > 0):
                 differentiate(g, c, m, w, s, world, 2)
                 downhill(g, w, world)
                 more, convex = conjugate_gradients(g, w, s.most_iterations, close, wp.float64(0.0), 0, world)
                 iterations += more
             energy, size = search(g, c, m, w, s, energy, size, world)
+            if SELF_CONTACT:
+                if calm:
+                    move_handles_on(g, c, w, world)
+                    energy, size = energy_at(g, c, m, w, s, w.after, world)
+    if SELF_CONTACT:
+        if w.touch.overflow[world] == 1:
+            vertex = g.handle.shape[0]
     return vertex, tries, iterations
 
 
@@ -348,6 +381,8 @@ def roll_back(g: Mesh, c: Scene, m: Law, w: Work, s: Step, b: Bars, first_world:
                 w.trial[world, i] = read(b.carry_x, 0, world, i) + speed_bar / s.dt
                 if g.handle[i] == -1:
                     w.trial[world, i] = w.trial[world, i] + impulse_adjoint(c, m, w, s, i, world)
+            if SELF_CONTACT:
+                retrace(c, m, w, world)
             differentiate(g, c, m, w, s, world, 1)
             iterations, good = solve_adjoint(g, w, s, b, world)
             b.counts[world, 0] = b.counts[world, 0] + 1

@@ -11,9 +11,13 @@ import warp as wp
 from ..spatial.scalar import mat33, real, vec3
 from .cloth import add_hinge, add_triangle, hinge_adjoint, hinge_energy, triangle_adjoint, triangle_energy
 from .contact import contact_adjoint, contact_energy, contact_slopes
+from .flavour import SELF_CONTACT
 from .kinds import DAMPING, DENSITY, GRAVITY, LAME, SHEAR
 from .solids import HALF, QUARTER, add_tet, tet_adjoint, tet_energy
 from .structs import Law, LawBar, Mesh, Scene, Step, Vectors, Work
+
+if SELF_CONTACT:
+    from .self_contact import add_touches, touch_adjoint, touch_energy
 
 THIRD = wp.constant(real(1.0 / 3.0))
 
@@ -91,6 +95,10 @@ def energy_at(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: Vectors, world: in
         part = wp.float64(hinge_energy(g, m, x, e, world))
         total += part
         size += part
+    if SELF_CONTACT:
+        touching = touch_energy(c, m, w, s, x, world)
+        total += touching
+        size += touching
     return total, size
 
 
@@ -98,7 +106,8 @@ def energy_at(g: Mesh, c: Scene, m: Law, w: Work, s: Step, x: Vectors, world: in
 def differentiate(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int, wants_hessian: int):
     """w.gradient, and w.blocks with w.inverse if they are wanted, at w.after and w.moved.
 
-    wants_hessian: 0, 1 for the exact one, or 2 for one in which cloth that is compressed is slack
+    wants_hessian: 0, 1 for the exact one, or 2 for one in which cloth that is compressed is slack, and what touches
+        pushes along normals that do not turn
     """
     gravity = gravity_of(m, world)
     damping = m.around[world, 0][DAMPING]
@@ -123,6 +132,8 @@ def differentiate(g: Mesh, c: Scene, m: Law, w: Work, s: Step, world: int, wants
         add_triangle(g, m, w, s, e, world, wants_hessian)
     for e in range(g.hinges.shape[0]):
         add_hinge(g, m, w, e, world, wants_hessian)
+    if SELF_CONTACT:
+        add_touches(g, c, m, w, s, world, wants_hessian)
     if wants_hessian > 0:
         for i in range(g.handle.shape[0]):
             inverse = mat33()
@@ -157,6 +168,8 @@ def gradient_adjoint(g: Mesh, c: Scene, m: Law, w: Work, s: Step, bar: LawBar, w
     for i in range(g.handle.shape[0]):
         if g.handle[i] == -1:
             contact_adjoint(c, m, w, s, bar, i, world)
+    if SELF_CONTACT:
+        touch_adjoint(c, m, w, s, bar, world)
     for e in range(g.tets.shape[0]):
         tet_adjoint(g, m, w, s, bar, e, world, wants_params)
     for e in range(g.triangles.shape[0]):

@@ -3,6 +3,10 @@
 import warp as wp
 
 from ..spatial.scalar import mat33, real, vec3, vec4, vec6
+from .flavour import SELF_CONTACT
+
+if SELF_CONTACT:
+    from .touch import Touch
 
 vec8 = wp.types.vector(8, real)
 wide8 = wp.types.vector(8, wp.float64)
@@ -109,6 +113,8 @@ class Work:
     blocks: Matrices  # of the Hessian
     impulse: wp.array2d(dtype=vec6)  # that shapes got, [world, shape]; on the way back its cotangent
     motion_bar: wp.array2d(dtype=wide12)  # of a turn and a shift of a shape before the step, and of those after it
+    if SELF_CONTACT:
+        touch: Touch
 
 
 @wp.struct
