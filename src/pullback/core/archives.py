@@ -1,4 +1,4 @@
-"""NumPy archives (.npz) from anywhere: counted before they are unpacked, and never unpickled."""
+"""NumPy archives (.npz) from untrusted sources: their size is checked before unpacking, and pickles are refused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-# What an archive may unpack to: a small file can declare any number of zeros. [bytes]
+# The most that an archive may unpack to, because a small file can declare any number of zeros. [bytes]
 LARGEST = 2**30
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_arrays(path: Path, wanted: Callable[[str], bool] = bool, largest: int = LARGEST) -> dict[str, np.ndarray]:
-    """The arrays of an archive whose names are wanted. A ValueError says what is wrong with it."""
+    """The arrays of an archive whose names satisfy ``wanted``. A ValueError says what is wrong with the archive."""
     total, names = 0, []
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():

@@ -1,4 +1,4 @@
-"""Arrays at the rim: NumPy on the CPU, Warp on CUDA; checked on the way in."""
+"""Arrays at the public interface: NumPy on the CPU, Warp on CUDA. Arrays from users are checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ITEM_SIZES = {"float32": 4, "float64": 8}  # [bytes]
 # Warp holds the strides of an array as int32. [bytes]
 LONGEST_STRIDE = 2**31 - 1
 FEWER = "use fewer worlds or steps, or checkpoint_every"
-# Arrays up to this size are simply asked for. [bytes]
+# Arrays up to this size are allocated without a check of the free memory. [bytes]
 SMALL = 2**28
 
 
@@ -67,7 +67,7 @@ def to_numbers(x, name: str) -> np.ndarray:
 
 def first_not_finite(x: np.ndarray) -> tuple[int, ...] | None:
     """Index of the first NaN or infinity."""
-    # The sum of squares is one pass and no temporary the size of x; only trouble is looked at closely.
+    # The sum of squares takes one pass and no temporary array; the slow search runs only if something is wrong.
     if np.isfinite(np.vdot(x, x)):
         return None
     bad = np.argwhere(~np.isfinite(x))
@@ -75,9 +75,9 @@ def first_not_finite(x: np.ndarray) -> tuple[int, ...] | None:
 
 
 def square_sum(arrays: list) -> float:
-    """The sum of all squares, not finite if an entry is not (or if they overflow).
+    """The sum of all squares; not finite if an entry is not, or if the squares overflow.
 
-    What lies on a GPU is summed there, and read once.
+    Arrays on a GPU are summed there, and the result is read once.
     """
     here = [to_numpy(x) for x in arrays if not isinstance(x, wp.array) or x.device.is_cpu]
     there = [x.contiguous().flatten() for x in arrays if isinstance(x, wp.array) and not x.device.is_cpu and x.size]
@@ -86,7 +86,7 @@ def square_sum(arrays: list) -> float:
 
 
 def _square_sums(flat: list[wp.array]) -> wp.array:
-    """One number per array, where they are."""
+    """The sum of squares of each array, on their device."""
     sums = wp.empty(len(flat), dtype=flat[0].dtype, device=flat[0].device)
     for i, x in enumerate(flat):
         wp.utils.array_inner(x, x, out=sums[i : i + 1])
@@ -94,18 +94,18 @@ def _square_sums(flat: list[wp.array]) -> wp.array:
 
 
 def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[str, ...]) -> np.ndarray:
-    """x as a contiguous NumPy array of this shape and precision, or an error that says what is wrong with it.
+    """x as a contiguous NumPy array of this shape and precision, or an error that says what is wrong.
 
-    ``axes`` names the axes for the message, e.g. ("worlds", "nq"). Without its leading axis x serves every world.
+    ``axes`` names the axes for the message, e.g. ("worlds", "nq").
     """
     array = to_numbers(x, name)
     if array.shape != shape:
         wanted = ", ".join(f"{axis}={size}" for axis, size in zip(axes, shape, strict=True))
         raise PullbackError(f"{name} has shape {tuple(array.shape)}, but ({wanted}) is needed")
     if array.dtype != precision:
-        with np.errstate(over="ignore"):  # what is too large for the precision is not finite, and found below
+        with np.errstate(over="ignore"):  # a number too large for the precision becomes infinite, and is found below
             array = array.astype(precision)
-    # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
+    # The flat reshape in between gives axes of length one the stride that Warp expects.
     array = np.ascontiguousarray(array).reshape(-1).reshape(shape)
     bad = first_not_finite(array)
     if bad is not None:
@@ -116,10 +116,10 @@ def checked(x, shape: tuple[int, ...], precision: str, name: str, axes: tuple[st
 
 
 def to_device(array: np.ndarray, precision: str, device: str, dtype=None) -> wp.array:
-    """A Warp array over (CPU) or holding (CUDA) a contiguous NumPy array."""
+    """A Warp array with a contiguous NumPy array's numbers: a view on the CPU, a copy on CUDA."""
     if device != "cpu" or dtype is not None or not array.size:
         return wp.array(array, dtype=dtype or PRECISIONS[precision], device=device, copy=device != "cpu")
-    # The same as above, by its address: half the time, which counts in single steps.
+    # The same view made from its address takes half the time, which matters in single steps.
     address = array.__array_interface__["data"][0]
     view = wp.array(ptr=address, dtype=PRECISIONS[precision], shape=array.shape, device=device)
     view.lent_by = array  # keeps the memory alive
@@ -127,12 +127,12 @@ def to_device(array: np.ndarray, precision: str, device: str, dtype=None) -> wp.
 
 
 def from_device(array: wp.array):
-    """What the user gets: NumPy on the CPU (no copy), the Warp array itself on CUDA."""
+    """The array that a user gets: a NumPy view on the CPU, the Warp array itself on CUDA."""
     return array.numpy() if array.device.is_cpu else array
 
 
 def memory_left(device: str) -> int:
-    """What an array could have at most [bytes]: all of a GPU, or what the system, or a container, has to spare."""
+    """The most memory that an array could have [bytes]: all of a GPU, or what the system or container has free."""
     if device != "cpu":
         return wp.get_device(device).total_memory
     try:
@@ -142,13 +142,13 @@ def memory_left(device: str) -> int:
         left = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
     try:
         left.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    except (OSError, ValueError):  # none, or no limit
+    except (OSError, ValueError):  # no such file, or no limit in it
         pass
     return min(left, default=2**63)
 
 
 def require_memory(size: int, device: str, what: str, remedy: str) -> None:
-    """An error if ``size`` [bytes] cannot be had: asking for it would end the process, not the call."""
+    """Raises an error if ``size`` [bytes] are not available: allocating them would end the process, not the call."""
     if size > SMALL and size > (left := memory_left(device)):
         raise PullbackError(
             f"{what} takes {size / 2**30:.3g} GiB, but there are {left / 2**30:.3g} GiB on {device}: {remedy}"
@@ -156,7 +156,7 @@ def require_memory(size: int, device: str, what: str, remedy: str) -> None:
 
 
 def require_strides(shape: tuple[int, ...], itemsize: int, what: str, remedy: str) -> None:
-    """An error if kernels could not find their way in an array of this shape."""
+    """Raises an error if kernels could not index an array of this shape."""
     stride = itemsize * math.prod(shape[1:])
     if stride > LONGEST_STRIDE:
         raise PullbackError(
@@ -167,7 +167,7 @@ def require_strides(shape: tuple[int, ...], itemsize: int, what: str, remedy: st
 
 
 def require_space(shape: tuple[int, ...], dtype, device: str, what: str = "", remedy: str = FEWER) -> None:
-    """An error if an array of this shape cannot be had, or could not be used."""
+    """Raises an error if an array of this shape could not be allocated, or could not be indexed by kernels."""
     itemsize = ITEM_SIZES.get(dtype) or wp.types.type_size_in_bytes(dtype)
     size = itemsize * math.prod(shape)
     if size > SMALL:
@@ -191,7 +191,7 @@ def zeros(shape: tuple[int, ...], precision: str, device: str) -> wp.array:
 
 
 def as_reals(array: wp.array, steps: int, worlds: int, precision: str) -> wp.array:
-    """The numbers of an array of vectors, or of more axes, as (steps, worlds, n): the same memory."""
+    """A view of an array of vectors, or of more axes, as numbers (steps, worlds, n)."""
     kind = PRECISIONS[precision]
     size = array.size * wp.types.type_size_in_bytes(array.dtype) // wp.types.type_size_in_bytes(kind)
     view = wp.array(ptr=array.ptr, dtype=kind, shape=(steps, worlds, size // (steps * worlds)), device=array.device)
@@ -200,8 +200,7 @@ def as_reals(array: wp.array, steps: int, worlds: int, precision: str) -> wp.arr
 
 
 def as_items(array, dtype, axes: int) -> wp.array:
-    """A contiguous array of numbers, or of items already, as a Warp array of items (vectors or matrices) with so many
-    axes: the same memory."""
+    """A view of a contiguous array as a Warp array of items (vectors or matrices) with ``axes`` axes."""
     if isinstance(array, wp.array):
         address, device = array.ptr, array.device
     else:
@@ -212,14 +211,14 @@ def as_items(array, dtype, axes: int) -> wp.array:
 
 
 def full_shape(x) -> tuple[int, ...]:
-    """The shape of an array, with the axes of its items: Warp's arrays have four axes at most, and so hold the states
-    of a trajectory as vectors or matrices if these have more."""
+    """The shape of an array including the axes of its items. Warp's arrays have at most four axes, so states with more
+    are stored as arrays of vectors or matrices."""
     items = getattr(x.dtype, "_shape_", ()) if isinstance(x, wp.array) else ()
     return (*x.shape, *items)
 
 
 def as_numbers(array: wp.array) -> wp.array:
-    """An array of items as one of numbers with the axes of the items behind its own: the same memory."""
+    """A view of an array of items as numbers, with the items' axes last."""
     dtype = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
     view = wp.array(ptr=array.ptr, dtype=dtype, shape=full_shape(array), device=array.device)
     view.owner = array  # keeps the memory alive
@@ -227,9 +226,9 @@ def as_numbers(array: wp.array) -> wp.array:
 
 
 def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, device: str) -> wp.array:
-    """[world, item] of a Warp type from (1 or worlds, items, ...), with zeros after items that are shorter than that.
+    """A Warp array [world, item] of type ``dtype`` from (1 or worlds, items, ...). Short items are padded with zeros.
 
-    What all worlds share is stored once and has a stride of zero along worlds.
+    A value that all worlds share is stored once, with a stride of zero along worlds.
     """
     if wp.types.type_is_vector(dtype):
         array = array if array.ndim == 3 else array[..., None]
@@ -245,7 +244,7 @@ def upload_per_world(array: np.ndarray, dtype, worlds: int, precision: str, devi
 
 
 def upload(kind, arrays: Mapping[str, np.ndarray], device: str):
-    """A struct of kernels, filled with arrays of the same names."""
+    """A kernels' struct of type ``kind``, filled with arrays of the same names."""
     struct = kind()
     for name, array in arrays.items():
         field = kind.vars[name].type

@@ -1,4 +1,4 @@
-"""What backward passes by kernels have in common: worlds that fail, and controls that are held."""
+"""The base class of backward passes by kernels: failed worlds, and held controls."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class KernelBackward:
     """Pulls back through a trajectory piece by piece, last piece first. A derived class has ``through`` and ``finish``.
 
     law:     parameters as kernels read them
-    status:  that of the forward pass, with on_failure="mask": what fails in the backward pass is noted too
+    status:  that of the forward pass, with on_failure="mask": failures in the backward pass are recorded there too
     """
 
-    # What to do where the solver of the gradient gave up.
+    # The remedy that the error names where the solver of the gradient did not converge.
     advice = "use a smaller dt"
 
     def __init__(self, system: KernelSystem, law: Any, hold: int, status: Status | None, wants_params: bool):
         self.system, self.law, self.hold, self.wants_params = system, law, hold, wants_params
         self.is_masked = status is not None
-        # As those of a Status; ``reasons`` says what happened, and no number of the first column is read here.
+        # As in a Status. ``reasons`` has the messages, so the first column is not read here.
         self.codes = np.full((system.worlds, 2), -1) if status is None else np.array(to_numpy(status.codes))
         self.reasons = {} if status is None else status.reasons
 
     @property
     def running(self) -> np.ndarray:
-        """(worlds,) those that have not failed."""
+        """(worlds,) which worlds have not failed."""
         return self.codes[:, 1] < 0
 
     def _note(self, codes: np.ndarray, first: int) -> None:
-        """Which worlds the solver gave up in, by codes (worlds, 2) whose steps are counted from ``first``."""
+        """Records the worlds whose solver did not converge, by codes (worlds, 2) with steps counted from ``first``."""
         for world in map(int, np.flatnonzero(self.running & (codes[:, 1] >= 0))):
             step = first + int(codes[world, 1])
             self.codes[world] = codes[world, 0], step
@@ -47,8 +47,10 @@ class KernelBackward:
                 raise SimulationError(self.reasons[world], world=world, step=step)
 
     def _clear_failed(self, controls_bar: np.ndarray, others: Sequence[np.ndarray]) -> Status | None:
-        """With on_failure="mask", sets cotangents of worlds that failed to zero, and of those whose gradient is not
-        finite: in place, those of controls (steps, worlds, nu) and others (any, worlds, any)."""
+        """With on_failure="mask", sets cotangents to zero in place where a world failed or its gradient is not finite.
+
+        controls_bar: (steps, worlds, nu); others: (any, worlds, any)
+        """
         if not self.is_masked:
             return None
         bars = [controls_bar, *others]

@@ -1,4 +1,4 @@
-"""Cotangents, as pullbacks return them, and the checks that they pass."""
+"""Cotangents as pullbacks return them, and checks of them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Bars:
 
     state: Any
     control: Any
-    params: Any = field(default_factory=Named)  # Named arrays; a dict becomes that
+    params: Any = field(default_factory=Named)  # Named arrays; a dict is converted
     inputs: Any = field(default_factory=Named)  # likewise
-    status: Status | None = None  # of a rollout with on_failure="mask": whose cotangents are zero since they failed
+    status: Status | None = None  # of a rollout with on_failure="mask"; cotangents of failed worlds are zero
 
     def __post_init__(self):
         for name in ("params", "inputs"):
@@ -54,7 +54,7 @@ class Bars:
 
 
 class Jacobians(NamedTuple):
-    """Of the steps from ``first`` on, in the tangent space of n numbers.
+    """Jacobians of consecutive steps, of which ``first`` is the first, in the tangent space of n numbers.
 
     A:       (steps, worlds, n, n) by the state
     B:       (steps, worlds, n, nu) by the control
@@ -68,13 +68,13 @@ class Jacobians(NamedTuple):
 
 
 def of_one_step(bars: Bars) -> Bars:
-    """The cotangents of a rollout of one step as those of the step."""
+    """The cotangents of a single step, from those of a rollout of one step."""
     control_bar = bars.control.reshape(bars.control.shape[1:])  # Warp cannot index an array of no controls
     return Bars(bars.state, control_bar, bars.params, Named({name: x[0] for name, x in bars.inputs.items()}))
 
 
 def checked_bars(system: System, bars) -> Bars:
-    """What ``pullback`` of a System returned, if it is what it should be."""
+    """The result of a System's ``pullback``; an error unless it is a Bars."""
     if not isinstance(bars, Bars):
         name = f"{type(system).__name__}.pullback"
         raise PullbackError(f"{name} must return pb.Bars(state, control, params), not {type(bars).__name__}")
@@ -82,20 +82,20 @@ def checked_bars(system: System, bars) -> Bars:
 
 
 def require_param_bars(system: System, bars: Bars) -> None:
-    """Every real parameter of a System has a cotangent."""
+    """Raises an error unless every real parameter of a System has a cotangent."""
     for name, value in getattr(system, "params", {}).items():
         if is_real(to_numpy(value)) and bars.params.get(name) is None:
             raise PullbackError(f"{type(system).__name__}.pullback gives no cotangent of {name!r}")
 
 
 def refuse_overflow(bars: Bars, dtype: str, per_world: Mapping[str, bool]) -> Bars:
-    """Cotangents of a trajectory as they are, or an error that names the worlds in which one is not finite.
+    """The cotangents of a trajectory, unchanged; an error names the worlds where one is not finite.
 
-    The motion was finite, or it would have been refused: gradients can grow where states do not.
+    The motion itself was finite, or it would have been refused: gradients can grow where states do not.
 
-    per_world:  which parameters have a first axis of worlds
+    per_world:  for each parameter, whether it has a leading axis of worlds
     """
-    # One sum of all squares, since this is looked at after every pullback, and seldom has anything to say.
+    # This runs after every pullback and seldom finds anything: one sum of all squares is a cheap first test.
     arrays = leaves(bars.state)
     if np.isfinite(square_sum([*arrays, bars.control, *bars.params.values(), *bars.inputs.values()])):
         return bars

@@ -1,4 +1,4 @@
-"""Single things that a user gives, each checked on the way in; arrays are in the module beside this one."""
+"""Checks of single values that users give; those of arrays are in ``arrays``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 
-# What kernels can count to.
+# The largest count that kernels can represent.
 COUNTABLE = 2**31 - 1
 
 
 def shown(value) -> str:
-    """What somebody gave, on one line and not too long."""
+    """A user's value for an error message: on one line, at most 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def check_whole(number, name: str, least: int = 1, most: int = COUNTABLE) -> int:
-    """A whole number within its limits."""
+    """A whole number between ``least`` and ``most``."""
     is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not is_whole or not least <= number <= most:
         limit = f"at most {most}" if is_whole and number > most else f"at least {least}"
@@ -32,7 +32,7 @@ def check_whole(number, name: str, least: int = 1, most: int = COUNTABLE) -> int
 
 
 def check_number(number, name: str, *, above: float | None = 0.0, least: float | None = None) -> float:
-    """A finite number, above a limit or at least as large; any if both are None."""
+    """A finite number, > above or >= least; any finite number if both are None."""
     number = number[()] if isinstance(number, np.ndarray) and number.ndim == 0 else number  # as np.load gives them
     is_number = isinstance(number, int | float | np.number) and not isinstance(number, bool | np.complexfloating)
     try:
@@ -49,21 +49,21 @@ def check_number(number, name: str, *, above: float | None = 0.0, least: float |
 
 
 def check_friction(number, name: str) -> float:
-    """A coefficient of friction, at least zero; infinity is one too, and means that it sticks."""
+    """A coefficient of friction: at least zero, or infinity for contacts that never slip."""
     if isinstance(number, float | np.floating) and number == math.inf:
         return math.inf
     return check_number(number, name, least=0.0)
 
 
 def check_kind(thing, kind: type, name: str, example: str = "") -> None:
-    """That something is what it should be; ``example`` says how to come by one."""
+    """Raises an error unless ``thing`` is a ``kind``; ``example`` shows in the message how to make one."""
     if not isinstance(thing, kind):
         such = f", such as {example}" if example else ""
         raise PullbackError(f"{name} must be a {kind.__name__}{such}, not {type(thing).__name__}")
 
 
 def check_several(given, kind: type, name: str, example: str = "") -> tuple:
-    """One thing of a kind or any number of them, as a tuple; ``name`` is what one is called."""
+    """One object of a kind, or several, as a tuple; ``name`` is the singular for messages."""
     if isinstance(given, kind):
         return (given,)
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -75,14 +75,14 @@ def check_several(given, kind: type, name: str, example: str = "") -> tuple:
 
 
 def check_wholes(given, name: str, least: int = 1) -> tuple[int, ...]:
-    """Some whole numbers, as a tuple."""
+    """Several whole numbers, as a tuple."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise PullbackError(f"{name} must be some whole numbers, such as (8, 8), not {shown(given)}")
     return tuple(check_whole(number, name, least) for number in given)
 
 
 def check_word(given, name: str, words: Iterable[str]) -> str:
-    """One of a few words."""
+    """One of the given words."""
     words = list(words)
     if not isinstance(given, str) or given not in words:
         those = " or ".join(map(repr, words)) if len(words) == 2 else f"one of {', '.join(words)}"
@@ -99,7 +99,7 @@ def check_names(given, name: str) -> tuple[str, ...]:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """That there is no such name; and the one that was meant, or all that there are."""
+    """The message that there is no such name, with the closest known name, or all known ones."""
     known = list(known)
     near = difflib.get_close_matches(name.lower(), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
@@ -107,17 +107,17 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """ "1 action", "2 actions"; ``things`` is the plural, where it is no "s" more."""
+    """ "1 action", "2 actions"; ``things`` is the plural if it is not formed with an "s"."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
 def check_path(path, name: str = "path") -> Path:
-    """Where a file is, or will be."""
+    """The path of a file, which need not exist."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise PullbackError(f"{name} must be a path, not {shown(path)}")
     return Path(path)
 
 
 def check_seed(seed) -> int:
-    """A seed for any source of random numbers, NumPy's or torch's."""
+    """A seed for random number generators, NumPy's or torch's."""
     return check_whole(seed, "seed", 0, 2**63 - 1)

@@ -20,7 +20,7 @@ class PullbackError(ValueError):
 
 
 class UnknownName(PullbackError, KeyError):
-    """There is nothing of that name; also a KeyError, so that mappings work as mappings do."""
+    """An unknown name. Also a KeyError, so that mappings work as usual."""
 
     __str__ = Exception.__str__  # KeyError would print its message in quotes
 
@@ -30,8 +30,8 @@ class SimulationError(PullbackError):
 
     world:   the first world that failed, or None
     step:    the step that failed, counted from the initial state; or None
-    states:  the trajectory so far, in the form of ``run.states``: rows up to the state before that step, one per step,
-             or those that were kept; or None
+    states:  the trajectory so far, in the form of ``run.states``: the states (or, with checkpoints, the kept ones) up
+             to the one before that step; or None
     """
 
     def __init__(

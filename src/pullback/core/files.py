@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from pullback.core.checks import check_path
 from pullback.core.errors import PullbackError
 
-# How the names of files begin that are not whole yet. A kill may leave one behind.
+# Prefix of the names of files that are not complete yet. A killed process may leave one behind.
 PARTIAL = ".partial-"
 
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a path beside ``path`` to write to, and puts the file in its place at the end.
+    """Yields a temporary path beside ``path`` to write to, and moves the file to ``path`` at the end.
 
-    Readers find the old file or the new one, never half of it, and of two writers at once each writes its own. If
-    writing fails, as on a full disk, the old file stays, nothing is left beside it, and the error is one line.
+    Readers find the old file or the new one, never a part of it, and two writers at once do not mix. If writing fails,
+    as on a full disk, the old file stays, the temporary one is deleted, and the error is one line.
     """
     path = check_path(path)
     if not path.name or "\0" in str(path):
@@ -41,7 +41,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> Path:
-    """Writes a text as UTF-8; characters that have none, as in broken names, become question marks."""
+    """Writes a text as UTF-8. Characters that UTF-8 cannot encode become question marks."""
     with whole_file(path) as partial:
         partial.write_bytes(text.encode("utf-8", errors="replace"))
     return Path(path)

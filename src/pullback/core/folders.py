@@ -1,4 +1,4 @@
-"""Folders of results: that they can be written to, and that one process at a time does."""
+"""Folders of results: checks that they can be written to, and locks them for one process at a time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-LOCK = ".lock"  # in a folder of results: which process writes there
-LOCKED_BYTE = 2**30  # where Windows locks the file: not where the process is named, or nobody could read it
+LOCK = ".lock"  # file in a folder of results that names the process that writes there
+LOCKED_BYTE = 2**30  # the byte of it that Windows locks: outside of the text, which others could not read otherwise
 LOOK_EVERY = 0.1  # while waiting for a lock [s]
 
 
 def writable_folder(path: Path) -> Path:
-    """The folder, made if need be; an error now rather than after the work."""
+    """The folder, created if necessary. Raises an error now rather than after the work if it cannot be written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         trial = path / ".pullback-writes-here"
         trial.touch()
-        trial.unlink(missing_ok=True)  # another command may have tried too
+        trial.unlink(missing_ok=True)  # another process may have deleted it
     except OSError as error:
         raise PullbackError(f"cannot write to {str(path)!r}: {error.strerror or error}") from None
     return path
@@ -37,11 +37,11 @@ def writable_folder(path: Path) -> Path:
 
 @contextlib.contextmanager
 def held_folder(path: Path, *, patience: float = 0.0) -> Iterator[Path]:
-    """A writable folder that no other command writes to meanwhile; what one that was killed left half done is removed.
+    """A writable folder, locked against other commands. Incomplete files of a killed command are removed first.
 
-    The lock is the operating system's, on an open file, and ends with the process however that ends.
+    The lock is the operating system's, on an open file, so it ends with the process, however that ends.
 
-    patience:  how long to wait for another process that has it [s]
+    patience:  how long to wait for another process that holds the lock [s]
     """
     with open(writable_folder(path) / LOCK, "a+b", buffering=0) as file:
         until = time.monotonic() + patience
@@ -65,7 +65,7 @@ def held_folder(path: Path, *, patience: float = 0.0) -> Iterator[Path]:
 
 
 def locks(file: int) -> bool:
-    """Whether an open file could be locked, or cannot be on this file system."""
+    """Whether an open file is locked now. Also True where the file system does not support locks."""
     try:
         if sys.platform == "win32":
             os.lseek(file, LOCKED_BYTE, os.SEEK_SET)

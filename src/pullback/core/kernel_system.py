@@ -1,4 +1,4 @@
-"""What Systems whose steps are kernels have in common: arrays on a device, parameters as kernels read them, copies."""
+"""The base class of Systems whose steps are kernels: arrays on a device, parameters as kernels read them, copies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from pullback.core.trees import row
 
 
 def kept_steps(count: int, keep_every: int) -> np.ndarray:
-    """The steps whose states are kept, of so many: every keep_every-th from the start on, and the end."""
+    """The steps, of ``count``, whose states are kept: 0, every keep_every-th after it, and the last."""
     return np.append(np.arange(0, count, keep_every), count)
 
 
 def stay(rows: np.ndarray, states: np.ndarray, codes: np.ndarray, kept: np.ndarray) -> None:
-    """Sets worlds that failed, in rows that are those of the steps ``kept``, to the last state before they did.
+    """Sets failed worlds to their last state before the failure, in ``rows``: the states of the steps ``kept``.
 
-    states: of all steps by their number, or the last of them, step t in row t % len(states)
+    states: those of all steps by number, or a ring buffer of the last ones, with step t in row t % len(states)
+    codes:  (worlds, 2) as a Status has them
     """
     for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
         step = int(codes[world, 1])
@@ -38,21 +39,21 @@ def stay(rows: np.ndarray, states: np.ndarray, codes: np.ndarray, kept: np.ndarr
 class KernelSystem(NamedSystem):
     """A System whose steps are kernels, in one precision on one device.
 
-    A derived class says how kernels read its parameters, ``_kernel_params_of``, of what arrays its states are,
-    ``_form``, with what it is made again, ``made_with``, and what pulls back, ``backward_type``.
+    A derived class has ``_kernel_params_of`` (its parameters as kernels read them), ``_form`` (the shapes of its
+    state), ``made_with`` (its constructor arguments) and ``backward_type`` (its backward pass).
     """
 
-    # Arguments that make this System again, which are attributes of the same names, besides those of every one.
+    # Constructor arguments, which are attributes of the same names, besides worlds, dtype, device and threads.
     made_with: ClassVar[tuple[str, ...]] = ()
-    # The Backward, made of what ``backward`` is given, with parameters that are held.
+    # The class of the backward pass. Its arguments are those of ``backward``, with held parameters.
     backward_type: ClassVar[Any]
-    # Columns of controls that kernels get at least.
+    # The least number of columns that the kernels' array of controls has.
     least_controls: ClassVar[int] = 0
     _threads: int | None
 
     @abstractmethod
     def _kernel_params_of(self, values: Mapping, like: Any = None) -> FieldValues:
-        """Values of all parameters as kernels read them."""
+        """All parameters in the form that kernels read, from their values."""
 
     def _held_of(self, values, like=None):
         return self._kernel_params_of(values, like)
@@ -62,11 +63,11 @@ class KernelSystem(NamedSystem):
         return {name: getattr(self, name) for name in names} | {"threads": self._threads}
 
     def _form(self, field: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The shape (worlds, ...) of a field of the state, and what its axes are called."""
+        """The shape (worlds, ...) of a field of the state, and the names of its axes."""
         raise NotImplementedError
 
     def _take_state(self, state, name: str = "") -> Any:
-        """A state on the device, or with ``name`` a cotangent, of which a part may be left out."""
+        """A state on the device. With ``name`` it is a cotangent, and fields that are None become zero."""
         kind: Any = self.state_type
         if not isinstance(state, tuple) or len(state) != len(kind._fields):
             which = ".".join([*kind.__module__.split(".")[1:2], kind.__name__])  # such as soft.ParticleState
@@ -93,14 +94,14 @@ class KernelSystem(NamedSystem):
         return to_device(np.repeat(controls, hold, axis=0) if hold > 1 else controls, self.dtype, self.device)
 
     def _refuse_controls(self, controls: np.ndarray) -> None:
-        """Refuses controls (n, worlds, nu) that mean nothing."""
+        """Raises an error for invalid controls (n, worlds, nu)."""
 
     def _is_here(self, value) -> bool:
-        """Whether value lies on this System's GPU, from where it is not brought back just to be looked at."""
+        """Whether value is already on this System's GPU, so that it is not copied to the host only to be checked."""
         return isinstance(value, wp.array) and str(value.device) == self.device != "cpu"
 
     def _on_device(self, value: wp.array, shape: tuple[int, ...], name: str) -> wp.array:
-        """A Warp array on CUDA is taken as it is; what is not finite in it shows after the first step."""
+        """A Warp array on CUDA, used without a copy. A value that is not finite is noticed after the first step."""
         dtype = getattr(value.dtype, "_wp_scalar_type_", value.dtype)
         if full_shape(value) != shape or dtype is not PRECISIONS[self.dtype]:
             raise PullbackError(
@@ -109,7 +110,7 @@ class KernelSystem(NamedSystem):
         return value
 
     def _take(self, value, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
-        """What a caller gave, on the device; checked, unless it is there already."""
+        """A user's array on the device, checked unless it is there already."""
         if self._is_here(value):
             return self._on_device(value, shape, name)
         return to_device(checked(value, shape, self.dtype, name, axes), self.dtype, self.device)
@@ -119,11 +120,11 @@ class KernelSystem(NamedSystem):
         if isinstance(x, wp.array) and x.dtype is PRECISIONS[self.dtype] and str(x.device) == self.device:
             return x
         x = np.ascontiguousarray(to_numpy(x), dtype=self.dtype)
-        # Flattened in between, which gives an axis of length one the stride that Warp expects of it.
+        # The flat reshape in between gives axes of length one the stride that Warp expects.
         return to_device(x.reshape(-1).reshape(x.shape), self.dtype, self.device)
 
     def _one_control(self, control):
-        """The control of a step as the controls of a rollout, (1, worlds, nu); the usual one if None."""
+        """The control of a step as the controls of a rollout, (1, worlds, nu); the default control if None."""
         if control is None:
             return self.default_controls(1)
         if self._is_here(control):
@@ -131,14 +132,14 @@ class KernelSystem(NamedSystem):
         return checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))[None]
 
     def _one_input(self, inputs: Mapping | None) -> dict | None:
-        """The inputs of a step as those of a rollout, (1, worlds, ...)."""
+        """The inputs of a step as those of a rollout, (1, worlds, ...) each."""
         if inputs is None:
             return None
         check_kind(inputs, Mapping, "inputs", '{"force": array}')
         return check_inputs(self, {name: to_numbers(x, name)[None] for name, x in inputs.items()}, 1)
 
     def step(self, state, control=None, params: Any = None, *, inputs: Mapping | None = None):
-        """The state one timestep on. control: (worlds, nu), the usual one if None; inputs: (worlds, ...) by name."""
+        """The state after one timestep. control: (worlds, nu), None: the default; inputs: (worlds, ...) by name."""
         taken = self._one_input(inputs)
         given: dict[str, Any] = {"inputs": taken} if taken else {}
         return row(self.steps(state, self._one_control(control), params=params, **given), 1)
@@ -153,13 +154,13 @@ class KernelSystem(NamedSystem):
         inputs: Mapping | None = None,
         wants_params: bool = True,
     ) -> Bars:
-        """Cotangents of state, control, parameters and inputs from that of the next state."""
+        """Cotangents of the state, control, parameters and inputs, from the cotangent of the next state."""
         controls = self._one_control(control)
         taken = self._one_input(inputs)
         given: dict[str, Any] = {"inputs": taken} if taken else {}
         states = self.steps(state, controls, params=params, **given)
         options = {"params": params, "wants_params": wants_params, **given}
-        # Where a state has quaternions, only those that this step led to enter.
+        # The final state is the one that this step led to: the backward pass reads the quaternions in it.
         backward = self.backward(controls, row(states, 1), next_bar, **options)
         backward.through(states, 0, 1)
         return of_one_step(backward.finish(row(states, 0)))
@@ -180,10 +181,9 @@ class KernelSystem(NamedSystem):
         return self.backward_type(self, controls, final, final_bar, hold, held, given, status, wants_params)
 
     def _refuse_failure(self, codes: np.ndarray, reasons: Mapping[int, str], rows, kept: np.ndarray) -> None:
-        """A SimulationError for the world that failed first, with the states so far: rows, of which ``kept`` are the
-        steps.
+        """Raises a SimulationError for the world that failed first, with the trajectory so far.
 
-        codes: (worlds, 2) as a Status has them; reasons: by world
+        codes: (worlds, 2) as a Status has them; reasons: by world; rows: the states of the steps ``kept``
         """
         world = min(reasons, key=lambda world: codes[world, 1])
         step = int(codes[world, 1])

@@ -1,9 +1,9 @@
-"""Starting Warp and launching kernels: from any thread, on how many cores, and without a word unless it takes long.
+"""Starting Warp and launching kernels, from any thread, on a given number of cores.
 
-Warp greets when it starts and reports every module that it loads, on standard output. Here it does neither. What can
-take a minute, compiling kernels for the first time, is one line on standard error. ``wp.config.log_level`` has the last
-word: LOG_WARNING drops that line too, and LOG_DEBUG shows all that Warp says. Warp's settings are as they were after
-every call, so that the user's own kernels report as they always do.
+Warp prints a greeting when it starts and a report for every module that it loads. Both are suppressed here. Compiling
+kernels for the first time can take a minute, and is announced by one line on standard error. ``wp.config.log_level``
+overrides this: LOG_WARNING suppresses that line too, and LOG_DEBUG shows all that Warp prints. Warp's settings are
+restored after every call, so that the user's own kernels report as usual.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pullback.core.folders import LOOK_EVERY, locks
 
 # Warp loads a kernel's module at its first launch, and not safely from several threads at once.
 _loading = threading.Lock()
-_loaded: set[tuple] = set()  # (module, device, threads a block)
+_loaded: set[tuple] = set()  # (module, device, threads per block)
 _started = False
-_most_cores: int | None = None  # that this process may use, if it was told
+_most_cores: int | None = None  # the most that this process may use, if it was limited
 
-# CUDA threads a block. A thread works on a world of its own for a long time, so what counts is that the blocks of some
-# ten thousand worlds are spread over all multiprocessors.
+# CUDA threads per block. A thread works on one world for a long time, so the blocks of some ten thousand worlds must be
+# spread over all multiprocessors.
 BLOCK = 64
-# What the gate of kernels that wait for each other holds once one of them cannot come; arrivals leave it negative.
+# The value of the gate of kernels that wait for each other when one of them cannot start; arrivals leave it negative.
 CLOSED = -(2**30)
 NO_DRIVER = b"Warp CUDA warning: Could not find or load the NVIDIA CUDA driver."
 
@@ -42,9 +42,9 @@ _crews: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
 class Crew:
-    """The CPU threads of one System, or whatever else has one workspace, and the lock that guards that workspace.
+    """The CPU threads of one System, or of any other owner of a workspace, and the lock that guards the workspace.
 
-    A fork copies no threads, and maybe a lock whose owner is not there: a child process starts with new ones.
+    A fork copies no threads, and may copy a locked lock whose owner does not exist: a child process gets new ones.
     """
 
     def __init__(self):
@@ -56,10 +56,10 @@ class Crew:
         self._pool: ThreadPoolExecutor | None = None
 
     def launch(self, commands: list[wp.Launch], gate: wp.array | None = None) -> None:
-        """All of them at the same time. The caller holds the lock, and always comes with as many.
+        """Launches all commands at the same time. The caller holds the lock; the number of commands never changes.
 
-        gate: (1,) int32 of kernels that wait for each other. They meet there first, as ``kernels/cores.py`` does;
-        if a thread cannot be started, it is closed, and those that came leave without having done anything.
+        gate: (1,) int32 for kernels that wait for each other. They meet there first, as in ``kernels/cores.py``. If a
+        thread cannot be started, the gate is closed, and the kernels that arrived return without any effect.
         """
         if gate is not None:
             gate.zero_()
@@ -75,14 +75,14 @@ class Crew:
         except BaseException:
             if gate is not None:
                 gate.numpy()[0] = CLOSED
-            self._pool.shutdown(cancel_futures=True)  # waits for those that run
+            self._pool.shutdown(cancel_futures=True)  # waits for the running ones
             self._pool = None
             raise
         try:
             for future in running:
                 future.result()
         finally:
-            wait(running)  # after an interrupt too: the workspace is theirs until then
+            wait(running)  # after an interrupt too: they use the workspace until they end
 
 
 def _renew_in_child() -> None:
@@ -97,7 +97,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def start_warp() -> None:
-    """wp.init, quietly."""
+    """wp.init without its output."""
     global _started
     with _loading:
         if not _started:
@@ -107,7 +107,7 @@ def start_warp() -> None:
 
 
 def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
-    """Compiles a module of kernels unless Warp has it in its cache, loads it, and says whether it was compiled."""
+    """Loads a module of kernels, compiling it unless it is in Warp's cache; returns whether it was compiled."""
     key = (module, device, block_dim)
     if key in _loaded:
         return False
@@ -126,13 +126,13 @@ def load(module: wp.Module, device: str, block_dim: int = BLOCK) -> bool:
 
 
 class Recorder:
-    """Launches of kernels, kept for the next time: starting one again costs a fifth of a new one."""
+    """Recorded launches of kernels: launching a recorded one again costs a fifth of a new launch."""
 
     def __init__(self):
         self._recorded: dict = {}  # kernel: (command, the inputs it holds)
 
     def record(self, kernel, dim: int, inputs: tuple, device: str) -> wp.Launch:
-        """A kernel with these inputs, ready to be launched. Always with the same dim and device."""
+        """A kernel with these inputs, ready to be launched. A kernel must always come with the same dim and device."""
         if kernel in self._recorded:
             command, held = self._recorded[kernel]
             for i, (new, old) in enumerate(zip(inputs, held, strict=True)):
@@ -145,14 +145,14 @@ class Recorder:
 
 
 def launch(kernel, dim, inputs: list, device: str, *, block_dim: int = BLOCK, **options) -> wp.Launch | None:
-    """wp.launch, one at a time in the whole process."""
+    """wp.launch, serialised over the whole process."""
     load(kernel.module, device, block_dim)
     with _loading:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=device, block_dim=block_dim, **options)
 
 
 def cores_to_use(threads: int | None) -> int:
-    """As many CPU threads as were asked for; all cores that this process may use if None."""
+    """The number of CPU threads that was asked for; if None, all cores that this process may use."""
     if threads is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cores if _most_cores is None else min(cores, _most_cores)
@@ -160,13 +160,13 @@ def cores_to_use(threads: int | None) -> int:
 
 
 def limit_cores(cores: int) -> None:
-    """At most so many for this process from now on, as for a worker that shares a machine with others."""
+    """Limits this process to so many cores from now on, as for a worker that shares a machine with others."""
     global _most_cores
     _most_cores = check_whole(cores, "cores")
 
 
 def shares(count: int, parts: int) -> list[tuple[int, int]]:
-    """First and end of as many parts of ``count`` items, as equal as they can be."""
+    """(first, end) of each of ``parts`` nearly equal parts of ``count`` items."""
     bounds = [count * part // parts for part in range(parts + 1)]
     return list(itertools.pairwise(bounds))
 
@@ -177,13 +177,13 @@ def _quiet() -> wp.ScopedLogLevel:
 
 
 def _is_cached(module: wp.Module, device: str, block_dim: int) -> bool:
-    """Whether Warp has compiled this before. There is no public way to ask, so look where it would keep it."""
+    """Whether a compiled module is in Warp's cache. There is no public way to ask, so this looks for its file."""
     place = wp.get_device(device)
     block = 1 if place.is_cpu and not wp.config.enable_cpu_blocks else block_dim
     try:
         folder = os.path.join(wp.config.kernel_cache_dir, module.get_module_identifier(block))
         return os.path.exists(os.path.join(folder, module._get_compile_output_name(place, block_dim=block)))
-    except (AttributeError, TypeError):  # another Warp: no note then
+    except (AttributeError, TypeError):  # a Warp version with other internals: print no note then
         return True
 
 
@@ -200,7 +200,7 @@ def _cache_at_fault():
 
 @contextlib.contextmanager
 def _compiling_alone(module: wp.Module, device: str, block_dim: int):
-    """Of several processes that need a module, one compiles it, and the others wait and find it in the cache."""
+    """If several processes need a module, one compiles it; the others wait and then find it in the cache."""
     with contextlib.ExitStack() as stack:
         if not _is_cached(module, device, block_dim):
             with contextlib.suppress(OSError):
@@ -213,10 +213,10 @@ def _compiling_alone(module: wp.Module, device: str, block_dim: int):
 
 @contextlib.contextmanager
 def _without_driver_warning():
-    """Drops one line, which Warp's C++ writes straight to the descriptor: a computer without CUDA is no problem."""
+    """Drops the line about a missing CUDA driver, which Warp's C++ code writes directly to the file descriptor."""
     try:
         file, kept = tempfile.TemporaryFile(), os.dup(2)
-    except OSError:  # no standard error, or nowhere to put it
+    except OSError:  # no standard error, or no place for a temporary file
         yield
         return
     with file:

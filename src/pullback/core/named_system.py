@@ -1,4 +1,4 @@
-"""What Systems with records of parameters have in common: parameters held for a run, and copies."""
+"""The base class of Systems with records of parameters: parameters held for a run, copies and pickles."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from pullback.core.system import System
 class NamedSystem(System):
     """A System whose parameters are records, :class:`~pullback.core.params.NamedParams`.
 
-    A derived class says what it makes of values of its parameters, ``_held_of``, and with what it is made again,
-    ``_settings``.
+    A derived class has ``_held_of``, which converts parameter values to the form that its steps use, and ``_settings``,
+    its constructor arguments.
     """
 
     params: NamedParams
-    _kept_wide: tuple[int, Any] = (0, None)  # by how many worlds it has: a System for Jacobians
+    _kept_wide: tuple[int, Any] = (0, None)  # the System of the last Jacobians, and its number of worlds
 
     @abstractmethod
     def _held_of(self, values: Mapping, like: Any = None) -> FieldValues:
-        """Values of all parameters, each of its shape or (worlds, *shape), as steps need them.
+        """All parameters in the form that steps use, from their values: each (*shape) or (worlds, *shape).
 
-        ``like`` is what was made last, if there is any: what stayed the same need not be made again.
+        ``like`` is the previous result, if there is any: what did not change can be taken from it.
         """
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
-        """Arguments that make this System again, with the parameters that it began with."""
+        """Constructor arguments that make this System again, with its initial parameters."""
 
     def hold_params(self, given: Any = None):
-        """Parameters as steps need them: the System's own with those given in place of some, or what was held.
+        """Parameters in the form that steps use: the System's own, in which ``given`` replaces some.
 
-        Of what another System held, such as the same robot in other worlds, the values are taken.
+        ``given`` may also be held parameters. If another System held them, such as the same robot in another number of
+        worlds, only their values are used.
         """
         if isinstance(given, FieldValues):
             places = (given.worlds, given.precision, given.device)
@@ -45,9 +46,9 @@ class NamedSystem(System):
         return self.params.held(given, self._held_of)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None):
-        """The same System in another number of worlds, and maybe another precision.
+        """The same System with another number of worlds, and optionally in another precision.
 
-        It has this one's parameters, but for those that differ between worlds, which are as at first.
+        It has this System's parameters, except those that differ between worlds: they get their initial values.
         """
         dtype = check_precision(self.dtype if dtype is None else dtype)
         other = self._made_again(worlds=check_whole(worlds, "worlds"), dtype=dtype)
@@ -65,11 +66,11 @@ class NamedSystem(System):
         return type(self)(**(self._settings() | {"worlds": worlds, "dtype": dtype}))
 
     def _copied(self, **changes):
-        """A System with this one's parameters, made with other arguments."""
+        """A System with this one's parameters and some changed constructor arguments."""
         return _rebuild(type(self), self._settings() | changes, dict(self.params))
 
     def __reduce__(self):
-        """Copies and pickles are Systems of their own: what this one was made from, and its parameters."""
+        """Copies and pickles are independent Systems, made from constructor arguments and parameters."""
         return _rebuild, (type(self), self._settings(), dict(self.params))
 
 

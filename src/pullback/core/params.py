@@ -1,7 +1,7 @@
 """Named, differentiable parameters of a System: shapes, units, bounds, and how they enter the kernels.
 
-One :class:`Parameter` says everything about a parameter. A System lists its records in a table, by name; what is here
-reads values in, checks them, makes the kernels' fields of them, and gives cotangents back, for any table.
+A :class:`Parameter` is the complete record of one parameter, and a System lists its records in a table, by name. This
+module works on any such table: it checks values, computes the kernels' fields from them, and returns cotangents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pullback.core.arrays import checked, to_numbers
 from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError, UnknownName
 
-# --- bounds: where a value is impossible, (..., item) or of its own shape, and why; {} stands for the number there ---
+# --- bounds: (where a value is invalid: a mask (..., item) or of the value's shape; the reason, with {} for the number)
 
 
 def anything(value: np.ndarray) -> tuple[np.ndarray, str]:
@@ -40,7 +40,7 @@ def has_direction(value: np.ndarray) -> tuple[np.ndarray, str]:
     return np.linalg.norm(value, axis=-1) < 1e-12, "has no direction: it is of zero length"
 
 
-# --- forms: numbers of a parameter to those of a field; a value and the cotangent of its field to that of the value --
+# --- forms: pairs of a function, value -> field, and its adjoint, (value, cotangent of the field) -> cotangent of value
 
 
 def unchanged(value: np.ndarray) -> np.ndarray:
@@ -48,17 +48,17 @@ def unchanged(value: np.ndarray) -> np.ndarray:
 
 
 def unchanged_adjoint(value: np.ndarray, bar: np.ndarray) -> np.ndarray:
-    """Vectors of kernels may be longer than what stands in them."""
+    """The kernels' vectors may have more entries than the value; those in excess are dropped."""
     return bar[..., : value.shape[-1]]
 
 
 def linear(table: np.ndarray) -> tuple[Callable, Callable]:
-    """The form field = table · value, summed over all axes of the value; the table has those of the field first."""
+    """The form field = table · value, summed over all axes of the value. The table's leading axes are the field's."""
     return partial(_product, table), partial(_product_adjoint, table)
 
 
 def _product(table: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """By einsum, whose sums have the same bits however many worlds there are."""
+    """The sum by einsum, whose result has the same bits for any number of worlds."""
     world, axes = table.ndim, list(range(table.ndim))
     field = axes[: table.ndim - value.ndim + 1]
     return np.einsum(value, [world, *axes[len(field) :]], table, axes, [world, *field])
@@ -73,17 +73,18 @@ def _product_adjoint(table: np.ndarray, value: np.ndarray, bar: np.ndarray) -> n
 
 @dataclass(frozen=True)
 class Parameter:
-    """One named array: all that there is to know about it. Its value has this shape, or (worlds, *shape).
+    """The record of one parameter, a named array. Its value has this record's shape, or (worlds, *shape).
 
     unit:   of its numbers
     axes:   what its axes count, e.g. ("body", "axis")
-    value:  where it starts
+    value:  its initial value
     check:  its bounds
-    field:  the array of the kernels that it enters; of the same name if empty. One that several enter is their sum.
-    of:     which items of the value enter, as an index without repeats; all by default
-    form:   from their numbers to those of the field, and its adjoint
-    blank:  the field (items, ...) before they enter it; without one, they are the field
-    at:     where in it they are put, as an index
+    field:  the kernels' array that it enters; by default the one of the same name. If several parameters enter a field,
+            the field is their sum
+    of:     the items of the value that enter the field, as an index without repeats; all by default
+    form:   the function from the value's numbers to the field's, and its adjoint
+    blank:  the field (items, ...) before the numbers are put into it; None: the numbers are the field
+    at:     the index in the field where the numbers are put
     """
 
     unit: str
@@ -101,7 +102,7 @@ class Parameter:
         return np.shape(self.value)
 
     def enter(self, value: np.ndarray) -> np.ndarray:
-        """What a value (1 or worlds, *shape) puts into its field (1 or worlds, items, ...)."""
+        """The contribution of a value (1 or worlds, *shape) to its field (1 or worlds, items, ...)."""
         numbers = self.form[0](value[:, self.of])
         if self.blank is None:
             return numbers
@@ -110,7 +111,7 @@ class Parameter:
         return field
 
     def leave(self, value: np.ndarray, field_bar: np.ndarray) -> np.ndarray:
-        """The cotangent of a value from that of its field, both with a leading axis of 1 or worlds."""
+        """The cotangent of a value from that of its field; both have a leading axis of 1 or worlds."""
         bar = np.zeros(value.shape, field_bar.dtype)
         bar[:, self.of] = self.form[1](value[:, self.of], field_bar[:, *self.at])
         return bar
@@ -120,9 +121,9 @@ class Parameter:
 class Derived:
     """A field of the kernels that is a function of several parameters together.
 
-    of:       their names
-    value:    from their values, {name: (1 or worlds, *shape)}, to the field (1 or worlds, items)
-    adjoint:  from these values and the cotangent of the field to those of the values, {name: (worlds, *shape)}
+    of:       the names of these parameters
+    value:    the function from their values, {name: (1 or worlds, *shape)}, to the field (1 or worlds, items)
+    adjoint:  the function from these values and the field's cotangent to their cotangents, {name: (worlds, *shape)}
     """
 
     of: tuple[str, ...]
@@ -131,16 +132,16 @@ class Derived:
 
 
 class NamedParams(Mapping):
-    """``system.params``: read an array by name, or set one: ``system.params["mass"] = new_mass``.
+    """``system.params``: the parameters by name. Read one as an array, or set it: ``system.params["mass"] = new_mass``.
 
     Arrays are read-only; set a changed copy, or one number for all entries. An array with a leading axis of size
-    ``worlds`` gives each world its own. ``names`` has those of the items that an axis counts, for messages.
+    ``worlds`` gives each world its own value. ``names`` has the names of the items along an axis, for error messages.
     """
 
     def __init__(self, table: dict[str, Parameter], worlds: int, names: Mapping | None = None):
         self._table, self._worlds, self._names = table, worlds, names or {}
         self._values = {name: frozen(np.array(entry.value, dtype=np.float64)) for name, entry in table.items()}
-        self._held: dict[bool, FieldValues] = {}  # made last: of the values as they are, and with others in their place
+        self._held: dict[bool, FieldValues] = {}  # last results of ``held`` without (False) and with (True) ``given``
         self.version = 0  # counts changes
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -161,7 +162,7 @@ class NamedParams(Mapping):
 
     def __setitem__(self, name: str, value) -> None:
         shape = self._table[self._known(name)].shape
-        # Here alone: a parameter that is given to a rollout has a gradient of its own shape.
+        # Only here: a parameter that is given to a rollout has a gradient of its own shape.
         if shape and np.ndim(to_numbers(value, f"parameter {name!r}")) == 0:
             value = np.full(shape, to_numbers(value, f"parameter {name!r}"))
         self._values[name] = self.check(name, value)
@@ -184,18 +185,18 @@ class NamedParams(Mapping):
 
     @property
     def item_names(self) -> Mapping:
-        """Names of the items that axes count, by axis."""
+        """Names of the items along an axis, by the name of the axis."""
         return self._names
 
     def unit(self, name: str) -> str:
         return self._table[self._known(name)].unit
 
     def axes(self, name: str) -> tuple[str, ...]:
-        """What the axes of this parameter count, without that of worlds, e.g. ("body", "axis")."""
+        """What the axes of this parameter count, without the axis of worlds, e.g. ("body", "axis")."""
         return self._table[self._known(name)].axes
 
     def is_per_world(self, name: str, value) -> bool:
-        """Whether a value of this parameter has an axis for worlds."""
+        """Whether a value of this parameter has a leading axis of worlds."""
         shape = self._table[self._known(name)].shape
         return to_numbers(value, f"parameter {name!r}").ndim > len(shape)
 
@@ -205,7 +206,7 @@ class NamedParams(Mapping):
         return name
 
     def check(self, name: str, value) -> np.ndarray:
-        """The value as a read-only array, if the System could have it."""
+        """The value as a read-only array, or an error if it is invalid for this parameter."""
         entry = self._table[self._known(name)]
         shape, axes = entry.shape, entry.axes
         if self.is_per_world(name, value):
@@ -217,10 +218,10 @@ class NamedParams(Mapping):
         return frozen(array)
 
     def held(self, given: Mapping | FieldValues | None, make: Callable[[dict, FieldValues | None], FieldValues]):
-        """What ``make(values, like)`` makes of the values, with those given in place of some.
+        """``make(values, like)`` of the current values, in which ``given`` replaces some.
 
-        It is made anew only if they are others than last time; ``like`` is what was made then, and values that stayed
-        the same are its very arrays. What was made before may be given in place of values.
+        ``make`` is called only if a value differs from the last call. ``like`` is then the last result; values that did
+        not change are the same array objects as in it. ``given`` may also be such a result, which is returned.
         """
         if isinstance(given, FieldValues):
             return given
@@ -239,7 +240,7 @@ class NamedParams(Mapping):
         return made
 
     def _refuse(self, name: str, array: np.ndarray, wrong: np.ndarray, why: str) -> None:
-        """An error that names the first place where ``wrong`` is true."""
+        """Raises an error that names the first place where ``wrong`` is true."""
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         axes, index = self.axes(name), first
         world, where, worlds = "", "", np.zeros(0, int)
@@ -254,7 +255,7 @@ class NamedParams(Mapping):
 class FieldValues:
     """Values of all parameters of a table, shared by all worlds or one per world, and the kernels' fields of them.
 
-    derived:  fields that are functions of several parameters, by name; none of these enters them besides
+    derived:  fields that are functions of several parameters, by name; no parameter enters such a field otherwise
     """
 
     precision: str
@@ -280,7 +281,7 @@ class FieldValues:
         return value if self.per_world[name] else value[None]
 
     def field(self, name: str) -> np.ndarray:
-        """A field (1 or worlds, items, ...); one that no parameter enters is a single zero."""
+        """A field (1 or worlds, items, ...); a single zero if no parameter enters it."""
         if name in self.derived:
             return self.derived[name].value(self._of(self.derived[name]))
         parts = [self.table[n].enter(self._batched(n)) for n in self.entering.get(name, ())]
@@ -290,9 +291,10 @@ class FieldValues:
         return {name: self._batched(name) for name in entry.of}
 
     def bars(self, field_bar: Callable[[str, bool], np.ndarray], precision: str) -> dict[str, np.ndarray]:
-        """Cotangents in the shapes of the values.
+        """Cotangents of the parameters, in the shapes of their values.
 
-        field_bar(field, per_world): those of a field, (worlds, items, ...) or summed over worlds (1, items, ...)
+        field_bar(field, per_world): the cotangent of a field, (worlds, items, ...) if per_world, else its sum over
+        worlds, (1, items, ...)
         """
         found = {}
         for name, entry in self.table.items():
@@ -309,6 +311,6 @@ class FieldValues:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The same array, read-only from now on."""
+    """The same array, made read-only."""
     array.setflags(write=False)
     return array

@@ -1,4 +1,4 @@
-"""Steps to the least of a quadratic function g·d + ½ dᵀ H d: what damped least squares and Newton's method solve.
+"""Minimisers of a quadratic function g·d + ½ dᵀ H d, for damped least squares and Newton's method.
 
 H (..., n, n) is symmetric, g (..., n).
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-MOST_STEPS = 50  # within bounds; a few are enough, unless rounding keeps it from converging
+MOST_STEPS = 50  # of Newton within bounds; a few are enough, unless rounding prevents convergence
 
 
 def newton_step(H: np.ndarray, g: np.ndarray, free: np.ndarray, *, check: bool = False) -> np.ndarray:
-    """The least (..., n) over the free entries (..., n); the others are zero.
+    """The minimiser (..., n) over the entries where ``free`` (..., n) is true; the other entries are zero.
 
-    check: LinAlgError where H is not positive for the free entries, so that there is no least
+    check: raises LinAlgError where H is not positive definite for the free entries, so that there is no minimum
     """
     inner = np.where(free[..., :, None] & free[..., None, :], H, np.eye(H.shape[-1]))
     if check:
@@ -22,9 +22,9 @@ def newton_step(H: np.ndarray, g: np.ndarray, free: np.ndarray, *, check: bool =
 
 
 def box_step(H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray):
-    """The least (n,) with low <= d <= high, of one function, by projected Newton steps.
+    """The minimiser (n,) with low <= d <= high, of one function, by projected Newton steps.
 
-    Returns d and which entries are free; None where H is not positive for those.
+    Returns d and which entries are free, or None where H is not positive definite for those.
     """
     d = np.clip(np.zeros_like(g), low, high)
     for _ in range(MOST_STEPS):

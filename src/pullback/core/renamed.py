@@ -1,4 +1,4 @@
-"""Names that changed: the old ones work, and say what to write."""
+"""Deprecated names: they still work, and warn with the new name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def renamed(**now: str):
-    """Decorates a dataclass: its arguments and attributes that were called ``old`` are called ``new`` (old="new")."""
+    """Decorates a dataclass whose arguments and attributes were renamed: ``renamed(old="new")``."""
 
     def decorate(kind: type) -> type:
         make: Callable = kind.__init__  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Failure as data: which worlds of a rollout stopped, when and why."""
+"""Failure as data: which worlds of a rollout failed, when and why."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pullback.core.errors import PullbackError
 class Status:
     """Which worlds of a rollout with ``on_failure="mask"`` failed, in the rollout or in its gradient.
 
-    failed:   (worlds,) whether it stopped: it stays where it was, and its cotangents are zero
-    step:     (worlds,) the timestep that could not be done, -1 where all were
-    reasons:  what happened, by world, of those that failed
+    failed:   (worlds,) whether the world failed: it keeps its last state, and its cotangents are zero
+    step:     (worlds,) the timestep that failed, or -1
+    reasons:  by failed world, what happened
 
-    On CUDA it is read from the device when one of these is asked for, and not before.
+    On CUDA it is copied from the device only when one of these is read.
     """
 
     def __init__(
@@ -27,9 +27,10 @@ class Status:
         self.set(codes, describe or _nothing)
 
     def set(self, codes: np.ndarray | wp.array | None, describe: Callable[[int, int, int], str]) -> None:
-        """codes (worlds, 2): a number for what happened, and the timestep, negative where nothing did.
+        """Fills in the status.
 
-        describe(world, code, step) says what happened.
+        codes: (worlds, 2), a code for the kind of failure and the timestep, which is negative without a failure
+        describe(world, code, step): returns the reason in words
         """
         self.codes, self._describe = codes, describe
 

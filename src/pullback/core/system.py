@@ -1,4 +1,4 @@
-"""The contract: everything that steps, and steps back."""
+"""The contract of a System: a forward step, and its pullback."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from pullback.core.trees import (
     world_mask,
 )
 
-# Pullbacks side by side, at most, for Jacobians: each has cotangents of all parameters. [worlds]
+# At most this many pullbacks run side by side for Jacobians, because each has cotangents of all parameters. [worlds]
 WIDEST = 4096
 
 
 def check_inputs(system: System, inputs: Mapping | None, steps: int) -> dict | None:
-    """Inputs besides the control, each (steps, worlds, ...) as the System declares it, or an error."""
+    """The inputs besides the control, checked: each is (steps, worlds, ...) in the shape that the System declares."""
     if inputs is None:
         return None
     if not isinstance(inputs, Mapping):
@@ -68,7 +68,7 @@ def check_inputs(system: System, inputs: Mapping | None, steps: int) -> dict | N
 
 
 def input_shape(system: System, name: str) -> tuple[int, ...]:
-    """Of an input besides the control, in one world."""
+    """The shape of an input besides the control, in one world."""
     if name not in system.inputs:
         known = f"use {', '.join(system.inputs)}" if system.inputs else f"{type(system).__name__} has none"
         raise UnknownName(f"there is no input {name!r}: {known}")
@@ -118,13 +118,14 @@ class System(ABC):
     device: str
     params: Any  # arrays by name; may be left out
     state_type: type = State
-    # Whether ``jacobians`` gives those by parameters too, at a cost that least squares can pay. A state of thousands of
-    # numbers has Jacobians that nobody wants: there, residuals are differentiated by moving a few variables.
+    # Whether ``jacobians`` gives Jacobians by parameters too, at a cost that least squares can afford. For a state of
+    # thousands of numbers it cannot: there, residuals are differentiated by finite differences in a few variables.
     has_jacobians = False
     drawing: Any = None
-    # What may act on the System besides the control: names, and shapes in one world. Given to rollouts as ``inputs``.
+    # What may act on the System besides the control: names and shapes in one world. Rollouts take them as ``inputs``.
     inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-    # What the pullback adds on purpose to the derivative of the step, for people to read; None: it is exact.
+    # Describes, for people, the surrogate gradient that the pullback adds to the exact derivative of the step; None if
+    # the pullback is exact.
     surrogate: Any = None
 
     def exact(self) -> System:
@@ -133,14 +134,14 @@ class System(ABC):
 
     @abstractmethod
     def step(self, state, control, params: Mapping | None = None):
-        """The state one timestep on. ``params`` replaces some of the System's own parameters.
+        """The state after one timestep. ``params`` replaces some of the System's own parameters.
 
-        A System that has ``inputs`` takes them by keyword: arrays (worlds, ...) by name, those that are given.
+        A System that has ``inputs`` takes them by keyword: a mapping of names to arrays (worlds, ...), some or all.
         """
 
     @abstractmethod
     def pullback(self, state, control, next_bar, params: Mapping | None = None) -> Bars:
-        """Cotangents of state, control and parameters, and of the ``inputs`` given, from that of the next state."""
+        """Cotangents of the state, control, parameters and given ``inputs``, from the cotangent of the next state."""
 
     def pullback_between(
         self,
@@ -153,19 +154,19 @@ class System(ABC):
         inputs: Mapping | None = None,
         wants_params: bool = True,
     ) -> Bars:
-        """``pullback`` of a step whose end ``after`` is known: for Systems that would step again to find it."""
+        """``pullback`` of a step whose end state ``after`` is known, which saves some Systems a forward step."""
         return self.pullback(state, control, next_bar, params, **({"inputs": inputs} if inputs else {}))
 
     def default_controls(self, steps: int) -> np.ndarray:
-        """Controls (steps, worlds, nu) of a motion that nobody controls."""
+        """Default controls (steps, worlds, nu): zeros, unless the System overrides this."""
         size = steps * self.worlds * self.nu * np.dtype(self.dtype).itemsize
         require_memory(size, "cpu", f"a motion of {steps} steps", FEWER)
         return np.zeros((steps, self.worlds, self.nu), dtype=self.dtype)
 
     def hold_params(self, given: Mapping | None = None):
-        """The parameters as they are now, with those given in place of some, to be passed as ``params`` later.
+        """A copy of the current parameters, in which ``given`` replaces some. Pass it as ``params`` later.
 
-        Copies, so that a backward pass is right whatever becomes of the arrays.
+        It is a copy so that a backward pass uses the values of its forward pass, even if the arrays change in between.
         """
         own = getattr(self, "params", {})
         held = {name: frozen(np.array(to_numpy(value))) for name, value in own.items()}
@@ -196,18 +197,18 @@ class System(ABC):
         inputs: Mapping | None = None,
         status: Status | None = None,
     ):
-        """Every keep_every-th state and the last, stacked along a new first axis, from ``state`` on.
+        """The states of a trajectory from ``state`` on: every keep_every-th and the last, along a new first axis.
 
-        controls: (n, worlds, nu), each held for ``hold`` steps: n · hold steps in all
+        controls: (n, worlds, nu), each held for ``hold`` steps: n · hold steps in total
         inputs:   by name, (n, worlds, ...), held likewise
-        status:   to be filled in. A world whose state is not finite, or that ``step`` refuses with a PullbackError that
-                  names it, then stays where it was; without, that is an error
+        status:   filled in by this call. A world fails if its state is not finite, or if ``step`` raises a
+                  PullbackError that names it; it then keeps its last state. Without a status, a failure is an error
         """
         state = checked_state(state, self.worlds, self.dtype)
         controls = self._checked_controls(controls)
         count, kept = hold * len(controls), [state]
-        failed: dict[int, tuple[int, str]] = {}  # by world, the step that could not be done, and why
-        held: dict[int, Any] = {}  # by how many worlds have failed, the parameters of the steps that follow
+        failed: dict[int, tuple[int, str]] = {}  # by world: the step that failed, and the reason
+        held: dict[int, Any] = {}  # by the number of failed worlds: the parameters of the steps that follow
         for t in range(count):
             try:
                 given = controls[t // hold], params, _inputs_at(inputs, t // hold)
@@ -221,7 +222,7 @@ class System(ABC):
             except SimulationError as error:
                 error.step, error.states = t, stack(kept)
                 raise
-            if t == 0:  # whole numbers given for a field that is real
+            if t == 0:  # a real field may have been given as whole numbers
                 kept[0] = tree_map(lambda x, y: x if is_real(x) or not is_real(y) else x.astype(y.dtype), state, after)
             state = after
             if (t + 1) % keep_every == 0 or t + 1 == count:
@@ -237,7 +238,7 @@ class System(ABC):
         return after
 
     def _masked_step(self, state, control, params, inputs: Mapping, t: int, failed: dict, held: dict):
-        """The state after step t, in which worlds that failed, now or before, stay where they were."""
+        """The state after step t. Worlds that failed, in this step or earlier, keep their state."""
         while len(failed) < self.worlds:
             gone = np.isin(np.arange(self.worlds), list(failed))
             before, during = (_stand_in(x, gone) for x in (state, control))
@@ -247,7 +248,7 @@ class System(ABC):
             try:
                 after = tree_map(to_numpy, self._checked_step(before, during, held[len(failed)], others))
             except PullbackError as error:
-                named = error.worlds or range(self.worlds == 1)  # what one world refuses is of that world
+                named = error.worlds or range(self.worlds == 1)  # with a single world, an error is about that world
                 if not set(named) - set(failed):
                     raise
                 failed.update({world: (t, str(error)) for world in named if world not in failed})
@@ -276,8 +277,9 @@ class System(ABC):
         status: Status | None = None,
         wants_params: bool = True,
     ):
-        """A Backward that starts at the cotangent ``final_bar`` of the state ``final``; the others as in ``steps``.
+        """The backward pass of a trajectory that ended in the state ``final``, whose cotangent is ``final_bar``.
 
+        controls, hold, params, inputs: those given to ``steps``
         status: that of ``steps``; cotangents of worlds that failed are zero
         """
         controls = self._checked_controls(controls)
@@ -295,14 +297,14 @@ class System(ABC):
         wants_params: bool = True,
         **given,
     ) -> Bars:
-        """Cotangents through one control step whose end is known.
+        """Cotangents through one control step whose end state is known.
 
         start:     (hold, worlds, ...) the states before each of its timesteps, or (1, worlds, ...) the first of them
         controls:  (1, worlds, nu), held for ``hold`` steps
-        final:     (worlds, ...) the state after it, and its cotangent final_bar
-        given:     ``inputs`` (1, worlds, ...) and ``status`` of the step, where there are any
+        final:     (worlds, ...) the state after the control step; final_bar is its cotangent
+        given:     ``inputs`` (1, worlds, ...) and ``status`` of the control step, if there are any
         """
-        again = given | ({"status": Status()} if "status" in given else {})  # what failed is known
+        again = given | ({"status": Status()} if "status" in given else {})  # failures are in the given status already
         first = row(start, 0)
         is_whole = len(leaves(start)[0]) == hold
         states = start if is_whole else self.steps(first, controls, hold=hold, params=params, **again)
@@ -312,7 +314,7 @@ class System(ABC):
         return backward.finish(first)
 
     def in_worlds(self, worlds: int, *, dtype: str | None = None) -> System:
-        """The same System with another number of worlds, and maybe in another precision.
+        """The same System with another number of worlds, and optionally in another precision.
 
         The default is correct for Systems whose ``step`` accepts any number of worlds and either precision.
         """
@@ -321,17 +323,17 @@ class System(ABC):
         return other
 
     def reset(self, state, worlds, start=None):
-        """A state with some worlds set to a start; the others are as they were.
+        """A copy of a state in which some worlds are set to a start state; the others are unchanged.
 
-        worlds: (worlds,) booleans, such as ``run.status.failed``, or numbers of worlds
-        start:  a state of all worlds, of which those are taken; ``system.state()`` if None
+        worlds: (worlds,) booleans, such as ``run.status.failed``, or indices of worlds
+        start:  a state of all worlds, from which the chosen worlds are taken; ``system.state()`` if None
         """
         start = self.start_like(state, start)
         chosen = where(world_mask(worlds, self.worlds), tree_map(to_numpy, start), tree_map(to_numpy, state))
         return tree_map(_as_given, chosen, state)
 
     def start_like(self, state, start=None):
-        """The start given, or ``system.state()``, if it has the form of ``state``; an error if not."""
+        """The given start, or ``system.state()``; an error unless it has the fields and shapes of ``state``."""
         if start is None:
             if not hasattr(self, "state"):
                 raise PullbackError(f"{type(self).__name__} has no state() to start from: give a start")
@@ -349,15 +351,15 @@ class System(ABC):
         return numbers(end, leading) - numbers(start, leading)
 
     def difference_jacobian(self, apart: np.ndarray) -> np.ndarray:
-        """How a difference (..., n) moves with a tangent at its end: (..., n, n)."""
+        """The derivative (..., n, n) of a difference ``apart`` (..., n) with respect to a tangent at its end."""
         return np.broadcast_to(np.eye(apart.shape[-1]), (*apart.shape, apart.shape[-1]))
 
     def state_bar(self, state, tangent_bar: np.ndarray):
-        """Cotangents of the numbers of a state, in the form of a state, from that of its tangent (..., n)."""
+        """The cotangent of a state, in the form of a state, from the cotangent (..., n) of its tangent."""
         return from_numbers(tangent_bar, state)
 
     def tangent_bar(self, state, bars) -> np.ndarray:
-        """Cotangents (..., n) of the tangent of a state from those of its numbers: the transpose of ``state_bar``."""
+        """The cotangent (..., n) of a state's tangent, from that of the state: the transpose of ``state_bar``."""
         return numbers(_real_bars(bars, state))
 
     def linearize(self, state, control, params: Mapping | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -370,9 +372,12 @@ class System(ABC):
     def jacobians(
         self, states, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
     ) -> Iterator[Jacobians]:
-        """The same of every step along a trajectory, and by the parameters named, some steps at a time.
+        """Jacobians of every step of a trajectory, by state, control and the parameters in ``names``.
 
-        states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
+        They are yielded in chunks of consecutive steps.
+
+        states:   (steps + 1, worlds, ...), as ``steps`` returns them
+        controls: (steps, worlds, nu)
         """
         if names and not isinstance(getattr(self, "params", None), NamedParams):
             raise PullbackError(
@@ -398,17 +403,17 @@ class System(ABC):
             yield Jacobians(first, found.pop("A"), found.pop("B"), found)
 
     def _wide(self, copies: int) -> System:
-        """The System with a world for every row of the Jacobians of some steps."""
+        """The System with ``copies`` worlds: one per row of the Jacobians of a chunk of steps."""
         return self.in_worlds(copies)
 
 
 def _spread_rows(x: np.ndarray, rows: int, worlds: int) -> np.ndarray:
-    """(steps, worlds, ...) as (steps · worlds · rows, ...): every world as often as it has rows."""
+    """(steps, worlds, ...) as (steps · worlds · rows, ...): each world is repeated ``rows`` times."""
     return np.repeat(x.reshape(worlds, *x.shape[2:]), rows, axis=0)
 
 
 def _in_copies(held, names: tuple[str, ...], worlds: int, rows: int, count: int):
-    """Parameters for as many copies of the worlds; of those named, every copy has its own."""
+    """Parameters for count · rows copies of the worlds. Each copy has its own value of those in ``names``."""
     if not isinstance(held, FieldValues):
         return held or None
     values = dict(held.values)
@@ -421,7 +426,7 @@ def _in_copies(held, names: tuple[str, ...], worlds: int, rows: int, count: int)
 
 
 def _as_given(array: np.ndarray, like):
-    """In the precision of another array, and on the GPU that it is on."""
+    """The array in the precision of ``like``, on the same GPU if that is on one."""
     if isinstance(like, wp.array) and not like.device.is_cpu:
         return wp.array(array, dtype=like.dtype, device=like.device)
     return array.astype(to_numpy(like).dtype, copy=False)
@@ -436,8 +441,10 @@ def _refuse_blow_up(state, step: int) -> None:
 
 
 def _stand_in(x, failed: np.ndarray | None):
-    """A state, or an array (worlds, ...), with what a healthy world has in the place of those that failed: zero times
-    what blew up there is not zero."""
+    """A state, or an array (worlds, ...), with the values of failed worlds replaced by those of a healthy world.
+
+    Multiplying by a zero cotangent would not remove a failed world's NaN or infinity: 0 · NaN is NaN.
+    """
     if failed is None or not np.any(failed) or np.all(failed):
         return x
     worlds = np.where(failed, np.argmin(failed), np.arange(len(failed)))
@@ -445,7 +452,7 @@ def _stand_in(x, failed: np.ndarray | None):
 
 
 def _healthy_params(system: System, params, failed: np.ndarray | None):
-    """Parameters in which worlds that failed have those of a healthy one: with their own, they fail in any state."""
+    """Parameters with the values of failed worlds replaced by a healthy world's: their own fail in any state."""
     if failed is None or not np.any(failed) or np.all(failed):
         return params
     held = system.hold_params(params)
@@ -456,12 +463,12 @@ def _healthy_params(system: System, params, failed: np.ndarray | None):
 
 
 def _inputs_at(inputs: Mapping | None, t: int, take=lambda x: x) -> dict:
-    """Keywords for ``step`` and ``pullback``, each input as ``take`` takes it; none where there are no inputs."""
+    """Keywords for ``step`` and ``pullback``: the inputs at step t, mapped by ``take``; empty without inputs."""
     return {"inputs": {name: take(x[t]) for name, x in inputs.items()}} if inputs else {}
 
 
 def _real_bars(bars, states):
-    """Cotangents of a state, those of whole numbers left as such, so that they count for nothing."""
+    """Cotangents of a state; at leaves of whole numbers, the state's own values, so that the difference is zero."""
     return tree_map(lambda bar, x: to_numpy(bar) if is_real(x) else x, bars, states)
 
 
@@ -473,7 +480,7 @@ class SteppedBackward:
         self.values: Mapping = params.values if isinstance(params, FieldValues) else params or {}
         self.status, self.failed = status, None if status is None else status.failed
         self.given = _healthy_params(system, params, self.failed)
-        self.after = self._healthy(tree_map(to_numpy, final))  # the state that it has come to
+        self.after = self._healthy(tree_map(to_numpy, final))  # the state after the step to be pulled back next
         self.inputs = inputs or {}
         self.inputs_bar = {name: np.zeros_like(x) for name, x in self.inputs.items()}
         self.wants_params = wants_params
@@ -482,9 +489,11 @@ class SteppedBackward:
         self.params_bar: dict[str, np.ndarray] = {}
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
+        """Pulls back from step ``end`` to step ``first``.
 
-        The state at ``end`` is the last of them; its own cotangent is already carried, and states_bar may end before.
+        states:     row r is the state at step first + r; the last row is the state at ``end``
+        states_bar: cotangents of these states. That of the state at ``end`` is already carried, so its row is not read
+                    and may be missing
         """
         what = f"the cotangent of the state that {type(self.system).__name__}.pullback returns"
         for t in reversed(range(first, end)):
@@ -512,7 +521,7 @@ class SteppedBackward:
         return _stand_in(x, self.failed)
 
     def _masked(self, bars):
-        """Zero in worlds that failed: what has no influence is pulled back to nothing."""
+        """The cotangents, set to zero in worlds that failed: the inputs of those have no influence on the result."""
         if self.failed is None or not np.any(self.failed):
             return bars
         return where(self.failed, tree_map(np.zeros_like, bars), bars)

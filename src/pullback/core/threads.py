@@ -1,4 +1,4 @@
-"""Threads of the libraries that networks run in."""
+"""The number of threads of torch and BLAS."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Networks on one core meanwhile. Small products are slower on several, and torch's idle threads go on spinning, on
-    cores that a simulator then lacks."""
+    """Limits torch to one thread in this context. Small products are slower on several threads, and torch's idle
+    threads spin on cores that the simulator needs."""
     import torch
 
     threads = torch.get_num_threads()
@@ -22,8 +22,8 @@ def one_torch_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """NumPy's products on one core meanwhile, where threadpoolctl is installed: thousands of small ones are ten times
-    slower on several."""
+    """Limits NumPy's BLAS to one thread in this context, if threadpoolctl is installed: thousands of small products are
+    ten times slower on several threads."""
     try:
         from threadpoolctl import threadpool_limits
     except ImportError:

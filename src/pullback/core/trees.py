@@ -1,4 +1,4 @@
-"""States of any shape: NamedTuples whose fields are arrays, or NamedTuples again.
+"""States as trees: NamedTuples whose fields are arrays, or NamedTuples again.
 
 A **leaf** is an array of a state, (worlds, ...) of any rank; along a trajectory it has one more axis in front, time.
 Real leaves have cotangents and move in the tangent space; whole numbers, such as counters, do neither.
@@ -28,25 +28,25 @@ def leaves(state) -> list:
 
 
 def leaf_names(state) -> list[str]:
-    """What the leaves are called: "q", or "robot.q" inside a field "robot"."""
+    """The names of the leaves: "q", or "robot.q" inside a field "robot"."""
     pairs = zip(state._fields, state, strict=True)
     return [f"{n}.{inner}" if inner else n for n, x in pairs for inner in (leaf_names(x) if is_state(x) else [""])]
 
 
 def tree_map(function: Callable[..., Any], state, *others):
-    """A state of the same form, with function(leaf, *leaves of the others) in the place of each leaf."""
+    """A state of the same form whose leaves are function(leaf, *corresponding leaves of the others)."""
     fields = zip(state, *others, strict=True)
     return type(state)(*(tree_map(function, *x) if is_state(x[0]) else function(*x) for x in fields))
 
 
 def with_leaves(like, values: Iterable):
-    """A state of the form of another, with these leaves."""
+    """A state of the form of ``like`` with the leaves ``values``."""
     values = iter(values)
     return tree_map(lambda leaf: next(values), like)
 
 
 def start_of(system, given: tuple) -> tuple:
-    """The state and the controls that a binding was given: (state, controls), or the state's fields one by one."""
+    """(state, controls) from the arguments of a binding: that pair, or the fields of the state and the controls."""
     *fields, controls = given
     if len(fields) == 1 and is_state(fields[0]):
         return fields[0], controls
@@ -57,15 +57,15 @@ def start_of(system, given: tuple) -> tuple:
 
 
 def where(worlds, chosen, other, *, select: Callable = np.where):
-    """A state with the leaves of ``chosen`` in some worlds, (worlds,) booleans, and those of ``other`` in the others.
+    """A state with the leaves of ``chosen`` where the mask ``worlds`` (worlds,) is true, and of ``other`` elsewhere.
 
-    select: np.where, or the same of another library of arrays
+    select: np.where, or its equivalent in another array library
     """
     return tree_map(lambda x, y: select(worlds.reshape(-1, *(1,) * (np.ndim(y) - 1)), x, y), chosen, other)
 
 
 def world_mask(worlds, count: int) -> np.ndarray:
-    """(count,) booleans from such, or from numbers of worlds."""
+    """A mask of ``count`` worlds, from a mask or from indices of worlds."""
     given = to_numbers(worlds, "worlds")
     if given.dtype == bool and given.shape == (count,):
         return given
@@ -86,12 +86,12 @@ def row(states, index):
 
 
 def stack(states: Sequence):
-    """States one behind the other, along a new first axis."""
+    """A sequence of states, stacked along a new first axis."""
     return tree_map(lambda *rows: np.stack([to_numpy(x) for x in rows]), *states)
 
 
 def is_real(leaf) -> bool:
-    """Whether a leaf has a cotangent."""
+    """Whether a leaf holds real numbers, and so has a cotangent."""
     dtype = leaf.dtype
     if isinstance(leaf, wp.array):
         return getattr(dtype, "_wp_scalar_type_", dtype) in (wp.float32, wp.float64)
@@ -99,13 +99,13 @@ def is_real(leaf) -> bool:
 
 
 def numbers(state, leading: int = 1) -> np.ndarray:
-    """The real numbers of a state in one row, (..., n), behind its leading axes: worlds, or time and worlds."""
+    """The real numbers of a state, flattened to (..., n). The ``leading`` axes stay: worlds, or time and worlds."""
     real = [x for x in map(to_numpy, leaves(state)) if is_real(x)]
     return np.concatenate([x.reshape(*x.shape[:leading], math.prod(x.shape[leading:])) for x in real], axis=-1)
 
 
 def from_numbers(rows: np.ndarray, like):
-    """The inverse of :func:`numbers`, from (..., n): a state like another, and zero where that has whole numbers."""
+    """The inverse of :func:`numbers`: (..., n) in the form of ``like``, with zeros in leaves of whole numbers."""
     leading, at = rows.ndim - 1, 0
 
     def take(leaf):
@@ -121,7 +121,7 @@ def from_numbers(rows: np.ndarray, like):
 
 
 def checked_state(state, worlds: int, precision: str):
-    """A state with NumPy leaves of this precision and the leading axis worlds, or an error that names the field."""
+    """A state with NumPy leaves of this precision and a leading axis of worlds, or an error that names the field."""
     if not is_state(state):
         raise PullbackError(f"a state is a NamedTuple of arrays (worlds, ...), not {type(state).__name__}")
     names = with_leaves(state, leaf_names(state))
@@ -139,7 +139,7 @@ def _checked_leaf(leaf, name: str, worlds: int, precision: str) -> np.ndarray:
 
 
 def check_like(state, like, what: str) -> None:
-    """Raises a PullbackError unless a state has the fields and the shapes of another."""
+    """Raises a PullbackError unless ``state`` has the fields and the shapes of ``like``."""
     if type(state) is not type(like) and getattr(state, "_fields", None) != like._fields:
         raise PullbackError(f"{what} must be a {type(like).__name__}, not {type(state).__name__}")
     for name, mine, other in zip(like._fields, state, like, strict=True):

@@ -1,4 +1,4 @@
-"""Systems made of other Systems: their parameters under one roof, and a System around one other."""
+"""Systems made of other Systems: one table for the parameters of all parts, and a System that wraps another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pullback.core.trees import is_real
 
 
 def table_of(system: System, prefix: str = "") -> dict[str, Parameter]:
-    """Records of the real parameters of any System, each at the value that the System has now."""
+    """Records of the real parameters of any System, with its current values as initial values."""
     params = getattr(system, "params", None) or {}
     if isinstance(params, NamedParams):
         return {prefix + name: record for name, record in params.table.items()}
@@ -29,7 +29,10 @@ def table_of(system: System, prefix: str = "") -> dict[str, Parameter]:
 
 
 def joined_params(parts: Mapping[str, System], own: Mapping[str, Parameter], worlds: int) -> NamedParams:
-    """Parameters of Systems, by the prefix of their names, at the values that they have now; and some more."""
+    """The parameters of several Systems at their current values, and ``own`` ones, in one table.
+
+    parts: Systems by the prefix that their parameters' names get
+    """
     table: dict[str, Parameter] = {}
     items: dict[str, Any] = {}
     for prefix, part in parts.items():
@@ -45,7 +48,7 @@ def joined_params(parts: Mapping[str, System], own: Mapping[str, Parameter], wor
 
 
 class HeldParts(FieldValues):
-    """Values of the parameters of a System made of others, and what each of those holds of its own.
+    """Parameter values of a System made of others, and the held parameters of each part.
 
     parts:  Systems by the prefix of their parameters' names
     """
@@ -54,7 +57,7 @@ class HeldParts(FieldValues):
         super().__init__(table, values, whole.worlds)
         self.precision, self.device = whole.dtype, whole.device
         self.parts: dict[str, Any] = {}
-        self.made: dict[str, Any] = {}  # of its own parameters by the whole, for as long as they are held
+        self.made: dict[str, Any] = {}  # cache of what the whole computed from its own parameters
         for prefix, part in parts.items():
             own = {name: values[prefix + name] for name in table_of(part)}
             self.parts[prefix] = part.hold_params(own)
@@ -64,13 +67,13 @@ class HeldParts(FieldValues):
 
 
 class Wrapper(NamedSystem):
-    """A System around another one, ``system``: with its states, its inputs, its parameters, and some of its own.
+    """A System around another one, ``system``: it has the states, inputs and parameters of that, and some of its own.
 
-    Its parameters begin at the values that those of the other System have, and are set and differentiated here. What is
-    not said here, such as ``model`` or ``dt``, is as the other System has it.
+    Its parameters start at the current values of the inner System's, and are set and differentiated here. Attributes
+    that are not defined here, such as ``model`` or ``dt``, are looked up in the inner System.
 
-    A derived class has ``step`` and ``pullback_between``, says with what else it is made, ``_settings``, and which
-    controls and inputs the other System is given, ``inside``.
+    A derived class has ``step``, ``pullback_between``, ``_settings`` (its constructor arguments), and ``inside`` (the
+    same motion as a run of the inner System).
     """
 
     def __init__(self, system: System, own: Mapping[str, Parameter]):
@@ -116,18 +119,18 @@ class Wrapper(NamedSystem):
         return self.pullback_between(state, control, after, next_bar, held, wants_params=wants_params, **given)
 
     def started(self, state):
-        """The state of the whole from one of the innermost System: nothing else is remembered."""
+        """The state of the whole from one of the innermost System, at the start of a motion, without any history."""
         return self.system.started(state) if isinstance(self.system, Wrapper) else state
 
     @abstractmethod
     def inside(self, run):
-        """The same motion as a run of the System inside."""
+        """The same motion as a run of the inner System."""
 
     def _drawn_inside(self, run, *, ghost=None, bars: Mapping | None = None):
-        """As the System inside is drawn. What its bodies' gradients would be without this one is not shown."""
+        """The drawing of the inner System. ``bars`` are not drawn: they are not those of the inner System's run."""
         return self.system.drawing(self.inside(run), ghost=ghost)
 
-    # --- the tangent space is that of the System inside ------------------------------------------------------------
+    # --- the tangent space is that of the inner System ----------------------------------------------------------------
 
     def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
         return self.system.difference(start, end, leading=leading)

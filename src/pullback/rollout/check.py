@@ -1,4 +1,4 @@
-"""Finite differences against the pullback of any System, entry by entry."""
+"""Comparison of any System's pullback with finite differences, entry by entry."""
 
 from __future__ import annotations
 
@@ -17,41 +17,43 @@ from pullback.rollout.slopes import Differences, Slopes
 
 AGREES, NO_INFLUENCE, SKIPPED, KINK, WRONG = "agrees", "no influence here", "skipped", "kink", "WRONG"
 
-# Long steps show the slope, short ones the smallest error. Relative to the size of what is varied. [1]
+# Step sizes relative to the size of the varied quantity: long steps show the order of convergence, short ones have the
+# smallest error. [1]
 STEPS = {"float64": (3e-2, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7), "float32": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
-# Where these leave a doubt, shorter ones are tried, relative to the shortest. [1]
+# Shorter steps that are tried where those leave a doubt, relative to the shortest of them. [1]
 SHORTER = (0.1, 0.01, 0.001)
-# Of an error, against the largest entry of its gradient. [1]
+# Tolerance of an entry's error, relative to the largest entry of its gradient. [1]
 TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
-# An entry is also wrong if it is off by more than this against its own size, beside what is not known of it, [1]
+# An entry is also wrong if it lies outside its slope's interval by more than this, relative to its own size, [1]
 OWN = {"float64": 1e-5, "float32": 1e-1}
-# unless its error is as small as this beside the largest of its gradient. [1]
+# unless it does so by no more than this, relative to the largest entry of its gradient. [1]
 SMALL = {"float64": 1e-9, "float32": 1e-4}
 TINIEST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
 class Row:
-    """How the gradient with respect to one field, control or parameter compares with finite differences."""
+    """The comparison of the gradient of one field, control or parameter with finite differences."""
 
     field: str
     status: str  # AGREES, NO_INFLUENCE, SKIPPED, KINK or WRONG
     entries: int  # compared
-    skipped: int  # no difference could be formed: at a bound on both sides, or on one with a jump to the other
-    worst: str  # the entry that agrees least, by name; of a kink, where the slopes differ most
+    skipped: int  # entries without a difference: bounds on both sides, or a bound on one side and a jump on the other
+    worst: str  # name of the entry that agrees least; at a kink, of the one whose two slopes differ most
     index: tuple[int, ...]  # of that entry
     analytic: float  # from the pullback, at that entry
-    numeric: float  # from finite differences, at that entry; of a kink, the slope of the nearer side
-    # |analytic - numeric| at that entry, over ``largest`` (or over what the residual of a solver could make up, if that
-    # is more); where the slope is not known to the tolerance, and at a kink, the distance from the interval it lies in
+    numeric: float  # from finite differences, at that entry; at a kink, the slope of the nearer side
+    # |analytic - numeric| at that entry, relative to ``largest`` (or to the effect of a solver's residual, if that is
+    # larger). Where the slope is known less exactly than the tolerance, and at a kink, it is the distance of the
+    # analytic value from the interval of the slope.
     error: float
     largest: float  # largest entry of this field's gradient
     slope: float  # of log error against log step size: about 2 where smooth; NaN where differences are exact
     kink: bool  # the slopes of the two sides differ at that entry
-    # those slopes, for smaller and for larger values, where they differ; None for a side on which the step jumps
+    # the slopes for smaller and for larger values, if they differ; None for a side on which the step jumps
     sides: tuple[float | None, float | None] | None = None
-    rough: bool = False  # differences are not known to the tolerance at that entry, so that only what is certain counts
-    # share of what the System's surrogate adds to this gradient, in its own: |added| / (|added| + |exact|)
+    rough: bool = False  # differences at that entry are less exact than the tolerance; the error is from their interval
+    # share of the System's surrogate gradient in this gradient: |added| / (|added| + |exact|)
     surrogate: float = 0.0
 
     @property
@@ -68,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`check_system` found; printed as a table."""
+    """The result of :func:`check_system`. Prints as a table."""
 
     rows: tuple[Row, ...]
     tolerance: float
@@ -163,10 +165,10 @@ def check_system(
     """Compares ``system.pullback`` with central differences, for every entry of the state, control and parameters.
 
     A random cotangent of the next state is pulled back once; then each entry is perturbed by several step sizes in both
-    directions. From the changes of the differences between step sizes, and from the measured noise of the loss, follows
-    an interval for each slope. A pullback that lies outside of it by more than ``tolerance`` times the largest entry of
-    that gradient raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an entry with an
-    error of 1e-5 (float32: 0.1) of its own size, if that is larger than rounding errors beside the largest entry.
+    directions. The changes of the difference quotients between step sizes and the measured noise of the loss give an
+    interval for each slope. A pullback outside of it by more than ``tolerance`` times the largest entry of that
+    gradient raises :class:`WrongGradient` (a PullbackError), which names the worst entry. So does an entry that is off
+    by more than 1e-5 (float32: 0.1) of its own size, unless that is as small as rounding errors of the largest entry.
 
     state:          where to check; None: the System's initial state, with a random perturbation
     control:        (worlds, nu), or (rollout_steps, worlds, nu); None: random within its limits
@@ -218,12 +220,12 @@ def check_system(
 
 
 def _share(own: np.ndarray, exact: np.ndarray) -> float:
-    """Of what is added to an exact gradient."""
+    """The share of a surrogate in a gradient ``own``, of which ``exact`` is the part without it."""
     added = float(np.linalg.norm(own - exact))
     return added / (added + float(np.linalg.norm(exact))) if added else 0.0
 
 
-# --- judging ----------------------------------------------------------------------------------------------------------
+# --- comparison -------------------------------------------------------------------------------------------------------
 
 
 def _rows(probe: Probe, bars: dict[str, np.ndarray], steps: np.ndarray, tolerance: float) -> tuple[Row, ...]:
@@ -242,7 +244,7 @@ def _judge(found: Differences, bars: dict[str, np.ndarray], tolerance: float) ->
 
 
 class Verdict:
-    """The gradient of one field beside the slopes of its entries, of those that can be compared."""
+    """The comparison of one field's gradient with the slopes of those entries that can be compared."""
 
     def __init__(self, found: Differences, slopes: Slopes, name: str, bar: np.ndarray, tolerance: float):
         self.name, self.shape = name, bar.shape
@@ -254,7 +256,7 @@ class Verdict:
         low, high, best, kink = (x[self.where] for x in (slopes.low, slopes.high, slopes.best, slopes.kink))
         self.sides = sides = np.stack([slopes.behind.best, slopes.ahead.best])[:, self.where]
 
-        # A change by its own size that moves nothing beyond this has no influence, whatever the last digits say.
+        # A field has no influence if changes by its own size move the loss by less than a solver's residual may.
         floor = found.probe.residual / found.sizes[self.where]
         certain = np.maximum(np.maximum(low, -high), 0.0)
         moved = np.nan_to_num(np.abs(slopes.quotients[self.where]) - slopes.noise[self.where]).max(axis=1)
@@ -262,16 +264,17 @@ class Verdict:
         known = [np.abs(analytic), certain, np.nan_to_num(np.abs(sides[:, kink])).ravel()]
         self.largest = float(np.concatenate(known).max(initial=0.0))
 
-        # Where the slope is known better than to the tolerance, the error is what it differs by, else what is certain.
+        # Where the slope is known better than the tolerance, the error is the difference from it; elsewhere, the
+        # distance from its interval.
         outside = np.maximum(np.maximum(low - analytic, analytic - high), 0.0)
         sharp = ~slopes.apart[self.where] & (high - low <= 2 * tolerance * self.largest)
         error = np.where(sharp, np.abs(best - analytic), outside)
-        # Zero is between the slopes of |x|, and still none of them.
+        # Zero lies between the two slopes of |x|, but is an error there: it is neither of them.
         magnitude = np.nan_to_num(np.abs(sides), nan=np.inf).min(axis=0)
         zero = kink & (np.abs(analytic) <= SMALL[dtype] * magnitude) & (magnitude > tolerance * self.largest)
         error = np.where(zero, magnitude, error)
         self.error = error / np.maximum(max(self.largest, TINIEST), floor / tolerance if tolerance else 0.0)
-        # An entry that is small beside the largest may still be plainly wrong against its own size.
+        # An entry that is small relative to the largest may still be wrong relative to its own size.
         nearest = np.nan_to_num(np.abs(sides - analytic), nan=np.inf).argmin(axis=0)
         self.numeric = np.where(kink, np.take_along_axis(sides, nearest[None], axis=0)[0], best)
         own = np.maximum(np.maximum(np.abs(self.numeric), np.abs(analytic)), TINIEST)
@@ -279,7 +282,7 @@ class Verdict:
         self.error = np.where(plain, np.maximum(self.error, outside / own), self.error)
 
         self.wrong = ~(self.error <= tolerance)
-        # What moves nothing but by long steps, such as a shape that is far from all others, has none here either.
+        # A field that moves the loss only by long steps, such as a distant shape's size, has no influence here either.
         still = bool(np.all(np.maximum(np.abs(analytic), np.abs(best)) <= floor))
         self.idle = idle or (still and not np.any(kink | self.wrong))
         self.rough = ~sharp
@@ -327,7 +330,7 @@ class Verdict:
 
 
 def _slope(gap: np.ndarray, noise: np.ndarray, steps: np.ndarray) -> float:
-    """Of log error against log step size, where truncation dominates; NaN where it never does."""
+    """The slope of log error over log step size where truncation dominates; NaN where it never does."""
     clear = np.where(np.isnan(gap) | (gap <= noise), -np.inf, gap)
     ready = np.flatnonzero(np.sum(np.isfinite(clear[:, :3]), axis=1) >= 2)
     if not len(ready):

@@ -1,4 +1,4 @@
-"""What an entry of a state, control or parameter is called."""
+"""Names of the entries of states, controls and parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FREE_DOFS = (*AXES, "rx", "ry", "rz")
 
 
 def entry_name(system, field: str, index: tuple[int, ...], *, kind: str, steps: int) -> str:
-    """Such as "joint 'knee'", "body 'torso' x (world 1)"; the bare index where the System has no names for it.
+    """For example "joint 'knee'" or "body 'torso' x (world 1)"; the field and index if the System has no names.
 
     kind: "state", "control" or "params"
     """
@@ -35,7 +35,7 @@ def entry_name(system, field: str, index: tuple[int, ...], *, kind: str, steps: 
 
 
 def _parameter_axes(system, field: str, index: tuple[int, ...]):
-    """Names of the axes, the world if there is one, and the rest of the index."""
+    """The names of the axes, the world (or None), and the rest of the index."""
     params = system.params
     if not hasattr(params, "axes"):
         return (), None, index
@@ -64,15 +64,15 @@ def _word(model, axis: str, i: int) -> str:
         return _joint_word(model, model.joint_v, i, {FREE: FREE_DOFS, BALL: AXES})
     if axis == "activation":
         owner, kind = int(model.activations.actuator[i]), model.activations.kind[i]
-        what = kind if kind in (*STATES, SAMPLE) else "activation"  # of which there are several
+        what = kind if kind in (*STATES, SAMPLE) else "activation"  # an actuator may have several of the former
         return f"{what} of {_word(model, 'actuator', owner)}" if owner >= 0 else f"activation {i}"
     names = model.geoms.names if axis == "geom" else getattr(model, f"{axis}_names", ())
-    unnamed = f"{axis} {i}"  # which is what a Model calls them
+    unnamed = f"{axis} {i}"  # the name that a Model gives to elements without one
     return f"{axis} {names[i]!r}" if i < len(names) and names[i] != unnamed else unnamed
 
 
 def _joint_word(model, first, i: int, parts: dict[int, tuple[str, ...]]) -> str:
-    """The joint that owns an entry of q or v, and which of the joint's entries it is."""
+    """The joint that owns an entry of q or v, and which component of the joint's coordinates the entry is."""
     joint = max(j for j in range(len(first)) if first[j] <= i)
     kind = int(model.joint_type[joint])
     part = f" {parts[kind][i - first[joint]]}" if kind in parts else ""

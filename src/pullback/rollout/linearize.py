@@ -12,9 +12,9 @@ from pullback.rollout.run import Run, rollout
 
 
 def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """A (steps, worlds, n, n) and B (steps, worlds, n, nu): x ⊕ dx goes to x' ⊕ (A dx + B du) at each step.
+    """Jacobians A (steps, worlds, n, n) and B (steps, worlds, n, nu) of every step of a run.
 
-    Tangents are those of the System's ``linearize``.
+    A step maps x ⊕ dx to x' ⊕ (A dx + B du). Tangents are those of the System's ``linearize``.
     """
     if run.steps == 0:
         raise PullbackError("there are no steps to linearise")
@@ -29,9 +29,11 @@ def linearize_run(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def side_by_side(system, states, controls) -> Run:
-    """Every step of a trajectory in one world as a world of its own, from states that need not follow from each other.
+    """Every step of a one-world trajectory as a world of its own: the run of one step in all of these worlds.
 
-    system: with as many worlds as there are steps; states (steps + 1, 1, ...); controls (steps, 1, nu).
+    system: with as many worlds as the trajectory has steps
+    states: (steps + 1, 1, ...), which need not follow from each other; the last is not used
+    controls: (steps, 1, nu)
     """
     start = tree_map(lambda x: np.ascontiguousarray(to_numpy(x)[:-1, 0]), states)
     return rollout(system, start, np.ascontiguousarray(to_numpy(controls)[:, 0])[None])

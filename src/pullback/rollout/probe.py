@@ -1,4 +1,4 @@
-"""A System at one point, moved entry by entry: what finite differences are made of."""
+"""A System at one point, with entries perturbed: the basis of finite differences."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pullback.core.trees import is_real, is_state, leaf_names, leaves, tree_map,
 from pullback.rollout.entries import entry_name
 from pullback.rollout.run import rollout
 
-# How far a state made up for the check lies from the System's own, against the size of its entries. [1]
+# Relative perturbation of the System's own state, if the user gives no state to check at. [1]
 SPREAD = 0.3
 # Perturbed copies of the whole System that are stepped at once. [worlds]
 BATCH = 256
-# What a solver inside a step may leave of its residual, against states of size one. [1]
+# Residual that a solver inside of a step may leave, relative to states of size one. [1]
 RESIDUAL = {"float64": 1e-13, "float32": 1e-6}
 
 
 class Probe:
-    """A System at one point, and how the pairing of its next state with a cotangent changes when an entry moves."""
+    """A System at one point, and the change of the loss (a random cotangent times the next state) as an entry moves."""
 
     def __init__(self, system: System, state, control, count: int, random: np.random.Generator):
         self.system, self.count = system, count
-        self.twins: dict[int, System] = {}  # by how many copies of the worlds they have
+        self.twins: dict[int, System] = {}  # by number of copies: the System with copies · worlds worlds
         self.form, arrays = _start(system, state, random)
         self.fields = dict(zip(leaf_names(self.form), arrays, strict=True))
         self.controls = _controls(system, control, count, random)
@@ -39,7 +39,7 @@ class Probe:
         self.per_world = {
             name: bool(self.batches and params.is_per_world(name, value)) for name, value in self.params.items()
         }
-        # Differences of float32 are mostly rounding; where the System can be had in float64, they are taken there.
+        # Differences of float32 numbers are mostly rounding, so they are taken in float64 if the System supports it.
         self.precision = precision_of_differences(system)
         self.judge = system
         if self.precision != system.dtype:
@@ -57,8 +57,8 @@ class Probe:
             raise PullbackError(f"give a state to check at: in one that is made up, {error}") from error
         self.bar = [random.standard_normal(x.shape) if is_real(x) else np.zeros(x.shape) for x in self.base]
         self.epsilon = float(np.finfo(np.dtype(self.precision)).eps)
-        # Of the pairing as a whole: a body at rest has forces that cancel, so small numbers are no more exact than
-        # large ones.
+        # The residual is that of the whole loss: a body at rest has forces that cancel, so small numbers are no more
+        # exact than large ones.
         size = sum(
             float(np.sum(np.abs(b) * np.maximum(1.0, np.abs(x))))
             for b, x in zip(self.bar, self.base, strict=True)
@@ -67,7 +67,7 @@ class Probe:
         self.residual = RESIDUAL[str(system.dtype)] * size
 
     def run(self, system: System, fields: Mapping, controls: np.ndarray, params: Mapping | None = None) -> list:
-        """Fields of the states after each step, (steps, worlds, ...)."""
+        """The leaves of the states after each step, (steps, worlds, ...)."""
         given: dict[str, Any] = {"params": params} if params else {}
         state = with_leaves(self.form, fields.values())
         if self.count == 1:
@@ -75,8 +75,10 @@ class Probe:
         return [to_numpy(x)[1:] for x in leaves(system.steps(state, controls, **given))]
 
     def pull_back(self, system: System | None = None) -> dict[str, np.ndarray]:
-        """Cotangents by name: fields of the state, "control", and the parameters; by another System with the same
-        steps, if one is given."""
+        """Cotangents by name: fields of the state, "control", and the parameters.
+
+        system: computes them, if given: one with the same steps, such as this one with its surrogate gradient
+        """
         system = system or self.system
         bars = [b.astype(system.dtype) for b in self.bar]
         own = (x.astype(system.dtype) if is_real(x) else x for x in self.fields.values())
@@ -87,7 +89,7 @@ class Probe:
             result = checked_bars(system, system.pullback(state, controls[0], next_bar))
             control_bar = None if result.control is None else to_numpy(result.control)[None]
         else:
-            # none at the start, which the System did not make
+            # zero at the start, which is not a result of the System
             every = with_leaves(self.form, (np.concatenate([np.zeros_like(b[:1]), b]) for b in bars))
             named = {f"{name}_bar": bar for name, bar in every._asdict().items()}
             result = rollout(system, state, controls).pullback(**named)
@@ -119,10 +121,10 @@ class Probe:
         return entry_name(self.system, name, index, kind=kind, steps=self.count)
 
     def changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How the pairing changes when entry places[k] of the field names[k] moves by each of moves[k], (entries, n).
+        """The changes of the loss when entry places[k] of the field names[k] moves by each of moves[k], (entries, n).
 
-        Also the size of what that changes, which is what rounding is relative to. NaN where the System refuses the
-        moved value; of one entry, all moves are then refused.
+        Returns the changes and the sizes of the terms that change, to which rounding errors are relative. Both are NaN
+        where the System refuses the moved value; without batches, all moves of an entry are then NaN.
         """
         copies = max(1, BATCH // (self.system.worlds * moves.shape[1])) if self.batches else 1
         parts = [
@@ -133,11 +135,11 @@ class Probe:
         return changes, sizes
 
     def _some_changes(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """The same of as many entries as are stepped at once, (2, entries, n)."""
+        """The result of ``changes``, (2, entries, n), for as many entries as are stepped at once."""
         try:
             return np.stack(self._pairings(names, places, moves))
         except PullbackError as error:
-            if self.batches and not error.worlds:  # it does not say which it refuses: one entry at a time from now on
+            if self.batches and not error.worlds:  # the error does not say which: one entry at a time from now on
                 self.batches = False
                 return np.stack(self.changes(names, places, moves))
             copies = np.array(error.worlds, dtype=int) // self.system.worlds
@@ -159,7 +161,7 @@ class Probe:
         for after, base, bar in zip(moved, self.base, self.bar, strict=True):
             if not is_real(base):
                 continue
-            # Subtracting entry by entry, before summing, keeps what did not change out of the rounding error.
+            # Subtracting entry by entry, before the sum, keeps unchanged entries out of the rounding error.
             difference = after[:, : moves.size].astype(float) - base[:, None]
             axes = (0, *range(2, difference.ndim))
             change += np.sum(bar[:, None] * difference, axis=axes)
@@ -167,7 +169,7 @@ class Probe:
         return change.reshape(moves.shape), size.reshape(moves.shape)
 
     def _run_alone(self, name: str, place: int, move: float) -> list[np.ndarray]:
-        """Fields of the states after each step, (steps, worlds, ...), with one entry moved."""
+        """The leaves of the states after each step, (steps, worlds, ...), with one entry moved."""
         value = self.inputs[name].copy()
         value.reshape(-1)[place] += value.dtype.type(move)
         inputs = {**self.inputs, name: value}
@@ -175,17 +177,17 @@ class Probe:
         return self.run(self.judge, {n: inputs[n] for n in self.fields}, inputs["control"], given)
 
     def _run_copies(self, names: np.ndarray, places: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
-        """Fields of the states after each step, (steps, copies, worlds, ...): one copy per move, and some to spare."""
+        """The leaves of the states after each step, (steps, copies, worlds, ...): a copy per move, and unused ones."""
         worlds = self.system.worlds
-        # 1, 16 or all: few sizes, so that few Systems are made
+        # 1, 16 or all: few different sizes, so that few Systems are made
         copies = max(len(places), min(16 ** ((len(places) - 1).bit_length() + 3 >> 2), BATCH // worlds))
 
         def spread(name: str, world_axis: int | None) -> np.ndarray:
-            """(..., copies · worlds, ...), with the moves of this field."""
+            """(..., copies · worlds, ...): copies of a field, each with its move."""
             array = np.repeat(self.inputs[name][None], copies, axis=0)
             mine = np.flatnonzero(names == name)
             array.reshape(copies, -1)[mine, places[mine]] += moves[mine].astype(array.dtype)
-            if world_axis is None:  # one value for all worlds
+            if world_axis is None:  # a value that all worlds of a copy share
                 return np.repeat(array, worlds, axis=0)
             array = np.moveaxis(array, 0, world_axis)
             return array.reshape(*array.shape[:world_axis], copies * worlds, *array.shape[world_axis + 2 :])
@@ -202,12 +204,12 @@ class Probe:
 
 
 def precision_of_differences(system: System) -> str:
-    """Float64 where the System can be had in it."""
+    """float64 if the System is available in it, else the System's own precision."""
     return "float64" if "dtype" in inspect.signature(system.in_worlds).parameters else str(system.dtype)
 
 
 def _start(system: System, state, random: np.random.Generator) -> tuple[Any, list[np.ndarray]]:
-    """The state to check at: its form, with None for each leaf, and its leaves."""
+    """The state to check at: its form, with None in place of each leaf, and the list of its leaves."""
     given = state is not None
     if not given:
         if not hasattr(system, "state"):
@@ -226,17 +228,17 @@ def _start(system: System, state, random: np.random.Generator) -> tuple[Any, lis
 
 
 def _controls(system: System, control, count: int, random: np.random.Generator) -> np.ndarray:
-    """(steps, worlds, nu)"""
+    """Controls (steps, worlds, nu) to check at."""
     shape = (count, system.worlds, system.nu)
     if control is None:
         model: Any = getattr(system, "model", None)
         draws = random.uniform(-1, 1, shape)
         usual = to_numpy(system.default_controls(count)) if hasattr(system, "default_controls") else np.zeros(shape)
-        draws = np.where(usual == 0, draws, usual * (1 + SPREAD * draws))  # a laser's radius is no number around zero
-        own = hasattr(system, "control_range")  # of a System around a robot that has other controls
+        draws = np.where(usual == 0, draws, usual * (1 + SPREAD * draws))  # a laser's radius is not near zero
+        own = hasattr(system, "control_range")  # a System around a robot, with controls of its own
         if hasattr(model, "control_limited") and model.nu == system.nu and not own:
             low, high = np.where(model.control_limited[:, None], model.control_range, (-1.0, 1.0)).T
-            # well inside: a limit is a kink
+            # well inside the limits, because a limit is a kink
             draws = (low + high) / 2 + 0.8 * draws * (high - low) / 2
         return draws.astype(system.dtype)
     controls = to_numbers(control, "control").astype(system.dtype)

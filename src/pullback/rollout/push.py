@@ -1,4 +1,4 @@
-"""Forward sensitivities: how every state of a run moves with what went into it."""
+"""Forward sensitivities: tangents of every state of a run, from tangents of its inputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
             by = part.params[name].reshape(*part.A.shape[:2], size, -1)
             driven += by @ tangents[name].reshape(system.worlds, -1, *count)
         for t in range(len(part.A)):
-            with np.errstate(over="ignore", invalid="ignore"):  # found below
+            with np.errstate(over="ignore", invalid="ignore"):  # overflow is found below
                 result[part.first + t + 1] = part.A[t] @ result[part.first + t] + driven[t]
     if run.status is not None:
         result[:, run.status.failed] = 0.0
@@ -58,13 +58,13 @@ def pushforward(run, state=None, controls=None, params: Mapping | None = None) -
 
 
 def refuse_inputs(run, what: str) -> None:
-    """Jacobians of steps know of controls and parameters alone."""
+    """Raises an error if a run has inputs besides the controls: there are no Jacobians of steps by those."""
     if run.inputs:
         raise PullbackError(f"{what} of a run with inputs ({', '.join(run.inputs)}) is not supported: use run.pullback")
 
 
 def _own_shape(run, name: str) -> tuple[int, ...]:
-    """Of a parameter in one world."""
+    """The shape of a parameter in one world."""
     values = run.system.params
     shape = np.shape(values[name])
     return shape[1:] if values.is_per_world(name, values[name]) else shape

@@ -20,8 +20,8 @@ from pullback.core.system import System, check_inputs
 from pullback.core.trees import is_state, leaf_names, leaves, row, stack, tree_map
 from pullback.rollout.push import pushforward
 
-# A rollout with held controls keeps the states of control steps. Its backward pass steps the timesteps in between
-# again, at most so many at once (or as many as it has control steps): a launch does much, and memory stays bounded.
+# With held controls, a rollout keeps the states at control steps only. The backward pass recomputes the timesteps in
+# between, at most this many at once (or as many as there are control steps): launches stay large and memory bounded.
 HELD_TIMESTEPS = 256
 
 
@@ -62,7 +62,7 @@ def rollout(
     if controls is None:
         controls = system.default_controls(check_whole(steps, "steps", 0))
     controls = _own_controls(system, controls)
-    held = system.hold_params(params)  # so that the backward pass is right even if the System's parameters change
+    held = system.hold_params(params)  # the backward pass needs these values even if the System's parameters change
     levels = checkpoint_levels(checkpoint_every, controls.shape[0])
     hold = check_whole(hold, "hold")
     inputs = check_inputs(system, inputs, controls.shape[0])
@@ -74,14 +74,14 @@ def rollout(
 
 
 def status_for(on_failure: str) -> Status | None:
-    """The Status that "mask" asks to be filled in; None for "raise"."""
+    """An empty Status for "mask"; None for "raise"."""
     if on_failure not in ("raise", "mask"):
         raise PullbackError(f"on_failure is 'raise' or 'mask', not {on_failure!r}")
     return Status() if on_failure == "mask" else None
 
 
 def _own_controls(system: System, controls):
-    """Controls in the System's precision, so that their cotangents have it too, whatever was given."""
+    """Controls in the System's precision, so that their cotangents have it too."""
     if isinstance(controls, wp.array) and not controls.device.is_cpu:
         return controls
     controls = to_numbers(controls, "controls")
@@ -93,7 +93,7 @@ def _own_controls(system: System, controls):
 
 
 def checkpoint_levels(checkpoint_every, steps: int) -> tuple[int, ...]:
-    """The argument of the same name as numbers of steps, the longest first."""
+    """The argument ``checkpoint_every`` of a rollout as a tuple of numbers of steps, largest first."""
     if isinstance(checkpoint_every, str) and checkpoint_every == "sqrt":
         return (max(1, math.isqrt(max(steps, 1) - 1) + 1),)
     levels = checkpoint_every if isinstance(checkpoint_every, tuple) else (checkpoint_every,)
@@ -129,7 +129,7 @@ class Run:
         self.steps = int(controls.shape[0])
         self.levels = checkpoint_levels(checkpoint_every, self.steps)
         self.checkpoint_every = self.levels[0]
-        self._firsts = range(0, self.steps, self.checkpoint_every)  # the steps that pieces start at
+        self._firsts = range(0, self.steps, self.checkpoint_every)  # the first step of each piece between kept states
 
     def __repr__(self) -> str:
         shapes = zip(leaf_names(self.states), leaves(self.states), strict=True)
@@ -142,7 +142,7 @@ class Run:
         states = self.__dict__.get("states")
         if states is not None and name in states._fields:
             return getattr(states, name)
-        if states is None or name.startswith("_"):  # while it is copied, and what Python itself looks for
+        if states is None or name.startswith("_"):  # during a copy, or a name that Python itself looks for
             raise AttributeError(name)
         public = (*states._fields, *vars(self), *(other for other in vars(Run) if not callable(getattr(Run, other))))
         methods = [f"{other}()" for other in vars(Run) if callable(getattr(Run, other))]
@@ -150,7 +150,7 @@ class Run:
         raise AttributeError(unknown("attribute of a Run", name, known))
 
     def __getstate__(self) -> dict:
-        """For copies and pickles, whose arrays are NumPy's: a System takes those as well as a GPU's."""
+        """For copies and pickles: arrays become NumPy's, which a System accepts on any device."""
         inputs = {name: to_numpy(x) for name, x in self.inputs.items()}
         own = {"states": tree_map(to_numpy, self.states), "controls": to_numpy(self.controls), "inputs": inputs}
         return {**self.__dict__, **own}
@@ -160,7 +160,7 @@ class Run:
 
     @property
     def kept(self) -> np.ndarray:
-        """The steps whose states were kept, one per row."""
+        """The steps whose states were kept, one per row of the states."""
         return np.append(self._firsts, self.steps)
 
     @property
@@ -173,27 +173,27 @@ class Run:
         return first, min(first + self.checkpoint_every, self.steps)
 
     def piece(self, index: int):
-        """All states from one kept state to the next, both included, stepped again if they were not kept."""
+        """All states from one kept state to the next, both included; recomputed if they were not kept."""
         first, end = self._bounds(index)
         if end - first == 1:
             return row(self.states, slice(index, index + 2))
         return self._held_back(self._step_again(row(self.states, index), first, end), self.hold * first)
 
     def _held_back(self, states, timestep: int):
-        """States from a timestep on, in which worlds that failed before it stay where they were."""
+        """States from a timestep on; worlds that failed earlier keep the first of them."""
         if self.status is None or not np.any(gone := self.status.failed & (self.status.step < timestep)):
             return states
         stay = lambda x: np.where(gone.reshape(1, -1, *(1,) * (x.ndim - 2)), x[:1], x)  # noqa: E731
         return tree_map(lambda x: stay(to_numpy(x)), states)
 
     def every_state(self):
-        """The states of all steps, stepped again if they were not kept."""
+        """The states of all steps; recomputed if they were not kept."""
         if self.checkpoint_every == 1:
             return self.states
         return self._step_again(row(self.states, 0), 0, self.steps)
 
     def timesteps(self) -> Run:
-        """The same run with a control for every timestep: that of its control step."""
+        """The same run with one control per timestep, so that ``hold`` is 1."""
         if self.hold == 1:
             return self
         states = self._step_again(row(self.states, 0), 0, self.steps, keep_every=1)
@@ -201,7 +201,7 @@ class Run:
         return Run(self.system, states, each(self.controls), 1, self.params, status=self.status, **self._given(each))
 
     def _step_again(self, start, first: int, end: int, keep_every: int | None = None):
-        """States from the one at step ``first``; every keep_every-th timestep, or each control step if None."""
+        """The states from step ``first`` to ``end``, recomputed: every keep_every-th timestep; None: control steps."""
         keep_every = self.hold if keep_every is None else keep_every
         return self.system.steps(
             start,
@@ -209,11 +209,11 @@ class Run:
             keep_every=keep_every,
             hold=self.hold,
             params=self.params,
-            **self._given(lambda x: x[first:end], status=Status()),  # what failed is known
+            **self._given(lambda x: x[first:end], status=Status()),  # a new status: failures are known already
         )
 
     def _given(self, take=lambda x: x, status: Status | None = None) -> dict[str, Any]:
-        """Keywords: the inputs, if there are any, each as ``take`` takes it; a status, if failed worlds are masked."""
+        """Keywords: the inputs mapped by ``take``, if there are any, and the status, if failed worlds are masked."""
         inputs = {"inputs": {name: take(x) for name, x in self.inputs.items()}} if self.inputs else {}
         return inputs if status is None or self.status is None else {**inputs, "status": status}
 
@@ -260,7 +260,7 @@ class Run:
             for index in reversed(range(len(self._firsts))):
                 self._back_through(backward, given, row(self.states, index), *self._bounds(index), self.levels[1:])
         result = backward.finish(row(self.states, 0))
-        if self.steps == 0:  # the last state is the start, as it was given
+        if self.steps == 0:  # the last state is the initial state, in the caller's form
             return replace(result, state=final_bar)
         return result
 
@@ -276,7 +276,7 @@ class Run:
         )
 
     def _back_through(self, backward, given, start, first: int, end: int, levels: tuple[int, ...]) -> None:
-        """From step ``end`` back to ``first``, whose state is ``start``; ``levels`` are those still to come."""
+        """Pulls back from step ``end`` to ``first``, whose state is ``start``. ``levels``: finer checkpoint levels."""
         if not levels or levels[0] >= end - first:
             states, hold = self._step_again(start, first, end, keep_every=1), self.hold
             bars = self._rows_of(given, first, end, row(states, slice(None, None, hold)))
@@ -290,10 +290,10 @@ class Run:
             self._back_through(backward, given, row(kept, index), a, min(a + levels[0], end), levels[1:])
 
     def adjoints(self, at, **bars):
-        """Cotangents of the states at the steps ``at`` (n,): how the loss changes if the state is moved there and the
-        trajectory goes on from it. Fields (n, worlds, ...) as in the state; ``bars`` as for :meth:`pullback`.
+        """Cotangents of the states at the steps ``at`` (n,), as a state with fields (n, worlds, ...).
 
-        A run whose states were all kept is needed.
+        They are the gradients of the loss with respect to those states, with the rest of the trajectory following from
+        each. ``bars`` are as for :meth:`pullback`. The run must have kept all states.
         """
         asked = np.asarray(at)
         if (
@@ -316,7 +316,7 @@ class Run:
         return stack([found[step] for step in asked.tolist()])
 
     def _take_bars(self, bars: Mapping):
-        """The cotangents of a caller, checked, as a state of :class:`Cotangent`; and those of the last state."""
+        """A caller's cotangents, checked, as a state of :class:`Cotangent`; and the cotangent of the last state."""
         fields = self.states._fields
         unknown = set(bars) - {f"{name}_bar" for name in fields}
         known = ", ".join(f"{name}_bar" for name in fields)
@@ -330,7 +330,7 @@ class Run:
         return given, tree_map(self.last_bar, given, self.states)
 
     def cotangents(self, name: str, bar, kept=None):
-        """That of one field, in any of the forms that :meth:`pullback` takes; a NamedTuple of them if it is one."""
+        """The cotangent of one field, checked, in any form that :meth:`pullback` accepts; a NamedTuple if it is one."""
         kept = getattr(self.states, name.removesuffix("_bar")) if kept is None else kept
         if not is_state(kept):
             return self._checked_bar(name, bar, kept)
@@ -340,13 +340,13 @@ class Run:
         return type(kept)(*(self.cotangents(f"{name}.{part}", x, k) for part, x, k in parts))
 
     def _rows_of(self, given, first: int, end: int, states):
-        """Cotangents of the states from first to end, or None if only the last state of the run has one."""
+        """Cotangents of the states from step first to end; None if only the last state of the run has one."""
         if all(bar.form in (NONE, LAST) for bar in leaves(given)):
             return None
         return tree_map(lambda bar, kept: self._rows(bar, kept, first, end, states), given, self.states)
 
     def _asked(self, bar, steps: np.ndarray, states, one: tuple[int, ...]):
-        """What a function of the caller's gives for the states of some steps."""
+        """The result of a caller's cotangent function for the states at some steps, checked."""
         rows = bar(steps, states)
         if not hasattr(rows, "shape"):
             rows = to_numbers(rows, "a cotangent")
@@ -359,15 +359,15 @@ class Run:
         return checked(rows, (len(steps), *one), self.system.dtype, "a cotangent", ("row", *_axes(one)))
 
     def pushforward(self, *, state=None, controls=None, params: Mapping | None = None) -> np.ndarray:
-        """Tangents of all states (steps + 1, worlds, 2nv, n) from n tangents each of the start, controls, parameters.
+        """Tangents (steps + 1, worlds, 2nv, n) of all states, from n tangents of the start, controls or parameters.
 
-        That of a state is [dq; dv], where dq moves q as a velocity would in unit time. Give at least one of
+        The tangent of a state is [dq; dv], where dq moves q as a velocity would in unit time. Give at least one of
         state:     (worlds, 2nv, n), of the start
         controls:  (steps, worlds, nu, n)
         params:    by name, e.g. {"mass": (worlds, nbody, n)}, or (nbody, n) for the same in all worlds
 
-        This is the Jacobian itself where many states and few variables matter, as in least squares. It costs 2nv
-        pullbacks of the run, however many variables there are.
+        Use this for the full Jacobian of many states by few variables, as in least squares. It costs 2nv pullbacks of
+        the run for any number of variables.
         """
         return pushforward(self, state, controls, params)
 
@@ -393,7 +393,7 @@ class Run:
         return Cotangent(form, checked(bar, shape, self.system.dtype, name, (*axes, *_axes(one))))
 
     def last_bar(self, bar: Cotangent, kept) -> Any:
-        """The cotangent of the last state, of one array ``kept`` of the states."""
+        """The cotangent of the last state, for one array of the state; ``kept`` are its kept values."""
         one = full_shape(kept)[1:]
         if bar.form == NONE:
             return np.zeros(one, dtype=self.system.dtype)
@@ -403,7 +403,7 @@ class Run:
         return bar.value if bar.form == LAST else bar.value[bar.value.shape[0] - 1]
 
     def every_bar(self, bar: Cotangent, kept) -> np.ndarray:
-        """The cotangents of the states at all steps, of one array ``kept`` of the states."""
+        """The cotangents of the states at all steps, for one array of the state; ``kept`` are its kept values."""
         if bar.form == FUNCTION:
             return to_numpy(self._asked(bar.value, np.arange(self.steps + 1), self.every_state(), full_shape(kept)[1:]))
         every = np.zeros((self.steps + 1, *full_shape(kept)[1:]), dtype=self.system.dtype)
@@ -413,14 +413,14 @@ class Run:
         return every
 
     def _rows(self, bar: Cotangent, kept, first: int, end: int, states):
-        """The cotangents of the states from first to end, both included; the last one's is not looked at."""
+        """The cotangents of the states from step first to end, both included; that of the last one is not read."""
         if bar.form == FUNCTION:
             before = row(states, slice(end - first))
             return self._asked(bar.value, np.arange(first, end), before, full_shape(kept)[1:])
         if bar.form == EVERY:
             return bar.value[first : end + 1]
         rows = np.zeros((end - first + 1, *full_shape(kept)[1:]), dtype=self.system.dtype)
-        # Inside a piece no state was kept, whatever the level.
+        # No state inside of a piece was kept, at any checkpoint level.
         if bar.form == KEPT and first % self.checkpoint_every == 0:
             rows[0] = to_numpy(bar.value[self._firsts.index(first)])
         return rows
@@ -431,19 +431,19 @@ NONE, LAST, KEPT, EVERY, FUNCTION = "none", "last", "kept", "every", "function"
 
 @dataclass(frozen=True)
 class Cotangent:
-    """That of one array of the states, and which states it is for."""
+    """A checked cotangent of one array of the state: its value, and the steps it is for."""
 
     form: str  # NONE, LAST, KEPT, EVERY or FUNCTION
     value: Any = None
 
 
 def _axes(one: tuple[int, ...]) -> tuple[str, ...]:
-    """What to call the axes of an array (worlds, ...) in messages."""
+    """Names of the axes of an array (worlds, ...), for messages."""
     return ("worlds", *("entry" if len(one) == 2 else f"axis {i}" for i in range(1, len(one))))
 
 
 def _spread(rows, hold: int):
-    """Cotangents of the states at control steps as those of all timesteps, zero in between."""
+    """Cotangents at control steps as cotangents at all timesteps, with zeros in between."""
     shape = (hold * rows.shape[0], *rows.shape[1:])
     if isinstance(rows, wp.array):
         result = wp.zeros(shape, dtype=rows.dtype, device=rows.device)
