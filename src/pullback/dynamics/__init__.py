@@ -1,4 +1,4 @@
-"""Articulated bodies: the System, and the algorithms it is made of."""
+"""Articulated bodies: the System, and the textbook algorithms."""
 
 from pullback.dynamics.algorithms import (
     Evaluation,

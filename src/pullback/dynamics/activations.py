@@ -1,4 +1,4 @@
-"""Actuators with activations, as kernels read them."""
+"""Activations and delays of actuators, as the kernels' structs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def activations_struct(model: Model, flavour: Flavour, device: str):
         AT_REST: laws.AT_REST,
         SAMPLE: laws.SAMPLE,
         "slew": laws.MOTOR_STATE,
-        "integral": laws.MOTOR_STATE,  # of a PID controller; of a DC motor, which holds it back itself, see below
+        "integral": laws.MOTOR_STATE,  # of a PID controller; that of a DC motor has a kind of its own, see below
         "heat": laws.MOTOR_STATE,
         "bristle": laws.MOTOR_BRISTLE,
         "current": laws.MOTOR_CURRENT,
@@ -56,7 +56,7 @@ def delays_struct(model: Model, flavour: Flavour, device: str):
 
 
 def activation_sizes(model: Model, substeps: int) -> dict[str, tuple[int, ...]]:
-    """How long the arrays of ``kernels/contact/activation_rows.py`` are."""
+    """The lengths of the arrays of ``kernels/contact/activation_rows.py``."""
     return {
         "activation": (model.na,),
         "activation stage": (STAGES * model.na,),

@@ -1,9 +1,10 @@
 """Sensors of joints, tendons and actuators: lengths, velocities and forces along them.
 
-Each function returns what it reads, (..., 1) but for ball joints, and what adds its cotangent to those of q, v,
-activations, controls, frames and parameters (``bars``). An actuator's length and velocity are gear times those of
-what it acts on; its force is (g₀ + g₁ length + g₂ velocity) drive + b₀ + b₁ length + b₂ velocity, held to its range.
-A muscle adds gain and bias of its own, and a servo on a ball joint wraps its drive around the circle.
+Each function returns the reading (..., 1), or more entries for ball joints, and an adjoint(bar, bars) that adds to
+``bars``: the cotangents of q, v, activations, controls, frames and parameters. An actuator's length and velocity are
+its gear times those of its joint, tendon or site. Its force is (g₀ + g₁ length + g₂ velocity) drive + b₀ + b₁ length
++ b₂ velocity, clamped to its range. A muscle adds a gain and a bias of its own, and a servo on a ball joint wraps its
+drive around the circle.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SHORTEST = 1e-15  # a line shorter than this [m] has MuJoCo's direction, x
 
 
 def complaint(system: Articulated, kind: int, number: int) -> str:
-    """Why a sensor of this kind, one of OF_COORDINATES, cannot be read; empty if it can."""
+    """Why a sensor of a kind in OF_COORDINATES is not supported on this element; empty if it is."""
     m = system.model.mujoco
     if kind in TENDONS:
         return ""
@@ -77,7 +78,7 @@ def complaint(system: Articulated, kind: int, number: int) -> str:
 
 
 def _complaint_on_actuator(m: mujoco.MjModel, k: int, *, forces: bool = True) -> str:
-    """Why its length and velocity, or also its force, are not known here."""
+    """Why an actuator's length and velocity (with ``forces`` also its force) are not supported; empty if they are."""
     number = int(m.actuator_trnid[k, 0])
     if m.actuator_trntype[k] == TENDON_TRANSMISSION:
         if forces and m.tendon_actfrclimited[number]:
@@ -101,12 +102,12 @@ def _complaint_on_actuator(m: mujoco.MjModel, k: int, *, forces: bool = True) ->
 
 
 def pulling(m: mujoco.MjModel, tendon: int) -> list[int]:
-    """The actuators that pull at a tendon."""
+    """The actuators that act on a tendon."""
     return np.flatnonzero((m.actuator_trntype == TENDON_TRANSMISSION) & (m.actuator_trnid[:, 0] == tendon)).tolist()
 
 
 def frames_of_paths(m: mujoco.MjModel, kind: int, number: int) -> dict[str, set[int]]:
-    """The sites and geoms that a sensor of this kind needs: an actuator's, or which a path goes through and around."""
+    """The sites and geoms whose poses a sensor needs: the site of an actuator, or those on the path of a tendon."""
     if kind in ACTUATORS and pushes_site(m, number):
         return {"site": {int(m.actuator_trnid[number, 0])}}
     if kind in TENDONS | {Sensor.mjSENS_TENDONACTFRC}:
@@ -123,7 +124,7 @@ def frames_of_paths(m: mujoco.MjModel, kind: int, number: int) -> dict[str, set[
 
 
 def coordinate(readings: Readings, kind: int, number: int) -> Reading:
-    """What a sensor of this kind reads at the joint, tendon or actuator of this number."""
+    """The reading of a sensor of this kind at the joint, tendon or actuator ``number``."""
     if kind in TENDONS:
         return tendon(readings, number, of_q=kind == Sensor.mjSENS_TENDONPOS)
     if kind == Sensor.mjSENS_ACTUATORFRC:
@@ -141,7 +142,7 @@ def coordinate(readings: Readings, kind: int, number: int) -> Reading:
 
 
 def joint(readings: Readings, number: int, *, of_q: bool) -> Reading:
-    """Its coordinates, or velocities."""
+    """The coordinates of a joint (of_q), or its velocities."""
     m, name = readings.m, "q" if of_q else "v"
     first = int((m.jnt_qposadr if of_q else m.jnt_dofadr)[number])
     sizes = {HINGE: (1, 1), SLIDE: (1, 1), BALL: (4, 3), FREE: (7, 6)}
@@ -151,7 +152,7 @@ def joint(readings: Readings, number: int, *, of_q: bool) -> Reading:
 
 
 def tendon(readings: Readings, number: int, *, of_q: bool) -> Reading:
-    """Its length, or velocity."""
+    """The length of a tendon (of_q), or its velocity."""
     m = readings.m
     if spatial_tendons(m)[number]:
         return _sum(readings, [_span(readings, span, of_q=of_q) for span in spans_of(m, number)])
@@ -168,7 +169,7 @@ def tendon(readings: Readings, number: int, *, of_q: bool) -> Reading:
 
 
 def _terms(readings: Readings, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the terms of a fixed tendon are, and its coefficients (1 or worlds, terms)."""
+    """The indices of a fixed tendon's terms, and its coefficients (1 or worlds, terms)."""
     m = readings.m
     terms = np.arange(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
     if "tendon_coef" in readings.held.values:
@@ -177,7 +178,7 @@ def _terms(readings: Readings, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _add_terms(readings: Readings, bars: dict, terms: np.ndarray, bar: np.ndarray) -> None:
-    """To the parameter, if the coefficients are one."""
+    """Adds the cotangent of a fixed tendon's coefficients, if they are a parameter."""
     if "tendon_coef" in readings.held.values:
         terms_bar = np.zeros((*readings.q.shape[:-1], readings.m.nwrap))
         terms_bar[..., terms] = bar
@@ -185,7 +186,7 @@ def _add_terms(readings: Readings, bars: dict, terms: np.ndarray, bar: np.ndarra
 
 
 def _span(readings: Readings, span: Span, *, of_q: bool) -> Reading:
-    """Length of a piece of a path, or its rate, times how much it counts."""
+    """The length of a segment of a spatial tendon (of_q), or its rate, times the segment's weight."""
     straight, along = _line(readings, span, of_q=of_q)
     if span.geom < 0:
         return straight, along
@@ -199,7 +200,7 @@ def _span(readings: Readings, span: Span, *, of_q: bool) -> Reading:
 
 
 def _line(readings: Readings, span: Span, *, of_q: bool) -> Reading:
-    """Of the line between its two sites."""
+    """The length or rate of the straight line between a segment's two sites."""
     (x0, _R0, _w0, v0), (x1, _R1, _w1, v1) = (readings.pose(("site", site)) for site in span.sites)
     ends, share = [readings.at["site", site] for site in span.sites], span.weight
     apart = x1 - x0
@@ -222,7 +223,7 @@ def _line(readings: Readings, span: Span, *, of_q: bool) -> Reading:
 
 
 def _way(readings: Readings, span: Span, *, of_q: bool) -> tuple[np.ndarray, np.ndarray, Callable]:
-    """Of the way around its geom; and first, where there is one."""
+    """Whether a segment wraps around its geom; the length or rate of the wrapped path; and the adjoint."""
     m, geom, lead = readings.m, span.geom, readings.q.shape[:-1]
     centre, axes, spin, drift = readings.pose(("geom", geom))
     ends, at = [readings.at["site", site] for site in span.sites], readings.at["geom", geom]
@@ -269,12 +270,12 @@ def _way(readings: Readings, span: Span, *, of_q: bool) -> tuple[np.ndarray, np.
 
 
 def control_of(readings: Readings, k: int) -> int:
-    """The first control of an actuator, at whose place its parameters stand."""
+    """The index of an actuator's first control, which is also its row in the parameters of actuators."""
     return int(readings.m.actuator_ctrladr[k])
 
 
 def travel(readings: Readings, k: int, *, of_q: bool) -> Reading:
-    """Length, or velocity, of an actuator."""
+    """The length of an actuator (of_q), or its velocity."""
     x, passed = _moved(readings, k, of_q=of_q)
     row = control_of(readings, k)
     gear = readings.of_worlds("gear")[:, row, : x.shape[-1]]
@@ -287,7 +288,7 @@ def travel(readings: Readings, k: int, *, of_q: bool) -> Reading:
 
 
 def _moved(readings: Readings, k: int, *, of_q: bool) -> Reading:
-    """What the gear of an actuator multiplies: 1, 3 or 6 numbers. Free joints and sites have no lengths."""
+    """The 1, 3 or 6 numbers that the gear of an actuator multiplies. Free joints and sites have length zero."""
     m, number, kind = readings.m, int(readings.m.actuator_trnid[k, 0]), readings.m.actuator_trntype[k]
     if kind == TENDON_TRANSMISSION:
         return tendon(readings, number, of_q=of_q)
@@ -308,7 +309,7 @@ def _moved(readings: Readings, k: int, *, of_q: bool) -> Reading:
 
 
 def _site_velocity(readings: Readings, site: int) -> Reading:
-    """Linear, then angular, in the axes of the site."""
+    """The velocity of a site: linear, then angular, in the site's axes."""
     _x, R, w, v = readings.pose(("site", site))
     at = readings.at["site", site]
 
@@ -354,7 +355,7 @@ def force(readings: Readings, k: int) -> Reading:
 
 
 def _turns(readings: Readings, row: int, error: np.ndarray) -> tuple[np.ndarray, ...]:
-    """By how many turns a servo on a ball joint is off, its gear, and the length of a turn; 0 for others."""
+    """For a servo on a ball joint: whole turns in its error, its gear, and the length of a turn. Zero for others."""
     part = readings.of_worlds("gear")[:, row, :3]
     if wrapped_servos(readings.model)[row] != 1:
         return np.zeros(1), part, np.zeros(1)
@@ -363,7 +364,10 @@ def _turns(readings: Readings, row: int, error: np.ndarray) -> tuple[np.ndarray,
 
 
 def _contraction(readings: Readings, row: int, felt: np.ndarray) -> tuple[np.ndarray, Callable]:
-    """The force of a muscle by length, velocity and drive (..., 3), and what gives their cotangents; 0 for others."""
+    """The force of a muscle at length, velocity and drive (..., 3), and a function that returns their cotangents.
+
+    Both are zero for other actuators.
+    """
     own = readings.model.muscles
     if row not in own.ids:
         return np.zeros((*felt.shape[:-1], 1)), lambda bar, bars: np.zeros(felt.shape)
@@ -396,7 +400,7 @@ def _contraction(readings: Readings, row: int, felt: np.ndarray) -> tuple[np.nda
 
 
 def _drive(readings: Readings, k: int) -> Reading:
-    """The activation of the actuator of a control, or the clamped control if it has none."""
+    """The drive of an actuator: its activation, or its clamped control if it has none."""
     model = readings.model
     if own := model.activations.of(k):
         at = slice(own[0], own[0] + 1)
@@ -411,7 +415,7 @@ def _drive(readings: Readings, k: int) -> Reading:
 
 
 def joint_force(readings: Readings, number: int) -> Reading:
-    """What all actuators do along a hinge or slide, held to the joint's range."""
+    """The sum of all actuators' forces along a hinge or slide, clamped to the joint's range."""
     m, model = readings.m, readings.model
     parts = []
     for k in range(m.nactuator):
@@ -429,7 +433,7 @@ def joint_force(readings: Readings, number: int) -> Reading:
 
 
 def _moment(readings: Readings, k: int, coef: np.ndarray, term: np.ndarray | None) -> Reading:
-    """The force of actuator k times its gear and the coefficient of a joint in its tendon, the term's."""
+    """The force of actuator k times its gear and the coefficient of a joint in its tendon, the one of ``term``."""
     f, passed = force(readings, k)
     row = control_of(readings, k)
     gear = readings.of_worlds("gear")[:, row, :1]
@@ -444,7 +448,7 @@ def _moment(readings: Readings, k: int, coef: np.ndarray, term: np.ndarray | Non
 
 
 def _add_entries(readings: Readings, bars: dict, name: str, k: int, bar: np.ndarray) -> None:
-    """To the first entries of actuator k in a parameter (nu, entries)."""
+    """Adds a cotangent to the first entries of actuator k in a parameter (nu, entries)."""
     whole = np.zeros((*readings.q.shape[:-1], *readings.of_worlds(name).shape[1:]))
     whole[..., k, : bar.shape[-1]] = bar
     readings.add_param(bars, name, whole)

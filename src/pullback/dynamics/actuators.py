@@ -1,4 +1,4 @@
-"""Actuators that are more than gain · drive + bias at one place, as kernels read them, and their parameters."""
+"""Muscles, actuators between sites and other special actuators: the kernels' structs, and their parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def between_sites(model: Model) -> np.ndarray:
 
 
 def entries_of(layout: TendonLayout, k: int, dofs: list[int]) -> list[int]:
-    """Where these stand in the row of an actuator among tendons; -1 if it has none."""
+    """The positions of dofs in the row of an actuator within the layout of tendons; -1 if it has no row."""
     if k not in layout.felt:
         return [-1] * len(dofs)
     row = len(layout.ids) + layout.felt.index(k)
@@ -58,8 +58,10 @@ def actuators_struct(layout: TendonLayout, flavour: Flavour, device: str):
 
 
 def lifted_dofs(model: Model) -> tuple[list[int], list[int], list[list[int]]]:
-    """The degrees of freedom whose gravity compensation is not as that of others, whether it counts, and the bodies
-    that each carries."""
+    """The dofs of joints whose gravity compensation is treated specially.
+
+    Returns the dofs; for each, 1 if the compensation counts as actuator force; and the bodies that each dof carries.
+    """
     found: tuple[list[int], list[int], list[list[int]]] = ([], [], [])
     for j in np.flatnonzero(model.joint_lift):
         first, body = int(model.joint_v[j]), int(model.joint_body[j])
@@ -72,7 +74,7 @@ def lifted_dofs(model: Model) -> tuple[list[int], list[int], list[list[int]]]:
 
 
 def _above(model: Model, body: int) -> set[int]:
-    """The bodies that carry a body."""
+    """The ancestors of a body."""
     above = set()
     while body > 0:
         body = int(model.body_parent[body])
@@ -97,7 +99,7 @@ def site_pairs_struct(layout: TendonLayout, flavour: Flavour, device: str):
 
 
 def crank_parameters(model: Model) -> dict[str, Parameter]:
-    """The rods of slider-cranks."""
+    """The parameter of slider-cranks: the length of their rods."""
     cranks = np.flatnonzero(model.actuator_crank > 0)
     check = partial(_are_of, model.actuator_crank > 0)
     return {"crank": Parameter("m", ("actuator",), model.actuator_crank, check, of=cranks)} if len(cranks) else {}
@@ -109,7 +111,7 @@ def _are_of(used: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def muscle_parameters(model: Model) -> dict[str, Parameter]:
-    """The numbers of muscles: of those that some are made of."""
+    """The parameters of muscles, for those that have a muscle's gain or bias."""
     own, ids = model.muscles, model.muscles.ids
     unit = "1, 1, N, N·m/s², 1, 1, 1/s, 1, 1"
     laws = {"muscle_gain": (own.gain, own.pulls), "muscle_bias": (own.bias, own.resists)}

@@ -1,8 +1,8 @@
-"""The textbook algorithms of articulated bodies, for all worlds and times at once, each with its adjoint.
+"""The textbook algorithms of articulated bodies, batched over worlds and times, each with its adjoint.
 
 Each takes a robot, or a System around one, and a configuration. It returns an :class:`Evaluation`: its ``value``, and
-a ``pullback`` from the value's cotangent to those of q, v, of the joint accelerations or forces that were given, and of
-every parameter of the robot.
+a ``pullback`` from the value's cotangent to those of q, v, the joint accelerations or forces, and every parameter of
+the robot.
 
     pose = kinematics(system, q, of="site")
     grads = pose.pullback(pose_bar)             # grads.q, grads.v, grads.x, grads.params
@@ -34,9 +34,9 @@ from pullback.spatial import quat_mul
 
 
 class Gradients(NamedTuple):
-    """Cotangents of what an algorithm was given.
+    """Cotangents of an algorithm's arguments.
 
-    q and v as they were given; x: of the joint accelerations (inverse dynamics) or joint forces (forward dynamics),
+    q, v: of the shape of q and v; x: of the joint accelerations (inverse dynamics) or joint forces (forward dynamics),
     zero for algorithms that take neither; params: by name.
     """
 
@@ -48,10 +48,10 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of an algorithm (``value``), and its pullback: ``pullback(bar)``, with bar of the value's shape, gives
-    :class:`Gradients` q, v, x and params. ``pullback(bar, wants_params=False)`` saves the time that parameters take.
+    """The result of an algorithm (``value``), and its pullback: ``pullback(bar)``, with bar of the value's shape,
+    returns :class:`Gradients` q, v, x and params. ``pullback(bar, wants_params=False)`` saves the time for parameters.
 
-    Of :func:`kinematics` also the other way: ``pushforward(dq)``, with dq of the shape of q, is the tangent of the
+    :func:`kinematics` also has a forward mode: ``pushforward(dq)``, with dq of the shape of q, is the tangent of the
     value as a NumPy array, from one sweep over the robot.
     """
 
@@ -66,7 +66,7 @@ def kinematics(
 ) -> Evaluation:
     """Poses (worlds, n, 7) of bodies, "geom"s, "site"s or "camera"s: position [m] and quaternion, in the world.
 
-    of:    "com" are the centres of mass of bodies, with the axes of those
+    of:    "body", "geom", "site", "camera", or "com": bodies' centres of mass, with the axes of the bodies
     names: which frames; all of that kind if None.
     """
     frames = frames_of(system, of, names, params)
@@ -75,7 +75,7 @@ def kinematics(
     found = _evaluate(system, "KINEMATICS", (len(frames), 7), q, frames=frames, params=params)
 
     def pushforward(dq) -> np.ndarray:
-        """How poses move with q: as with velocities v = dq, and a quaternion turns by half of the angular one."""
+        """The tangent of the poses: the velocities at v = dq, with quaternion rates from angular velocities."""
         coordinates = to_numpy(q)
         axes = ("times", "worlds", "nq")[-coordinates.ndim :]
         moved = checked(dq, coordinates.shape, system.dtype, "the tangent of q", axes)
@@ -124,7 +124,7 @@ def acceleration(
     params: Mapping | None = None,
 ) -> Evaluation:
     """Accelerations (worlds, n, 6) of bodies, "geom"s, "site"s or "camera"s under joint accelerations a: angular
-    [rad/s²], then that of the frame's origin [m/s²], in world axes. Gravity has no part in it.
+    [rad/s²], then that of the frame's origin [m/s²], in world axes. Gravity is not included.
 
     names: which frames; all of that kind if None.
     """
@@ -148,7 +148,7 @@ def center_of_mass_velocity(system: Robot, q, v, *, params: Mapping | None = Non
 
 @of_robots
 def energy(system: Robot, q, v, *, params: Mapping | None = None) -> Evaluation:
-    """Energies (worlds, 2) [J]: potential, of weight and springs, and kinetic, of bodies and armature."""
+    """Energies (worlds, 2) [J]: potential, of gravity and springs, and kinetic, of bodies and armature."""
     return _evaluate(system, "ENERGY", (2,), q, v, params=params)
 
 
@@ -163,8 +163,8 @@ def momentum(system: Robot, q, v, *, params: Mapping | None = None) -> Evaluatio
 def inverse_dynamics(system: Robot, q, v, a, *, params: Mapping | None = None) -> Evaluation:
     """Joint forces (worlds, nv) that make the joint accelerations a: M a + bias (RNEA).
 
-    M has the armature. The bias has Coriolis forces and gravity less compensation; springs, dampers, drag and
-    actuators have no part in it.
+    M includes the armature. The bias includes Coriolis forces and gravity, minus gravity compensation. Springs,
+    dampers, drag and actuators are not included.
     """
     return _evaluate(system, "RNEA", (system.nv,), q, v, a, params=params)
 
@@ -179,12 +179,12 @@ def mass_matrix(system: Robot, q, *, params: Mapping | None = None) -> Evaluatio
 def forward_dynamics(system: Robot, q, v, tau, *, params: Mapping | None = None) -> Evaluation:
     """Joint accelerations (worlds, nv) under the joint forces tau: M⁻¹ (tau - bias) in O(nv) (ABA).
 
-    As in :func:`inverse_dynamics`, springs, dampers, drag and actuators have no part in it.
+    As in :func:`inverse_dynamics`, springs, dampers, drag and actuators are not included.
     """
     return _evaluate(system, "ABA", (system.nv,), q, v, tau, params=params)
 
 
-# --- underneath ------------------------------------------------------------------------------------
+# --- implementation --------------------------------------------------------------------------------
 
 
 def _require_mass(system: Articulated, params: Mapping | None) -> None:
@@ -204,12 +204,12 @@ def _evaluate(
     frames: Frames | None = None,
     params: Mapping | None = None,
 ) -> Evaluation:
-    """entry: the shape of the value in one world at one time."""
+    """Runs the algorithm ``mode``. ``entry`` is the shape of its value in one world at one time."""
     kernels = specialise(system.dtype, "tree.algorithms")
     real, device = system.dtype, system.device
     number = int(getattr(kernels, mode))
     q = q if hasattr(q, "shape") else to_numbers(q, "q")
-    lead = tuple(q.shape[:1]) if len(q.shape) == 3 else ()  # the axis of times, where there is one
+    lead = tuple(q.shape[:1]) if len(q.shape) == 3 else ()  # the axis of times, if there is one
     nq, nv, worlds = system.nq, system.nv, system.worlds
     q, v, x = (_rows(system, lead, *each) for each in ((q, nq, "q"), (v, nv, "v"), (x, nv, "x")))
     kernel_params = system.hold_params(params)
@@ -219,7 +219,7 @@ def _evaluate(
     system._launch(kernels.evaluate, (system._tree, kernel_params.struct), (q, v), (number, held, x, value))
 
     def pullback(bar, *, wants_params: bool = True) -> Gradients:
-        """Cotangents of everything the value was made of, from the value's."""
+        """Cotangents of all arguments, from the value's."""
         bar = _taken(system, bar, (*lead, worlds, *entry), "bar", ("row", "column", "entry")[-len(entry) :])
         bars = Cotangents(kernel_params, wanted=wants_params)
         q_bar, v_bar, x_bar = (zeros(a.shape, real, device) for a in (q, v, x))
@@ -240,7 +240,7 @@ def _evaluate(
 
 
 def _rows(system: Articulated, lead: tuple[int, ...], given, size: int, name: str) -> wp.array:
-    """What was given, (*lead, worlds, size), as (times, worlds, size) on the device; zeros if it is None."""
+    """An argument (*lead, worlds, size) as (times, worlds, size) on the device; zeros if it is None."""
     rows = (*(lead or (1,)), system.worlds, size)
     if given is None:
         return zeros(rows, system.dtype, system.device)
@@ -251,7 +251,7 @@ def _rows(system: Articulated, lead: tuple[int, ...], given, size: int, name: st
 
 
 def _taken(system: Articulated, given, shape: tuple[int, ...], name: str, axes: tuple[str, ...]) -> wp.array:
-    """An array of this shape on the System's device, or flat; ``axes`` are those after times and worlds."""
+    """An array of this shape on the System's device, flat if it was uploaded; ``axes``: after times and worlds."""
     if system._is_here(given):
         return system._take(given, shape, name, axes)
     array = checked(given, shape, system.dtype, name, ("times", "worlds")[len(axes) - len(shape) :] + axes)

@@ -183,9 +183,9 @@ class Articulated(KernelSystem):
         self._crew, self._launches = Crew(), Recorder()
         self._no_act = {n: zeros((0,) * n, self.dtype, self.device) for n in (2, 3)}
         self._nothing_applied = specialise(self.dtype, "tree.applied").Applied()
-        self._wide_systems: dict = {}  # what linearize keeps
+        self._wide_systems: dict = {}  # cache of linearize: Systems with many worlds
         self._kept_single: SingleSteps | None = None
-        self._explicit: dict[bool, Articulated] = {}  # what accelerations are read from
+        self._explicit: dict[bool, Articulated] = {}  # cache of Systems that accelerations are read from
 
     def __repr__(self) -> str:
         return (
@@ -197,7 +197,7 @@ class Articulated(KernelSystem):
 
     @property
     def surrogate(self) -> Far | None:
-        """Long range in the backward pass alone, if the contact model has it."""
+        """The contact model's long-range forces in the backward pass alone, if it has them."""
         return None if self.contact is None else self.contact.far
 
     def exact(self) -> Articulated:
@@ -233,7 +233,7 @@ class Articulated(KernelSystem):
 
     @property
     def max_contacts(self) -> int:
-        """How many contacts the workspace of a world holds."""
+        """The number of contacts that the workspace of a world holds."""
         if self.contact is None:
             return 0
         return self.contact.contacts_of(self._scene)
@@ -242,7 +242,7 @@ class Articulated(KernelSystem):
 
     @property
     def _sizes(self) -> dict[str, int]:
-        """Numbers of a world in each field of the state."""
+        """The number of entries per world in each field of the state."""
         sizes = {"q": self.nq, "v": self.nv, "act": self.na}
         return {name: sizes[name] for name in self.state_type._fields}
 
@@ -255,8 +255,8 @@ class Articulated(KernelSystem):
     def state(self, q=None, v=None, act=None):
         """A state of all worlds: q (worlds, nq) or (nq,) [m, rad, wxyz], v (worlds, nv) or (nv,) [m/s, rad/s].
 
-        What is not given is the model's home pose, at rest. Where actuators have activations, the state has those too,
-        act (worlds, na) or (na,): an :class:`ActivatedState`.
+        Arguments that are None are those of the model's home pose, at rest. If actuators have activations, the state
+        has those too, act (worlds, na) or (na,), and is an :class:`ActivatedState`.
         """
         if act is not None and not self.na:
             raise PullbackError("act was given, but no actuator of the model has an activation")
@@ -295,7 +295,7 @@ class Articulated(KernelSystem):
         return tree_map(lambda x: x if self._is_here(x) else to_device(x, self.dtype, self.device), checked)
 
     def _checked_state(self, state) -> Any:
-        """NumPy arrays, or those on the GPU as they are."""
+        """A state as checked NumPy arrays; arrays on the System's GPU are used as they are."""
         self._check_fields(state, "a state", "system.state({})")
         if all(self._is_here(x) for x in state):
             fields = zip(state, self._sizes.items(), strict=True)
@@ -306,7 +306,7 @@ class Articulated(KernelSystem):
         return self.state_type(*arrays)
 
     def _check_fields(self, state, what: str, remedy: str) -> None:
-        """Refuses what is no state of this System, or its cotangent."""
+        """Raises an error unless ``state`` has the fields of this System's state (or of its cotangent)."""
         names = self.state_type._fields
         if not isinstance(state, tuple) or len(state) != len(names):
             made_of = ", ".join(names)
@@ -315,28 +315,28 @@ class Articulated(KernelSystem):
             )
 
     def _kernel_state(self, states) -> tuple:
-        """Fields as all kernels take them: q, v, and activations (rows, worlds, na), of which there may be none."""
+        """The fields as kernels take them: q, v, and activations (rows, worlds, na), which may be an empty array."""
         q, v, *act = states
         act = self._no_act[3] if not act else act[0] if act[0].ndim == 3 else act[0].reshape((1, *act[0].shape))
         return q, v, act
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
-        """What may act on the robots besides their actuators.
+        """Inputs besides the controls, with their shapes in one world.
 
         force:   (nv,) along each degree of freedom [N·m or N]
         wrench:  (nbody, 6) on each body: torque [N·m], then force [N] at its centre of mass, in world axes
-        mocap:   (n, 7) poses of the file's mocap bodies, position [m] and quaternion, if it has some; they stay where
-                 the file has them if this is not given
+        mocap:   (n, 7) poses of the file's mocap bodies, if it has some: position [m] and quaternion; by default they
+                 stay at the file's poses
         """
         shapes = {"force": (self.nv,), "wrench": (self.model.nbody, 6)}
         bodies = np.sum(mocap_bodies(self.model)[1] >= 0)
-        # Those that search for poses by sweeps of their own would not see them.
+        # Refined steps and long-range contact compute poses in sweeps of their own, which do not read this input.
         sweeps = self.refine is not None or (self.contact is not None and (self.contact.potential or self.contact.far))
         return shapes if bodies == 0 or sweeps else shapes | {"mocap": (int(bodies), 7)}
 
     def _take_inputs(self, given: Mapping | None):
-        """The kernels' Applied, over (CPU) or with (CUDA) the arrays (steps, worlds, ...) that are given."""
+        """The kernels' struct Applied of the given arrays (steps, worlds, ...), without a copy where possible."""
         if not given:
             return self._nothing_applied
         module = specialise(self.dtype, "tree.applied")
@@ -358,9 +358,9 @@ class Articulated(KernelSystem):
     # --- the contract ------------------------------------------------------------------------------
 
     def step(self, state: S, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None) -> S:
-        """The state one timestep on. control: (worlds, nu), clamped as the file says; zero if None.
+        """The state after one timestep. control: (worlds, nu), clamped to the file's ranges; zero if None.
 
-        inputs: forces applied from outside, ``{"force": (worlds, nv), "wrench": (worlds, nbody, 6)}`` or one of them
+        inputs: by name, some of {"force": (worlds, nv), "wrench": (worlds, nbody, 6)}; see ``inputs``
         """
         states = self.steps(state, self._one_control(control), params=params, inputs=self._one_input(inputs))
         return row(states, 1)
@@ -413,9 +413,12 @@ class Articulated(KernelSystem):
     def jacobians(
         self, states: RobotState, controls, params: Mapping | None = None, names: tuple[str, ...] = ()
     ) -> Iterator[Jacobians]:
-        """The same of every step along a trajectory, and by the parameters named, some steps at a time.
+        """Jacobians of every step of a trajectory, by state, control and the parameters in ``names``.
 
-        states: of all steps and one more, as ``steps`` gives them; controls: (steps, worlds, nu).
+        They are yielded in chunks of consecutive steps.
+
+        states:   (steps + 1, worlds, ...), as ``steps`` returns them
+        controls: (steps, worlds, nu)
         """
         return jacobians(self, states, controls, self.hold_params(params), names)
 
@@ -432,7 +435,7 @@ class Articulated(KernelSystem):
 
     def drawing(self, run, *, ghost=None, bars: Mapping | None = None) -> Drawing:
         """The robots of a run, with contact forces; see :func:`pullback.view.draw_run`."""
-        from pullback.dynamics.drawing import draw_robots  # which draws with algorithms that need this module
+        from pullback.dynamics.drawing import draw_robots  # imports algorithms that import this module
 
         return draw_robots(run, ghost=ghost, bars=bars)
 
@@ -449,7 +452,7 @@ class Articulated(KernelSystem):
         inputs: Mapping | None = None,
         status: Status | None = None,
     ) -> S:
-        """Every keep_every-th state and the last: q (rows, worlds, nq), v (rows, worlds, nv), .... One launch."""
+        """The states after every keep_every-th step and the last, in one launch: q (rows, worlds, nq), and so on."""
         if keep_every == 1 and is_single(self, controls, inputs):
             single = self._single(hold)
             given = self._checked_state(state), self._checked_controls(controls), self.hold_params(params)
@@ -486,20 +489,20 @@ class Articulated(KernelSystem):
         if not wants_params and is_single(self, controls, inputs) and len(start[0]) == hold:
             if status is None or not status.failed.any():
                 given = (start, controls, final, final_bar, self.hold_params(params))
-                with nullcontext() if status is None else suppress(GradientOverflow):  # a gradient that failed is data
+                with nullcontext() if status is None else suppress(GradientOverflow):  # the general pass records it
                     found = self._single(hold).pullback(self, *given)
         given = {name: x for name, x in {"inputs": inputs, "status": status}.items() if x is not None}
         options = {"hold": hold, "params": params, "wants_params": wants_params, **given}
         return found or super().step_pullback(start, controls, final, final_bar, **options)
 
     def _single(self, hold: int) -> SingleSteps:
-        """The arrays of a control step of ``hold`` timesteps; kept, for the last that was asked for."""
+        """The arrays for control steps of ``hold`` timesteps; those of the last ``hold`` are kept."""
         if self._kept_single is None or self._kept_single.hold != hold:
             self._kept_single = SingleSteps(self, hold)
         return self._kept_single
 
     def _healthy(self) -> wp.array:
-        """What kernels say of every world, before one of them failed: (worlds, 2)."""
+        """The initial codes of all worlds, which kernels set when a world fails: (worlds, 2)."""
         return wp.full((self.worlds, 2), HEALTHY, dtype=wp.int32, device=self.device)
 
     def _launch(
@@ -507,8 +510,8 @@ class Articulated(KernelSystem):
     ) -> None:
         """Runs a kernel over all worlds: (*before, workspace, *arrays, first world, end world, *after).
 
-        With contacts, those and their rows stand after the workspace, and then what each lane has of its ``own``. One
-        launch at a time: a System has one workspace, whichever threads of the user's call it.
+        With contacts, the workspaces of contacts and rows follow the first workspace, and then the lane's entry of
+        ``own``. One launch at a time: a System has one workspace for all of the user's threads.
         """
         with self._crew.lock:
             launches = []
@@ -525,5 +528,5 @@ class Articulated(KernelSystem):
 
 
 def _size_name(field: str) -> str:
-    """What a message calls the length of a field."""
+    """The name of a field's length in messages."""
     return "na" if field == "act" else f"n{field}"

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class FusedBackward:
-    """Pulls back through a trajectory piece by piece, last piece first, one launch a piece.
+    """Pulls back through a trajectory piece by piece, last piece first, with one launch per piece.
 
-    The cotangent is carried from piece to piece in the tangent space, so that the result does not depend on where the
-    pieces were cut, to the last bit.
+    The cotangent is carried between pieces in the tangent space, so that the result is the same to the last bit for any
+    division into pieces.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class FusedBackward:
         system._launch_worlds(self.kernels.to_tangent, system._tree, final_q, q_bar, carry_q)
         self.carry = [carry_q, *map(wp.clone, others)]  # [tangent of q, v, activations if there are any]
         self.mask = status is not None
-        # of worlds that failed, which are left out, and those whose cotangents will
+        # Failed worlds, which the backward pass skips, and later those whose cotangents fail.
         self.codes = system._healthy() if status is None else self._copied(status.codes)
-        self.first = None  # the step that it has come to
-        self.first_bar = None  # the own cotangent of the stored coordinates there, if every state has one
+        self.first = None  # the first step of the last piece that was pulled back through
+        self.first_bar = None  # the cotangent given for the stored q of that step, if every state has one
 
     def _take_controls(self, controls) -> wp.array:
         return self.system._take_controls(controls)
 
     def _copied(self, codes) -> wp.array:
-        """A status, which was another's, on the device."""
+        """A copy of another status' codes, on the device."""
         if self.system._is_here(codes):
             return wp.clone(codes)
         return wp.array(to_numpy(codes), dtype=int, device=self.system.device)
@@ -81,7 +81,7 @@ class FusedBackward:
         return system._take(x, (system.worlds, size), f"{name}_bar", ("worlds", f"n{name}"))
 
     def through(self, states: RobotState, first: int, end: int, states_bar: RobotState | None = None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
+        """Pulls back from step ``end`` to ``first``. Row r of states, and of states_bar, is the state at first + r."""
         system = self.system
         own = [system._own(x) for x in states]
         self.first, self.first_bar = first, None if states_bar is None else system._own(states_bar[0][0])
@@ -98,9 +98,10 @@ class FusedBackward:
         )
 
     def _not_carried(self, q) -> wp.array:
-        """What of the own cotangent of the stored coordinates q, (worlds, nq), is not carried in the tangent space.
+        """The part of the cotangent given for q (worlds, nq) that is not carried in the tangent space.
 
-        Of the start all of it; of a later state the part along its quaternions, which no step depends on.
+        For the initial state that is all of it; for a later state, the part along its quaternions, on which no step
+        depends.
         """
         system = self.system
         if self.first_bar is None:
@@ -112,7 +113,7 @@ class FusedBackward:
         return self.system._own(bar - coordinates_of_tangent(system.model, q, tangent))
 
     def finish(self, start: RobotState) -> Bars:
-        """The cotangents at the state that it has come to, in stored coordinates."""
+        """The cotangents at the first state of the last piece, in stored coordinates."""
         system = self.system
         if system.contact is not None and not self.mask:
             check_health(system, self.codes, self.controls, hold=self.hold)
@@ -125,11 +126,11 @@ class FusedBackward:
         params = self.params_bar.named()
         bars = Bars(state_bar, from_device(self.controls_bar), params, inputs, status)
         if self.mask and not self.params_bar.wanted:
-            return bars  # what is not finite is zero by now, and nobody waits for the device
+            return bars  # cotangents that are not finite are zero by now; a check would wait for the device
         return refuse_overflow(bars, system.dtype, self.params.per_world)
 
     def _clear_failed(self, q_bar: wp.array) -> Status | None:
-        """Sets the cotangents of worlds that failed to zero, where failure is data."""
+        """With on_failure="mask", sets the cotangents of failed worlds to zero, and returns the new status."""
         if not self.mask:
             return None
         system = self.system

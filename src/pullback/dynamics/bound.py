@@ -1,4 +1,4 @@
-"""The algorithms as functions of other libraries of arrays."""
+"""The textbook algorithms as functions of another array library, torch or JAX."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ ALGORITHMS = (
 
 
 def bind(evaluate: Callable) -> Iterator[Callable]:
-    """All ALGORITHMS, in order, for another library of arrays: they return ``evaluate(algorithm, system, arrays,
-    params, options)`` in place of an Evaluation.
+    """All ALGORITHMS, in order, as functions of another array library.
 
-    arrays:  by name, those given that the algorithm has cotangents for; see ``bars_of``
-    params:  that were given, by name
+    They return ``evaluate(algorithm, system, arrays, params, options)`` instead of an Evaluation.
+
+    arrays:  by name, the given arguments that have cotangents; see ``bars_of``
+    params:  the given parameters, by name
     options: the other keywords
     """
     for algorithm in ALGORITHMS:
@@ -38,13 +39,13 @@ def bind(evaluate: Callable) -> Iterator[Callable]:
 
 
 def array_names(algorithm: Callable) -> list[str]:
-    """What an algorithm may be given to differentiate by, in the order of its cotangents."""
+    """The arguments of an algorithm that have cotangents, in the order of its Gradients."""
     form = inspect.signature(algorithm).parameters.values()
     return [each.name for each in form if each.kind is not each.KEYWORD_ONLY][1:]
 
 
 def bars_of(algorithm: Callable, arrays: Iterable[str], found: tuple) -> list:
-    """The cotangents of the arrays named, from what a pullback gives."""
+    """The cotangents of these arrays, from the Gradients ``found``."""
     names = array_names(algorithm)
     return [found[names.index(name)] for name in arrays]
 

@@ -1,4 +1,4 @@
-"""From a Scene to the structs that kernels read: shapes and pairs, and the workspace of contacts."""
+"""The kernels' structs of a Scene: shapes, pairs, and the workspace of contacts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shapes_struct(
     precision: str,
     device: str,
 ):
-    """The kernels' Shapes; without a scene, one that is never looked at."""
+    """The kernels' Shapes; without a scene, an empty one that no kernel reads."""
     module = specialise(precision, "collision.shapes")
     shapes = module.Shapes()
     if scene is None:
@@ -75,7 +75,7 @@ def shapes_struct(
     shapes.pair_weight = ints(weights.pair)
     shapes.pair_solref_friction = vectors(scene.pair_solref_friction, vec3, 3)
 
-    # of joints, then of tendons
+    # limits and friction losses: those of joints, then those of tendons
     limited, lossy, ropes, cords = scene.limited, scene.lossy, scene.limited_tendons, scene.lossy_tendons
     shapes.joint_width = scene.joint_width
     shapes.limit_joint = ints([np.flatnonzero(layout.source == j)[0] for j in limited])
@@ -129,7 +129,7 @@ def contact_workspace(
 ):
     """The kernels' Contacts and Rows for ``slots`` worlds at a time with at most ``most`` contacts in each.
 
-    There will be one per lane. substeps: the most of a step that is refined
+    lanes: the number of such workspaces, for the check of the memory; substeps: the most per refined step
     """
     contacts, rows = specialise(flavour.precision, "collision.shapes").Contacts, specialise(flavour, "rows")
     if contact is None and not (flavour.tendons or flavour.flexes or flavour.ellipsoids or flavour.implicit):
@@ -200,14 +200,13 @@ def adhesion_struct(tendons: TendonLayout, flavour: Flavour, device: str):
 
 
 def free_sizes(nv: int) -> dict[str, tuple[int, ...]]:
-    """How long the arrays of ``kernels/contact/rows.py`` are where nothing touches, but a matrix of nv × nv may be
-    factorised."""
+    """The lengths of the arrays of ``kernels/contact/rows.py`` without contacts, with room for an nv × nv matrix."""
     none = dict.fromkeys(("contact", "chain", "joint row", "joint chain"), (0,))
     return none | {"world": (1,), "dof": (nv,), "entry": (nv * nv,)}
 
 
 def _arm(m, joint: int) -> float:
-    """Inertia that a joint moves, over the mass that it carries, in the file's pose [m² or 1]."""
+    """The inertia that a joint moves, divided by the mass that it carries, in the file's pose [m² or 1]."""
     first = m.jnt_dofadr[joint]
     size = 3 if m.jnt_type[joint] == mujoco.mjtJoint.mjJNT_BALL else 1
     mass = m.body_subtreemass[m.jnt_bodyid[joint]]

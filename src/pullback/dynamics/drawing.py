@@ -1,4 +1,4 @@
-"""A run of robots as a drawing: the bodies, contact forces, and what a push on a body would change of a loss."""
+"""Drawings of runs of robots: bodies, contact forces, and gradients of a loss with respect to pushes on bodies."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pullback.dynamics.algorithms import jacobian, kinematics, mass_matrix
 from pullback.dynamics.articulated import Articulated
 from pullback.spatial import unit_quat_matrix
 
-TOGETHER = 256  # steps that are looked at side by side: their Jacobians are a few megabytes
-# Drawn on top of each other, more copies of a robot are a blur. [worlds]
+TOGETHER = 256  # steps that are evaluated in one batch: their Jacobians take a few megabytes
+# More copies of a robot on top of each other are unreadable. [worlds]
 DRAWN_WORLDS = 16
 
 
 def draw_robots(run, *, ghost=None, bars: Mapping | None = None) -> Drawing:
-    """A run of an Articulated System, of the first worlds if they are many, with the contacts of the first.
+    """The drawing of a run of an Articulated System: its first worlds, and the contacts of the first one.
 
     ghost:  coordinates to compare with, as for :func:`pullback.view.draw`
     bars:   q_bar, v_bar of a loss, by name, whose gradients are drawn too
@@ -47,7 +47,7 @@ def draw_robots(run, *, ghost=None, bars: Mapping | None = None) -> Drawing:
 
 
 def record_contacts(run, steps) -> dict[str, np.ndarray]:
-    """Contacts of the first world at some steps, as the fields of a Drawing; nothing where there are no contacts.
+    """The contacts of the first world at some steps, as the fields of a Drawing; empty without a contact model.
 
     A contact belongs to the step that follows a state, so the last state shows those of the step before it.
     """
@@ -61,7 +61,7 @@ def record_contacts(run, steps) -> dict[str, np.ndarray]:
     for frame, step in enumerate(np.minimum(steps, run.steps - 1)):
         acting = {name: x[step] for name, x in inputs.items()} or None
         points = system.contacts(row(states, step), controls[step], params, inputs=acting)[0]
-        # The force is on the second geom; what moves is what one wants to see pushed.
+        # The force is that on the second geom; where only the first one can move, show the force on that.
         sign = np.where(moves[points.geom_ids[:, 1]], 1.0, -1.0)
         frames += [frame] * len(points)
         pos.append(points.pos)
@@ -74,7 +74,7 @@ def record_contacts(run, steps) -> dict[str, np.ndarray]:
 
 
 def body_gradients(run, steps, **bars) -> np.ndarray:
-    """How the loss changes with a push on a body: (n, nbody, 3) [loss / (N·s)], in the world's axes.
+    """Gradients (n, nbody, 3) of a loss with respect to pushes on bodies [loss / (N·s)], in world axes.
 
     run:    of an Articulated System; its first world counts
     steps:  (n,) at which the bodies are pushed
@@ -83,13 +83,13 @@ def body_gradients(run, steps, **bars) -> np.ndarray:
     A push is an impulse P [N·s] on the centre of mass of body b, right before step t. It changes the velocities by
     M⁻¹ Jᵀ P, where J is the Jacobian of the centre of mass, and the motion goes on from there under the same controls.
     With the cotangent v_bar of the state at t, all that follows included, the loss changes by P · (J M⁻¹ v_bar). That
-    vector is the gradient. Unlike a derivative by the position of a body it is the same however the robot's coordinates
-    are chosen, and it is zero in directions in which the joints do not let the body move.
+    vector is the gradient. Unlike a derivative with respect to a body's position it does not depend on the choice of
+    coordinates, and it is zero in directions in which the joints do not let the body move.
     """
     check_kind(getattr(run, "system", None), Articulated, "the System of the run")
     v_bar = run.adjoints(steps, **bars).v[:, 0]
     q = to_numpy(run.q)[steps, 0]
-    # Many steps are looked at side by side, as if each were a world.
+    # Many steps are evaluated in one batch, one world per step.
     together, params = _in_worlds(run, min(len(steps), TOGETHER))
     found = np.empty((len(steps), together.model.nbody, 3))
     for first in range(0, len(steps), TOGETHER):
@@ -100,7 +100,7 @@ def body_gradients(run, steps, **bars) -> np.ndarray:
 
 
 def _in_worlds(run, worlds: int) -> tuple[Articulated, dict]:
-    """A System of so many worlds, and the parameters that the first world of a run has."""
+    """A System with so many worlds, and the parameters of a run's first world."""
     own = run.system.params
     params = {name: x[0] if own.is_per_world(name, x) else x for name, x in run.params.values.items()}
     return run.system if run.system.worlds == worlds else run.system.in_worlds(worlds), params

@@ -1,4 +1,4 @@
-"""Robots with a small network in front of every step, in one launch with the steps: no torch here."""
+"""Robots with a small network before every step, evaluated in the same kernel launch as the steps, without torch."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pullback.dynamics.health import check_health, set_status
 from pullback.dynamics.tree import CACHE_LINE
 from pullback.kernels import specialise
 
-# More than any motion has, for views in which every step sees the same numbers. [steps]
+# More steps than any motion has: the first axis of views in which every step sees the same numbers. [steps]
 MOST_STEPS = 1 << 30
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer and the activation behind it: "linear", "tanh", "softsign", "elu" or "relu".
+    """One linear layer and the activation after it: "linear", "tanh", "softsign", "elu" or "relu".
 
     size: alpha of an ELU
     """
@@ -47,12 +47,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class Feature:
-    """A number that a network reads, and where it comes from.
+    """One input of a network: which number it is.
 
-    kind:    "coordinate", "sine", "cosine" or "rotation" of q; "velocity"; "control"; "error", a control less a
+    kind:    "coordinate", "sine", "cosine" or "rotation" of q; "velocity"; "control"; "error", a control minus a
              coordinate; or "memory"
-    at:      its place in q, v, the control or the memory; of a rotation, where its quaternion begins
-    dof:     the degree of freedom of a coordinate; the first of a rotation
+    at:      its index in q, v, the control or the memory; for a rotation, the index where its quaternion begins
+    dof:     the degree of freedom of a coordinate; the first one of a rotation
     which:   the entry of a rotation's matrix, column by column; the control of an error
     """
 
@@ -64,18 +64,18 @@ class Feature:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How a network stands between state and step.
+    """How a network is connected to the state and the step.
 
     layers:    from features to outputs
-    features:  per row, in which the network is evaluated once each
-    adds:      what it corrects: "control", "force" or "wrench"
-    places:    (rows, outputs) where in the numbers of that
-    scale:     (outputs,) of what is added, which is held to ``limit``
-    centre, gain: (features,) the network is given (x - centre) · gain
-    controls:  how many there are, of the whole
-    replaces:  the System inside is given no controls of its own
-    pairs:     per joint that is remembered, its place in q and in v; its control has its number
-    times:     how many earlier timesteps are remembered
+    features:  per row; the network is evaluated once for each row
+    adds:      what its outputs are added to: "control", "force" or "wrench"
+    places:    (rows, outputs) indices in that, of the outputs
+    scale:     (outputs,) factors of the outputs, whose products are clamped to ± ``limit``
+    centre, gain: (features,) the network's inputs are (x - centre) · gain
+    controls:  number of controls of the whole System
+    replaces:  the inner System gets no controls of its own
+    pairs:     (joints, 2) of each joint in the memory, the indices in q and in v; the joint's number is its control's
+    times:     number of earlier timesteps in the memory
     """
 
     layers: Sequence[Layer]
@@ -93,17 +93,17 @@ class Wiring:
 
     @property
     def remembered(self) -> int:
-        """Numbers of the memory in one world."""
+        """Numbers in the memory of one world."""
         return 2 * self.times * len(self.pairs)
 
 
 def _in_fours(rows: int) -> int:
-    """Rows of weights come in fours."""
+    """The number of rows, rounded up to a multiple of four, as weights are stored."""
     return -(-rows // 4) * 4
 
 
 def shared_by_worlds(array: np.ndarray, dtype, worlds: int, precision: str) -> wp.array:
-    """[world, item] from (1 or worlds, items, numbers of an item); what all worlds share is stored once."""
+    """An array [world, item] from (1 or worlds, items, numbers per item). Shared values are stored once."""
     items = np.ascontiguousarray(array, dtype=precision)
     base = wp.array(items.reshape(*items.shape[:2], *dtype._shape_), dtype=dtype, device="cpu")
     if len(array) == worlds:
@@ -115,7 +115,7 @@ def shared_by_worlds(array: np.ndarray, dtype, worlds: int, precision: str) -> w
 
 
 class Driven:
-    """A robot's kernels with a network in front of every step.
+    """The kernels of a robot with a network before every step.
 
     system:  the robot, whose lanes and workspaces are used
     """
@@ -133,7 +133,7 @@ class Driven:
         require_space((worlds, wiring.remembered + 1), system.dtype, "cpu", "the memory of a network", remedy)
         self.drive = self._drive()
         self.own = tuple((self._activations(), self.drive) for _ in system._lanes)
-        # what a step without controls of its own is given, and where their cotangents go
+        # the controls of a step that has none of its own, and an array for their cotangents
         self.no_controls, self.no_controls_bar = (self._every_step(self._zeros(max(system.nu, 1))) for _ in range(2))
         self.nothing = zeros((1, worlds, 1), system.dtype, "cpu")
 
@@ -143,7 +143,7 @@ class Driven:
         return wp.zeros((self.system.worlds, items), dtype=PRECISIONS[self.system.dtype], device="cpu")
 
     def _every_step(self, array: wp.array, dtype=None) -> wp.array:
-        """[step, world, item] of an array [world, number], the same in every step."""
+        """A view [step, world, item] of an array [world, number], with the same numbers in every step."""
         dtype = array.dtype if dtype is None else dtype
         item = wp.types.type_size_in_bytes(dtype)
         items = array.shape[1] * wp.types.type_size_in_bytes(array.dtype) // item
@@ -186,7 +186,7 @@ class Driven:
         return result
 
     def _activations(self):
-        """Room for one world's, on cache lines."""
+        """Memory for the activations of one world, aligned to cache lines."""
         struct = self.kernels.Activations
         result, count = struct(), self.network.rows * self.network.groups
         for of in ("", "bar_"):
@@ -228,14 +228,14 @@ class Driven:
         return result
 
     def _packed(self, matrix: np.ndarray, most: int) -> np.ndarray:
-        """(w, rows, columns) as (w, groups, numbers of a group), with zeros in rows beyond the last."""
+        """(w, rows, columns) as (w, groups, numbers per group), with zeros in the rows up to ``most``."""
         worlds, rows, columns = matrix.shape
         wide = np.zeros((worlds, most, self._groups(columns) * self.group))
         wide[:, :rows, :columns] = matrix
         return wide.reshape(worlds, -1, self.group)
 
     def weights_bar(self):
-        """Room for the cotangents of the weights of every world, and the same as NumPy sees it."""
+        """Memory for the cotangents of the weights of every world: the struct, and NumPy views of its arrays."""
         result, found = self.kernels.Weights(), {}
         for name, starts in self.starts.items():
             shape = (self.system.worlds, int(starts[-1]))
@@ -246,7 +246,7 @@ class Driven:
         return result, found
 
     def unpacked(self, layer: int, found: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Cotangents (w, outputs, inputs) and (w, outputs) of a layer from those (w, groups, numbers) of all."""
+        """Cotangents (w, outputs, inputs) and (w, outputs) of one layer, from the packed ones of all layers."""
         n, m = self.sizes[layer], self.sizes[layer + 1]
         down, up, bias = (
             found[name][:, slice(*self.starts[name][layer : layer + 2])] for name in ("down", "up", "bias")
@@ -257,16 +257,17 @@ class Driven:
             matrix = up.reshape(len(up), _in_fours(m), -1)[:, :m, :n]
         return matrix, bias.reshape(len(bias), -1)[:, :m]
 
-    # --- what the step is given ------------------------------------------------------------------------------------
+    # --- inputs of the step ----------------------------------------------------------------------------------------
 
     def take_controls(self, controls) -> wp.array:
         shape = (len(controls) if hasattr(controls, "__len__") else 0, self.system.worlds, self.wiring.controls)
         return self.system._take(controls, shape, "controls", ("step", "worlds", "nu"))
 
     def given(self, controls: wp.array, inputs: Mapping[str, Any], bars: bool) -> tuple:
-        """For network and step: what is added to, whether there is any, controls and forces of the step.
+        """Arguments of the kernel for network and step: the array that outputs are added to, whether there is one, and
+        the step's controls and forces.
 
-        bars: the same of cotangents, of arrays in which they are summed
+        bars: the same for cotangents, which are summed in the arrays
         """
         adds, system = self.wiring.adds, self.system
         pushed = self.drive.push_bar if bars else self.drive.push
@@ -294,7 +295,7 @@ class Driven:
         self, state: State, memory: np.ndarray, controls, held, weights, join: Callable[[State, np.ndarray], Any], *,
         keep_every: int, hold: int, inputs: Mapping | None, status: Status | None,
     ):  # fmt: skip
-        """As ``Articulated.steps``: what ``join`` makes of the robot's states and the memory (rows, worlds, n)."""
+        """As ``Articulated.steps``; returns ``join`` of the robot's states and the memory (rows, worlds, n)."""
         system = self.system
         start = system._take_state(state)
         controls = self.take_controls(controls)
@@ -327,9 +328,9 @@ class Driven:
 
 
 class DrivenBackward(FusedBackward):
-    """Pulls back through a trajectory with a network in front of every step.
+    """Pulls back through a trajectory with a network before every step.
 
-    driven:   its kernels
+    driven:   the kernels
     weights:  the kernels' Weights of the run
     """
 
@@ -357,7 +358,7 @@ class DrivenBackward(FusedBackward):
         return self.driven.take_controls(controls)
 
     def through_all(self, states: State, memory, first: int, end: int, states_bar: State | None, memory_bar) -> None:
-        """As ``through``, with the memory (rows, worlds, n) and its cotangents beside the states."""
+        """As ``through``, with the memory (rows, worlds, n) and its cotangents besides the states."""
         system = self.system
         q, v = (system._own(x) for x in states)
         memory = system._own(to_numpy(memory).reshape(len(memory), system.worlds, -1))
@@ -379,9 +380,9 @@ class DrivenBackward(FusedBackward):
         )
 
     def weight_bars(self, per_world: Sequence[tuple[bool, bool]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Cotangents of matrices and biases, layer by layer: of every world, or (1, ...) summed over all.
+        """Cotangents of matrices and biases, layer by layer: of every world, or summed over all worlds, (1, ...).
 
-        per_world: of each layer's matrix, and of its bias
+        per_world: for each layer, whether its matrix and its bias differ between worlds
         """
         if self.mask:
             failed = self.codes.numpy()[:, 1] >= 0
@@ -396,7 +397,7 @@ class DrivenBackward(FusedBackward):
         return result
 
     def memory_bar(self) -> np.ndarray:
-        """That of the memory it has come to, (worlds, n)."""
+        """The cotangent (worlds, n) of the memory at the first step of the last piece."""
         bar = self.carry_memory.numpy()[:, : self.driven.wiring.remembered]
         if self.mask:
             bar[self.codes.numpy()[:, 1] >= 0] = 0.0

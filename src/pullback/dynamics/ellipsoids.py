@@ -1,4 +1,4 @@
-"""Geoms that a fluid meets as ellipsoids, as kernels read them: the file's, with ``fluidshape="ellipsoid"``."""
+"""Geoms with ``fluidshape="ellipsoid"`` in the file, as the kernels' struct, and their parameters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pullback.model import Model
 from pullback.model.integrators import has_fluid
 
 Geom = mujoco.mjtGeom
-# Where MuJoCo's table of a geom in a fluid has the five coefficients, and added mass and inertia per density.
+# Columns of MuJoCo's table geom_fluid: the five coefficients, and added mass and inertia per density.
 COEFFICIENTS, MASS, INERTIA = slice(1, 6), slice(6, 9), slice(9, 12)
 
 
 def ellipsoid_geoms(model: Model) -> np.ndarray:
-    """Numbers of these geoms; none without a fluid."""
+    """The indices of these geoms; empty without a fluid."""
     m = model.mujoco
     if not has_fluid(model):
         return np.zeros(0, int)
@@ -51,14 +51,14 @@ def ellipsoids_struct(model: Model, flavour: Flavour, device: str):
 
 
 def ellipsoid_parameters(model: Model) -> dict[str, Parameter]:
-    """How the fluid acts on them: MuJoCo's fluidcoef."""
+    """The coefficients of fluid forces on these geoms: MuJoCo's fluidcoef."""
     ids = ellipsoid_geoms(model)
     coef = Parameter("1", ("geom", "entry"), model.mujoco.geom_fluid[:, COEFFICIENTS], of=ids)
     return {"fluid_coef": coef} if len(ids) else {}
 
 
 def _semi_axes(kind: int, size: np.ndarray) -> np.ndarray:
-    """Of the ellipsoid that MuJoCo takes for a geom."""
+    """The semi-axes of the ellipsoid that MuJoCo uses for a geom."""
     if kind == Geom.mjGEOM_SPHERE:
         return np.repeat(size[0], 3)
     if kind == Geom.mjGEOM_CAPSULE:

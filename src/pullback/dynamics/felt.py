@@ -1,6 +1,7 @@
-"""Forces of contacts and joint limits at given joint accelerations, with their adjoint; see the kernels of that name.
+"""Forces of contacts and joint limits at given joint accelerations, with their adjoint; see the kernels ``felt``.
 
-They are explicit functions there. How accelerations depend on state, control and parameters is ``Instant``'s part.
+They are explicit functions of q, v and accelerations. How accelerations depend on state, control and parameters is in
+``Instant``.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from pullback.dynamics.articulated import Articulated
 from pullback.dynamics.params import Cotangents, KernelParams
 from pullback.kernels import specialise
 
-# Numbers of a contact or of a limit's side, in the kernels' Felt.
+# Numbers per contact, or per side of a limit, in the kernels' struct Felt.
 FIELDS = {"pos": 3, "force": 3, "moment": 3, "load": 1, "limit": 3}
 
 
 class Felt:
-    """What contacts and limits exert in states q, v with accelerations a (times, worlds, ...), of ContactConvex.
+    """The forces of contacts and limits in states q, v with accelerations a (times, worlds, ...), of ContactConvex.
 
-    values: arrays (times, worlds, contact, 3) pos [m], force [N] and moment [N·m] on the second shape of the pair, and
-            load [N] along the normal (..., 1); and limit (times, worlds, limit, side, 3): distance beyond the margin,
-            velocity and force. Zero where there is none.
-    geoms:  (times, worlds, contact, 2), by number; normal: (times, worlds, contact, 3), from the first to the second
+    values: arrays (times, worlds, contact, 3) pos [m], force [N] and moment [N·m] on the second shape of the pair;
+            load (times, worlds, contact, 1) [N], the normal force; and limit (times, worlds, limit, side, 3): distance
+            beyond the margin, velocity and force. Zero where there is no contact.
+    geoms:  (times, worlds, contact, 2) indices of geoms; normal: (times, worlds, contact, 3), from the first to the
+            second
     """
 
     def __init__(self, system: Articulated, held: KernelParams, q, v, a):
@@ -60,7 +62,7 @@ class Felt:
         self.values = {name: self._numbers(getattr(felt, name), name) for name in FIELDS}
 
     def _struct(self):
-        """The kernels' struct, of zeros."""
+        """The kernels' struct, filled with zeros."""
         felt = self.kernels.Felt()
         for name, shape in self.shapes.items():
             kind = PRECISIONS[self.system.dtype] if FIELDS[name] == 1 else self.kernels.vec3
@@ -72,7 +74,7 @@ class Felt:
         return numbers.reshape(*numbers.shape[:2], -1, 2, 3) if name == "limit" else numbers
 
     def pullback(self, bars: dict[str, np.ndarray], *, wants_params: bool) -> tuple[list[np.ndarray], dict]:
-        """Cotangents of q, v and a, and of parameters, from those of the values."""
+        """Cotangents of q, v, a and parameters, from those of the values."""
         system, dtype = self.system, self.system.dtype
         felt = self._struct()
         for name, bar in bars.items():

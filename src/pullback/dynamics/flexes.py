@@ -1,4 +1,4 @@
-"""Flexes as kernels read them."""
+"""Flexes (deformable objects), as the kernels' struct, and their parameters."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def flexes_struct(flexes: Flexes, flavour: Flavour, device: str):
 
 
 def flex_sizes(flexes: Flexes) -> dict[str, tuple[int, ...]]:
-    """How long the arrays of ``kernels/contact/rows.py`` are that flexes need."""
+    """The lengths of the arrays of ``kernels/contact/rows.py`` that flexes need."""
     return {"flex vertex": (len(flexes.vertex_body),), "flex edge": (len(flexes.edge),)}
 
 
 def flex_parameters(model: Model) -> dict[str, Parameter]:
-    """What flexes are made of."""
+    """The material parameters of flexes."""
     flexes, of = model.flexes, model.flexes.used
     if not len(of):
         return {}

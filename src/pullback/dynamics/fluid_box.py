@@ -1,8 +1,8 @@
-"""The box that stands for a body in a fluid: that of uniform density with the body's mass and moments of inertia, as
-MuJoCo has it; as a function of parameters, with its adjoint.
+"""The box that represents a body in a fluid: it has uniform density, and the body's mass and moments of inertia, as in
+MuJoCo. Here it is a function of parameters, with its adjoint.
 
-Its axes are the body's principal axes in the file, and stay there. Where ``fluid_box`` is another than in the file, its
-edges are those of MuJoCo times the ratio of both.
+Its axes are the file's principal axes of the body, also when parameters change. If ``fluid_box`` differs from its value
+in the file, the edges are MuJoCo's times the ratio of the two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FluidBox:
         edges, squares, mass, free = _edges(self._turn, values["mass"], values["inertia"])
         bar = bar[..., :3]
         square_bar = bar * _ratio(values["fluid_box"] / (2 * np.where(edges > 0, edges, 1.0)), self._in_file)
-        # square = 6 (Σ moments - 2 moment) / mass, where that is not held at the least there is
+        # square = 6 (Σ moments - 2 moment) / mass, where it is above its lower bound
         mass_bar = -np.sum(square_bar * squares, axis=-1) / mass
         square_bar = free * 6 * square_bar / mass[..., None]
         moments_bar = square_bar.sum(axis=-1, keepdims=True) - 2 * square_bar
@@ -51,7 +51,7 @@ class FluidBox:
 
 
 def _edges(turn: np.ndarray, mass: np.ndarray, inertia: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Edge lengths (worlds, nbody, 3), their squares, the masses, and 1 where a square is not held at its least."""
+    """Edge lengths (worlds, nbody, 3), their squares, the masses, and 1 where a square is above its lower bound."""
     moments = np.sum(turn * inertia[:, :, None], axis=-1)  # einsum's last bits depend on the number of worlds
     sums = moments.sum(axis=-1, keepdims=True) - 2 * moments
     has_mass = mass >= MJMINVAL
@@ -61,5 +61,5 @@ def _edges(turn: np.ndarray, mass: np.ndarray, inertia: np.ndarray) -> tuple[np.
 
 
 def _ratio(edges: np.ndarray, in_file: np.ndarray) -> np.ndarray:
-    """Edges over those in the file; bodies without mass have neither."""
+    """Edges divided by those in the file; zero for bodies without mass."""
     return np.where(in_file > 0, edges / np.where(in_file > 0, in_file, 1.0), 0.0)

@@ -1,8 +1,8 @@
-"""Sensors of forces and contacts: touch, force and torque between a body and what carries it, joint limits, and how
-many contacts there are.
+"""Sensors of forces and contacts: touch, force and torque between a body and its parent, joint limits, and the number
+of contacts.
 
-Each function returns what a sensor reads, and what adds its cotangent to those of what it is made of (``bars``). With
-the sums over all bodies that the sensor's body carries, and the contacts on these,
+Each function returns the reading of a sensor, and an adjoint(bar, bars) that adds to the cotangents ``bars``. With sums
+over the subtree of the sensor's body, and over the contacts of its bodies,
 
     force    Rᵀ (Σ m (a - gravity) - Σ push)
     torque   Rᵀ (Σ (x - xₛ) × m (a - gravity) + I α + w × I w - Σ (p - xₛ) × push + twist)
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 Sensor = mujoco.mjtSensor
 WRENCHES = {Sensor.mjSENS_FORCE, Sensor.mjSENS_TORQUE}
-# Which number of a limit's side each reads.
+# The index of each reading among the numbers of a limit's side.
 LIMITS = {Sensor.mjSENS_JOINTLIMITPOS: 0, Sensor.mjSENS_JOINTLIMITVEL: 1, Sensor.mjSENS_JOINTLIMITFRC: 2}
 OF_CONTACTS = {Sensor.mjSENS_TOUCH, Sensor.mjSENS_CONTACT, *WRENCHES, *LIMITS}
-FOUND = 1  # what a sensor of contacts says of them, in MuJoCo's bits: how many there are
+FOUND = 1  # the bit of MuJoCo's sensor of contacts that asks for their number
 
 
 def complaint(system: Articulated, i: int) -> str:
-    """Why sensor i, one of OF_CONTACTS, cannot be read in a System; empty if it can."""
+    """Why sensor i, of a kind in OF_CONTACTS, is not supported in a System; empty if it is."""
     contact, scene, m = system.contact, system._scene, system.model.mujoco
     kind = int(m.sensor_type[i])
     if contact is not None and (type(contact) is not ContactConvex or contact.far is not None):
@@ -56,7 +56,7 @@ def complaint(system: Articulated, i: int) -> str:
 
 
 def touch(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
-    """The load of all contacts of a body whose normals meet the site."""
+    """The sum of the normal forces of a body's contacts whose normals hit the site's volume."""
     m, felt, shape = readings.m, readings.felt, readings.q.shape[:-1]
     if felt is None:
         return np.zeros((*shape, 1)), lambda bar, bars: None
@@ -80,7 +80,7 @@ def touch(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
 
 
 def count_contacts(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
-    """How many contacts match, in each of the slots that have one: there is no gradient."""
+    """The number of matching contacts, in as many entries as there are matches; it has no gradient."""
     m, felt, shape, slots = readings.m, readings.felt, readings.q.shape[:-1], int(readings.m.sensor_dim[i])
     count = np.zeros(shape)
     if felt is not None:
@@ -94,7 +94,7 @@ def count_contacts(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
 
 
 def _belongs(readings: Readings, kind: int, number: int, geoms: np.ndarray) -> np.ndarray:
-    """Which geoms of contacts (..., 2) are what a sensor names; a site names both of those that touch inside of it."""
+    """Which geoms of contacts (..., 2) match a sensor's object. A site matches both geoms of a contact inside of it."""
     m = readings.m
     if number < 0:
         return np.ones(geoms.shape, bool)
@@ -110,7 +110,7 @@ def _belongs(readings: Readings, kind: int, number: int, geoms: np.ndarray) -> n
 
 
 def is_inside(m: mujoco.MjModel, site: int, y: np.ndarray) -> np.ndarray:
-    """Whether places (..., 3) in the frame of a site are inside of it."""
+    """Whether points (..., 3) in the frame of a site are inside of it."""
     size, geom = m.site_size[site], mujoco.mjtGeom
     across, beyond = np.linalg.norm(y[..., :2], axis=-1), np.abs(y[..., 2]) - size[1]
     return {
@@ -123,7 +123,7 @@ def is_inside(m: mujoco.MjModel, site: int, y: np.ndarray) -> np.ndarray:
 
 
 def limit(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
-    """Of the side of a joint's limit that acts: distance beyond the margin, velocity or force; zero if none does."""
+    """Distance beyond the margin, velocity or force of the active side of a joint's limit; zero if none is active."""
     m, felt, shape = readings.m, readings.felt, readings.q.shape[:-1]
     limited = [] if felt is None else list(felt.system._scene.limited)
     joint, which = int(m.sensor_objid[i]), LIMITS[Sensor(int(m.sensor_type[i]))]
@@ -140,7 +140,7 @@ def limit(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
 
 
 def wrench(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
-    """Force, or torque at the site, that holds up a body and all that it carries, as the site sees it."""
+    """The force, or torque about the site, that a body's parent exerts on its subtree, in the site's frame."""
     m, site = readings.m, int(readings.m.sensor_objid[i])
     bodies, frame = readings.tree(int(m.site_bodyid[site])), ("site", site)
     turns = int(m.sensor_type[i]) == Sensor.mjSENS_TORQUE
@@ -209,7 +209,8 @@ def wrench(readings: Readings, i: int) -> tuple[np.ndarray, Callable]:
 
 
 def _contacts(readings: Readings, bodies: np.ndarray) -> tuple[np.ndarray, ...] | None:
-    """1 or -1 where a contact pushes the bodies, as shape 2 or 1, else 0; points, forces and moments."""
+    """Contacts of ``bodies``: sign (1 if the force acts on them as shape 2, -1 as shape 1, else 0), points, forces and
+    moments."""
     felt = readings.felt
     if felt is None:
         return None
@@ -225,4 +226,5 @@ def back(R: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def forth(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """R x"""
     return np.einsum("...ij,...j->...i", R, x)

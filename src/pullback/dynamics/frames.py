@@ -1,4 +1,4 @@
-"""Frames that are fixed to bodies, where parameters put them: poses of geoms, sites and centres of mass, and their
+"""Frames fixed to bodies, placed by parameters: poses of geoms, sites, cameras and centres of mass, and their
 cotangents."""
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pullback.spatial import quat_bar_of_tangent, unit
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames of one kind, or those of them that were named.
+    """Several frames of one kind.
 
-    of:     the kind, "geom" for example: their places are the parameters "geom_pos" and "geom_quat", if there are any;
-            those of "com" are the parameter "com"
-    which:  numbers of the frames among all of that kind (n,)
-    body:   that each is fixed to (n,)
-    pos:    in it (1 or worlds, n, 3) [m]
-    quat:   orientation in it (1 or worlds, n, 4)
+    of:     the kind, for example "geom". Their places are the parameters "geom_pos" and "geom_quat", if those exist;
+            for "com" the parameter is "com"
+    which:  (n,) indices of the frames among all of that kind
+    body:   (n,) the body that each is fixed to
+    pos:    (1 or worlds, n, 3) position in the body's frame [m]
+    quat:   (1 or worlds, n, 4) orientation in the body's frame
     """
 
     of: str
@@ -40,12 +40,12 @@ class Frames:
         return len(self.which)
 
     def add_bars(self, params: KernelParams, bars: Named, pos_bar: wp.array, turn_bar: wp.array) -> None:
-        """Adds the cotangents of places to those of parameters, from (worlds, n) vectors in the axes of bodies and of
-        frames."""
+        """Adds the cotangents of places to those of parameters. pos_bar (worlds, n) is in the bodies' axes, turn_bar
+        (worlds, n) in the frames' axes."""
         place = "com" if self.of == "com" else f"{self.of}_pos"
         rules = {place: (pos_bar, lambda value, x: x), f"{self.of}_quat": (turn_bar, quat_bar_of_tangent)}
         for name, (x, adjoint) in rules.items():
-            if name in bars and self.of != "body":  # whose places are those of the robot
+            if name in bars and self.of != "body":  # body_pos and body_quat are handled by the kernels
                 by_frame = to_numpy(x).astype(float)
                 by_frame = by_frame if params.per_world[name] else by_frame.sum(axis=0, keepdims=True)
                 value = _batched(params, name)
@@ -55,7 +55,7 @@ class Frames:
 
 
 def frames_of(system: Articulated, of: str, names: Sequence[str] | None, params: Mapping | None) -> Frames:
-    """All frames of a kind, or those named, where the parameters have them."""
+    """All frames of a kind, or those in ``names``, at the places that the parameters give."""
     model, held = system.model, system.hold_params(params)
     kinds = {"geom": model.geoms, "site": model.sites, "camera": model.cameras}
     if of == "body":  # in its own frame
@@ -83,7 +83,7 @@ def frames_of(system: Articulated, of: str, names: Sequence[str] | None, params:
 
 
 def upload_frames(frames: Frames | None, system: Articulated):
-    """The kernels' struct of frames; one without any has arrays that are never looked at."""
+    """The kernels' struct of frames; without frames its arrays are empty and never read."""
     kernels = specialise(system.dtype, "tree.algorithms")
     held = kernels.Frames()
     if frames is not None:
@@ -95,7 +95,7 @@ def upload_frames(frames: Frames | None, system: Articulated):
 
 
 def empty_bars(frames: Frames | None, system: Articulated):
-    """The kernels' struct of cotangents of places, which are zero."""
+    """The kernels' struct of cotangents of places, filled with zeros."""
     kernels = specialise(system.dtype, "tree.algorithms")
     bars, shape = kernels.FrameBars(), (system.worlds, 0 if frames is None else len(frames))
     bars.pos, bars.turn = (wp.zeros(shape, dtype=kernels.vec3, device=system.device) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What became of every world in a launch: which step could not be done, and why."""
+"""The outcome of a launch for every world: which step failed, and why."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from pullback.model.unsupported import label
 if TYPE_CHECKING:
     from pullback.dynamics.articulated import Articulated
 
-# A state beyond these was not meant: numbers lose the digits that a step needs. [m or rad], [m/s or rad/s]
+# A state beyond these is a mistake: its numbers lack the digits that a step needs. [m or rad], [m/s or rad/s]
 FARTHEST, FASTEST = 1e8, 1e4
-# A motion that fails this soon may do so because bodies overlapped at the start. [steps]
+# Failures before this step are checked for bodies that overlap at the start. [steps]
 SOON = 10
 
 
 def set_status(
     system: Articulated, status: Status, codes: wp.array, controls: wp.array, states: Any, hold: int
 ) -> None:
-    """Failure as data: what :func:`check_health` would raise, for every world, and only if somebody asks."""
+    """Fills in a status with what :func:`check_health` would raise, for every world; messages are made on demand."""
 
     def describe(world: int, code: int, step: int) -> str:
         return _reason(system, code, world, step, to_numpy(controls)[step // hold, world], states)
@@ -53,10 +53,10 @@ def check_health(
     keep_every: int = 1,
     hold: int = 1,
 ) -> None:
-    """A SimulationError for the world whose motion ended first, if one did.
+    """Raises a SimulationError for the world that failed first, if one did.
 
-    states: (rows, worlds, n) from the state that was given on, one in ``keep_every``; None where they are not at hand
-    hold:   steps for which each control is held
+    states: (rows, worlds, n) from the initial state on, every ``keep_every``-th; None if they are not available
+    hold:   number of steps for which each control is held
     """
     health = status.numpy()
     if (health[:, 0] == HEALTHY).all():
@@ -112,7 +112,7 @@ def _reason(system: Articulated, code: int, world: int, step: int, control: np.n
 
 
 def _too_near(system: Articulated, code: int) -> str:
-    """What overlaps, where nothing may."""
+    """The message for shapes, or a joint and its limit, that overlap although the contact model needs them apart."""
     scene, m = system._scene, system.model.mujoco
     if code <= BEYOND_LIMIT:
         return f"{label(m, 'joint', scene.limited[BEYOND_LIMIT - code])} is at or beyond its limit"
@@ -123,7 +123,7 @@ def _too_near(system: Articulated, code: int) -> str:
 
 
 def _absurd(model: Model, q: np.ndarray, v: np.ndarray) -> str:
-    """Which coordinate or velocity no robot has, or ""."""
+    """The first coordinate or velocity that is absurdly large, in words, or ""."""
     for name, values, first, most in (("q", q, model.joint_q, FARTHEST), ("v", v, model.joint_v, FASTEST)):
         wild = ~(np.abs(values) <= most)
         if np.any(wild):
@@ -134,7 +134,7 @@ def _absurd(model: Model, q: np.ndarray, v: np.ndarray) -> str:
 
 
 def _overlap(system: Articulated, q: np.ndarray) -> str:
-    """Which two shapes are deeper in each other than half of the smaller one, or "". As MuJoCo sees the file."""
+    """The pair of shapes whose penetration exceeds half of the smaller one, in words, or "", by MuJoCo's collisions."""
     if system.contact is None:
         return ""
     m = system.model.mujoco

@@ -1,4 +1,4 @@
-"""Steps that are implicit in forces that depend on velocities of bodies, as kernels read them."""
+"""Steps that are implicit in velocity-dependent forces on bodies, as the kernels' struct."""
 
 from __future__ import annotations
 

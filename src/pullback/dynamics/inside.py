@@ -1,4 +1,4 @@
-"""The robot inside a System that stands around one, such as a hybrid of :mod:`pullback.neural`."""
+"""The robot inside a System that wraps one, such as a hybrid of :mod:`pullback.neural`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Robot = Articulated | Wrapper  # a robot, or a System around one
 
 
 def has_robot(system: System) -> bool:
-    """Whether a System is a robot, or stands around one."""
+    """Whether a System is a robot, or wraps one."""
     while isinstance(system, Wrapper):
         system = system.system
     return isinstance(system, Articulated)
 
 
 def robot_of(system: Any, params: Mapping | None = None) -> tuple[Any, Any]:
-    """The System inside all those around it, and what it holds of the parameters."""
+    """The innermost System of wrappers, and its part of the held parameters."""
     while isinstance(system, Wrapper):
         system, params = system.system, system.hold_params(params).parts[""]
     return system, params
 
 
 def of_robots(algorithm: Algorithm) -> Algorithm:
-    """The algorithm of the robot inside, where it is given a System around one."""
+    """Decorates an algorithm of robots, so that it also accepts a System that wraps a robot."""
 
     @wraps(algorithm)
     def found(system, *given, params: Mapping | None = None, **options):

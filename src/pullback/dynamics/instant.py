@@ -1,7 +1,7 @@
-"""Joint accelerations in a state under all forces that a System knows, with their adjoint: MuJoCo's ``qacc``.
+"""Joint accelerations in a state under all forces of a System, with their adjoint: MuJoCo's ``qacc``.
 
-They are those of a step without implicit damping, (v' - v) / h, and go back through that step. Under impulses they are
-means over the step.
+They are (v' - v) / h of a step without implicit damping, and their adjoint is that of this step. With contact models
+that use impulses they are means over the step.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pullback.dynamics.articulated import Articulated
 
 
 def explicit(system: Articulated, *, sweeps: bool = True) -> Articulated:
-    """The same System with steps of a = M⁻¹ f, without implicit damping, stages or substeps; kept with the System.
+    """The same System with steps of a = M⁻¹ f, without implicit damping, stages or substeps. Cached in the System.
 
-    sweeps: with MuJoCo's sweeps against slip, if the file asks for them
+    sweeps: with MuJoCo's noslip sweeps, if the file asks for them
     """
     sweeps = sweeps or system._scene is None or not system._scene.noslip
     if sweeps not in system._explicit:
@@ -45,7 +45,7 @@ class Instant:
         self.states = [self._step(*row) for row in zip(*self.given, strict=True)]
 
     def _step(self, q, v, act, control) -> Any:
-        """The state before a step and that after it."""
+        """The states before and after a step."""
         state = self.system.state(q, v, act=act) if self.system.na else self.system.state(q, v)
         return self.system.steps(state, control[None], params=self.held)
 
@@ -54,7 +54,7 @@ class Instant:
         return np.array(moved).reshape(self.given[1].shape) / self.system.dt
 
     def pullback(self, a_bar: np.ndarray, *, wants_params: bool) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """Cotangents of q, v, act and control, and of parameters."""
+        """Cotangents of q, v, act and control, and of the parameters by name."""
         system, bars = self.system, [np.zeros(x.shape) for x in self.given]
         a_bar = a_bar.reshape(self.given[1].shape)
         params: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""A range of worlds, and where kernels work on them."""
+"""A range of worlds and its workspace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pullback.core.launch import Recorder
 
 @dataclass
 class Lane:
-    """Worlds and the workspace they take turns in. On the CPU there is one per thread, on CUDA a single one."""
+    """A range of worlds, and the workspace that they use in turn. On the CPU there is one per thread; on CUDA, one."""
 
     first: int
     end: int

@@ -1,4 +1,4 @@
-"""Jacobians of steps, from as many pullbacks as the state has numbers, many of them in one launch."""
+"""Jacobians of steps, by one pullback per row, many of them in one launch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pullback.dynamics.params import KernelParams
 if TYPE_CHECKING:
     from pullback.dynamics.articulated import Articulated
 
-# Pullbacks in one launch, at most: each has cotangents of all parameters, some 10 KB for a robot with four legs.
+# The most pullbacks in one launch: each has cotangents of all parameters, some 10 KB for a quadruped.
 LAUNCH = 4096
-# Systems with copies of worlds that are kept: one for single steps, and one for the runs at hand.
+# Wide Systems that are cached: one for single steps, and one for trajectories.
 WIDE_SYSTEMS = 2
 
 
@@ -39,7 +39,7 @@ def linearize(
 def jacobians(
     system: Articulated, states: RobotState, controls, held: KernelParams, names: tuple[str, ...] = ()
 ) -> Iterator[Jacobians]:
-    """Jacobians of the steps along states (steps + 1, worlds, ...), some steps at a time: see :class:`Jacobians`."""
+    """Yields the :class:`Jacobians` of the steps along states (steps + 1, worlds, ...), in chunks of steps."""
     rows, worlds = _tangent_size(system), system.worlds
     states, controls = tree_map(to_numpy, states), to_numpy(controls)
     steps = len(controls)
@@ -53,7 +53,7 @@ def jacobians(
     # Copy (t·worlds + w)·rows + r holds the cotangent that picks row r of the tangent of the state after the step.
     picks = np.tile(np.eye(rows, dtype=system.dtype), (chunk * worlds, 1))
     for first in range(0, steps, chunk):
-        taken = np.minimum(np.arange(first, first + chunk), steps - 1)  # the last launch is filled up
+        taken = np.minimum(np.arange(first, first + chunk), steps - 1)  # the last chunk repeats its last step
         spread = lambda x: np.repeat(x.reshape(chunk * worlds, -1), rows, axis=0)  # noqa: E731
         before, after = (tree_map(spread, row(states, steps_of)) for steps_of in (taken, taken + 1))
         next_bar = wide.state_bar(after, picks)
@@ -63,7 +63,7 @@ def jacobians(
         backward.through(stack([before, after]), 0, 1)
         try:
             bars = backward.finish(before)
-        except GradientOverflow as error:  # which counts the copies of worlds
+        except GradientOverflow as error:  # its message would count the copies of worlds
             raise GradientOverflow("the linearisation is not finite; is the state?") from error
         found = {name: bars.params[name] for name in names}
         found |= {"A": wide.tangent_bar(before, bars.state), "B": to_numpy(bars.control)[0]}
@@ -73,7 +73,7 @@ def jacobians(
 
 
 def _tangent_size(system: Articulated) -> int:
-    """Numbers in which a state moves."""
+    """The dimension of the tangent space of a state."""
     return 2 * system.nv + system.na
 
 
@@ -83,9 +83,10 @@ def _shape(held: KernelParams, name: str) -> tuple[int, ...]:
 
 
 def _wide_system(system: Articulated, steps: int, held: KernelParams, names: tuple[str, ...]):
-    """A System with 2nv + na copies of each world for each step, and its parameters; of those named, each has its own.
+    """A System with 2nv + na copies of each world for each step, and its held parameters.
 
-    Both are kept with the System, since making them takes longer than the Jacobians do.
+    Each copy has its own value of the parameters in ``names``. Both are cached in the System, since making them takes
+    longer than the Jacobians.
     """
     rows = _tangent_size(system)
     copies = steps * system.worlds * rows

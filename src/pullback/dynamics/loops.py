@@ -1,4 +1,4 @@
-"""Equality constraints that close loops, as kernels read them."""
+"""Equality constraints that close loops, as the kernels' struct."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loops_struct(scene: Scene, flavour: Flavour, weights: InverseWeights, device
     result.dof = ints([d for chain in loops.chains for d, _, _ in chain])
     result.moves = reals([carries for chain in loops.chains for _, *carries in chain])
     result.first_law = len(scene.equalities)
-    # of two neighbours in a chain that is all one branch, the second carries the first
+    # In a chain on a single branch, each dof's parent is its successor; otherwise the row couples branches.
     branches = (m.dof_parentid[d] != e for x in loops.chains for (d, *_), (e, *_) in zip(x, x[1:], strict=False))
     result.coupled = int(any(branches))
     return result

@@ -1,4 +1,4 @@
-"""PID controllers, DC motors and servos of orientations as kernels read them, and their parameters."""
+"""PID controllers, DC motors and orientation servos, as the kernels' structs, and their parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def orientations_struct(model: Model, flavour: Flavour, device: str):
 
 
 def motor_parameters(model: Model) -> dict[str, Parameter]:
-    """The laws of DC motors. Which states a motor has is decided by the numbers of the file, and stays."""
+    """The parameters of DC motors. The values in the file decide which states a motor has; later values do not."""
     own, circuits = model.motors, model.motors.circuits
     if not len(circuits):
         return {}
@@ -66,12 +66,12 @@ def motor_parameters(model: Model) -> dict[str, Parameter]:
     }
 
 
-# Numbers of gain and dynamics that are positive or not, and stay so: they decide which states and limits there are.
+# Entries of gain and dynamics whose sign must stay as in the file: it decides which states and limits there are.
 SWITCHES = ((5, 7), (0, 1, 2, 5, 7, 8), ())
 
 
 def _are_of_motors(laws: tuple[np.ndarray, ...], which: int, value: np.ndarray) -> tuple[np.ndarray, str]:
-    """Each beside the others of the file: none of them depends on what the others are."""
+    """Checks one law at a time, together with the file's other laws: the order in which they are set is irrelevant."""
     in_file, switches = laws[which], list(SWITCHES[which])
     wrong = np.any((value[..., switches] > 0) != (in_file[:, switches] > 0), axis=-1)
     for k in np.argwhere(np.any(in_file != 0, axis=1) & ~wrong):

@@ -1,4 +1,4 @@
-"""The differentiable parameters of an articulated System, and the kernels' form of them."""
+"""The differentiable parameters of an articulated System, and their form in the kernels."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def parameters(
     contact: Contact | None,
     tendons: TendonLayout,
 ) -> dict[str, Parameter]:
-    """All differentiable parameters of a model, at the values the file gave."""
+    """All differentiable parameters of a model, at the file's values."""
     body, joint, actuator = ("body", "axis"), ("joint", "axis"), ("actuator", "entry")
     count = len(layout.source)  # of the kernels' joints
-    # A free joint's coordinates are the pose itself, of its body in the world and of the kernels' joints that it is.
+    # A body with a free joint has its pose in q: body_pos, body_quat, joint_pos and joint_axis have no effect on it.
     framed = np.setdiff1d(np.arange(model.nbody), layout.free_bodies)
     placed, along = np.flatnonzero(~layout.from_free), np.flatnonzero(~layout.from_free & ~layout.ball)
     frames = {"of": framed, "at": (framed,)}
@@ -94,7 +94,7 @@ def parameters(
 
 
 def _of_curves(model: Model, layout: Layout) -> dict[str, Parameter]:
-    """Quadratic and cubic terms of springs and dampers, for those joints whose file has some."""
+    """Quadratic and cubic terms of springs and dampers, if joints in the file have some."""
     springs, dampers, table = curved_joints(model, layout), curved_dampers(model), {}
     if len(springs):
         unit_, rows = "N·m/rad² or N/m², and per rad or m", np.eye(model.njoint)[layout.source[springs]]
@@ -107,7 +107,7 @@ def _of_curves(model: Model, layout: Layout) -> dict[str, Parameter]:
 
 
 def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
-    """What acts along tendons, and the coefficients that they are made of."""
+    """The parameters of tendons: stiffness, damping, armature, spring lengths, coefficients of fixed tendons."""
     value, of, (terms, sums), axes = model.tendons, layout.ids, layout.terms, ("tendon",)
     every, wrapping = np.ones(len(of), bool), layout.wrapping
     bare = partial(_is_bare, of[wrapping])
@@ -121,7 +121,7 @@ def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
         return Parameter(unit, (*axes, "power"), value, field="tendon_poly", **of_all)
 
     curves = {}
-    if is_curved(model):  # where joints alone are, kernels read these too
+    if is_curved(model):  # also if only joints have such terms: the kernels then read these fields
         curves["tendon_stiffness_poly"] = curve("N/m² or N·m/rad², and per m or rad", value.stiffness_poly, 0)
         unit_ = "N·s²/m² or N·m·s²/rad², and times s/m or s/rad"
         curves["tendon_damping_poly"] = curve(unit_, value.damping_poly, 2)
@@ -140,7 +140,7 @@ def _of_tendons(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
 
 
 def _of_wraps(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
-    """Of geoms, where tendons wrap around some: a sphere or cylinder has a radius, and its length does not matter."""
+    """The parameters of geoms that tendons wrap around. A sphere or cylinder has a radius; its length has no effect."""
     counts = np.ones(len(layout.shapes), int)
     if layout.scene is not None:
         counts[: len(layout.scene.geoms)] = size_counts(layout.scene)
@@ -148,7 +148,7 @@ def _of_wraps(model: Model, layout: TendonLayout) -> dict[str, Parameter]:
 
 
 def _is_bare(wrapping: np.ndarray, armature: np.ndarray) -> tuple[np.ndarray, str]:
-    """No tendon that wraps has armature, in MuJoCo too."""
+    """Bounds of armature: none for tendons that wrap around geoms, as in MuJoCo."""
     loaded = (armature != 0) & np.isin(np.arange(armature.shape[-1]), wrapping)
     if np.any(loaded):
         return loaded, "must be zero, since the tendon wraps around a geom, but is {:g}"
@@ -161,7 +161,7 @@ def _ends_in_order(used: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, str]
 
 
 def item_names(model: Model) -> dict[str, list[str]]:
-    """What the items that an axis of a parameter counts are called."""
+    """Names of the items along an axis of a parameter, by the name of the axis."""
     joints = np.searchsorted(model.joint_q, np.arange(model.nq), side="right") - 1
     return {
         "body": model.body_names,
@@ -178,7 +178,7 @@ def item_names(model: Model) -> dict[str, list[str]]:
 
 
 def _unit_quats(starts: list[int], value: np.ndarray) -> np.ndarray:
-    """Coordinates (worlds, nq) whose quaternions, which begin at ``starts``, are of unit length."""
+    """Coordinates (worlds, nq) with unit quaternions at ``starts``."""
     value = value.copy()
     for i in starts:
         value[:, i : i + 4] = unit(value[:, i : i + 4])
@@ -200,29 +200,29 @@ def _has_directions(starts: list[int], value: np.ndarray) -> tuple[np.ndarray, s
 
 
 def _is_massive(in_file: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-    bodies = np.arange(len(in_file)) > 0  # the world's own mass is of no account
+    bodies = np.arange(len(in_file)) > 0  # the world's own mass has no effect
     return ((mass < 0) | ((mass == 0) & (in_file > 0))) & bodies, "must be positive, but is {:g}"
 
 
 def _positive_definite(mass: np.ndarray, inertia: np.ndarray) -> tuple[np.ndarray, str]:
-    """No moment is negative; a thin rod has one of zero, to rounding, and a point mass three."""
+    """Bounds of inertia: no negative moment. A thin rod has one that is zero up to rounding, and a point mass three."""
     xx, yy, zz, xy, xz, yz = np.moveaxis(inertia, -1, 0)
     full = np.stack([np.stack([xx, xy, xz], -1), np.stack([xy, yy, yz], -1), np.stack([xz, yz, zz], -1)], -2)
     moments = np.linalg.eigvalsh(full)
-    massless = mass == 0  # the world, and frames: nothing to be definite about
+    massless = mass == 0  # the world, and frames without mass
     definite = (moments[..., 0] >= -1e-12 * moments[..., 2].clip(0)) | massless
     return ~definite, "is not that of a body (positive definite)"
 
 
-# --- the kernels' form -----------------------------------------------------------------------------
+# --- the form in the kernels -----------------------------------------------------------------------
 
 
 class KernelParams(FieldValues):
-    """Values of all parameters as the kernels read them.
+    """Values of all parameters in the form that kernels read.
 
-    like:   another such: fields of values that are the very arrays of that one are not made and uploaded again
+    like:    another such object, from which fields are taken if the arrays of their parameters are the same objects
     derived: fields that are functions of several parameters
-    spare:  memory for cotangents that is free to be used again; one list for all of a System
+    spare:   free memory for cotangents, to be used again; one list per System
     """
 
     def __init__(
@@ -249,25 +249,25 @@ class KernelParams(FieldValues):
             setattr(self.struct, name, array)
 
     def __reduce__(self):
-        """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
+        """Copies and pickles are made from the values: the kernels' structs hold addresses."""
         make = functools.partial(KernelParams, derived=self.derived)
         return make, (self.table, self.values, self.worlds, self.precision, self.device)
 
     @functools.cached_property
     def no_bars(self):
-        """A struct that stands where cotangents are not wanted: no kernel writes to it."""
+        """An empty struct for when cotangents are not wanted: no kernel writes to it."""
         return specialise(self.precision, "tree.structs").Params()
 
 
 def neighbours_are_worlds(device: str) -> bool:
-    """Whether neighbours in memory are worlds, which neighbouring threads of a GPU work on, or what one world has."""
+    """Whether neighbours in memory belong to different worlds, as threads of a GPU need, or to the same world (CPU)."""
     return device != "cpu"
 
 
 class Cotangents:
     """Cotangents of the kernels' fields, one set per world, and of the parameters that enter them.
 
-    struct:  what the kernels add to; without arrays where they are not ``wanted``
+    struct:  the arrays that kernels add to; empty unless they are ``wanted``
     """
 
     def __init__(self, params: KernelParams, *, wanted: bool = True):
@@ -284,14 +284,14 @@ class Cotangents:
         weakref.finalize(self, _give_back, params.spare, memory).atexit = False
 
     def clear_failed(self, kernel, codes: wp.array) -> None:
-        """Sets those of worlds that failed to zero."""
+        """Sets the cotangents of failed worlds to zero."""
         for numbers in self._numbers.values():
             launch(kernel, self.params.worlds, [codes, numbers], self.params.device)
 
     def named(self) -> Named:
-        """In the shapes of the user's arrays; none if they are not wanted.
+        """The cotangents of the parameters, in the shapes of their values; empty if they are not wanted.
 
-        Only sums over worlds, and what differs between worlds, are brought to the host.
+        Only sums over worlds, and cotangents of values that differ between worlds, are copied to the host.
         """
         if not self.wanted:
             return Named()
@@ -310,7 +310,7 @@ class Cotangents:
 
 
 def _memory_for(params: KernelParams) -> tuple:
-    """A block of zeros, the struct of arrays [world, item] in it, and the numbers of each of those, in the order of
+    """One block of zeros, the struct of arrays [world, item] in it, and the numbers of each array in the order of
     memory: [item, world, entry], or [0, world, number]."""
     struct, worlds = specialise(params.precision, "tree.structs").Params, params.worlds
     items = {name: getattr(params.struct, name).shape[1] for name in params.entering}
@@ -334,14 +334,14 @@ def _give_back(spare: list, memory: tuple) -> None:
 
 
 def sums_over_worlds(numbers: dict[str, wp.array], precision: str) -> dict[str, np.ndarray]:
-    """The sum over the middle axis of each (items, worlds, entries), in a fixed order, as flat arrays."""
+    """The sums over the middle axis of arrays (items, worlds, entries), in a fixed order, as flat arrays."""
     if all(x.device.is_cpu for x in numbers.values()):
         return {name: x.numpy().sum(axis=1).ravel() for name, x in numbers.items()}
     return sums_by_kernels(numbers, precision)
 
 
 def sums_by_kernels(numbers: dict[str, wp.array], precision: str) -> dict[str, np.ndarray]:
-    """The same where the arrays are, in two stages; all sums are brought to the host at once."""
+    """The same sums on the arrays' device, in two stages; all of them are copied to the host at once."""
     kernel = specialise(precision, "tree.parameters").sum_worlds
     worlds, device = next((x.shape[1], str(x.device)) for x in numbers.values())
     groups = math.isqrt(worlds - 1) + 1

@@ -1,14 +1,13 @@
-"""How easily bodies, joints and tendons move in the pose of the file: MuJoCo's inverse weights, as a function of
-parameters, with its adjoint.
+"""Inverse weights of bodies, dofs and tendons in the file's pose, as in MuJoCo (``invweight0``), with their adjoint.
 
-MuJoCo's compiler takes them from the mass matrix M of that pose, with the Jacobian J of each body's centre of mass:
+MuJoCo's compiler computes them from the mass matrix M in that pose, and the Jacobian J of each body's centre of mass:
 
     body     a third of the trace of J M⁻¹ Jᵀ, for translation and for rotation
     dof      the diagonal of M⁻¹, averaged over the three directions of a ball joint, and over those of a free one
     tendon   J M⁻¹ Jᵀ
 
-They set how stiff constraints are. All arrays have a leading axis of worlds. It runs on the host, when parameters
-change: some ten products of matrices for each kind of tree (``rest_trees.py``).
+They scale the stiffness of constraints. All arrays have a leading axis of worlds. This runs on the host when parameters
+change, and takes some ten matrix products for each kind of tree (``rest_trees.py``).
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from pullback.spatial import quat_bar_of_tangent, unit, unit_adjoint, unit_quat_
 if TYPE_CHECKING:
     from pullback.dynamics.rest_trees import Trees
 
-# What MuJoCo takes for nothing.
+# Values below this are zero for MuJoCo.
 MJMINVAL = mujoco.mjMINVAL
 # The parameters that all trees depend on.
 NAMES = ("mass", "com", "inertia", "body_pos", "body_quat", "joint_pos", "joint_axis", "armature")
-# Of trees that none joins.
+# The layout of trees without tendons.
 NO_TENDONS = SimpleNamespace(
     **dict.fromkeys(("ids", "sites", "geoms", "wrapping"), np.zeros(0, int)), spatial=False, fixed=(), spans=()
 )
@@ -43,7 +42,7 @@ ROW, COLUMN = np.array([0, 1, 2, 0, 0, 1]), np.array([0, 1, 2, 1, 2, 2])
 
 
 def _inverse(M: np.ndarray) -> np.ndarray:
-    """Of each matrix; NaN where something has no inertia, which the step reports."""
+    """The inverse of each matrix; NaN where one is singular, which the step reports."""
     try:
         return np.linalg.inv(M)
     except np.linalg.LinAlgError:
@@ -53,7 +52,7 @@ def _inverse(M: np.ndarray) -> np.ndarray:
 
 class RestInertia:
     """Inverse weights (worlds, items) of some trees: of their bodies for translation [1/kg] and for rotation
-    [1/(kg·m²)], of their degrees of freedom, and of the tendons that join them. Copies of trees are further worlds.
+    [1/(kg·m²)], of their degrees of freedom, and of the tendons that join them. Copies of a tree count as worlds.
 
     names:  the parameters that they depend on
     """
@@ -74,7 +73,7 @@ class RestInertia:
             carried[i] = carried[parent[i]] | (dof_body == i)
         self.carried = carried.astype(float)
 
-        # What each degree of freedom turns about or slides along.
+        # The axis of each degree of freedom, about which it turns or along which it slides.
         self.dof_joint = np.repeat(np.arange(trees.njoint), [JOINT_DOFS[int(kind)] for kind in trees.joint_type])
         kind, number = trees.joint_type[self.dof_joint], np.arange(nv) - trees.joint_v[self.dof_joint]
         self.turns = np.where(kind == FREE, number >= 3, kind != SLIDE).astype(float)
@@ -84,12 +83,12 @@ class RestInertia:
         self.unit_axis = np.eye(3)[number % 3]
         self.anchored = np.flatnonzero(kind != FREE)
 
-        # The directions whose inverse weights are averaged.
+        # Weights of the averages over the directions of ball and free joints.
         group = self.dof_joint * 2 + ((kind == FREE) & (number >= 3))
         same = group[:, None] == group
         self.averaged = same / same.sum(axis=1, keepdims=True)
 
-        # Bodies by their distance from the root; free ones are where the file's coordinates say.
+        # Bodies by depth in the tree. Free bodies are placed by the file's coordinates.
         depth = np.zeros(nbody, int)
         for i in range(1, nbody):
             depth[i] = depth[parent[i]] + 1
@@ -100,12 +99,12 @@ class RestInertia:
         self._take_tendons(NO_TENDONS if tendons is None else tendons)
 
     def _take_tendons(self, tendons: TendonLayout | SimpleNamespace) -> None:
-        """Which are sums of coordinates, and the spans of those that go through space."""
+        """Takes the terms of fixed tendons, and the spans of spatial ones."""
         m, nv, nbody, number = self.trees.mujoco, self.trees.nv, self.trees.nbody, self.trees.body_number
         self.tendons, self.tendon_ids = len(tendons.ids), tendons.ids
         self.wraps, self.terms = np.zeros(0, int), np.zeros((self.tendons, nv, 0))
         self.sites = tendons.sites if tendons.spatial else np.zeros(0, int)
-        # What has a Jacobian: centres of mass, sites, and centres of geoms that tendons wrap around.
+        # Points with Jacobians: centres of mass, sites, and centres of the geoms that tendons wrap around.
         bodies = number[m.site_bodyid[self.sites]], number[m.geom_bodyid[tendons.geoms]]
         self.point_body = np.concatenate([np.arange(nbody), *bodies])
         if self.tendons:
@@ -149,7 +148,7 @@ class RestInertia:
         return x, R
 
     def _forward(self, values: Mapping[str, np.ndarray]) -> SimpleNamespace:
-        """All that the adjoint needs, and ``found``."""
+        """The inverse weights, ``found``, and all intermediate results that the adjoint needs."""
         worlds = max(len(values[name]) for name in self.names)
         x, R = self._poses(values, worlds)
         frames = R[:, self.dof_body]
@@ -205,7 +204,7 @@ class RestInertia:
     def _tendon_jacobians(
         self, values: Mapping[str, np.ndarray], point: np.ndarray, R: np.ndarray, Jp: np.ndarray, Jr: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, SimpleNamespace | None]:
-        """Those of tendons (worlds, n, nv), directions and lengths of spans as straight lines, and how they wrap."""
+        """Jacobians of tendons (worlds, n, nv), directions and lengths of straight spans, and the wrapping."""
         Jt = np.zeros((len(point), self.tendons, self.trees.nv))
         if len(self.wraps):
             Jt += np.einsum("tdn,wn->wtd", self.terms, values["tendon_coef"][:, self.wraps])
@@ -226,10 +225,10 @@ class RestInertia:
         flat = lambda x: x.reshape(len(x), -1, x.shape[-1])  # noqa: E731
         return np.swapaxes(flat(A), -1, -2) @ flat(B)
 
-    # --- its adjoint --------------------------------------------------------------------------------
+    # --- the adjoint --------------------------------------------------------------------------------
 
     def adjoint(self, values: Mapping[str, np.ndarray], bar: np.ndarray) -> dict[str, np.ndarray]:
-        """Cotangents (worlds, ...) of the parameters from that of the inverse weights (1 or worlds, items)."""
+        """Cotangents (worlds, ...) of the parameters, from that of the inverse weights (1 or worlds, items)."""
         s = self._forward(values)
         worlds, nbody, nv = s.worlds, self.trees.nbody, self.trees.nv
         W, J, Jr, Jt, light, R = s.W, s.J, s.Jr, s.Jt, self.light, s.R
@@ -278,7 +277,7 @@ class RestInertia:
     def _tendons_adjoint(
         self, values: Mapping[str, np.ndarray], s: SimpleNamespace, Jt_bar: np.ndarray, bars: SimpleNamespace
     ) -> dict[str, np.ndarray]:
-        """Of spans: adds the cotangents of points, of their Jacobians and of rotations; returns those of geoms."""
+        """Adds the cotangents of points, of their Jacobians and of rotations, from spans; returns those of geoms."""
         start, end = self.span_ends
         pull, found = self.span_weight[:, None] * Jt_bar[:, self.span_tendon], {}
         if s.wraps is not None:
@@ -305,7 +304,7 @@ class RestInertia:
         inertia_bar: np.ndarray,
         spin_bar: np.ndarray,
     ) -> dict:
-        """From Jacobians, and inertias in world axes, to what places bodies and joints."""
+        """From cotangents of Jacobians, and of inertias in world axes, to those of the parameters of poses."""
         R, x, worlds, parent = s.R, s.x, s.worlds, self.trees.body_parent
         slide_bar = self.carried[self.point_body][..., None] * np.moveaxis(Jp_bar, -2, -1)  # (worlds, n, nv, 3)
         turn_bar = (self.carried * self.turns)[..., None] * np.moveaxis(Jr_bar, -2, -1)
@@ -313,9 +312,9 @@ class RestInertia:
         axis_bar = np.sum(np.where(turns > 0, np.cross(s.arm, slide_bar), slide_bar), axis=1) + turn_bar.sum(axis=1)
         arm_bar = turns * np.cross(slide_bar, s.axis[:, None])
         point_bar, anchor_bar = point_bar + arm_bar.sum(axis=2), -arm_bar.sum(axis=1)
-        axis_bar = np.where(self.of_world_axes[:, None], 0.0, axis_bar)  # those do not turn
+        axis_bar = np.where(self.of_world_axes[:, None], 0.0, axis_bar)  # world axes do not depend on parameters
 
-        # Of frames: their position, and a rotation vector in world axes.
+        # Cotangents of frames: of the position, and of a rotation vector in world axes.
         x_bar = np.zeros_like(x)
         np.add.at(x_bar, (slice(None), self.point_body), point_bar)
         turned = np.cross(s.point - x[:, self.point_body], point_bar)

@@ -1,7 +1,7 @@
-"""Kinematic trees that know nothing of each other, and the inverse weights of a model from those of its trees.
+"""Independent kinematic trees, and the inverse weights of a model from those of its trees.
 
-The mass matrix has no entries between trees, unless a tendon joins them. So each tree is taken by itself, and trees
-that are alike, such as the boxes of a pile or the vertices of a cloth, side by side, as worlds are.
+The mass matrix has no entries between trees, unless a tendon joins them. So each tree is handled on its own, and equal
+trees, such as the boxes of a pile or the vertices of a cloth, are batched as worlds are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pullback.dynamics.tendons import TendonLayout
 from pullback.model import FREE, Model
 from pullback.model.model import JOINT_DOFS
 
-# What the rows of a parameter are of. Trees have all rows of the others.
+# The items that the rows of a parameter belong to. A tree takes its own rows, and all rows of other parameters.
 ROWS_OF = {
     **dict.fromkeys(("mass", "com", "inertia", "body_pos", "body_quat"), "bodies"),
     **dict.fromkeys(("joint_pos", "joint_axis"), "joints"),
@@ -27,9 +27,9 @@ ROWS_OF = {
 
 @dataclass(frozen=True)
 class Trees:
-    """Some trees of a model with what carries them, in copies that are alike. Their bodies begin with the world.
+    """Equal trees of a model, each with its ancestors. The first body of each is the world.
 
-    bodies, joints, dofs:  (copies, n) the number of each in the model
+    bodies, joints, dofs:  (copies, n) indices in the model
     """
 
     model: Model
@@ -39,7 +39,7 @@ class Trees:
 
     @classmethod
     def of(cls, model: Model, copies: list[np.ndarray]) -> Trees:
-        """copies: the bodies (n,) of each, in rising order, without what carries them."""
+        """The trees of these bodies. copies: the bodies (n,) of each tree in ascending order, without ancestors."""
         found = []
         for bodies in copies:
             carriers = {0}
@@ -73,11 +73,11 @@ class Trees:
     def mujoco(self):
         return self.model.mujoco
 
-    # What follows is that of the first copy, in its own numbers, and so of all.
+    # The following are properties of the first copy, in its own numbering; they are the same for all copies.
 
     @cached_property
     def body_number(self) -> np.ndarray:
-        """(nbody of the model,), -1 where it is none of them."""
+        """(nbody of the model,) the number of each body in the tree, or -1."""
         return _numbers(self.bodies[0], self.model.nbody)
 
     @cached_property
@@ -102,21 +102,21 @@ class Trees:
 
     @cached_property
     def is_light(self) -> np.ndarray:
-        """Bodies on the world that only slide, along its axes, and carry none: MuJoCo takes 1/mass."""
+        """Bodies on the world that only slide along its axes and have no children: MuJoCo uses 1/mass for those."""
         return self.mujoco.body_simple[self.bodies[0]] == 2
 
     @property
     def free_q0(self) -> np.ndarray:
-        """Where the file has the free bodies of each copy: (copies, n, 7)."""
+        """The file's coordinates of the free bodies of each copy: (copies, n, 7)."""
         first = self.model.joint_q[self.joints[:, self.joint_type == FREE]]
         return self.model.q0[first[..., None] + np.arange(7)]
 
     @property
     def form(self) -> tuple:
-        """Equal for trees that are alike."""
+        """A key that is the same for equal trees."""
         return tuple(x.tobytes() for x in (self.body_parent, self.joint_type, self.joint_body, self.is_light))
 
-    # --- parameters of the trees, copies side by side as worlds ---------------------------------------
+    # --- parameters of the trees, with copies batched as worlds ---------------------------------------
 
     def taken(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Parameters of the trees, (1 or worlds · copies, ...), from those of the model, (1 or worlds, ...)."""
@@ -129,7 +129,7 @@ class Trees:
         return found
 
     def add_bars(self, total: dict[str, np.ndarray], bars: Mapping[str, np.ndarray]) -> None:
-        """The transpose: adds cotangents (worlds · copies, ...) to those of the model."""
+        """The transpose of ``taken``: adds cotangents (worlds · copies, ...) to those of the model."""
         for name, bar in bars.items():
             if name in ROWS_OF:
                 numbers = getattr(self, ROWS_OF[name])
@@ -146,7 +146,7 @@ def _numbers(items: np.ndarray, count: int) -> np.ndarray:
 
 class RestWeights:
     """Inverse weights (worlds, items) of a model: of all bodies for translation [1/kg], of all bodies for rotation
-    [1/(kg·m²)], of all degrees of freedom, and of the tendons that a System has.
+    [1/(kg·m²)], of all degrees of freedom, and of the tendons in a System's layout.
 
     names:  the parameters that they depend on
     """
@@ -172,11 +172,11 @@ class RestWeights:
 
     @property
     def size(self) -> int:
-        """Numbers in the Jacobians of one world."""
+        """The total size of the Jacobians of one world."""
         return sum(6 * part.trees.copies * part.trees.nbody * part.trees.nv for part in self.parts)
 
     def _places(self, part: RestInertia) -> np.ndarray:
-        """Where the items of trees are among those of the model: (copies, items)."""
+        """The indices (copies, items) of a part's items among those of the model."""
         trees = part.trees
         own = trees.bodies, trees.bodies, trees.dofs, np.tile(np.arange(part.tendons), (trees.copies, 1))
         return np.concatenate([start + numbers for start, numbers in zip(self._starts, own, strict=True)], axis=1)
@@ -201,7 +201,7 @@ class RestWeights:
 
 
 def _touched_bodies(model: Model, tendons: TendonLayout) -> np.ndarray:
-    """Bodies that tendons move, or run along."""
+    """Bodies that tendons move, or that their paths touch."""
     m = model.mujoco
     if not len(tendons.ids):
         return np.zeros(0, int)

@@ -1,5 +1,4 @@
-"""Pieces of tendons that wrap around geoms, in the pose of the file: their part of the Jacobians of tendons there, with
-its adjoint."""
+"""Spans of tendons that wrap around geoms, in the file's pose: their part in tendons' Jacobians, and its adjoint."""
 
 from __future__ import annotations
 
@@ -18,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class RestWraps:
-    """The spans that have a geom, of all spans of a :class:`RestInertia`, which has Jacobians of points.
+    """The spans of a :class:`RestInertia` that have a geom. Points are those whose Jacobians it computes.
 
-    spans:   their numbers (n,)
-    geoms:   those that any wraps around, whose centres are points
-    geom:    the number of each span's among these (n,)
-    body:    that each geom is fixed to (n,)
-    centre:  the point at the centre of each geom (n,)
-    ends:    the points at both ends of each (2, n)
-    side:    the point that says on which side each is (n,), any if ``has_side`` is 0
+    spans:   (n,) indices among all spans
+    geoms:   the geoms that some span wraps around; their centres are points
+    geom:    (n,) the index of each span's geom in ``geoms``
+    body:    (n,) the body that each geom is fixed to
+    centre:  (n,) the point at the centre of each geom
+    ends:    (2, n) the points at both ends of each span
+    side:    (n,) the point that sets the side on which each passes the geom; arbitrary if ``has_side`` is False
     """
 
     def __init__(self, trees: Trees, spans: list[Span], geoms: np.ndarray, sites: np.ndarray):
@@ -44,8 +43,8 @@ class RestWraps:
     def forward(
         self, values: Mapping[str, np.ndarray], point: np.ndarray, R: np.ndarray, Jp: np.ndarray, Jr: np.ndarray
     ) -> SimpleNamespace:
-        """Which of them wrap, ``there`` (worlds, n), the gradients ``rows`` (worlds, n, nv) of their lengths, and what
-        the adjoint needs."""
+        """Whether each span wraps, ``there`` (worlds, n), the gradients ``rows`` (worlds, n, nv) of the lengths, and
+        what the adjoint needs."""
         worlds, around = len(point), self.geoms[self.geom]
         quat = unit(values["geom_quat"][:, around]) + np.zeros((worlds, 1, 1))
         radius = values["geom_size"][:, around, 0] + np.zeros((worlds, 1))
@@ -62,9 +61,9 @@ class RestWraps:
     def adjoint(
         self, values: Mapping[str, np.ndarray], kept, pull: np.ndarray, Jp: np.ndarray, Jr: np.ndarray, bars
     ) -> dict[str, np.ndarray]:
-        """Those of orientations and sizes of geoms, from that of ``rows``, which is zero where none wraps.
+        """Cotangents of the geoms' orientations and sizes, from ``pull``, that of ``rows``; zero where none wraps.
 
-        bars:  Jp, Jr, point and spin, the cotangents of points, their Jacobians and of rotations of bodies: added to
+        bars:  the cotangents of points (point), their Jacobians (Jp, Jr) and body rotations (spin), which are added to
         """
         move = lambda J: np.einsum("wsid,wsd->wsi", J, pull)  # noqa: E731
         spin, centre = move(Jr[:, self.body]), move(Jp[:, self.centre])

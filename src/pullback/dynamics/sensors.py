@@ -1,7 +1,7 @@
-"""Sensors of a file as functions of the state, with their adjoint: what MuJoCo writes to ``sensordata``.
+"""The sensors of a file as functions of the state, with their adjoint: MuJoCo's ``sensordata``.
 
 Each is a formula on poses (position x, rotation R), velocities (angular w, of the origin v) and accelerations (angular
-α, of the origin a) of frames, which ``kinematics``, ``velocity`` and ``acceleration`` find, and pull back through:
+α, of the origin a) of frames. These come from ``kinematics``, ``velocity`` and ``acceleration`` and their pullbacks:
 
     frame*, in a frame of reference     Rᵣᵀ (x - xᵣ),   conj(qᵣ) q,   columns of Rᵣᵀ R
                                         Rᵣᵀ (v - vᵣ - wᵣ × (x - xᵣ)),   Rᵣᵀ (w - wᵣ)
@@ -10,12 +10,12 @@ Each is a formula on poses (position x, rotation R), velocities (angular w, of t
     accelerometer                       Rᵀ (a - gravity)
     subtree*                            sums over the bodies of a tree, with their masses
 
-Those along joints, tendons and actuators are in ``actuator_sensors.py``, those of forces in ``force_sensors.py``, and
-those that look, such as range finders, in ``sight_sensors.py``.
+Sensors of joints, tendons and actuators are in ``actuator_sensors.py``, those of forces in ``force_sensors.py``, and
+range finders, distances and cameras in ``sight_sensors.py``.
 
-Accelerations of joints are those of ``instant.py``: MuJoCo's, under all forces.
+Joint accelerations are those of ``instant.py``: MuJoCo's, under all forces.
 
-A cotangent of a rotation is a rotation vector in world axes here.
+In this module the cotangent of a rotation is a rotation vector in world axes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from pullback.model.unsupported import name_of
 from pullback.spatial import quat_bar_of_tangent, quat_conj, quat_mul, unit, unit_quat_matrix
 
 Sensor, Object = mujoco.mjtSensor, mujoco.mjtObj
-# The kind of frame that a sensor is at, as ``kinematics`` names it; a "body" of MuJoCo is its inertial frame.
+# The kinds of frames of sensors, as ``kinematics`` names them; MuJoCo's "body" is the inertial frame.
 KINDS = {
     int(Object.mjOBJ_XBODY): "body",
     int(Object.mjOBJ_BODY): "com",
@@ -69,7 +69,7 @@ AT_SITES = {
     *(Sensor.mjSENS_GYRO, Sensor.mjSENS_VELOCIMETER, Sensor.mjSENS_MAGNETOMETER),
     Sensor.mjSENS_ACCELEROMETER,
 }
-OF_FORCES = {*PUSHES, Sensor.mjSENS_ACCELEROMETER, *OF_CONTACTS}  # which need accelerations
+OF_FORCES = {*PUSHES, Sensor.mjSENS_ACCELEROMETER, *OF_CONTACTS}  # sensors that need accelerations
 OF_TREES = {Sensor.mjSENS_SUBTREECOM, Sensor.mjSENS_SUBTREELINVEL, Sensor.mjSENS_SUBTREEANGMOM}
 OF_ENERGY = {Sensor.mjSENS_E_POTENTIAL: 0, Sensor.mjSENS_E_KINETIC: 1}
 KNOWN = {
@@ -90,7 +90,7 @@ KNOWN = {
 
 
 class SensorGradients(NamedTuple):
-    """Cotangents of what sensors depend on: of all that they were given, zero where it does not matter."""
+    """Cotangents of the arguments of :func:`sensors`, zero where a reading does not depend on them."""
 
     q: Any
     v: Any
@@ -109,13 +109,13 @@ def sensors(
     names: Sequence[str] | None = None,
     params: Mapping | None = None,
 ) -> Evaluation:
-    """Readings (worlds, n) of the file's sensors, one after the other as in ``sensordata``.
+    """Readings (worlds, n) of the file's sensors, concatenated as in ``sensordata``.
 
     act, control: (worlds, na) and (worlds, nu), on which accelerations and forces depend; zero if None. Accelerations
                   are those at the beginning of a step under all forces, constraints included: MuJoCo's. Those of
                   ``ContactImpulse`` and ``ContactLongRange`` are means over a step.
-    names:        which, in this order; all of the file if None. Those that are not supported are an error that names
-                  them. Cutoffs clip, and noise is not added.
+    names:        which sensors, in this order; all of the file if None. Sensors that are not supported raise an error
+                  that names them. Cutoffs are applied, and noise is not added.
 
     The pullback gives cotangents q, v, act, control and params.
     """
@@ -159,7 +159,7 @@ def _complaint(system: Articulated, i: int) -> str:
 
 
 class Readings:
-    """The sensors of one evaluation: what they read, and what goes back."""
+    """The sensors of one evaluation: their readings, and the pullback."""
 
     kinds = KINDS
 
@@ -180,15 +180,15 @@ class Readings:
         return to_numpy(x) if self.system._is_here(x) else np.array(to_numbers(x, name))
 
     def _taken(self, x, name: str, size_name: str, size: int) -> np.ndarray:
-        """What was given, (worlds, size) or along a trajectory, as numbers; zeros if it is None."""
+        """An argument (worlds, size), or along a trajectory, as NumPy array; zeros if it is None."""
         shape, axes = (*self.lead, self.system.worlds, size), (*("times",) * len(self.lead), "worlds", size_name)
         x = np.zeros(shape) if x is None else self._numbers(x, name)
         return checked(x, shape, self.system.dtype, name, axes).astype(float)
 
-    # --- what they stand on ----------------------------------------------------------------------------
+    # --- poses, velocities and accelerations of frames -------------------------------------------------
 
     def _find_frames(self) -> None:
-        """Poses and velocities of all frames that some sensor is at, by kind and number."""
+        """Computes the poses, velocities and accelerations of all frames that the sensors need, by kind and number."""
         m, wanted = self.m, {kind: set() for kind in KINDS.values()}
         self.moves, self.has_energy, self.pushed, self.feels = False, False, False, False
         for i in self.which:
@@ -232,7 +232,7 @@ class Readings:
         if self.instant is not None:
             a = self.instant.value().reshape(self.v.shape)
             if self.feels:
-                # Sweeps against slip leave normal forces as they were before, and limits.
+                # Readings of normal forces and limits are those before the noslip sweeps, as in MuJoCo.
                 without = explicit(self.system, sweeps=False)
                 if without is not self.instant.system:
                     self.loading = self._instant(without)
@@ -260,7 +260,7 @@ class Readings:
         return Instant(system, self.held, *rows)
 
     def _ends(self, i: int) -> list[tuple[str, int]]:
-        """The frame of a sensor, and that of reference if it has one."""
+        """The frame of a sensor, and its reference frame if it has one."""
         m = self.m
         ends = [(int(m.sensor_objtype[i]), int(m.sensor_objid[i]))]
         if m.sensor_refid[i] >= 0:
@@ -268,24 +268,24 @@ class Readings:
         return [(KINDS[kind], number) for kind, number in ends]
 
     def tree(self, body: int) -> np.ndarray:
-        """A body and all that it carries."""
+        """The subtree of a body, which includes the body."""
         carried = np.zeros(self.model.nbody, bool)
         for i in range(self.model.nbody):
             carried[i] = i == body or (i > body and carried[self.model.body_parent[i]])
         return np.flatnonzero(carried)
 
     def pose(self, frame: tuple[str, int]) -> tuple[np.ndarray, ...]:
-        """Position, rotation, angular velocity and velocity of a frame; the last two are zero if nobody asks."""
+        """Position, rotation, angular and linear velocity of a frame; velocities are zero if no sensor needs them."""
         kind, k = frame[0], self.at[frame]
         x, R = self.places[kind][..., k, :3], self.turns[kind][..., k, :, :]
-        if kind == "com":  # the axes of the inertia are those of the file
+        if kind == "com":  # sensors use the principal axes of the inertia, as in the file
             R = R @ unit_quat_matrix(self.model.fluid_quat[frame[1]])
         if kind not in self.twists:
             return x, R, np.zeros_like(x), np.zeros_like(x)
         return x, R, self.twists[kind][..., k, :3], self.twists[kind][..., k, 3:]
 
     def gain(self, frame: tuple[str, int]) -> np.ndarray:
-        """Acceleration of a frame, angular and of its origin, the latter with what holds up its weight."""
+        """Acceleration of a frame [angular; linear], the latter minus gravity, as an accelerometer measures it."""
         found = self.gains[frame[0]][..., self.at[frame], :].copy()
         found[..., 3:] -= self.of_worlds("gravity")
         return found
@@ -302,17 +302,17 @@ class Readings:
     # --- readings ---------------------------------------------------------------------------------------
 
     def value(self) -> np.ndarray:
-        """(worlds, n), and as q has them an axis of times before."""
+        """The readings (worlds, n), with a leading axis of times if q has one."""
         parts = [self._clip(i, self._read(i)) for i in self.which]
         none = np.zeros((*self.q.shape[:-1], 0))
         return self._given_back(np.concatenate([none, *parts], axis=-1))
 
     def _given_back(self, x: np.ndarray):
-        """An array as the System's other algorithms return it."""
+        """An array in the form in which the System's other algorithms return it."""
         return from_device(to_device(x.astype(self.system.dtype), self.system.dtype, self.system.device))
 
     def _cutoff(self, i: int) -> tuple[float, float]:
-        """Between which a sensor's numbers are held."""
+        """The bounds that a sensor's readings are clamped to."""
         cutoff, kind = float(self.m.sensor_cutoff[i]), int(self.m.sensor_datatype[i])
         if cutoff <= 0 or kind not in (mujoco.mjtDataType.mjDATATYPE_REAL, mujoco.mjtDataType.mjDATATYPE_POSITIVE):
             return -np.inf, np.inf
@@ -368,12 +368,12 @@ class Readings:
         return coordinate(self, int(self.m.sensor_type[i]), int(self.m.sensor_objid[i]))
 
     def add_param(self, bars: dict, name: str, bar: np.ndarray) -> None:
-        """The cotangent (..., worlds, *shape) of a parameter, summed over times."""
+        """Adds the cotangent (..., worlds, *shape) of a parameter, summed over times."""
         bar = bar.reshape(-1, self.system.worlds, *self.of_worlds(name).shape[1:]).sum(axis=0)
         bars["params"][name] = bars["params"].get(name, 0.0) + bar
 
     def _tree_sums(self, i: int) -> tuple[np.ndarray, Callable]:
-        """Of the bodies of a tree: centre of mass, its velocity, or angular momentum about it."""
+        """Of a subtree: its centre of mass, the velocity of that, or the angular momentum about it; and the adjoint."""
         kind, bodies = int(self.m.sensor_type[i]), self.tree(int(self.m.sensor_objid[i]))
         k = [self.at["com", int(b)] for b in bodies]
         mass = self.of_worlds("mass")[:, bodies]
@@ -411,7 +411,7 @@ class Readings:
             arm_bar, slip_bar = weight * np.cross(slip, bar), weight * np.cross(bar, arm)
             own_bar = back(R, bar)
             spin_bar = np.einsum("...bij,...bj->...bi", full, own_bar)
-            # Σ m arm = 0 = Σ m slip, so that centre and speed have no cotangent of their own, but for rounding.
+            # Σ m arm = 0 = Σ m slip, so the cotangents of centre and speed vanish, except for rounding.
             _add(bars["x", "com"], k, arm_bar - share * arm_bar.sum(axis=-2, keepdims=True))
             _add(bars["v", "com"], k, slip_bar - share * slip_bar.sum(axis=-2, keepdims=True))
             _add(bars["w", "com"], k, np.einsum("...bij,...bj->...bi", R, spin_bar))
@@ -429,16 +429,16 @@ class Readings:
         self.add_param(bars, "mass", mass_bar)
 
     def add_inertia(self, bars: dict, bodies: np.ndarray, bar: np.ndarray) -> None:
-        """From the cotangents of the matrices (..., bodies, 3, 3)."""
+        """Adds the cotangents of inertia from those of the matrices (..., bodies, 3, 3)."""
         pairs = bar[..., ROW, COLUMN] + np.where(ROW == COLUMN, 0.0, 1.0) * bar[..., COLUMN, ROW]
         inertia_bar = np.zeros((*self.q.shape[:-1], self.model.nbody, 6))
         inertia_bar[..., bodies, :] = pairs
         self.add_param(bars, "inertia", inertia_bar)
 
-    # --- and back -------------------------------------------------------------------------------------
+    # --- the pullback ---------------------------------------------------------------------------------
 
     def pullback(self, bar, *, wants_params: bool = True) -> SensorGradients:
-        """Cotangents of what they depend on from those of the readings."""
+        """Cotangents of the arguments, from those of the readings."""
         shape = (*self.q.shape[:-1], int(self.first[-1]))
         bar = to_numpy(bar) if self.system._is_here(bar) else to_numbers(bar, "bar")
         bar = checked(bar, shape, self.system.dtype, "bar", ("times", "worlds", "reading")[-len(shape) :]).astype(float)
@@ -546,13 +546,13 @@ class Readings:
         self.add_param(bars, "gravity", -bar[..., 3:])
 
     def _add_quat(self, bars: dict, frame: tuple[str, int], bar: np.ndarray) -> None:
-        """The cotangent of a quaternion, to that of the one that ``kinematics`` finds."""
+        """Adds the cotangent of a quaternion to that of the quaternion from ``kinematics``."""
         if frame[0] == "com":
             bar = quat_mul(bar, quat_conj(self.model.fluid_quat[frame[1]]))
         _add(bars["quat", frame[0]], self.at[frame], bar)
 
     def _through(self, bars: dict, energy_bar: np.ndarray, wants_params: bool) -> SensorGradients:
-        """From frames to q, v, act, control and parameters, by the algorithms' own pullbacks."""
+        """From cotangents of frames to those of q, v, act, control and parameters, by the algorithms' pullbacks."""
         options = {"wants_params": wants_params}
         pulled = [self.energy.pullback(energy_bar, **options)] if self.energy is not None else []
         for kind, found in self.poses.items():
@@ -591,5 +591,5 @@ class Readings:
 
 
 def _add(array: np.ndarray, k, x: np.ndarray) -> None:
-    """Adds to frames (..., n, 3 or 4), of which none is named twice."""
+    """Adds to frames k of (..., n, 3 or 4); no frame may occur twice in k."""
     array[..., k, :] += x

@@ -1,14 +1,14 @@
-"""Sensors that look: range finders, distances between geoms, whether something is inside of a site, where a camera sees
+"""Sensors of sight: range finders, distances between geoms, whether something is inside a site, and where a camera sees
 a site.
 
-Where a ray hits and which points are nearest are MuJoCo's, found at the places that the geoms have here. They stay on
-their surfaces while bodies move, so that with the unit normal n of a surface and the cotangent of a distance
+MuJoCo finds the point that a ray hits, and the nearest points of two geoms, at the poses of the geoms here. The adjoint
+keeps these points on their surfaces while bodies move. With the unit normal n of a surface, distances change by
 
     range finder   distance = n · (hit - origin) / (n · ray)      moves by  -n · (δ ray's point - δ surface) / (n · ray)
     distance       along the line between the nearest points      moves by  n · (δ point 2 - δ point 1)
 
-Sizes of geoms are the file's. Each function returns what a sensor reads, and what adds its cotangent to those of the
-frames (``bars``).
+Sizes of geoms are the file's. Each function returns the reading of a sensor, and an adjoint(bar, bars) that adds to the
+cotangents of the frames (``bars``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 Sensor, Object = mujoco.mjtSensor, mujoco.mjtObj
 OF_SIGHT = {Sensor.mjSENS_RANGEFINDER, Sensor.mjSENS_GEOMDIST, Sensor.mjSENS_INSIDESITE, Sensor.mjSENS_CAMPROJECTION}
-NEAREST_DEPTH = 1e-15  # a camera sees nothing nearer than this [m]: MuJoCo's mjMINVAL
+NEAREST_DEPTH = 1e-15  # the least depth of a point in front of a camera [m]: MuJoCo's mjMINVAL
 Reading = tuple[np.ndarray, Callable]
 
 
 def complaint(m: mujoco.MjModel, i: int) -> str:
-    """Why sensor i, one of OF_SIGHT, cannot be read; empty if it can."""
+    """Why sensor i, of a kind in OF_SIGHT, is not supported; empty if it is."""
     if m.sensor_type[i] == Sensor.mjSENS_RANGEFINDER:
         if m.sensor_objtype[i] != Object.mjOBJ_SITE or m.sensor_dim[i] != 1:
             return "a range finder of a camera, or of more than the distance"
@@ -51,7 +51,7 @@ def frames(m: mujoco.MjModel, i: int, kinds: dict[int, str]) -> list[tuple[str, 
 
 
 def sight(readings: Readings, i: int) -> Reading:
-    """What sensor i, one of OF_SIGHT, reads."""
+    """The reading of sensor i, of a kind in OF_SIGHT."""
     makers = {
         Sensor.mjSENS_RANGEFINDER: _range,
         Sensor.mjSENS_GEOMDIST: _distance,
@@ -62,7 +62,7 @@ def sight(readings: Readings, i: int) -> Reading:
 
 
 def _sides(m: mujoco.MjModel, i: int) -> list[list[int]]:
-    """The geoms between which a distance is."""
+    """The two sets of geoms between which a distance is measured."""
     sides = []
     for kind, number in ((m.sensor_objtype[i], m.sensor_objid[i]), (m.sensor_reftype[i], m.sensor_refid[i])):
         first = int(m.body_geomadr[number]) if kind == Object.mjOBJ_BODY else int(number)
@@ -72,7 +72,7 @@ def _sides(m: mujoco.MjModel, i: int) -> list[list[int]]:
 
 
 class _Placed:
-    """MuJoCo's data with geoms where they are in one world at one time."""
+    """MuJoCo's data with the poses of geoms in one world at one time."""
 
     def __init__(self, readings: Readings):
         self.data, self.readings = mujoco.MjData(readings.m), readings
@@ -87,7 +87,7 @@ class _Placed:
 
 
 def _push_geoms(readings: Readings, bars: dict, geoms: np.ndarray, points: np.ndarray, push: np.ndarray) -> None:
-    """Adds the cotangents (..., 3) of points on the surfaces of geoms (...), of which -1 is none."""
+    """Adds the cotangents (..., 3) of points on the surfaces of geoms (...), where -1 stands for no geom."""
     for place in map(tuple, np.argwhere(geoms >= 0)):
         k = readings.at["geom", int(geoms[place])]
         arm = points[place] - readings.places["geom"][(*place, k)][:3]
@@ -141,7 +141,7 @@ def _distance(readings: Readings, i: int) -> Reading:
 
 
 def _inside(readings: Readings, i: int) -> Reading:
-    """1 inside of a site, else 0: there is no gradient."""
+    """1 if an object is inside a site, else 0; it has no gradient."""
     m = readings.m
     frame, (_kind, site) = frames(m, i, readings.kinds)
     x, (centre, R, _w, _v) = readings.pose(frame)[0], readings.pose(("site", site))
@@ -150,12 +150,12 @@ def _inside(readings: Readings, i: int) -> Reading:
 
 
 def _projection(readings: Readings, i: int) -> Reading:
-    """Column and row of the pixel."""
+    """The pixel coordinates of a site in a camera's image: column and row."""
     m, site, camera = readings.m, int(readings.m.sensor_objid[i]), int(readings.m.sensor_refid[i])
     x, (eye, R, _w, _v) = readings.pose(("site", site))[0], readings.pose(("camera", camera))
     size = m.cam_resolution[camera].astype(float)
     focal = np.full(2, size[1] / 2 / np.tan(np.radians(m.cam_fovy[camera]) / 2))
-    if m.cam_sensorsize[camera, 1] > 0:  # in MuJoCo's float32
+    if m.cam_sensorsize[camera, 1] > 0:  # computed in float32, as in MuJoCo
         focal = m.cam_intrinsic[camera, :2] / m.cam_sensorsize[camera] * size.astype(np.float32)
     focal = focal * (-1, 1)
     y = back(R, x - eye)

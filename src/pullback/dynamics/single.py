@@ -1,7 +1,7 @@
-"""Single control steps on the CPU, forward and backward, in arrays that are kept.
+"""Single control steps on the CPU, forward and backward, in arrays that are made once.
 
-A policy in the loop asks for one step at a time, and then the arrays around a kernel cost as much as the kernel: making
-one takes 10 to 20 µs. Here they are made once, and launches are recorded once; a step copies into them and out of them.
+A policy in the loop needs one step at a time, and then making the arrays around a kernel costs as much as the kernel:
+10 to 20 µs per array. Here arrays are made once, and launches are recorded once; a step copies its data in and out.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 def is_single(system: Articulated, controls, inputs: Mapping | None) -> bool:
-    """Whether it is a control step as a policy in the loop asks for it, on the CPU."""
+    """Whether this is a single control step on the CPU without inputs."""
     return system.device == "cpu" and len(controls) == 1 and not inputs
 
 
 class SingleSteps:
-    """The arrays of one control step of all worlds, as NumPy sees them, and as kernels do: ``self.views``.
+    """The arrays of one control step of all worlds: for NumPy in ``self.arrays``, for kernels in ``self.views``.
 
-    hold:  timesteps of a control step
+    hold:  timesteps per control step
 
-    Where a world fails there is no result: the System then does the step again in arrays of its own, to say why.
+    If a world fails there is no result: the System then repeats the step in the general way, to find the reason.
     """
 
     def __init__(self, system: Articulated, hold: int):
@@ -48,14 +48,14 @@ class SingleSteps:
         shapes |= {f"carry_{name}": (worlds, system._sizes[name]) for name in self.fields[1:]}
         self.arrays = {name: np.zeros(shape, system.dtype) for name, shape in shapes.items()}
         self.views = {name: to_device(x, system.dtype, "cpu") for name, x in self.arrays.items()}
-        # The state before the step, as kernels of one state take it.
+        # The state before the step, for kernels that take a single state.
         self.views["start_q"] = to_device(self.arrays["q"][0], system.dtype, "cpu")
         self.codes = np.zeros((worlds, 2), np.int32)
         self.views["codes"] = wp.array(self.codes, dtype=wp.int32, device="cpu", copy=False)
-        self.crew = Crew()  # for its lock, which survives a fork
+        self.crew = Crew()  # used for its lock, which is renewed after a fork
 
     def step(self, system: Articulated, start: RobotState, controls, params: KernelParams) -> Any:
-        """States (hold + 1, worlds, ...) from before the control step to after it; None if a world failed."""
+        """States (hold + 1, worlds, ...) from before to after the control step; None if a world failed."""
         arrays, views = self.arrays, self.views
         with self.crew.lock:
             for name, x in zip(self.fields, start, strict=True):
@@ -78,7 +78,7 @@ class SingleSteps:
         return system._kernel_state([self.views[name] for name in self.fields])
 
     def healthy(self) -> np.ndarray:
-        """The codes of a step in which no world failed, (worlds, 2)."""
+        """The codes (worlds, 2) of a step in which no world failed."""
         return np.full_like(self.codes, HEALTHY)
 
     def pullback(

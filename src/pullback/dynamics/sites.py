@@ -1,4 +1,4 @@
-"""Actuators that push at sites, as kernels read them, and the places of sites."""
+"""Actuators at sites, as the kernels' struct, and the parameters of sites."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sites_struct(layout: TendonLayout, flavour: Flavour, device: str):
 
 
 def site_parameters(model: Model, of: np.ndarray) -> dict[str, Parameter]:
-    """Where sites are that tendons pass through, and those that actuators push at; the latter are turned too."""
+    """The parameters of sites: positions of those on tendons or with actuators; orientations if some have actuators."""
     table = {"site_pos": Parameter("m", ("site", "axis"), model.sites.pos, of=of)} if len(of) else {}
     if len(model.pushed_sites):
         turn = (unit, quat_bar_of_tangent)

@@ -1,4 +1,4 @@
-"""The pieces of tendons through space, as kernels read them."""
+"""The spans of spatial tendons, as the kernels' struct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tendons as kernels read them: what they are made of by degree of freedom, and which rows they have."""
+"""Tendons, as the kernels' struct: their entries per degree of freedom, and their rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class TendonLayout:
-    """The tendons that matter to a System, and rows like theirs: of actuators whose feedback of velocity is implicit
-    and that act on no hinge, slide or tendon; and of joints in equality constraints, of one term with coefficient 1.
+    """The rows of a System along combinations of dofs, of three kinds: tendons; actuators that act on no hinge, slide
+    or tendon and whose velocity feedback is implicit; and joints in equality constraints, one dof with coefficient 1.
 
-    ids:      (n,) tendons of the file
-    felt:     (l,) these actuators
-    joints:   (m,)
-    dofs:     of each of all three kinds, the last one first
+    ids:      (n,) the tendons, by their index in the file
+    felt:     (l,) the actuators
+    joints:   (m,) the joints
+    dofs:     the dofs of each row of all three kinds, the last dof first
     fixed:    (n,) whether a tendon is a sum of joint coordinates
-    spans:    of each tendon of the file; none where it is fixed
-    sites:    on their paths and beside them, and those at which actuators push
-    geoms:    that they may wrap around
+    spans:    (n,) the spans of each tendon; empty if it is fixed
+    sites:    the sites on tendons' paths, their side sites, and the sites of actuators
+    geoms:    the geoms that tendons may wrap around
     """
 
     def __init__(self, model: Model, scene: Scene | None):
@@ -61,27 +61,27 @@ class TendonLayout:
 
     @property
     def adheres(self) -> bool:
-        """Whether actuators press bodies against what they may touch."""
+        """Whether there are adhesion actuators."""
         return self.scene is not None and bool(np.any(self.model.actuator_body >= 0))
 
     @property
     def spatial(self) -> bool:
-        """Whether one of them goes through space."""
+        """Whether one of the tendons is spatial."""
         return not all(self.fixed)
 
     @property
     def wrapping(self) -> np.ndarray:
-        """Which of the tendons of the file may wrap around geoms (n,)."""
+        """(n,) whether each tendon may wrap around geoms."""
         return wrapping_tendons(self.mujoco)[self.ids]
 
     @property
     def shapes(self) -> np.ndarray:
-        """The geoms of the kernels' shapes: those of the scene, and those that tendons wrap around besides."""
+        """The geoms of the kernels' shapes: those of the scene, then others that tendons wrap around."""
         known = np.zeros(0, int) if self.scene is None else self.scene.geoms
         return np.concatenate([known, np.setdiff1d(self.geoms, known)]).astype(int)
 
     def switches(self) -> dict[str, bool]:
-        """What kernels are compiled for, of all that couples joints: fields of a Flavour."""
+        """Fields of a Flavour: which kernel features the System needs of those that are about tendons and actuators."""
         sites, loops = len(self.model.pushed_sites) > 0, self.scene is not None and len(self.scene.loops.index) > 0
         motors, actuators = len(self.model.motors.ids) > 0, has_more_actuators(self.model)
         activations, orientations = self.model.na > 0 or motors, len(self.model.orientations.ids) > 0
@@ -101,17 +101,17 @@ class TendonLayout:
 
     @property
     def entries(self) -> int:
-        """How many terms there are of all kinds."""
+        """The number of entries in the rows of all kinds."""
         return int(self.first[-1])
 
     @property
     def own_entries(self) -> int:
-        """Those of tendons of the file."""
+        """The number of entries in the rows of tendons."""
         return int(self.first[len(self.ids)])
 
     @property
     def terms(self) -> tuple[np.ndarray, np.ndarray]:
-        """The terms of fixed tendons (n,) that enter, and which of them are summed in each entry: (entries, n)."""
+        """The terms (n,) of fixed tendons, and a 0-1 table (entries, n) of which terms are summed in each entry."""
         m = self.mujoco
         wraps = np.array([w for t in self.ids[self.fixed] for w in wraps_of(m, t)], int)
         table, column = np.zeros((self.own_entries, len(wraps))), 0
@@ -124,7 +124,7 @@ class TendonLayout:
         return wraps, table
 
     def number(self, kind: int, member: int) -> int:
-        """Of a joint or tendon that an equality relates."""
+        """The row of a joint or tendon in an equality constraint."""
         if kind == EQ_JOINT:
             return len(self.ids) + len(self.felt) + int(np.searchsorted(self.joints, member))
         return int(np.searchsorted(self.ids, member))
@@ -166,7 +166,7 @@ class TendonLayout:
         return tendons
 
     def _pairs(self) -> np.ndarray:
-        """(n, 3): a tendon, and two of its entries of which the second carries the first."""
+        """(n, 3): a row, and two of its entries, where the second one's dof is an ancestor of the first one's."""
         parent = dof_tree(self.model)[1]
         above = np.zeros((len(parent), len(parent)), bool)
         for d, up in enumerate(parent):
@@ -183,7 +183,7 @@ class TendonLayout:
         return np.array(found, int).reshape(-1, 3)
 
     def _relate(self, tendons, equalities, ints, reals) -> None:
-        """The equality constraints, and whether a row of any kind couples different branches."""
+        """Sets the equality constraints, and whether a row of any kind couples different branches."""
         m = self.mujoco
         one, two, rest, first, chain = [], [], [], [0], []
         entries: tuple[list[int], list[int]] = ([], [])
@@ -211,5 +211,5 @@ class TendonLayout:
 
 
 def tendon_sizes(layout: TendonLayout) -> dict[str, tuple[int, ...]]:
-    """How long the arrays of ``kernels/contact/rows.py`` are that tendons need."""
+    """The lengths of the arrays of ``kernels/contact/rows.py`` that tendons need."""
     return {"tendon": (len(layout.dofs),), "tendon entry": (layout.entries,)}

@@ -1,4 +1,4 @@
-"""From a Model to the structs that kernels read: topology, and parameters in the kernels' own form."""
+"""The kernels' structs of a Model: its topology, the layout of joints, and the workspace."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pullback.kernels import specialise
 from pullback.model import BALL, FREE, HINGE, SLIDE, Model
 from pullback.model.model import JOINT_DOFS
 
-MOST_SLOTS = 1 << 17  # worlds worked on at a time on CUDA; more take turns, so that the workspace stays bounded
-# What else "implicit" has than "implicitfast" is in ``implicit.py``.
+MOST_SLOTS = 1 << 17  # worlds that CUDA works on at a time; more take turns, so that the workspace stays bounded
+# The difference between "implicit" and "implicitfast" is in ``implicit.py``.
 INTEGRATORS = {"euler": 0, "implicitfast": 1, "implicit": 1, "rk4": 2}
 
 
@@ -62,7 +62,7 @@ def tree_struct(
     *,
     factorised: bool = True,
 ):
-    """The kernels' Tree of a model; with the columns of its mass matrix where that is going to be factorised."""
+    """The kernels' Tree of a model. ``factorised``: with the columns of its mass matrix, which will be factorised."""
     real = PRECISIONS[precision]
     kernels = specialise(precision, "tree.structs")
     tree = kernels.Tree()
@@ -90,7 +90,7 @@ def tree_struct(
     if factorised:
         columns, counts = matrix_columns(dof_parent)
         tree.columns, tree.columns_count = (for_all_slots(ints(x)) for x in (columns, counts))
-    # A free joint's coordinates are the pose itself; hinge and slide count from the file's pose.
+    # The coordinates of a free joint are the pose itself; those of hinges and slides are relative to the file's pose.
     tree.joint_q0 = reals(np.where(layout.from_free | layout.ball, 0.0, model.q0[layout.q]))
 
     springs, dampers = curved_joints(model, layout), curved_dampers(model)
@@ -100,12 +100,12 @@ def tree_struct(
     moved, numbers = mocap_bodies(model)
     tree.mocap_body, tree.mocap_number = ints(moved), ints(numbers)
 
-    # A step that minimises a potential has no place for a matrix that is not symmetric.
+    # A step that minimises a potential cannot use a matrix that is not symmetric.
     lone = [] if contact is not None and contact.potential else lone_free_bodies(model)
     lone = lone if model.integrator == "implicitfast" else []
     tree.lone_body, tree.lone_end = ints([first for first, _ in lone]), ints([end for _, end in lone])
 
-    joint = model.actuator_joint if model.njoint else model.actuator_joint[:0]  # without joints none acts on anything
+    joint = model.actuator_joint if model.njoint else model.actuator_joint[:0]  # no joint to index
     kind = model.joint_type[joint]
     tree.actuator_on = ints(np.select([kind == BALL, kind == FREE], [1, 2], 0))
     tree.actuator_q, tree.actuator_v = ints(model.joint_q[joint]), ints(model.joint_v[joint])
@@ -114,7 +114,7 @@ def tree_struct(
     tree.control_low = bound(model.control_limited, model.control_range, 0)
     tree.control_high = bound(model.control_limited, model.control_range, 1)
     held = model.force_limited.copy()
-    held[model.motors.circuits] = False  # whose friction is not held: see ``kernels/tree/motor.py``
+    held[model.motors.circuits] = False  # their friction is not clamped: see ``kernels/tree/motor.py``
     tree.force_low = bound(held, model.force_range, 0)
     tree.force_high = bound(held, model.force_range, 1)
     low, high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
@@ -130,11 +130,11 @@ def tree_struct(
 
 
 def mocap_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The bodies that are moved from outside, and those welded to them; and the number of each among mocap bodies, or
-    -1. None, where one of them carries joints."""
+    """Mocap bodies and the bodies welded to them, and the mocap number of each, or -1. Empty if one of them carries
+    joints."""
     ids, parent = model.mujoco.body_mocapid, model.body_parent
     moved = np.zeros(model.nbody, bool)
-    if len(ids) == model.nbody:  # else this Model was changed since it was loaded
+    if len(ids) == model.nbody:  # otherwise this Model was changed after loading
         for i in range(1, model.nbody):
             moved[i] = ids[i] >= 0 or moved[parent[i]]
     if np.any(moved[model.joint_body]):
@@ -150,19 +150,19 @@ def is_curved(model: Model) -> bool:
 
 
 def curved_joints(model: Model, layout: Layout) -> np.ndarray:
-    """The kernels' joints whose springs have quadratic or cubic terms; of the slides of a free joint the first."""
+    """The kernels' joints whose springs have quadratic or cubic terms; of a free joint's slides, only the first."""
     curved = np.any(model.joint_stiffness_poly, axis=1)[layout.source] if model.njoint else np.zeros(0, bool)
     later = layout.from_free & (layout.q > model.joint_q[layout.source]) & ~layout.ball
     return np.flatnonzero(curved & ~later)
 
 
 def curved_dampers(model: Model) -> np.ndarray:
-    """The degrees of freedom whose dampers have such terms."""
+    """The degrees of freedom whose dampers have quadratic or cubic terms."""
     return np.flatnonzero(np.any(model.dof_damping_poly, axis=1))
 
 
 def matrix_columns(dof_parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ancestors of each degree of freedom, nv places each, and how many there are."""
+    """The ancestors of each degree of freedom, in nv entries per dof, flattened; and the number of ancestors."""
     nv = len(dof_parent)
     columns, counts = np.zeros((nv, nv), np.int32), np.zeros(nv, np.int32)
     for d, above in enumerate(dof_parent):
@@ -174,7 +174,7 @@ def matrix_columns(dof_parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def for_all_slots(array: wp.array) -> wp.array:
-    """A view [item, slot] in which every slot sees the same numbers."""
+    """A view [item, slot] with the same numbers in every slot."""
     view = wp.array(
         ptr=array.ptr,
         dtype=array.dtype,
@@ -187,11 +187,11 @@ def for_all_slots(array: wp.array) -> wp.array:
 
 
 def dof_tree(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The body each degree of freedom belongs to, and the degree of freedom that carries it, or -1."""
+    """The body of each degree of freedom, and its parent dof, or -1."""
     body = np.zeros(model.nv, int)
     for joint, (first, kind) in enumerate(zip(model.joint_v, model.joint_type, strict=True)):
         body[first : first + JOINT_DOFS[int(kind)]] = model.joint_body[joint]
-    last = np.full(model.nbody, -1)  # of a body and what carries it
+    last = np.full(model.nbody, -1)  # the last dof of a body or its ancestors
     parent = np.full(model.nv, -1)
     for i in range(1, model.nbody):
         last[i] = last[model.body_parent[i]]
@@ -201,7 +201,7 @@ def dof_tree(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lone_free_bodies(model: Model) -> list[tuple[int, int]]:
-    """Free bodies that carry no joints: each with the end of the range of bodies that it and those welded to it are."""
+    """Free bodies whose subtrees have no other joints: each body, and the end of the range of its subtree."""
     jointed = set(model.joint_body.tolist())
     found = []
     for body in model.joint_body[model.joint_type == FREE].tolist():
@@ -214,7 +214,7 @@ def lone_free_bodies(model: Model) -> list[tuple[int, int]]:
 
 
 WORKSPACE_SIZES = {
-    # what the first axis of a workspace array counts; all that are not named count bodies
+    # what the first axis of each workspace array counts; bodies, if it is not listed
     "turn": "joints",
     **dict.fromkeys(("q", "q_start"), "nq"),
     **dict.fromkeys(("drive", "drive_bar"), "nu"),
@@ -228,7 +228,7 @@ WORKSPACE_SIZES = {
 
 
 def workspace_struct(model: Model, precision: str, device: str, slots: int, substeps: int):
-    """Room for ``slots`` worlds to be worked on at a time, and for the states before so many substeps of each."""
+    """The kernels' Workspace for ``slots`` worlds at a time, with the states before each of ``substeps`` substeps."""
     struct = specialise(precision, "tree.structs").Workspace
     sizes = {
         "nq": model.nq,
@@ -255,10 +255,10 @@ def zeros_struct(
     what: str = "the workspace",
     remedy: str = "use fewer worlds",
 ):
-    """A struct with arrays of zeros of these shapes, all in one block of memory and each on a cache line of its own.
+    """A struct with arrays of zeros of these shapes, in one block of memory, each aligned to cache lines.
 
-    One allocation instead of some forty, and no element straddles two lines that need not. An error, which speaks of
-    ``what`` and suggests a ``remedy``, where there is no memory for as many ``copies`` as the caller is going to make.
+    This needs one allocation instead of some forty, and elements do not straddle cache lines needlessly. Raises an
+    error about ``what`` with a ``remedy`` if the memory is too small for ``copies`` such structs.
     """
     offsets, end, strides = {}, 0, []
     for name in shapes:
@@ -270,7 +270,7 @@ def zeros_struct(
     require_memory(copies * end, device, what, remedy)
     for shape, itemsize in strides if end > SMALL else ():
         require_strides(shape, itemsize, what, remedy)
-    # in whole lines: arrays have at most 2³¹ elements, and thousands of worlds need more bytes
+    # allocated in cache lines: arrays have at most 2³¹ elements, and thousands of worlds need more bytes than that
     block = wp.zeros(end // CACHE_LINE + 1, dtype=_Line, device=device)
     start = -(-block.ptr // CACHE_LINE) * CACHE_LINE
     result = struct()

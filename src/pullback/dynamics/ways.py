@@ -1,5 +1,5 @@
-"""Ways of tendons around geoms, on the host: those of kernels (``kernels/spatial/wrapping.py``), in float64, at places
-and with velocities that are known, as the inverse weights and sensors need them."""
+"""Wrapping of tendons around geoms, on the host in float64, for the inverse weights and the sensors. It calls the
+functions of the kernels (``kernels/spatial/wrapping.py``) at given positions and velocities."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CYLINDER = int(mujoco.mjtGeom.mjGEOM_CYLINDER)
 
 @dataclass(frozen=True)
 class Geoms:
-    """Where n geoms are that tendons wrap around, in the world.
+    """Poses and sizes of n geoms that tendons wrap around, in the world.
 
     centre, axes:  (rows, n, 3) and (rows, n, 3, 3)
     radius:        (rows, n)
     is_cylinder:   (n,)
-    side, has_side: (rows, n, 3) points that say on which side a tendon passes, and whether they do (n,)
+    side, has_side: (rows, n, 3) points on the side where a tendon passes its geom, and (n,) whether there is one
     """
 
     centre: np.ndarray
@@ -33,7 +33,7 @@ class Geoms:
     has_side: np.ndarray
 
     def local(self, x: np.ndarray) -> np.ndarray:
-        """Vectors in the frames of geoms."""
+        """Vectors in world axes, expressed in the frames of the geoms."""
         return np.einsum("rnji,...rnj->...rni", self.axes, x)
 
     def world(self, x: np.ndarray) -> np.ndarray:
@@ -42,12 +42,12 @@ class Geoms:
 
 @dataclass(frozen=True)
 class Ways:
-    """Ways from x[0] to x[1] around geoms, where the ends move with v against the bodies of the geoms (2, rows, n, 3).
+    """Paths from x[0] to x[1] around geoms. The ends move with v (2, rows, n, 3) relative to the geoms' bodies.
 
-    there:           (rows, n) whether they wrap; what follows is zero elsewhere
-    length, rate:    and how fast it changes
-    forces, rates:   derivatives of both by x and, of the rate, by x at a constant v; (2, rows, n, 3)
-    by_radius, by_radius_rate: derivatives of both by the radius
+    there:           (rows, n) whether a path wraps; the other fields are zero where it does not
+    length, rate:    (rows, n) length of the path, and its time derivative
+    forces, rates:   (2, rows, n, 3) derivatives of length and rate by x, the latter at constant v
+    by_radius, by_radius_rate: (rows, n) derivatives of length and rate by the radius
     """
 
     arms: np.ndarray
@@ -65,21 +65,21 @@ class Ways:
 
     @property
     def moment(self) -> np.ndarray:
-        """The derivative of the length by a turn of the ends about the centre of the geom."""
+        """The derivative of the length with respect to a rotation of the ends about the centre of the geom."""
         return np.cross(self.arms, self.forces).sum(axis=0)
 
     @property
     def turn(self) -> np.ndarray:
-        """That of the rate by a turn of the geom, at a constant v in the world."""
+        """The derivative of the rate with respect to a rotation of the geom, at a constant v in the world."""
         return (np.cross(self.forces, self.v) - np.cross(self.arms, self.rates)).sum(axis=0)
 
     def moves(self, spin: np.ndarray) -> np.ndarray:
-        """That of the rate by the places of both ends, where the geom's body turns with ``spin`` (rows, n, 3)."""
+        """The derivative of the rate by the positions of both ends, if the body turns with ``spin`` (rows, n, 3)."""
         return self.rates - np.cross(self.forces, spin)
 
 
 def find_ways(geoms: Geoms, x: np.ndarray, v: np.ndarray) -> Ways:
-    """From the places and velocities (2, rows, n, 3) of both ends."""
+    """The paths for positions and velocities (2, rows, n, 3) of both ends."""
     kernels, shape = specialise("float64", "spatial.wrapping"), v.shape[1:3]
     vectors = lambda x: wp.array(np.ascontiguousarray(x), dtype=kernels.vec3, device="cpu")  # noqa: E731
     ints = lambda x: wp.array(np.asarray(x, np.int32), dtype=wp.int32, device="cpu")  # noqa: E731

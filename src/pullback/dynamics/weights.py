@@ -1,7 +1,7 @@
-"""The inverse weights of constraints, which say how stiff they are, as kernels read them.
+"""The inverse weights of constraints, which scale their stiffness, in the form that kernels read.
 
-Kernels have one number for each combination that some constraint needs: of two bodies in contact the sum of both, of a
-joint limit that of its degree of freedom. Constraints have indices into these, made here.
+Kernels have one number per combination that some constraint needs: for a contact the sum of both bodies' weights, for a
+joint limit the weight of its dof. Constraints hold indices into these numbers.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pullback.model import Model
 from pullback.model.tendons import equality_members
 from pullback.model.unsupported import EQ_JOINT
 
-# Worlds whose mass matrices are made at once have this many numbers in their Jacobians, at most: some 100 MB in all.
+# The most numbers in the Jacobians of worlds that are evaluated in one batch: some 100 MB in total.
 NUMBERS_AT_ONCE = 1 << 20
 
 
 class InverseWeights:
-    """Which inverse weights the constraints of a System have, and what they are.
+    """The inverse weights that the constraints of a System need, and the indices of each constraint's.
 
-    pair, limit, loss, tendon_limit, tendon_loss, equality: (n,) the number of each; loop: (n, 2), for translation and
+    pair, limit, loss, tendon_limit, tendon_loss, equality: (n,) indices; loop: (n, 2) indices, for translation and
     rotation
     """
 
@@ -68,7 +68,7 @@ class InverseWeights:
         return padded[:, self._members].sum(axis=-1)
 
     def field(self, table: Mapping[str, Parameter]) -> Derived:
-        """The kernels' field. What the file says has the very bits of MuJoCo's compiler."""
+        """The kernels' field. At the file's values it has exactly the bits of MuJoCo's compiler."""
         if self.rest is None:
             return Derived((), self._of_file, self._no_bars)
         self._start = {name: np.asarray(table[name].value, np.float64) for name in self.rest.names}
@@ -115,5 +115,5 @@ def derived_fields(model: Model, table: Mapping[str, Parameter], weights: Invers
 
 
 def _of_worlds(values: Mapping[str, np.ndarray], some: np.ndarray) -> dict[str, np.ndarray]:
-    """The values of some worlds; those that all share stay as they are."""
+    """The values of some worlds; values that all worlds share are unchanged."""
     return {name: value if len(value) == 1 else value[some] for name, value in values.items()}
