@@ -17,21 +17,22 @@ from pullback.model.unsupported import (
     spell,
 )
 
-# What a switched-off actuator has in the place of its kind: nothing moves its activation.
+# The kind of a switched-off actuator's activation, which stays constant.
 AT_REST = "at rest"
-SAMPLE = "sample"  # a control of some steps ago
-# Where in a step forces are found, by a stage of Runge-Kutta: at its beginning, half-way and at its end.
+SAMPLE = "sample"  # the kind of a control of an earlier step
+# Times within a step [timesteps] at which a stage of Runge-Kutta evaluates forces.
 NODES = (0.0, 0.5, 1.0)
 
 
 def read_activations(m: mujoco.MjModel, delays: Delays) -> Activations:
-    """There are as many as in MuJoCo, or none if no actuator here is driven by one; then come samples of controls."""
+    """The activations of a file, as in MuJoCo, or none if no supported actuator is driven by one; then the samples of
+    delayed controls."""
     kind, owner = [""] * m.na, np.full(m.na, -1, np.int32)
     early, limits, law = np.zeros(m.na, bool), np.tile((-np.inf, np.inf), (m.na, 1)), np.zeros((m.nu, 3))
     driven = False
     for i in range(m.nactuator):
         if not has_activation(m, i) or actuator_complaint(m, i):
-            continue  # what the user ignored stays where it is
+            continue  # an unsupported actuator, which the user chose to ignore: its activation is constant
         u, first, count = m.actuator_ctrladr[i], int(m.actuator_actadr[i]), int(m.actuator_actnum[i])
         circuit = m.actuator_gaintype[i] == GAIN_DCMOTOR
         kinds = [STATES[n] for n in states_of_motor(m, i)] or [spell(mujoco.mjtDyn, m.actuator_dyntype[i])]
@@ -71,8 +72,10 @@ def read_delays(m: mujoco.MjModel) -> Delays:
 
 
 def _weights(m: mujoco.MjModel, i: int) -> np.ndarray:
-    """Of the controls of the last steps (nodes, samples), the newest first, in what reaches actuator i: MuJoCo's, of
-    samples that are evenly spaced in time."""
+    """Weights (nodes, samples) of the controls of the last steps, newest first, in the control that reaches actuator i.
+
+    They come from MuJoCo's own interpolation of samples that are evenly spaced in time.
+    """
     data, count, interpolation = mujoco.MjData(m), *(int(x) for x in m.actuator_history[i])
     times, found = np.arange(-count, 0) * m.opt.timestep, np.zeros((len(NODES), count))
     for k, sample in enumerate(np.eye(count)[::-1]):

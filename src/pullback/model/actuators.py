@@ -1,4 +1,4 @@
-"""What actuators act on, and which of them are more than gain · drive + bias at one place."""
+"""What actuators act on, and which of them are more than gain · drive + bias at one joint, tendon or site."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pullback.model.unsupported import feels_velocity, wrapped_servo
 
 
 def file_actuator(model: Model, k: int) -> int:
-    """The actuator of the file that a control belongs to: the last that starts there or before."""
+    """The file's actuator that control k belongs to: the last one whose controls start at k or before."""
     m = model.mujoco
     return int(np.flatnonzero(m.actuator_ctrladr <= k)[-1])
 
 
 def moved_by(model: Model, k: int) -> list[int]:
-    """The degrees of freedom that an actuator on a joint or at sites acts on, the last one first."""
+    """The degrees of freedom that an actuator on a joint or at sites acts on, in descending order."""
     site = model.actuator_site[k]
     if site < 0:
         joint = model.actuator_joint[k]
@@ -27,7 +27,7 @@ def moved_by(model: Model, k: int) -> list[int]:
 
 
 def site_chains(model: Model, k: int) -> list[list[int]]:
-    """Of the one or two sites of an actuator, the degrees of freedom that move each, but not both of them."""
+    """For each of the one or two sites of an actuator, the degrees of freedom that move it and not the other site."""
     sites = [s for s in (int(model.actuator_site[k]), int(model.actuator_reference[k])) if s >= 0]
     chains = [dofs_above(model.mujoco, int(model.sites.body[site])) for site in sites]
     common = set(chains[0]).intersection(*chains[1:]) if len(chains) > 1 else set()
@@ -35,7 +35,7 @@ def site_chains(model: Model, k: int) -> list[list[int]]:
 
 
 def felt_actuators(model: Model) -> list[int]:
-    """The actuators whose feedback of velocity couples degrees of freedom by the integrator."""
+    """The actuators on sites, ball or free joints whose velocity feedback the integrator treats implicitly."""
     found: list[int] = []
     if not is_implicit(model):
         return found
@@ -50,7 +50,7 @@ def felt_actuators(model: Model) -> list[int]:
 
 
 def wrapped_servos(model: Model) -> np.ndarray:
-    """Which actuators are servos on rotations (nu,): 1 of a ball joint, 2 between sites."""
+    """Which actuators are servos of rotations (nu,): 1 of a ball joint, 2 between sites, else 0."""
     wraps = np.zeros(model.nu, int)
     for k in np.flatnonzero(np.any(model.actuator_gear, axis=1) & np.any(model.actuator_gain, axis=1)):
         wraps[k] = wrapped_servo(model.mujoco, file_actuator(model, int(k)))

@@ -1,4 +1,4 @@
-"""What a file asks of a contact model: equality constraints, limits, friction loss and contacts, one line each."""
+"""The constraints of a file that a contact model simulates: equalities, limits, friction loss, contacts; as text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pullback.model.unsupported import (
 
 
 def describe_constraints(m: mujoco.MjModel, *, with_flexes: bool) -> tuple[str, ...]:
-    """One line for each equality constraint, limit and friction loss, and one for all contacts; nothing that the file
-    switches off."""
+    """One line for each equality constraint, limit and friction loss, and one for all contacts, except those that the
+    file disables."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT):
         return ()
     lines = [f"equality: {equality_label(m, e)}" for e in acting_equalities(m, *EQUALITIES)]
@@ -44,7 +44,7 @@ def describe_constraints(m: mujoco.MjModel, *, with_flexes: bool) -> tuple[str, 
 
 
 def left_over(m: mujoco.MjModel) -> Iterator[Complaint]:
-    """What of these lines no contact model simulates: its kind for ``ignore``, the element, what it has."""
+    """Constraints that no contact model simulates."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT):
         return
     for f in () if disabled(m, Disable.mjDSBL_CONTACT) else touching_flexes(m):
@@ -75,18 +75,18 @@ def touching_pairs(m: mujoco.MjModel) -> np.ndarray:
     weld_above = weld[parent[weld_of]]
     bits = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
     may = bits | bits.T
-    may &= weld_of[:, None] != weld_of[None, :]  # on one rigid piece
+    may &= weld_of[:, None] != weld_of[None, :]  # not on the same rigid piece
     moves = m.body_treeid[body] >= 0
     may &= moves[:, None] | moves[None, :]
     if not disabled(m, Disable.mjDSBL_FILTERPARENT):
         child_of = (weld_above[:, None] == weld_of[None, :]) & (weld_of[:, None] != 0) & (weld_of[None, :] != 0)
         may &= ~(child_of | child_of.T)
     flat = np.isin(m.geom_type, (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD)))
-    may &= ~(flat[:, None] & flat[None, :])  # MuJoCo has no test for these
+    may &= ~(flat[:, None] & flat[None, :])  # MuJoCo has no collision function for these
     for signature in m.exclude_signature:
         first, second = int(signature) >> 16, int(signature) & 0xFFFF
         excluded = (body == first)[:, None] & (body == second)[None, :]
         may &= ~(excluded | excluded.T)
-    for first, second in zip(m.pair_geom1, m.pair_geom2, strict=True):  # explicit pairs go past every filter
+    for first, second in zip(m.pair_geom1, m.pair_geom2, strict=True):  # explicit pairs bypass all filters
         may[first, second] = may[second, first] = True
     return np.argwhere(np.triu(may, 1))

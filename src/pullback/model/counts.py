@@ -1,7 +1,7 @@
-"""How large a model file becomes when MuJoCo unfolds it: a few bytes can ask for more than any machine has.
+"""Limits on the size that a model file may expand to: a few bytes can ask for more memory than any machine has.
 
-Repetition (``<replicate>``, ``<flexcomp>``, ``<attach>``) multiplies elements, and MuJoCo's time to compile grows with
-the square of their number. Tables (height fields, textures, arrays of numbers) are counted one by one.
+Repetition (``<replicate>``, ``<flexcomp>``, ``<attach>``) multiplies elements, and MuJoCo's compile time grows with the
+square of their number. Tables (height fields, textures, arrays of numbers) are checked one by one.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from pullback.core.errors import PullbackError
 if TYPE_CHECKING:
     from pullback.model.files import Element
 
-MOST_ELEMENTS = 20_000  # that repetition may add: some minutes of compiling
+MOST_ELEMENTS = 20_000  # that repetition may add: compiling them takes some minutes
 MOST_NUMBERS = 50_000_000  # in one table: some hundred megabytes
-MOST_LEVELS = 50  # of models inside models
+MOST_LEVELS = 50  # of models attached to models
 REMEDY = "use smaller numbers, or give a mujoco.MjSpec of the file if you trust it"
 
-# Attributes whose product is the size of a table.
+# Attributes whose product is the size of an element's table.
 TABLES = {"hfield": ("nrow", "ncol"), "texture": ("width", "height"), "numeric": ("size",), "user": ("dim",)}
 
 
 @dataclass
 class Size:
-    """One model: the elements that stand in it, what they unfold to, and the models that are attached to it."""
+    """The size of one model: its written elements, the elements they expand to, and the models that are attached."""
 
     written: int = 0
     unfolded: int = 0
-    attached: int = 0  # copies of any of its sub-models
-    models: list[str] = field(default_factory=list)  # their files
+    attached: int = 0  # copies of sub-models, in total
+    models: list[str] = field(default_factory=list)  # files of the sub-models
 
 
 def whole_numbers(text: str) -> list[int]:
-    """The numbers in an attribute; none if it has something else in it, which MuJoCo refuses."""
+    """The numbers in an attribute; empty if it contains anything else, which MuJoCo refuses."""
     try:
         return [int(float(word)) for word in text.split()]
     except (ValueError, OverflowError):
@@ -44,13 +44,13 @@ def whole_numbers(text: str) -> list[int]:
 
 
 def repeats(element: Element) -> int:
-    """How many copies of its children an element makes."""
+    """The number of copies of its children that an element makes."""
     numbers = whole_numbers(element.attributes.get("count", "")) if element.tag == "replicate" else []
     return max(0, numbers[0]) if numbers else 1
 
 
 def _elements(element: Element) -> int:
-    """How many elements one copy of it stands for."""
+    """The number of elements that one copy of an element expands to."""
     given = element.attributes
     if element.tag == "flexcomp":
         vertices = prod(whole_numbers(given.get("count", "10 10 10")))
@@ -61,10 +61,10 @@ def _elements(element: Element) -> int:
 
 
 def _numbers(element: Element) -> int:
-    """How many numbers the tables of an element hold."""
+    """The size of an element's largest table."""
     given = element.attributes
     sizes = [prod(n for name in TABLES.get(element.tag, ()) for n in whole_numbers(given.get(name, "1"))[:1])]
-    if element.tag == "mesh" and "builtin" in given:  # a surface of this resolution, of which MuJoCo makes a hull
+    if element.tag == "mesh" and "builtin" in given:  # a generated surface of this resolution, with its convex hull
         sizes.append(50 * max(whole_numbers(given.get("params", "1")), default=1) ** 2)
     sizes += [n for name in given if name.startswith("nuser") for n in whole_numbers(given[name])]
     sizes += whole_numbers(given.get("nsample", ""))
@@ -72,7 +72,7 @@ def _numbers(element: Element) -> int:
 
 
 def measure(elements: Iterable[Element], document: str, size: Size) -> None:
-    """Adds the elements of a document to the size of its model; an error for one that is too large by itself."""
+    """Adds the elements of a document to the size of its model. A single element that is too large is an error."""
     for element in elements:
         count = element.copies * _elements(element)
         size.written += 1
@@ -87,7 +87,7 @@ def measure(elements: Iterable[Element], document: str, size: Size) -> None:
 
 
 def refuse_explosion(sizes: dict[str, Size], main: str, document: str) -> None:
-    """An error if a model and all that it attaches, and what those attach, unfold to too much."""
+    """Raises an error if a model, with everything that it attaches directly or indirectly, expands to too much."""
     unfolded: dict[str, int] = {}
 
     def count(name: str, above: tuple[str, ...]) -> int:

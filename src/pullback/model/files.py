@@ -1,9 +1,9 @@
-"""What a model file may read: every path in it is checked before MuJoCo opens anything.
+"""Checks of all paths in a model file, before MuJoCo opens anything.
 
-A model from a stranger must not read outside its own folder. The XML is therefore parsed here first, includes and
-sub-models are followed, and each path is resolved in every way MuJoCo might resolve it (against the main file, against
-the including file, with and without symbolic links). All of these must stay inside the folder. MuJoCo is then given the
-very bytes that were checked, through its virtual file system.
+A model from an untrusted source must not read files outside of its folder. The XML is therefore parsed here first, its
+includes and sub-models are followed, and each path is resolved in every way in which MuJoCo might resolve it (relative
+to the main file or to the including file, before or after following symbolic links). All of the results must be inside
+the folder. MuJoCo then reads exactly the bytes that were checked, through its virtual file system.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pullback.core.errors import PullbackError
 from pullback.model.counts import Size, measure, refuse_explosion, repeats
 from pullback.model.flex_contacts import flexes_to_convert, with_spheres
 
-# Elements that look for their file under meshdir or texturedir; the others are relative to the model file.
+# Elements whose files are relative to meshdir or texturedir; all other paths are relative to the model file.
 DIRECTORY_ATTRIBUTES = {
     "mesh": ("meshdir", "assetdir"),
     "hfield": ("meshdir", "assetdir"),
@@ -29,7 +29,7 @@ DIRECTORY_ATTRIBUTES = {
     "flexcomp": ("meshdir", "assetdir"),
     "texture": ("texturedir", "assetdir"),
 }
-# Attributes that hold a name, where "nan" would be a legitimate if unlucky choice.
+# Attributes that hold a name, which may legitimately be "nan".
 NAME_ATTRIBUTES = {"name", "class", "childclass", "model", "prefix", "key", "value", "body", "joint", "site", "geom"}
 MOST_DOCUMENTS = 1000  # XML files in one model; real ones have tens
 SCHEME_OR_DRIVE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -39,13 +39,13 @@ RAW_ATTRIBUTE = re.compile(rb"""\s([^\s=>]+)\s*=\s*("[^"]*"|'[^']*')""")
 
 @dataclass(frozen=True)
 class Element:
-    """One XML element: its tag in lower case, its attributes, the tags around it, where it stands, how often."""
+    """One XML element: tag in lower case, attributes, enclosing tags, line, and number of copies."""
 
     tag: str
     attributes: dict[str, str]
     ancestors: tuple[str, ...]
     line: int
-    copies: int = 1  # that the ``<replicate>`` around it make
+    copies: int = 1  # made by enclosing ``<replicate>`` elements
 
     def __str__(self) -> str:
         name = self.attributes.get("name")
@@ -54,7 +54,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Reference:
-    """A path written in a model file, and the places MuJoCo might look for it."""
+    """A path in a model file, and all places where MuJoCo might look for it."""
 
     document: str
     element: Element
@@ -83,7 +83,7 @@ def compile_string(
 ) -> mujoco.MjModel:
     """Compile MJCF or URDF text; paths in it are relative to ``folder``, without which there may be none."""
     root = require_folder(folder) if folder is not None else None
-    # A name that no file is likely to have: MuJoCo needs one, and it stands in its messages.
+    # MuJoCo needs a file name, which appears in its messages: one that is unlikely to exist.
     virtual_path = (root or Path.cwd()) / "pullback-xml-string.xml"
     data = xml.lstrip("\ufeff \t\r\n").encode("utf-8", errors="replace")
     return _compile(data, document="XML string", virtual_path=virtual_path, root=root, anywhere=anywhere, ignore=ignore)
@@ -102,14 +102,14 @@ def _compile(
     try:
         with mujoco.MjVfs() as files:
             files[str(virtual_path)] = data
-            # MuJoCo keeps meshes by name and time of change, and so misses one written anew within the same second.
+            # MuJoCo caches meshes by name and modification time, so it would miss a change within the same second.
             mujoco.mj_clearCache(mujoco.mj_getCache())
             m = mujoco.MjModel.from_xml_path(str(virtual_path), vfs=files)
             if flexes_to_convert(m, ignore):
                 m = with_spheres(mujoco.MjSpec.from_file(str(virtual_path), vfs=files), ignore, files)
             return m
     except (ValueError, RuntimeError, mujoco.FatalError) as error:
-        # MuJoCo names the path but not the element; only what it could not do without is worth reporting as missing.
+        # MuJoCo's message names the path but not the element; only a file that it could not read is reported.
         for reference in references:
             if not reference.found and os.path.basename(reference.path.replace("\\", "/")) in str(error):
                 raise PullbackError(
@@ -124,7 +124,7 @@ def one_line(error: Exception) -> str:
 
 
 def read_model_file(path: Path) -> bytes:
-    """The bytes of an XML file, or an error that says what is there instead."""
+    """The bytes of an XML file, or an error that says why it is not one."""
     try:
         if path.is_dir():
             raise PullbackError(f"{path} is a folder; give the MJCF or URDF file inside it")
@@ -159,7 +159,7 @@ def require_folder(folder: str | os.PathLike) -> Path:
 
 
 def parse(data: bytes, document: str, copies: int = 1) -> list[Element]:
-    """The elements of an XML text in order, which stands in a model so often.
+    """The elements of an XML text, in order. ``copies``: how often the text is part of the model.
 
     MuJoCo's parser and this one must agree on what the text says, so anything they could read differently is refused:
     document types (which also rules out exponential entities), other encodings than UTF-8, and line breaks or tabs
@@ -173,7 +173,7 @@ def parse(data: bytes, document: str, copies: int = 1) -> list[Element]:
     elements: list[Element] = []
     open_tags: list[str] = []
     open_copies = [copies]
-    parser = expat.ParserCreate("utf-8")  # whatever encoding the text claims, as MuJoCo does
+    parser = expat.ParserCreate("utf-8")  # ignores the encoding that the text declares, as MuJoCo does
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         place = tuple(open_tags[-3:]), parser.CurrentLineNumber, open_copies[-1]
@@ -204,7 +204,7 @@ def parse(data: bytes, document: str, copies: int = 1) -> list[Element]:
 
 
 def without_comments(data: bytes) -> bytes:
-    """Blank the comments, keeping line numbers: files in use have ``--`` inside them, which strict parsers refuse."""
+    """Blanks the comments, which keeps line numbers. Real files have ``--`` in comments, which expat refuses."""
     pieces, position = [], 0
     while (start := data.find(b"<", position)) >= 0:
         pieces.append(data[position:start])
@@ -218,7 +218,7 @@ def without_comments(data: bytes) -> bytes:
             end = _after(data, b"?>", start)
             pieces.append(data[start:end])
         else:
-            raw_tag = RAW_TAG.match(data, start)  # a quoted value may hold anything, even what looks like a comment
+            raw_tag = RAW_TAG.match(data, start)  # its quoted values may contain text that looks like a comment
             end = raw_tag.end() if raw_tag else start + 1
             pieces.append(data[start:end])
         position = end
@@ -232,12 +232,12 @@ def _after(data: bytes, mark: bytes, start: int) -> int:
 
 
 def is_path_attribute(name: str) -> bool:
-    """file, filename, fileleft and its siblings."""
+    """Whether an attribute holds a path: file, filename, fileleft, and so on."""
     return name.lower().startswith("file")
 
 
 def require_numbers(elements: list[Element], document: str) -> None:
-    """MuJoCo takes a written ``nan`` for "not given" and goes on with the default, which nobody means."""
+    """Raises an error for the value ``nan``: MuJoCo would silently use the default instead."""
     for element in elements:
         for name, value in element.attributes.items():
             if name not in NAME_ATTRIBUTES and "nan" in value.lower().split():
@@ -249,7 +249,7 @@ def require_numbers(elements: list[Element], document: str) -> None:
 
 
 def collect_references(elements: list[Element], document: str, path: Path, root: Path | None) -> list[Reference]:
-    """Every path in a model and in the models it pulls in, each checked to stay inside ``root``, and none too large."""
+    """All paths in a model and its sub-models, each checked to be inside ``root``; an error if a model is too large."""
     collected: list[Reference] = []
     main = os.path.normpath(path)
     models = [(elements, document, main)]
@@ -258,7 +258,7 @@ def collect_references(elements: list[Element], document: str, path: Path, root:
     while models:
         main_elements, main_document, name = models.pop()
         main_folder, size = Path(name).parent, sizes.setdefault(name, Size())
-        # Includes are pasted into the model, so that a compiler element in any of them sets the folders of all.
+        # Includes are pasted into the model, so a compiler element in any of them sets the folders for all.
         parts = _parts_of_model(main_elements, main_document, main_folder, root, collected)
         for part_elements, part_document, _ in parts:
             measure(part_elements, part_document, size)
@@ -284,12 +284,12 @@ def collect_references(elements: list[Element], document: str, path: Path, root:
 
 
 def _parts_of_model(elements, document, folder, root, collected) -> list[tuple[list[Element], str, Path]]:
-    """The main file and all it includes, directly or not."""
+    """The main file, and all files that it includes, directly or indirectly."""
     parts = [(elements, document, folder)]
     seen: set[str] = set()
     if elements and elements[0].tag == "robot":
         return parts  # MuJoCo does not follow includes in URDF
-    for part_elements, part_document, part_folder in parts:  # grows while it is read
+    for part_elements, part_document, part_folder in parts:  # the list grows during the loop
         for element in part_elements:
             if element.tag == "include" and "file" in element.attributes:
                 path = element.attributes["file"]
@@ -315,10 +315,10 @@ def _open(place: str, copies: int = 1) -> tuple[list[Element], str]:
 
 
 def _new_files(reference: Reference, seen: set[str]) -> list[str]:
-    """The files behind a reference that have not been opened yet: a file that includes itself ends here.
+    """The files of a reference that have not been opened yet, which ends the recursion of a file that includes itself.
 
-    Files are told apart by how they are spelled, since ``..`` in them depends on that; the spellings of a link to its
-    own folder never end, hence the bound.
+    Files are compared by spelling, because ``..`` in them depends on it. A link to its own folder has endlessly many
+    spellings, hence the limit.
     """
     fresh = [place for place in map(os.path.normpath, reference.found) if place not in seen]
     seen.update(fresh)
@@ -328,14 +328,14 @@ def _new_files(reference: Reference, seen: set[str]) -> list[str]:
 
 
 def _paths(elements: list[Element], is_urdf: bool, compilers: list[dict[str, str]]) -> list[tuple[Element, str]]:
-    """The paths MuJoCo would open, includes aside."""
+    """The paths that MuJoCo would open, except includes."""
     keeps_visuals = any(compiler.get("discardvisual", "true") != "true" for compiler in compilers)
     found = []
     for element in elements:
         if element.tag == "include":
             continue
         if is_urdf:
-            # Of a URDF MuJoCo opens meshes only, and those of visuals only when told to keep them.
+            # In a URDF file MuJoCo opens only meshes, and those of visuals only if it is told to keep them.
             if element.tag != "mesh" or ("visual" in element.ancestors and not keeps_visuals):
                 continue
         if element.tag == "config" and is_path_attribute(element.attributes.get("key", "")):
@@ -345,7 +345,7 @@ def _paths(elements: list[Element], is_urdf: bool, compilers: list[dict[str, str
 
 
 def _directories(tag: str, compilers: list[dict[str, str]], *, included: bool) -> list[str]:
-    """The folders in which a file of this kind may be looked for, relative to the model file."""
+    """The folders, relative to the model file, in which MuJoCo may look for files of this kind of element."""
     attributes = DIRECTORY_ATTRIBUTES.get(tag, ())
     given = [compiler[name] for compiler in compilers for name in attributes if name in compiler]
     directories = [spelling for value in given for spelling in _spellings(value)]
@@ -353,7 +353,7 @@ def _directories(tag: str, compilers: list[dict[str, str]], *, included: bool) -
 
 
 def _stripped(path: str, compilers: list[dict[str, str]]) -> list[str]:
-    """The spellings of a path, without its folders where ``strippath`` takes them off."""
+    """The spellings of a path, without its folders if ``strippath`` is set."""
     settings = {compiler["strippath"] == "true" for compiler in compilers if "strippath" in compiler} or {False}
     names = []
     if True in settings:
@@ -364,12 +364,12 @@ def _stripped(path: str, compilers: list[dict[str, str]]) -> list[str]:
 
 
 def _spellings(path: str) -> list[str]:
-    """As written, and with the backslashes MuJoCo takes for slashes on every system."""
+    """A path as written, and with backslashes as slashes, which is how MuJoCo reads them on every system."""
     return list(dict.fromkeys([path, path.replace("\\", "/")]))
 
 
 def _checked(document, element, path, places, names, root: Path | None) -> Reference:
-    """A reference whose every possible place is a plain file inside ``root``, if it exists at all."""
+    """A reference all of whose possible places are inside ``root``, and are plain files or folders if they exist."""
     reference = Reference(document, element, path, tuple(dict.fromkeys(places)))
     if root is None:
         raise PullbackError(f"{reference}, but an XML string has no folder; pass folder=... to say where its files are")
@@ -386,17 +386,17 @@ def _checked(document, element, path, places, names, root: Path | None) -> Refer
                 f"if you trust this model"
             )
         if os.path.exists(place) and not (os.path.isfile(place) or os.path.isdir(place)):
-            raise PullbackError(f"{reference}, which is neither a file nor a folder")  # a pipe would never end
+            raise PullbackError(f"{reference}, which is neither a file nor a folder")  # e.g. a pipe, which never ends
     return reference
 
 
 def is_inside(place: str, root: Path) -> bool:
-    """Whether a path stays under ``root``, whether ``..`` is taken before or after symbolic links are followed."""
+    """Whether a path stays under ``root``, both if ``..`` is resolved before and after symbolic links."""
     real_root = os.path.realpath(root)
     try:
         return all(
             os.path.commonpath([os.path.realpath(spelling), real_root]) == real_root
             for spelling in (place, os.path.normpath(place))
         )
-    except (ValueError, OSError):  # another drive, or a path no system could have
+    except (ValueError, OSError):  # another drive, or an invalid path
         return False

@@ -1,7 +1,7 @@
-"""Contacts of flexes: their vertices become spheres, which touch what the flex may touch.
+"""Contacts of flexes: their vertices become spheres, which touch the geoms that the flex may touch.
 
-With a plane MuJoCo makes the same contacts, vertex by vertex. Other shapes touch the faces of a flex there, and so do
-flexes each other and themselves; here they do not, so that this has to be asked for.
+With planes MuJoCo makes the same contacts, one per vertex. With other geoms, and between and within flexes, MuJoCo uses
+the faces of the flex. These contacts are missing here, so the user must opt in by ignoring "flexface".
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ PLANE, SPHERE = int(mujoco.mjtGeom.mjGEOM_PLANE), mujoco.mjtGeom.mjGEOM_SPHERE
 
 
 def touching_flexes(m: mujoco.MjModel) -> np.ndarray:
-    """The flexes that may touch something, by number."""
+    """The indices of flexes that may touch something."""
     return np.flatnonzero((m.flex_contype != 0) | (m.flex_conaffinity != 0))
 
 
 def touched_geoms(m: mujoco.MjModel, f: int) -> np.ndarray:
-    """The geoms that a flex may touch, by number."""
+    """The indices of geoms that a flex may touch."""
     return np.flatnonzero((m.flex_contype[f] & m.geom_conaffinity) | (m.geom_contype & m.flex_conaffinity[f]))
 
 
 def touches_by_faces(m: mujoco.MjModel, f: int) -> bool:
-    """Whether MuJoCo may find contacts of a flex that are not between a vertex and a plane."""
+    """Whether MuJoCo may make contacts of a flex other than between a vertex and a plane."""
     bits = (m.flex_contype[f] & m.flex_conaffinity) | (m.flex_contype & m.flex_conaffinity[f])
     itself = bits[f] and m.flex_selfcollide[f]
     others = np.any(np.delete(bits, f))
@@ -38,7 +38,7 @@ def touches_by_faces(m: mujoco.MjModel, f: int) -> bool:
 
 
 def flexes_to_convert(m: mujoco.MjModel, ignore: Collection[str]) -> list[int]:
-    """The flexes whose vertices become spheres."""
+    """The flexes whose vertices are converted to spheres."""
     if {"flex", "contact"} & set(ignore) or disabled(m, Disable.mjDSBL_CONTACT):
         return []
     may = set(touching_flexes(m)) & set(soft_flexes(m))
@@ -46,7 +46,7 @@ def flexes_to_convert(m: mujoco.MjModel, ignore: Collection[str]) -> list[int]:
 
 
 def with_spheres(spec: mujoco.MjSpec, ignore: Collection[str], vfs: mujoco.MjVfs | None = None) -> mujoco.MjModel:
-    """The compiled model of a spec, with spheres at the vertices of its flexes in place of their own contacts."""
+    """The compiled model of a spec, with spheres at the vertices of its flexes instead of the flexes' own contacts."""
     m = spec.compile(vfs)
     flexes = flexes_to_convert(m, ignore)
     if not flexes:
@@ -61,7 +61,7 @@ def with_spheres(spec: mujoco.MjSpec, ignore: Collection[str], vfs: mujoco.MjVfs
                 size=[m.flex_radius[f], 0, 0],
                 pos=np.zeros(3) if m.flex_centered[f] else m.flex_vert[i],
                 mass=0,
-                rgba=(0.5, 0.5, 0.5, 0),  # what is drawn is the flex
+                rgba=(0.5, 0.5, 0.5, 0),  # invisible: the flex itself is drawn
                 friction=m.flex_friction[f],
                 condim=int(m.flex_condim[f]),
                 priority=int(m.flex_priority[f]),
@@ -71,13 +71,13 @@ def with_spheres(spec: mujoco.MjSpec, ignore: Collection[str], vfs: mujoco.MjVfs
                 margin=m.flex_margin[f],
                 gap=m.flex_gap[f],
             )
-    with warnings.catch_warnings():  # those of the first time are enough
+    with warnings.catch_warnings():  # the first compilation has issued them
         warnings.simplefilter("ignore")
         converted = spec.compile(vfs)
     for f in flexes:
         bit = _free_bit(converted, f)
         name = f"{name_of(m, 'flex', f)} vertex "
-        # by the time they are compiled, geoms are sorted by body
+        # compiling sorts geoms by body, so their indices are looked up by name
         spheres = [converted.geom(f"{name}{i}").id for i in range(int(m.flex_vertnum[f]))]
         converted.geom_contype[spheres] = converted.geom_conaffinity[spheres] = 0
         converted.geom_contype[touched_geoms(converted, f)] |= bit
@@ -87,7 +87,7 @@ def with_spheres(spec: mujoco.MjSpec, ignore: Collection[str], vfs: mujoco.MjVfs
 
 
 def _free_bit(m: mujoco.MjModel, f: int) -> int:
-    """One that nothing else in the file asks about, so that the spheres do not touch each other."""
+    """A contype bit that nothing else in the file uses, so that the spheres do not touch each other."""
     used = 0
     for name in ("geom_contype", "geom_conaffinity", "flex_contype", "flex_conaffinity"):
         used |= int(np.bitwise_or.reduce(getattr(m, name).astype(np.int64) & 0xFFFFFFFF, initial=0))

@@ -1,4 +1,4 @@
-"""Flexes of a file: cloth, soft solids and ropes whose vertices are bodies, and what holds these together."""
+"""Flexes of a file: cloth, soft solids and ropes whose vertices are bodies, and their elasticity."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pullback.core.errors import PullbackError
 from pullback.model.model import Flexes
 from pullback.model.unsupported import Disable, disabled, label, name_of, soft_flexes
 
-# Edges of an element by its own vertices, in MuJoCo's order.
+# Edges of an element as pairs of its own vertices, in MuJoCo's order.
 TRIANGLE_EDGES = ((1, 2), (2, 0), (0, 1))
 SOLID_EDGES = ((0, 1), (1, 2), (2, 0), (2, 3), (0, 3), (1, 3))
-HINGE_NUMBERS = 17  # of each edge in MuJoCo's table: a matrix 4 × 4, and how curved the rest shape is
-SAME_MATERIAL = 1e-9  # of its largest number, a stiffness may differ from that of one isotropic material [1]
+HINGE_NUMBERS = 17  # per edge in MuJoCo's table of bending: a 4 × 4 matrix, and the curvature of the rest shape
+SAME_MATERIAL = 1e-9  # largest relative difference of a stiffness from that of one isotropic material [1]
 
 
 def read_flexes(m: mujoco.MjModel, ignore: Collection[str]) -> Flexes:
-    """The deformable flexes of a file; none where they are ignored."""
+    """The deformable flexes of a file; none if they are ignored."""
     rest_place = _rest_places(m) if m.nflexvert else np.zeros((0, 3))
     undamped = disabled(m, Disable.mjDSBL_DAMPER)
     shear, lame = np.zeros(m.nflex), np.zeros(m.nflex)
@@ -75,7 +75,7 @@ def read_flexes(m: mujoco.MjModel, ignore: Collection[str]) -> Flexes:
 
 
 def _rest_places(m: mujoco.MjModel) -> np.ndarray:
-    """Of all vertices, in the file's pose (nflexvert, 3) [m]."""
+    """The positions of all vertices in the file's pose (nflexvert, 3) [m]."""
     data = mujoco.MjData(m)
     mujoco.mj_kinematics(m, data)
     mujoco.mj_flex(m, data)
@@ -83,10 +83,10 @@ def _rest_places(m: mujoco.MjModel) -> np.ndarray:
 
 
 def _elements(m: mujoco.MjModel, f: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges of all elements of a flex, and A and b of each, from where its vertices (n, 3) are at rest.
+    """The edges of all elements of a flex, and A and b of each (see :class:`Flexes`), from rest positions (n, 3).
 
-    The strain E is that symmetric matrix with d·E d = e/2 for the vectors d along all edges. Its energy is volume ·
-    (shear E:E + lame/2 (tr E)²), volume being the area of a triangle.
+    The strain E of an element is the symmetric matrix with d·E d = e/2 for the vectors d along all of its edges. Its
+    energy is volume · (shear E:E + lame/2 (tr E)²); for a triangle, volume stands for its area.
     """
     dim, first = int(m.flex_dim[f]), int(m.flex_elemdataadr[f])
     count = int(m.flex_elemnum[f])
@@ -104,15 +104,15 @@ def _elements(m: mujoco.MjModel, f: int, places: np.ndarray) -> tuple[np.ndarray
     else:
         volume = abs(np.einsum("ni,ni->n", np.cross(along[:, 0], along[:, 1]), along[:, 3])) / 6
     row, column = np.triu_indices(dim)
-    times = np.where(row == column, 1.0, 2.0)  # entries of a symmetric matrix stand in it so often
-    strains = np.linalg.inv(along[..., row] * along[..., column] * times)  # by e / 2 of each edge
+    times = np.where(row == column, 1.0, 2.0)  # how often each entry occurs in the symmetric matrix
+    strains = np.linalg.inv(along[..., row] * along[..., column] * times)  # strain per e/2 of each edge
     A = np.einsum("npe,p,npf,n->nef", strains, times, strains, volume)
     b = strains[:, row == column].sum(axis=1) * np.sqrt(volume / 2)[:, None]
     return edge, A, b
 
 
 def _lame(m: mujoco.MjModel, f: int, A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Shear and lame of the stiffness that MuJoCo has compiled."""
+    """The moduli (shear, lame) of the stiffness that MuJoCo has compiled."""
     edges, first = A.shape[1], int(m.flex_stiffnessadr[f])
     rows, columns = np.triu_indices(edges)
     later = m.flex_stiffnessadr[m.flex_stiffnessadr > first]

@@ -1,4 +1,4 @@
-"""What a step of a model is implicit in."""
+"""What the integrator of a model treats implicitly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pullback.model.model import Model
 
 
 def is_implicit(model: Model) -> bool:
-    """Whether steps are implicit in the velocities of joints that dampers and actuators feel."""
+    """Whether steps are implicit in joint velocities, for the forces of dampers and actuators."""
     return model.integrator in ("implicitfast", "implicit")
 
 
@@ -15,5 +15,5 @@ def has_fluid(model: Model) -> bool:
 
 
 def depends_on_velocities(model: Model) -> bool:
-    """Whether they are in those of bodies too, that a fluid feels and inertial forces are made of."""
+    """Whether steps are also implicit in body velocities, for fluid forces and inertial forces."""
     return model.integrator == "implicit" or (model.integrator == "implicitfast" and has_fluid(model))

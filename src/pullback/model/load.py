@@ -45,7 +45,7 @@ from pullback.model.unsupported import (
 )
 from pullback.spatial import unit, unit_quat_matrix
 
-# Every number that reaches the motion, by the element a message should name.
+# All fields whose numbers affect the motion, by the element that a message should name.
 FINITE_FIELDS = {
     "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia", "body_gravcomp"),
     "joint": ("jnt_pos", "jnt_axis", "jnt_stiffness", "jnt_stiffnesspoly"),
@@ -67,13 +67,13 @@ QUATERNION_FIELDS = {
     "camera": ("cam_quat",),
 }
 MJMINVAL = mujoco.mjMINVAL
-# Text longer than this was not meant as a path, and should not fill the screen. [1]
+# A longer text is not a path, and would fill the screen in a message. [characters]
 LONGEST_PATH = 1000
-# A pivot of the mass matrix this small against its diagonal is rounding: nothing resists the joint. [1]
+# A pivot of the mass matrix this small relative to its diagonal is rounding: nothing resists the joint. [1]
 SINGULAR_PIVOT = 1e-13
-# How far rounding may take a written inertia from A + B >= C, against the largest moment. [1]
+# Rounding of a written inertia may violate A + B >= C by this much, relative to the largest moment. [1]
 INERTIA_SLACK = 1e-9
-# An axis given directly in an MjModel must be a unit vector to this much. [1]
+# Tolerance of the length of an axis that is set in an MjModel directly. [1]
 UNIT_AXIS_SLACK = 1e-6
 
 
@@ -126,7 +126,7 @@ def load(
     through an MjSpec). ``<mujoco><compiler .../></mujoco>`` inside the file changes that.
     """
     require_known_kinds(ignore)
-    if not isinstance(anywhere, bool):  # a string such as "no" would be taken for trust
+    if not isinstance(anywhere, bool):  # a string such as "no" would count as True
         raise PullbackError(f"anywhere must be True or False, not {anywhere!r}")
     m = compile_source(source, anywhere=anywhere, folder=folder, ignore=ignore)
     _set_option(m, integrator, timestep)
@@ -157,7 +157,7 @@ def load(
 
 
 def _set_option(m: mujoco.MjModel, integrator: str | None, timestep: float | None) -> None:
-    """As if the file said so: MuJoCo's compiler looks at neither."""
+    """Sets options as if the file did; MuJoCo's compiler depends on neither of them."""
     if integrator is not None:
         numbers = {name: number for number, name in INTEGRATORS.items()}
         if integrator not in numbers:
@@ -168,7 +168,7 @@ def _set_option(m: mujoco.MjModel, integrator: str | None, timestep: float | Non
 
 
 def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
-    """Switches off, as the file itself could, kinds of elements that would do nothing then."""
+    """Disables kinds of elements in the same way as a file can."""
     bits = {"contact": Disable.mjDSBL_CONTACT, "limit": Disable.mjDSBL_LIMIT}
     bits |= {"frictionloss": Disable.mjDSBL_FRICTIONLOSS, "equality": Disable.mjDSBL_EQUALITY}
     for kind in bits.keys() & set(ignore):
@@ -189,7 +189,7 @@ def _drop(m: mujoco.MjModel, ignore: Collection[str]) -> None:
 def compile_source(
     source, *, anywhere: bool, folder: str | os.PathLike | None, ignore: Collection[str]
 ) -> mujoco.MjModel:
-    """A compiled model of our own, whatever it was given as."""
+    """A compiled model that belongs to Pullback, from any kind of source."""
     if isinstance(source, (mujoco.MjSpec, mujoco.MjModel)) and folder is not None:
         raise PullbackError(f"folder= applies to files and XML text, not to a {type(source).__name__}")
     if isinstance(source, mujoco.MjModel):
@@ -198,10 +198,10 @@ def compile_source(
                 f"{label(source, 'flex', f)} may touch other shapes, which needs geoms at its vertices: give load the "
                 'file or a mujoco.MjSpec in place of a compiled MjModel, or ignore=("contact",)'
             )
-        return copy.copy(source)  # later edits of the user's are not ours
+        return copy.copy(source)  # the user may change the original
     if isinstance(source, mujoco.MjSpec):
         try:
-            # compiling fuses and renumbers, which the user's spec must not see
+            # compiling fuses and renumbers elements, which must not change the user's spec
             return with_spheres(source.copy(), ignore)
         except (ValueError, RuntimeError, mujoco.FatalError) as error:
             raise PullbackError(f"MjSpec '{source.modelname}': MuJoCo cannot compile it: {one_line(error)}") from None
@@ -223,7 +223,7 @@ def compile_source(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# checks on numbers: an MjModel may have been edited, and MuJoCo's compiler lets infinities through
+# checks of numbers: an MjModel may have been edited, and MuJoCo's compiler accepts infinities
 
 
 def _owner(m: mujoco.MjModel, what: str, index: int) -> str:
@@ -239,7 +239,7 @@ def _owner(m: mujoco.MjModel, what: str, index: int) -> str:
 
 
 def _first(bad: np.ndarray) -> int | None:
-    """The first row where anything is wrong."""
+    """The first row with a bad entry, or None."""
     rows = np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)) if bad.size else np.zeros(0, int)
     return int(rows[0]) if len(rows) else None
 
@@ -250,7 +250,7 @@ def _refuse(m: mujoco.MjModel, what: str, bad: np.ndarray, values: np.ndarray, r
 
 
 def _euler_damps_implicitly(m: mujoco.MjModel) -> bool:
-    """By default; but MuJoCo does not use implicit damping where all damping is negative."""
+    """Whether Euler steps are implicit in joint damping, as in MuJoCo: not if all damping is negative."""
     only_negative = np.any(m.dof_damping < 0) and not np.any(m.dof_damping > 0)
     return not disabled(m, Disable.mjDSBL_EULERDAMP) and not only_negative
 
@@ -299,7 +299,7 @@ def _check_quaternions(m: mujoco.MjModel, q: np.ndarray, where: str) -> None:
 
 
 def _quaternion_slices(m: mujoco.MjModel) -> list[tuple[int, slice]]:
-    """The joints with a quaternion, and where it stands in q."""
+    """The joints with a quaternion, and its slice of q."""
     starts = {FREE: 3, BALL: 0}
     return [
         (j, slice(int(m.jnt_qposadr[j]) + starts[kind], int(m.jnt_qposadr[j]) + starts[kind] + 4))
@@ -327,10 +327,10 @@ def _check_option(m: mujoco.MjModel) -> None:
 
 
 def check_mass_matrix(m: mujoco.MjModel, armature: np.ndarray, tendon_armature: np.ndarray) -> None:
-    """Refuse a joint that no inertia resists in the pose the file was written in."""
+    """Raises an error for a joint that no inertia resists in the file's pose."""
     if m.nv == 0:
         return
-    bare = copy.copy(m)  # with the inertia that we keep
+    bare = copy.copy(m)  # with the armature as this package computes it
     bare.dof_armature[:] = armature
     bare.jnt_actuatorid[:] = -1
     bare.tendon_armature[:] = tendon_armature
@@ -343,7 +343,7 @@ def check_mass_matrix(m: mujoco.MjModel, armature: np.ndarray, tendon_armature: 
     mass = np.zeros((m.nv, m.nv))
     mujoco.mj_fullM(bare, data, mass)
     scale = mass.diagonal().copy()
-    for i in reversed(range(m.nv)):  # eliminate from the tips, so that a pivot is what the joint feels of its subtree
+    for i in reversed(range(m.nv)):  # eliminate from the tips: a pivot is the inertia that resists the joint
         pivot = mass[i, i]
         if not pivot > max(MJMINVAL, SINGULAR_PIVOT * scale[i]):
             raise PullbackError(
@@ -389,9 +389,9 @@ def _sizes_and_names(m: mujoco.MjModel) -> dict:
 
 
 def inertial_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (nbody, 3) [m] and quaternions (nbody, 4) of inertial frames in their bodies, where MuJoCo has them.
+    """Positions (nbody, 3) [m] and quaternions (nbody, 4) of inertial frames in their bodies, as MuJoCo uses them.
 
-    One that is within 1e-6 of its body's frame is taken to be there exactly.
+    MuJoCo snaps an inertial frame that is within 1e-6 of its body's frame to that frame.
     """
     same, kinds = m.body_sameframe, mujoco.mjtSameFrame
     pos, quat = m.body_ipos.copy(), m.body_iquat.copy()
@@ -405,11 +405,11 @@ def _bodies(m: mujoco.MjModel) -> dict:
     iquat = unit(iquat)
     rotation = unit_quat_matrix(iquat)
     inertia = np.einsum("bik,bk,bjk->bij", rotation, m.body_inertia, rotation)
-    # Twice the half-extents of a uniform box with this mass and these moments, clamped as MuJoCo clamps it.
+    # Edge lengths of a uniform box with this mass and these moments, clamped as in MuJoCo.
     totals = m.body_inertia.sum(axis=1, keepdims=True)
     has_mass = m.body_mass[:, None] >= MJMINVAL
     mass = np.where(has_mass, m.body_mass[:, None], 1.0)
-    ellipsoids = np.isin(np.arange(m.nbody), m.geom_bodyid[m.geom_fluid[:, 0] > 0])  # have no box
+    ellipsoids = np.isin(np.arange(m.nbody), m.geom_bodyid[m.geom_fluid[:, 0] > 0])  # the fluid acts on their geoms
     has_box = has_mass & ~ellipsoids[:, None]
     box = np.where(has_box, np.sqrt(6 * np.maximum(MJMINVAL, totals - 2 * m.body_inertia) / mass), 0.0)
     return {
@@ -457,14 +457,14 @@ def _joints_and_dofs(m: mujoco.MjModel) -> dict:
 
 
 def _lifts(m: mujoco.MjModel) -> np.ndarray:
-    """How gravity compensation that counts as actuator force differs, joint by joint: see ``Model.joint_lift``."""
+    """How gravity compensation acts on each joint: see ``Model.joint_lift``."""
     counts = m.jnt_actgravcomp.astype(bool) & gravity_is_compensated(m)
     off = disabled(m, Disable.mjDSBL_ACTUATION) or m.nu == 0
     return np.where(counts, 2 if off else np.where(m.jnt_actfrclimited, 1, 0), 0)
 
 
 def _actuators(m: mujoco.MjModel) -> dict:
-    """One row per control. What gives no force keeps its row, with zero gear, gain and bias."""
+    """One row per control. Actuators that exert no force have zero gear, gain and bias."""
     joint, in_parent = np.zeros(m.nu, np.int32), np.zeros(m.nu, bool)
     tendon, site, reference, body = np.full((4, m.nu), -1, np.int32)
     crank = np.zeros(m.nu)
@@ -472,7 +472,7 @@ def _actuators(m: mujoco.MjModel) -> dict:
     force_limited, force_range = np.zeros(m.nu, bool), np.zeros((m.nu, 2))
     for i in range(m.nactuator):
         if gives_no_force(m, i) or actuator_complaint(m, i):
-            continue  # a complaint that is still here was ignored by the user
+            continue  # unsupported actuators that remain here are those that the user ignored
         u = m.actuator_ctrladr[i]
         on = tendon if pulls_tendon(m, i) else site if pushes_site(m, i) else body if adheres(m, i) else joint
         on[u], turns = m.actuator_trnid[i, 0], holds_orientation(m, i)
@@ -526,7 +526,7 @@ def _keyframes(m: mujoco.MjModel, na: int) -> dict[str, Keyframe]:
     for k in range(m.nkey):
         name, q = name_of(m, "key", k), m.key_qpos[k]
         _check_quaternions(m, q, where=label(m, "key", k))
-        act = np.resize(np.append(m.key_act[k][:na], np.zeros(na)), na)  # controls of before are zero
+        act = np.resize(np.append(m.key_act[k][:na], np.zeros(na)), na)  # samples of delayed controls are zero
         others = (_frozen(x) for x in (m.key_qvel[k], m.key_ctrl[k], act))
         keyframes[name] = Keyframe(_frozen(_unit_coordinates(m, q)), *others)
     return keyframes

@@ -13,14 +13,14 @@ from pullback.spatial import quat_conj, quat_mul, unit
 
 @dataclass(frozen=True)
 class Loops:
-    """Those that a file switches on, and that can move."""
+    """The loop constraints that a file enables, and that some degree of freedom can move."""
 
-    index: np.ndarray  # (n,) in the file's list of all equality constraints
+    index: np.ndarray  # (n,) in the file's list of equality constraints
     rows: np.ndarray  # (n,) 3 or 6
     body: np.ndarray  # (n, 2)
     point: np.ndarray  # (n, 2, 3) in the bodies' frames [m]
-    quat: np.ndarray  # (n, 4) the second frame in the first, where both are welded, turned to body 2's axes
-    chains: list[list[tuple[int, bool, bool]]]  # (n,) degrees of freedom, the last one first; carries body 1, body 2
+    quat: np.ndarray  # (n, 4) orientation of the first frame relative to the second, where both are welded, in body 2
+    chains: list[list[tuple[int, bool, bool]]]  # (n,) dofs in descending order; whether each moves body 1, and body 2
 
     @staticmethod
     def of(m: mujoco.MjModel) -> Loops:
@@ -41,7 +41,7 @@ class Loops:
 
 
 def _frames(m: mujoco.MjModel, e: int) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Bodies, points (2, 3) in their frames, and how the first frame is turned, in axes of body 2."""
+    """The bodies, the points (2, 3) in their frames, and the relative orientation of the frames, in axes of body 2."""
     ids, data = [int(m.eq_obj1id[e]), int(m.eq_obj2id[e])], m.eq_data[e]
     none = np.array([1.0, 0.0, 0.0, 0.0])
     if m.eq_objtype[e] == int(mujoco.mjtObj.mjOBJ_SITE):
@@ -53,7 +53,7 @@ def _frames(m: mujoco.MjModel, e: int) -> tuple[list[int], np.ndarray, np.ndarra
 
 
 def dofs_above(m: mujoco.MjModel, body: int) -> list[int]:
-    """All degrees of freedom that carry a body."""
+    """All degrees of freedom that move a body, from its own to the root's."""
     found, dof = [], -1
     while body > 0 and m.body_dofnum[body] == 0:
         body = int(m.body_parentid[body])

@@ -16,7 +16,7 @@ from pullback.model.unsupported import (
 
 
 def read_muscles(m: mujoco.MjModel) -> Muscles:
-    """One row per control; those of other actuators are not used."""
+    """The muscles of a file: one row per control; those of other actuators are not used."""
     pulls, resists = np.zeros((2, m.nu), bool)
     gain, bias = np.zeros((2, m.nu, 9))
     limits, acc0 = np.zeros((m.nu, 2)), np.zeros(m.nu)

@@ -1,4 +1,4 @@
-"""Between the stored coordinates of a model (nq) and its tangent space (nv)."""
+"""Maps between the stored coordinates of a model (nq) and its tangent space (nv)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pullback.spatial import (
 
 
 def rotations(model: Model) -> list[tuple[int, int]]:
-    """Where quaternions start in q, and their rotations in v."""
+    """For each quaternion, its first index in q, and the first index of its rotation in v."""
     return [
         (int(q) + 3 * (kind == FREE), int(v) + 3 * (kind == FREE))
         for kind, q, v in zip(model.joint_type, model.joint_q, model.joint_v, strict=True)
@@ -26,7 +26,7 @@ def rotations(model: Model) -> list[tuple[int, int]]:
 
 
 def scalars(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Indices in q, and in v, of the coordinates that are plain numbers."""
+    """Indices in q, and in v, of the coordinates that are not part of a quaternion."""
     in_q, in_v = np.ones(model.nq, bool), np.ones(model.nv, bool)
     for i, d in rotations(model):
         in_q[i : i + 4] = False
@@ -51,13 +51,13 @@ def difference(model: Model, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     tangent = np.zeros((*end.shape[:-1], model.nv))
     plain_q, plain_v = scalars(model)
     tangent[..., plain_v] = end[..., plain_q] - start[..., plain_q]
-    for i, d in rotations(model):  # of any length: the logarithm sees only directions
+    for i, d in rotations(model):  # quaternions may have any length: the logarithm depends on direction only
         tangent[..., d : d + 3] = quat_log(quat_mul(quat_conj(start[..., i : i + 4]), end[..., i : i + 4]))
     return tangent
 
 
 def difference_jacobian(model: Model, apart: np.ndarray) -> np.ndarray:
-    """How a difference (..., nv) moves with a tangent at its end: (..., nv, nv)."""
+    """The derivative (..., nv, nv) of a difference (..., nv) with respect to a tangent at its end."""
     result = np.broadcast_to(np.eye(model.nv), (*apart.shape, model.nv)).copy()
     for _, d in rotations(model):
         result[..., d : d + 3, d : d + 3] = log_jacobian(apart[..., d : d + 3])
@@ -75,8 +75,8 @@ def coordinates_of_tangent(model: Model, q: np.ndarray, tangent_bar: np.ndarray)
 
 
 def tangent_of_move(model: Model, q: np.ndarray, dq: np.ndarray) -> np.ndarray:
-    """The tangent (..., nv) along which the stored coordinates move by dq (..., nq): quaternions of any length, whose
-    length has no meaning. The transpose of :func:`coordinates_of_tangent`."""
+    """The tangent (..., nv) that corresponds to a change dq (..., nq) of the stored coordinates. Quaternions may have
+    any length; changes of it are ignored. The transpose of :func:`coordinates_of_tangent`."""
     tangent = np.zeros((*q.shape[:-1], model.nv), dtype=dq.dtype)
     plain_q, plain_v = scalars(model)
     tangent[..., plain_v] = dq[..., plain_q]

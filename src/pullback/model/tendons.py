@@ -1,4 +1,4 @@
-"""Tendons of a file, and the degrees of freedom that they and equality constraints on numbers couple."""
+"""Tendons of a file, and the degrees of freedom that they and equality constraints on joints or tendons couple."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WRAP_SITE, WRAP_PULLEY = int(mujoco.mjtWrap.mjWRAP_SITE), int(mujoco.mjtWrap.mjW
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a spatial tendon, from a site to the next one.
+    """A segment of a spatial tendon, from one site to the next.
 
-    weight:  what its length counts for: one over the divisor of the pulley before it
-    geom:    that it may wrap around, or -1
-    side:    the site that says on which side, or -1
+    weight:  factor of its length in the tendon's: one over the divisor of the preceding pulley
+    geom:    the geom that it may wrap around, or -1
+    side:    the site that sets on which side of the geom it passes, or -1
     """
 
     sites: tuple[int, int]
@@ -36,24 +36,24 @@ class Span:
     side: int = -1
 
     def bodies(self, m: mujoco.MjModel) -> list[int]:
-        """That it joins."""
+        """The bodies of its two sites, and of its geom if there is one."""
         around = [int(m.geom_bodyid[self.geom])] if self.geom >= 0 else []
         return [*(int(m.site_bodyid[site]) for site in self.sites), *around]
 
     def chains(self, m: mujoco.MjModel) -> list[list[int]]:
-        """Of each of these, the degrees of freedom that move it against another: what carries all changes no length."""
+        """For each of these bodies, the dofs that move it, except dofs that move all of them: they change no length."""
         chains = [dofs_above(m, body) for body in self.bodies(m)]
         common = set(chains[0]).intersection(*chains)
         return [[d for d in chain if d not in common] for chain in chains]
 
 
 def wraps_of(m: mujoco.MjModel, t: int) -> range:
-    """The terms of a fixed tendon, or the way of a spatial one, in the file's list of all."""
+    """The indices of a tendon's terms (fixed), or of the elements of its path (spatial), in the file's list."""
     return range(int(m.tendon_adr[t]), int(m.tendon_adr[t] + m.tendon_num[t]))
 
 
 def spans_of(m: mujoco.MjModel, t: int) -> list[Span]:
-    """The pieces of a spatial tendon. None crosses a pulley."""
+    """The segments of a spatial tendon; a pulley ends a segment."""
     found, weight, last, around = [], 1.0, -1, (-1, -1)
     for w in wraps_of(m, t):
         kind, member = int(m.wrap_type[w]), int(m.wrap_objid[w])
@@ -69,7 +69,7 @@ def spans_of(m: mujoco.MjModel, t: int) -> list[Span]:
 
 
 def tendon_dofs(m: mujoco.MjModel, t: int) -> list[int]:
-    """The degrees of freedom that change a tendon's length, each once, the last one first."""
+    """The degrees of freedom that change a tendon's length, in descending order."""
     if spatial_tendons(m)[t]:
         dofs = {d for span in spans_of(m, t) for chain in span.chains(m) for d in chain}
     else:
@@ -78,19 +78,19 @@ def tendon_dofs(m: mujoco.MjModel, t: int) -> list[int]:
 
 
 def equality_members(m: mujoco.MjModel, e: int) -> list[int]:
-    """The joints or tendons that an equality constraint on them relates: one or two."""
+    """The one or two joints or tendons that an equality constraint relates."""
     second = int(m.eq_obj2id[e])
     return [int(m.eq_obj1id[e]), *([second] if second >= 0 else [])]
 
 
 def equality_dofs(m: mujoco.MjModel, e: int) -> list[int]:
-    """Their degrees of freedom, each once, the last one first."""
+    """The degrees of freedom of an equality constraint's joints or tendons, in descending order."""
     of = tendon_dofs if m.eq_type[e] == EQ_TENDON else lambda m, j: [int(m.jnt_dofadr[j])]
     return sorted({d for member in equality_members(m, e) for d in of(m, member)}, reverse=True)
 
 
 def read_tendons(m: mujoco.MjModel) -> Tendons:
-    """What acts along the tendons of a file, with the rotors of actuators that are reflected through them."""
+    """Forces and inertia of a file's tendons, including the rotors of actuators that are reflected through them."""
     armature, damping, curve = m.tendon_armature.copy(), m.tendon_damping.copy(), m.tendon_dampingpoly.copy()
     for t in range(m.ntendon):
         for i in reflecting_actuators(m, t, of_tendon=True):

@@ -1,4 +1,4 @@
-"""What MuJoCo can simulate and a :class:`Model` cannot hold: each is an error, or dropped when the user says so."""
+"""What MuJoCo can simulate and a :class:`Model` cannot represent: an error, unless the user ignores it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pullback.core.checks import unknown
 from pullback.core.errors import PullbackError
 from pullback.model.model import BALL
 
-# What ``load(..., ignore=...)`` may drop; its docstring says what is left then.
+# Kinds that ``load(..., ignore=...)`` accepts; its docstring describes the effect of each.
 KINDS = (
     *("contact", "limit", "frictionloss", "equality"),
     *("tendon", "actuator", "plugin", "flex", "flexface", "fluid"),
@@ -45,10 +45,10 @@ EQ_JOINT, EQ_TENDON = int(mujoco.mjtEq.mjEQ_JOINT), int(mujoco.mjtEq.mjEQ_TENDON
 EQUALITIES = (EQ_CONNECT, EQ_WELD, EQ_JOINT, EQ_TENDON)  # all but those of flexes
 Disable = mujoco.mjtDisableBit
 Enable = mujoco.mjtEnableBit
-KNOWN_DISABLE_BITS = (1 << 20) - 1  # those of MuJoCo 4.0, each of which has been considered
+KNOWN_DISABLE_BITS = (1 << 20) - 1  # those of MuJoCo 4.0, all of which are handled
 KNOWN_ENABLE_BITS = (1 << 8) - 1
-Complaint = tuple[str, str, str]  # kind for ``ignore``, or "" if it cannot be; element; what is wrong with it
-MOST_NAMED = 20  # elements of which the same is true: more are counted
+Complaint = tuple[str, str, str]  # kind for ``ignore``, or "" if it cannot be ignored; element; problem
+MOST_NAMED = 20  # elements with the same problem that a message names; the others are counted
 
 
 def _name(m: mujoco.MjModel, what: str, index: int) -> str | None:
@@ -56,24 +56,24 @@ def _name(m: mujoco.MjModel, what: str, index: int) -> str | None:
 
 
 def name_of(m: mujoco.MjModel, what: str, index: int) -> str:
-    """The element's name, or e.g. "body 3" where it has none."""
+    """The element's name, or e.g. "body 3" if it has none."""
     return _name(m, what, index) or f"{what} {index}"
 
 
 def label(m: mujoco.MjModel, what: str, index: int | np.integer) -> str:
-    """How a message speaks of an element: "body 'torso'" or "body 3"."""
+    """An element in a message: "body 'torso'" or "body 3"."""
     name = _name(m, what, int(index))
     return f"{what} '{name}'" if name else f"{what} {index}"
 
 
 def pair_label(m: mujoco.MjModel, index: int | np.integer) -> str:
-    """The same for an explicit contact pair, which seldom has a name: "pair 0 (geom 'foot' and geom 'floor')"."""
+    """An explicit contact pair in a message, with its geoms: "pair 0 (geom 'foot' and geom 'floor')"."""
     geoms = (label(m, "geom", ids[index]) for ids in (m.pair_geom1, m.pair_geom2))
     return f"{label(m, 'pair', index)} ({' and '.join(geoms)})"
 
 
 def equality_label(m: mujoco.MjModel, index: int | np.integer) -> str:
-    """The same for an equality constraint, with its kind: "equality 'mimic' (joint)"."""
+    """An equality constraint in a message, with its kind: "equality 'mimic' (joint)"."""
     return f"{label(m, 'equality', index)} ({spell(mujoco.mjtEq, m.eq_type[index])})"
 
 
@@ -83,17 +83,18 @@ def spell(enumeration, value: int) -> str:
 
 
 def disabled(m: mujoco.MjModel, *flags: int) -> bool:
-    """Whether all of these features are switched off in the file."""
+    """Whether the file disables all of these features."""
     return all(m.opt.disableflags & int(flag) for flag in flags)
 
 
 def passive_forces_off(m: mujoco.MjModel) -> bool:
-    """With springs and dampers both off, MuJoCo computes no passive force at all: no fluid, no gravity compensation."""
+    """Whether springs and dampers are both off: MuJoCo then has no passive forces, fluid or gravity compensation."""
     return disabled(m, Disable.mjDSBL_SPRING, Disable.mjDSBL_DAMPER)
 
 
 def gravity_is_compensated(m: mujoco.MjModel) -> bool:
-    """MuJoCo looks at compensation only if some body has a positive one; negative ones alone do nothing."""
+    """Whether gravity compensation acts. MuJoCo requires some body with a positive one; negative ones alone have no
+    effect."""
     return bool(m.ngravcomp) and not passive_forces_off(m)
 
 
@@ -110,7 +111,7 @@ def require_known_kinds(ignore: Collection[str]) -> None:
 
 
 def describe(complaints: Collection[Complaint]) -> str:
-    """All of them in one line; elements of which the same is true stand together."""
+    """All problems in one line, with elements that have the same problem grouped."""
     elements: dict[str, list[str]] = {}
     for _, element, reason in complaints:
         elements.setdefault(reason, []).append(element)
@@ -122,13 +123,13 @@ def describe(complaints: Collection[Complaint]) -> str:
 
 
 def ignoring(complaints: Collection[Complaint]) -> str:
-    """The argument of ``load`` that drops what can be dropped, as in ignore=("tendon",), or ""."""
+    """The argument of ``load`` that ignores what can be ignored, such as ignore=("tendon",), or ""."""
     kinds = tuple(dict.fromkeys(kind for kind, _, _ in complaints if kind))
     return f"ignore={kinds}".replace("'", '"') if kinds else ""
 
 
 def refuse_unsupported(m: mujoco.MjModel, ignore: Collection[str]) -> None:
-    """One error that names every element that the model cannot hold and the user did not drop."""
+    """Raises one error that names all elements that the model cannot represent and the user did not ignore."""
     complaints = [complaint for complaint in all_complaints(m) if complaint[0] not in ignore]
     if not complaints:
         return
@@ -138,7 +139,7 @@ def refuse_unsupported(m: mujoco.MjModel, ignore: Collection[str]) -> None:
 
 
 def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
-    """What cannot be dropped."""
+    """Unsupported options, which cannot be ignored."""
     if m.opt.integrator not in INTEGRATORS:
         name = spell(mujoco.mjtIntegrator, m.opt.integrator)
         yield (
@@ -146,7 +147,7 @@ def _option(m: mujoco.MjModel) -> Iterator[Complaint]:
             "option",
             f'has the integrator "{name}" (pass integrator="implicitfast", "implicit", "euler" or "rk4")',
         )
-    # A flag that a later MuJoCo may add could change the motion in a way nothing here knows of.
+    # Flags of later versions of MuJoCo are unknown here and could change the motion.
     unknown_disable = m.opt.disableflags & ~KNOWN_DISABLE_BITS
     unknown_enable = m.opt.enableflags & ~KNOWN_ENABLE_BITS
     if unknown_disable or unknown_enable:
@@ -167,7 +168,7 @@ def all_complaints(m: mujoco.MjModel) -> Iterator[Complaint]:
 
 
 def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
-    """The kind for ``ignore``, the sort of element, which of them (n,) bool, and what is wrong with those."""
+    """The kind for ``ignore``, the type of element, which elements have the problem (n,) bool, and the problem."""
     springs = not disabled(m, Disable.mjDSBL_SPRING)
     yield from _flexes(m)
 
@@ -181,7 +182,7 @@ def _table(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
 
 
 def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
-    """Of those that deform."""
+    """Problems of deformable flexes, in the form of ``_table``."""
     soft = np.isin(np.arange(m.nflex), soft_flexes(m))
     reasons = {
         "moves its vertices by interpolation": m.flex_interp != 0,
@@ -197,24 +198,24 @@ def _flexes(m: mujoco.MjModel) -> Iterator[tuple[str, str, np.ndarray, str]]:
 
 
 def soft_flexes(m: mujoco.MjModel) -> np.ndarray:
-    """The flexes that deform, by number."""
+    """The indices of deformable flexes."""
     return np.flatnonzero(~m.flex_rigid.astype(bool))
 
 
 def spatial_tendons(m: mujoco.MjModel) -> np.ndarray:
-    """Which tendons are paths through space (ntendon,), and not sums of joint coordinates."""
+    """Which tendons are spatial (ntendon,), and not sums of joint coordinates."""
     return m.wrap_type[m.tendon_adr] != int(mujoco.mjtWrap.mjWRAP_JOINT)
 
 
 def wrapping_tendons(m: mujoco.MjModel) -> np.ndarray:
-    """Which of these may wrap around geoms (ntendon,)."""
+    """Which tendons may wrap around geoms (ntendon,)."""
     kinds = [m.wrap_type[m.tendon_adr[t] : m.tendon_adr[t] + m.tendon_num[t]] for t in range(m.ntendon)]
     around = (int(mujoco.mjtWrap.mjWRAP_SPHERE), int(mujoco.mjtWrap.mjWRAP_CYLINDER))
     return np.array([np.isin(of_one, around).any() for of_one in kinds], bool).reshape(m.ntendon)
 
 
 def acting_equalities(m: mujoco.MjModel, *types: int) -> np.ndarray:
-    """The equality constraints of these types that a file switches on."""
+    """The equality constraints of these types that a file enables."""
     if disabled(m, Disable.mjDSBL_CONSTRAINT) or disabled(m, Disable.mjDSBL_EQUALITY):
         return np.zeros(0, int)
     return np.flatnonzero(m.eq_active0.astype(bool) & np.isin(m.eq_type, types))
@@ -225,7 +226,7 @@ def in_disabled_group(m: mujoco.MjModel, i: int) -> bool:
 
 
 def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
-    """Whether an actuator is switched off. MuJoCo still clamps the zero of a disabled group to the force range."""
+    """Whether an actuator exerts no force. MuJoCo clamps even the zero force of a disabled group to the force range."""
     if disabled(m, Disable.mjDSBL_ACTUATION):
         return True
     low, high = m.actuator_forcerange[i]
@@ -233,7 +234,7 @@ def gives_no_force(m: mujoco.MjModel, i: int) -> bool:
 
 
 def actuator_complaint(m: mujoco.MjModel, i: int) -> tuple[str, str] | None:
-    """Why an actuator is no muscle or motor, and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
+    """Why an actuator is not supported: no muscle or motor, and not (g0 + g1·l + g2·l̇)·drive + b0 + b1·l + b2·l̇."""
     if m.actuator_plugin[i] >= 0:
         return "plugin", "is driven by a plugin"
     if is_motor(m, i) or holds_orientation(m, i):
@@ -324,14 +325,14 @@ def states_of_motor(m: mujoco.MjModel, i: int) -> list[int]:
 
 
 def impossible_motor(gain: np.ndarray, dynamics: np.ndarray, bias: np.ndarray) -> bool:
-    """Whether these, gainprm, dynprm and biasprm, are not the numbers of a DC motor."""
+    """Whether a gainprm, dynprm and biasprm are invalid for a DC motor."""
     controlled = np.any(gain[4:7])
     signs = min(gain[1], gain[5], gain[7], *dynamics[[0, 1, 2, 5, 7, 8]], *bias[3:6]) < 0
     return bool(gain[0] <= 0 or signs or (controlled and gain[1] == 0) or (dynamics[2] > 0 and dynamics[3] <= 0))
 
 
 def _adhesion_complaint(m: mujoco.MjModel, i: int) -> str | None:
-    """What an actuator on a body may not be: contacts have no length, and what holds a joint does not know of them."""
+    """Why an adhesion actuator is not supported: contacts have no length, and joints cannot clamp adhesion forces."""
     if not adheres(m, i):
         return None
     if feels_velocity(m, i) or m.actuator_biastype[i] == BIAS_MUSCLE:
@@ -342,7 +343,7 @@ def _adhesion_complaint(m: mujoco.MjModel, i: int) -> str | None:
 
 
 def _muscle_complaint(m: mujoco.MjModel, i: int) -> str | None:
-    """What MuJoCo's compiler would not let through, or has found no range for."""
+    """Why a muscle is invalid: MuJoCo's compiler would refuse it, or has found no range of lengths for it."""
     gain, bias = m.actuator_gaintype[i] == GAIN_MUSCLE, m.actuator_biastype[i] == BIAS_MUSCLE
     laws = [law for law, used in ((m.actuator_gainprm[i], gain), (m.actuator_biasprm[i], bias)) if used]
     shortest, longest = m.actuator_lengthrange[m.actuator_outadr[i]]
@@ -352,7 +353,7 @@ def _muscle_complaint(m: mujoco.MjModel, i: int) -> str | None:
 
 
 def impossible_muscle(law: np.ndarray) -> bool:
-    """Whether these, a gainprm or biasprm, are not the numbers of a muscle."""
+    """Whether a gainprm or biasprm is invalid for a muscle."""
     low, high, _force, scale, lmin, lmax, vmax = law[:7]
     return not (low < high and lmin < 1 < lmax and vmax > 0 and scale > 0)
 
@@ -366,12 +367,12 @@ def pulls_tendon(m: mujoco.MjModel, i: int) -> bool:
 
 
 def adheres(m: mujoco.MjModel, i: int) -> bool:
-    """Whether an actuator presses a body against what that touches."""
+    """Whether an actuator is adhesion: it acts on the contacts of a body."""
     return m.actuator_trntype[i] == BODY_TRANSMISSION
 
 
 def pushes_site(m: mujoco.MjModel, i: int) -> bool:
-    """Whether an actuator pushes at a site, or between two of them."""
+    """Whether an actuator acts at a site, or between two sites."""
     return m.actuator_trntype[i] in (SITE_TRANSMISSION, SLIDER_CRANK)
 
 
@@ -381,20 +382,19 @@ def feels_velocity(m: mujoco.MjModel, i: int) -> bool:
 
 
 def is_servo(m: mujoco.MjModel, i: int) -> bool:
-    """Whether an actuator holds a position that its control gives, or what integrates or filters it."""
+    """Whether an actuator holds a position that its control sets, directly or through an integrator or filter."""
     gain, bias = gain_and_bias(m, i)
     fixed = m.actuator_gaintype[i] == GAIN_FIXED and m.actuator_dyntype[i] in (STATELESS, INTEGRATOR, *FILTERS)
     return bool(fixed and gain[0] != 0 and bias[1] == -gain[0])
 
 
 def wrapped_servo(m: mujoco.MjModel, i: int) -> int:
-    """Whether MuJoCo wraps the error of an actuator around the circle, since it holds a rotation: 1 of a ball joint, 2
-    of a site against another one; else 0."""
+    """Whether MuJoCo wraps the error of a servo around the circle: 1 on a ball joint, 2 between two sites, else 0."""
     return rotation_kind(m, i) if is_servo(m, i) else 0
 
 
 def rotation_kind(m: mujoco.MjModel, i: int) -> int:
-    """Whether an actuator's length is of a rotation: 1 of a ball joint, 2 of a site against another one; else 0."""
+    """Whether an actuator's length is a rotation: 1 on a ball joint, 2 between two sites, else 0."""
     if m.actuator_trntype[i] in JOINT_TRANSMISSIONS:
         return int(m.jnt_type[m.actuator_trnid[i, 0]] == BALL)
     gear = m.actuator_gear[m.actuator_outadr[i]]
@@ -403,7 +403,7 @@ def rotation_kind(m: mujoco.MjModel, i: int) -> int:
 
 
 def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of 1, length and velocity; zero for those of a muscle or DC motor."""
+    """Coefficients (3,) of 1, length and velocity in gain and bias; zero where they are a muscle's or DC motor's."""
     gain, bias = m.actuator_gainprm[i, :3].copy(), np.zeros(3)
     if m.actuator_gaintype[i] in (GAIN_MUSCLE, GAIN_DCMOTOR):
         gain[:] = 0
@@ -415,8 +415,8 @@ def gain_and_bias(m: mujoco.MjModel, i: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reflecting_actuators(m: mujoco.MjModel, index: int, *, of_tendon: bool = False) -> list[int]:
-    """The actuators whose own armature and damping MuJoCo adds to a joint or tendon (-1: none, -2: every one that acts
-    on it)."""
+    """The actuators whose armature and damping MuJoCo adds to a joint or tendon. Its field is an actuator, -1 for none,
+    or -2 for all that act on it."""
     which = (m.tendon_actuatorid if of_tendon else m.jnt_actuatorid)[index]
     if which >= 0:
         return [int(which)]
