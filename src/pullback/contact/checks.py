@@ -1,4 +1,4 @@
-"""What a file asks for that no contact model simulates, or not the one that was chosen: an error that names it."""
+"""Contacts and constraints in a file that no contact model, or not the chosen one, simulates: errors that name them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unsupported(contact: Contact, scene: Scene) -> None:
-    """One error that names everything about the file's contacts and other constraints that is not simulated."""
+    """Raises one error that names all of the file's contacts and other constraints that are not simulated."""
     complaints = [one for one in left_over(scene.model.mujoco) if one[0] not in scene.model.ignored]
     complaints += contact_complaints(scene)
     complaints += fields_from_afar(contact, scene)
@@ -41,7 +41,7 @@ def fields_from_afar(contact: Contact, scene: Scene) -> Iterator[Complaint]:
 
 
 def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Every solref of the file that is used: whose it is, its attribute, its two numbers."""
+    """All solrefs of the file that are used: the element, the attribute, and the two numbers."""
     m = scene.model.mujoco
     for g in scene.geoms[scene.own_materials]:
         yield label(m, "geom", g), "solref", m.geom_solref[g]
@@ -68,7 +68,7 @@ def mixed_solrefs(scene: Scene) -> Iterator[Complaint]:
 
 
 def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint]:
-    """What couples joints, of which some contact models have only the forces, or nothing."""
+    """Couplings of joints that the contact model does not support, or whose implicit treatment it does not support."""
     alone = f"which {type(contact).__name__} does not have: use ContactConvex"
     for k in felt_actuators(scene.model):
         what = f"has feedback of velocity that {scene.model.integrator} treats implicitly"
@@ -98,7 +98,7 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
 
 
 def many_trees(contact: Contact, scene: Scene) -> Iterator[Complaint]:
-    """Rows of tendons that join more trees of bodies than the two that kernels with impulses keep of each row."""
+    """Rows of tendons that join more than two trees of bodies: kernels with impulses support two trees per row."""
     m = scene.model.mujoco
     rows = {
         label(m, "tendon", t): ("tendon", tendon_dofs(m, t)) for t in (*scene.limited_tendons, *scene.lossy_tendons)
@@ -132,7 +132,7 @@ def torsion_and_rolling(contact: Contact, scene: Scene) -> Iterator[Complaint]:
 
 
 def _source_of_condim(scene: Scene, pair: int) -> str:
-    """The explicit pair, or the geom, that a pair of shapes has its condim from."""
+    """The explicit pair, or the geom, that sets the condim of a pair of shapes."""
     m, shapes = scene.model.mujoco, len(scene.geoms)
     materials = scene.pair_materials[pair]
     if materials[0] >= shapes:

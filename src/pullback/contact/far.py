@@ -1,4 +1,4 @@
-"""Long range in the backward pass alone."""
+"""Long-range forces in the backward pass alone."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Far:
     Gradients with respect to controls and parameters include it through the state; those of a single step include it
     directly only for parameters that place shapes.
 
-    gap:     [m] strength of F: as that of ContactLongRange with the same gap, proportional to its square. None: a
-             thousandth of the length
+    gap:     [m] sets the strength of F, which is proportional to its square, as in ContactLongRange. None: a thousandth
+             of the length
     length:  [m] size of the scene; F decays beyond it. None: the median radius of all shapes that may touch
-    inset:   fraction of its inner radius by which the surface of a shape is moved inwards [1]
+    inset:   fraction of a shape's inner radius by which its surface is moved inwards [1]
     """
 
     gap: float | None = None
@@ -44,23 +44,23 @@ class Far:
             raise PullbackError(f"inset of Far is a share, above 0 and up to 1, not {self.inset!r}")
 
     def length_of(self, scene: Scene) -> float:
-        """[m]"""
+        """The size of the scene [m]."""
         return self.length or scene.median_radius
 
     def strengths(self, scene: Scene) -> np.ndarray:
-        """μ of each pair (npair,) [J]."""
+        """The strength μ of each pair's potential (npair,) [J]."""
         length = self.length_of(scene)
         gap = self.gap or 1e-3 * length
         return pair_masses(scene) * STANDARD_GRAVITY * gap**2 / (2 * length)
 
     def insets(self, scene: Scene) -> np.ndarray:
-        """How far the surface of each shape is moved inwards (nshape,) [m]; a plane's is not."""
+        """The distance by which the surface of each shape is moved inwards (nshape,) [m]; zero for planes."""
         inner = scene.model.mujoco.geom_aabb[scene.geoms, 3:].min(axis=1)
         return np.where(scene.kind == PLANE, 0.0, self.inset * inner)
 
     def points(self, scene: Scene) -> Points:
-        """The shapes as hulls of points, as ``core_scale`` multiplies them: of an ellipsoid the ends of its axes, of a
-        mesh the corners of its bounding box, which is moved inwards already [m]."""
+        """The shapes as hulls of points, before their scaling by ``core_scale``: the ends of an ellipsoid's axes; the
+        corners of a mesh's bounding box, already moved inwards [m]."""
         each = [_core_points(scene, shape, inset) for shape, inset in enumerate(self.insets(scene))]
         return Points(np.cumsum([0, *map(len, each)]), np.concatenate([np.zeros((0, 3)), *each]))
 

@@ -1,4 +1,4 @@
-"""Convex hulls of meshes: corners, edges and faces, as MuJoCo's compiler found them; and height fields as prisms."""
+"""Convex hulls of meshes as MuJoCo's compiler computes them: corners, edges and faces; and height fields as prisms."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pullback.model.unsupported import name_of
 MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 HEIGHT_FIELD = int(mujoco.mjtGeom.mjGEOM_HFIELD)
 
-# Of a height field; each takes about half a kilobyte.
+# The most prisms of a height field; each takes about half a kilobyte.
 MOST_PRISMS = 200_000
-# The other corners of a prism's end, and the one above or below: three at the bottom, then three at the top.
+# The neighbours of each corner of a prism: the others at its end, and the one above or below it. Bottom corners first.
 PRISM = np.array([[1, 2, 3], [0, 2, 4], [0, 1, 5], [4, 5, 0], [3, 5, 1], [3, 4, 2]])
 
 
 @dataclass(frozen=True)
 class Hulls:
-    """Of all shapes one after the other; those that are no mesh have none, but that a height field has those of its
-    prisms, without faces. Each ``first`` ends with its total."""
+    """The hulls of all shapes, concatenated. Only meshes have one; a height field has the corners of its prisms, and no
+    faces. Each array ``first_...`` ends with the total."""
 
     first_vertex: np.ndarray  # (nshape + 1,)
-    radius: np.ndarray  # (nshape,) how far hull or height field reach from the shape's origin [m]
+    radius: np.ndarray  # (nshape,) farthest distance of the hull or height field from the shape's origin [m]
     vertex: np.ndarray  # (n, 3) corners in the shape's frame, or from the prism's centre [m]
     first_neighbour: np.ndarray  # (n + 1,)
     neighbour: np.ndarray  # corners that share an edge
@@ -33,7 +33,7 @@ class Hulls:
     face: np.ndarray  # faces that meet in a corner
     face_normal: np.ndarray  # (nface, 3) outward
     first_corner: np.ndarray  # (nface + 1,)
-    corner: np.ndarray  # corners of a face, in turn
+    corner: np.ndarray  # corners of a face, in order around it
 
     @staticmethod
     def of(m: mujoco.MjModel, geoms: np.ndarray) -> Hulls:
@@ -76,10 +76,11 @@ def prism_count(m: mujoco.MjModel, field: int) -> int:
 
 
 def prisms(m: mujoco.MjModel, field: int) -> tuple[np.ndarray, float]:
-    """Corners of the prisms below the triangles of a height field, six each, from their own centre (n, 3) [m]: three at
-    the bottom and those above them; and how far the field reaches from its origin. Of too many prisms, none.
+    """Corners (n, 3) [m] of the prisms below the triangles of a height field, relative to each prism's centre, and the
+    field's farthest distance from its origin. Each prism has three corners at the bottom, then the three above them. If
+    there are too many prisms, none.
 
-    They are in the order of ``kernels/collision/height_field.py``, which knows their centres.
+    The order is that of ``kernels/collision/height_field.py``, which computes the centres.
     """
     if prism_count(m, field) > MOST_PRISMS:
         return np.zeros((0, 3)), 0.0
@@ -101,12 +102,12 @@ def prisms(m: mujoco.MjModel, field: int) -> tuple[np.ndarray, float]:
 
 
 def _packed(lists: list) -> tuple[np.ndarray, np.ndarray]:
-    """Lists one after the other, and where each begins."""
+    """Concatenated lists: the start of each, and all items."""
     return np.cumsum([0, *map(len, lists)]), np.concatenate([np.zeros(0, int), *lists]).astype(int)
 
 
 def _hull(m: mujoco.MjModel, mesh: int, geom: int) -> dict:
-    """One mesh's hull. Corners keep the order of MuJoCo's graph, so that ties between them are broken alike.
+    """The convex hull of one mesh. Corners keep the order of MuJoCo's graph, so that ties are broken in the same way.
 
     The graph is stored as: number of corners, of triangles, then for each corner the start of its edge list, its index
     in the mesh, and the edge lists, which count corners of the hull and are each ended by -1.

@@ -1,4 +1,4 @@
-"""The contact models: what to choose with ``Articulated(model, contact=...)``."""
+"""The contact models, for ``Articulated(model, contact=...)``."""
 
 from __future__ import annotations
 
@@ -39,41 +39,41 @@ from pullback.kernels import Flavour
 from pullback.model import BALL
 from pullback.model.unsupported import Complaint, label
 
-# Neighbours per two degrees of freedom of a chain, from which sweeps of ContactImpulse are faster by velocity. [1]
+# ContactImpulse sweeps over velocities if contacts have more neighbours than this per two dofs of a chain. [1]
 CROWD = 3
-# How far the weight of everything sinks into a surface [m], and its moment at a metre turns a limit [rad], by default.
+# Default stiffnesses: the total weight sinks into a surface by this [m], and at a metre turns a limit by this [rad].
 SINKS_IN, TURNS = 1e-3, 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contact:
-    """What all contact models share.
+    """The base class of all contact models.
 
-    max_contacts:  contacts that the workspace of a world holds; more at once are an error. None: as many as the shapes
-                   of the model suggest.
-    far:           long range in the backward pass alone: a surrogate, see :class:`Far`. None: gradients are exact
+    max_contacts:  contacts that the workspace of a world holds; more at once are an error. None: a number estimated
+                   from the shapes of the model
+    far:           long-range forces in the backward pass only: a surrogate, see :class:`Far`. None: exact gradients
     """
 
     max_contacts: int | None = None
     far: Far | None = None
 
-    # Its module in ``kernels/contact``, or the path of one elsewhere.
+    # Its module in ``kernels/contact``, or the path of a module elsewhere.
     kernels: ClassVar[str]
-    # Whether that acts by impulses on velocities, or else by forces.
+    # Whether it acts by impulses on velocities; otherwise by forces.
     impulses: ClassVar[bool] = False
     # Whether a step is the minimum of its potential.
     potential: ClassVar[bool] = False
-    # Whether it has rows for what couples joints: limits and friction loss of tendons, equality constraints.
+    # Whether it supports constraints that couple joints: limits and friction loss of tendons, equality constraints.
     couples: ClassVar[bool] = False
-    # Whether its constraints are as stiff as inverse weights say, which follow parameters; or else those of the file.
+    # Whether constraints are scaled by inverse weights that follow the parameters; otherwise by those of the file.
     follows_inertia: ClassVar[bool] = False
-    # Rows per contact at most: 3, or 6 with torsional and rolling friction.
+    # The most rows per contact: 3, or 6 with torsional and rolling friction.
     most_rows: ClassVar[int] = 3
-    # Fields of the kernels' Shapes that are its own settings, under the same names.
+    # Its settings that are also fields of the kernels' Shapes.
     settings: ClassVar[tuple[str, ...]] = ()
 
     def parameters(self, scene: Scene) -> dict[str, Parameter]:
-        """Every parameter that this model reads, by name."""
+        """All parameters that this model reads, by name."""
         return shared_parameters(scene)
 
     def __post_init__(self):
@@ -87,32 +87,32 @@ class Contact:
             raise PullbackError(f"far must be a pullback.Far(), or None, not {self.far!r}")
 
     def flavour(self, precision: str, scene: Scene) -> Flavour:
-        """The kernels for the contacts of a scene."""
+        """The Flavour of kernels for the contacts of a scene."""
         return Flavour(precision, self.kernels, self.impulses, scene.rows, not scene.is_round)
 
     @classmethod
     def flavours(cls, precision: str) -> list[Flavour]:
-        """All kernels that some scene without tendons, sites and loops needs."""
+        """All Flavours of kernels for scenes without tendons, sites and loops."""
         rows = sorted({cls.most_rows, 3})
         return [Flavour(precision, cls.kernels, cls.impulses, n, shapes) for n in rows for shapes in (True, False)]
 
     def contacts_of(self, scene: Scene) -> int:
-        """How many contacts the workspace of a world holds."""
+        """The number of contacts that the workspace of a world holds."""
         return scene.max_contacts if self.max_contacts is None else self.max_contacts
 
     def complaints(self, scene: Scene) -> Iterator[Complaint]:
-        """What it does not simulate of a scene."""
+        """The parts of a scene that this model does not simulate."""
         yield from sweeps_against_slip(self, scene)
         yield from torsion_and_rolling(self, scene)
         yield from two_frictions(self, scene)
         yield from tendons_and_equalities(self, scene)
 
     def margins(self, margins: np.ndarray) -> np.ndarray:
-        """Distances below which the pairs of shapes touch, from the margins that a file gives them [m]."""
+        """The distances [m] at which pairs of shapes are in contact, from the margins of the file."""
         return margins
 
     def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
-        """How long the arrays of ``kernels/contact/rows.py`` are, by what they are along, for so many contacts."""
+        """The lengths of the arrays of ``kernels/contact/rows.py`` for so many contacts, by the kind of axis."""
         sizes = {"world": 1, "contact": contacts, "chain": contacts * nv, "dof": nv, "entry": nv * nv}
         sizes |= {"joint row": scene.max_joint_rows, "joint chain": scene.max_joint_rows * scene.joint_width}
         return {name: (size,) for name, size in sizes.items()}
@@ -312,13 +312,13 @@ class ContactImpulse(Contact):
             yield "", "option", f"asks for RK4, but ContactImpulse changes velocities at once: {remedy}"
 
     def margins(self, margins: np.ndarray) -> np.ndarray:
-        """Bodies that just touch are in contact here: they are rigid, and would sink by a step's velocity."""
+        """Margins just above those of the file: bodies are rigid, so they are in contact when they just touch."""
         beyond = np.nextafter(margins, margins.dtype.type(np.inf))
         return np.maximum(beyond, np.finfo(margins.dtype).tiny)
 
     def workspace(self, scene: Scene, contacts: int, nv: int) -> dict[str, tuple[int, ...]]:
         blocks = contacts + scene.max_joint_rows
-        # Where there are more neighbours, sweeps by velocity are faster. Neighbours are numbers of 16 bits.
+        # With more neighbours, sweeps over velocities are faster. Neighbours are stored as 16-bit indices.
         neighbours = min(blocks, CROWD * scene.longest_chain // 2) if blocks < 2**16 else 0
         lines = {"neighbour": neighbours, "side": 2, "sweep": self.sweeps, "line": self.sweeps + 1}
         return super().workspace(scene, blocks, nv) | {name: (size, blocks) for name, size in lines.items()}
@@ -413,7 +413,7 @@ class ContactLongRange(Contact):
         return triangles if self.has_triangles(scene) else hulls
 
     def has_triangles(self, scene: Scene) -> bool:
-        """Whether a mesh may touch something that is no plane, and is its triangles there."""
+        """Whether a mesh may touch something other than a plane, and is represented by its triangles there."""
         return self.meshes == "triangles" and bool(np.any(scene.kind[scene.pair_shapes[scene.plane_pairs :]] == MESH))
 
     @classmethod
@@ -482,7 +482,7 @@ class ContactLongRange(Contact):
         return table
 
 
-# What a contact model may be called, in Python and on the command line: each as it is without arguments.
+# Names of the contact models in Python and on the command line; they stand for the models with default arguments.
 CONTACT_NAMES: dict[str, type[Contact]] = {
     "convex": ContactConvex,
     "impulse": ContactImpulse,

@@ -1,7 +1,7 @@
-"""The parameters that every contact model reads, and where numbers stand in the kernels' fields.
+"""The parameters that all contact models read, and their positions in the kernels' fields.
 
-Kernels have a *material* for each shape, followed by one for each explicit pair. Vectors in a field may be longer than
-what enters them: the rest is zero.
+Kernels have one *material* per shape, followed by one per explicit pair. Vectors in a field may be longer than the
+parameter; the rest is zero.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOLREF = "must be two positive numbers (time constant, damping ratio) or two neg
 
 
 def geom_parameters(m: mujoco.MjModel, geoms: np.ndarray, sizes: np.ndarray) -> dict[str, Parameter]:
-    """Places and sizes of the geoms that are shapes, in this order. sizes: how many each has that matter (n,)"""
+    """Poses and sizes of the geoms that are shapes, in this order. sizes: (n,) how many sizes each geom uses."""
     if not len(geoms):
         return {}
     pos, quat = geom_frames(m)
@@ -35,7 +35,7 @@ def geom_parameters(m: mujoco.MjModel, geoms: np.ndarray, sizes: np.ndarray) -> 
 
 
 def shared_parameters(scene: Scene) -> dict[str, Parameter]:
-    """What every contact model reads, by name."""
+    """The parameters that all contact models read, by name."""
     m, geoms = scene.model.mujoco, scene.geoms
     table: dict[str, Parameter] = {}
     own, pairs = materials(scene, "friction", 5)
@@ -62,7 +62,7 @@ def shared_parameters(scene: Scene) -> dict[str, Parameter]:
 
 
 def equality_parameters(scene: Scene) -> dict[str, Parameter]:
-    """What MuJoCo's equality constraints hold together."""
+    """The geometry of equality constraints: coefficients, anchors and relative orientations."""
     m, loops = scene.model.mujoco, scene.loops
     axes, table = ("equality", "entry"), {}
     if len(scene.equalities):
@@ -88,7 +88,7 @@ def equality_parameters(scene: Scene) -> dict[str, Parameter]:
 
 
 def equality_law(scene: Scene) -> dict[str, Parameter]:
-    """How hard MuJoCo holds it together."""
+    """The solref and solimp of equality constraints."""
     m, of, axes, table = scene.model.mujoco, scene.all_equalities, ("equality", "entry"), {}
     if len(of):
         signs = partial(of_one_sign, of)
@@ -97,11 +97,11 @@ def equality_law(scene: Scene) -> dict[str, Parameter]:
     return table
 
 
-# --- where numbers stand in a field: keywords of a Parameter ------------------------------------------
+# --- positions of numbers in a field: keywords of a Parameter -----------------------------------------
 
 
 def materials(scene: Scene, field: str, width: int) -> tuple[dict, dict]:
-    """Those of geoms, and those of explicit pairs, in a field with ``width`` numbers per material."""
+    """Keywords for geoms, and for explicit pairs, in a field with ``width`` numbers per material."""
     shapes = len(scene.geoms)
     blank = np.zeros((shapes + len(scene.explicit), width))
     own = {"field": field, "of": scene.geoms, "blank": blank, "at": (slice(shapes),)}
@@ -109,7 +109,7 @@ def materials(scene: Scene, field: str, width: int) -> tuple[dict, dict]:
 
 
 def joints_and_tendons(field: str, joints: np.ndarray, tendons: np.ndarray, *width: int) -> tuple[dict, dict]:
-    """Those of joints, and those of tendons, in a field that has both, in this order."""
+    """Keywords for joints, and for tendons, in a field that has joints first."""
     if not len(tendons):
         return {"field": field, "of": joints}, {}
     blank, first = np.zeros((len(joints) + len(tendons), *width)), len(joints)
@@ -118,12 +118,12 @@ def joints_and_tendons(field: str, joints: np.ndarray, tendons: np.ndarray, *wid
 
 
 def limits(scene: Scene, field: str, width: int) -> tuple[dict, dict]:
-    """The same of limits, with ``width`` numbers each."""
+    """Keywords for limits of joints, and of tendons, with ``width`` numbers each."""
     return joints_and_tendons(field, scene.limited, scene.limited_tendons, width)
 
 
 def limit_column(scene: Scene, field: str, number: int) -> tuple[dict, dict]:
-    """One number per limit of a joint, and per limit of a tendon, in a field of two."""
+    """Keywords for one number per limit of a joint, and of a tendon, in a field of two numbers per limit."""
     first = len(scene.limited)
     common = {"field": field, "blank": np.zeros((first + len(scene.limited_tendons), 2))}
     own = {"of": scene.limited, "at": (slice(first), number)}
@@ -131,12 +131,12 @@ def limit_column(scene: Scene, field: str, number: int) -> tuple[dict, dict]:
 
 
 def column(field: str, number: int, items: np.ndarray) -> dict:
-    """One number per item, in a field of two."""
+    """Keywords for one number per item, in a field of two numbers per item."""
     return {"field": field, "of": items, "blank": np.zeros((len(items), 2)), "at": (slice(None), number)}
 
 
 def constant(field: str, number: int) -> dict:
-    """One number per world, in a field of four."""
+    """Keywords for one number per world, in a field of four numbers."""
     return {"field": field, "blank": np.zeros((1, 4)), "at": (0, number)}
 
 
@@ -144,7 +144,7 @@ def constant(field: str, number: int) -> dict:
 
 
 def _all_directions(friction: np.ndarray) -> np.ndarray:
-    """Sliding, torsional and rolling friction to those of two tangents, torsion, two rolling directions."""
+    """From (sliding, torsional, rolling) friction to (sliding, sliding, torsional, rolling, rolling)."""
     return friction[..., [0, 0, 1, 2, 2]]
 
 
@@ -162,7 +162,7 @@ def _by_pair(points: np.ndarray, bar: np.ndarray) -> np.ndarray:
 
 
 def mixed_sign(solref: np.ndarray) -> np.ndarray:
-    """Where one of the two numbers is positive and the other is not, (...): MuJoCo would replace both by defaults."""
+    """Where exactly one of the two numbers is positive, (...): MuJoCo would replace both by defaults."""
     return (solref[..., 0] > 0) != (solref[..., 1] > 0)
 
 
@@ -176,7 +176,7 @@ def _low_first(limited: np.ndarray, ranges: np.ndarray) -> tuple[np.ndarray, str
 
 
 def size_counts(scene: Scene) -> np.ndarray:
-    """How many sizes matter to each shape (nshape,)."""
+    """The number of sizes that each shape uses (nshape,)."""
     return np.array([SIZES.get(int(kind), 0) for kind in scene.kind], int)
 
 

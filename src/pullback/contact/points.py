@@ -1,4 +1,4 @@
-"""Shapes as convex hulls of points, for contact with long range."""
+"""Shapes as convex hulls of points, for long-range contact."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH = 0, 2, 3, 5, 6, 7
 HULL_KINDS = (PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH)
 RING = 12  # points on each rim of a cylinder
-LEAF_POINTS = 3 + 2 * RING  # of a triangle, and of any shape that is no mesh
+LEAF_POINTS = 3 + 2 * RING  # of a triangle, and of the largest shape that is not a mesh
 
 
 @dataclass(frozen=True)
 class Points:
-    """Of all shapes one after the other; a plane has none. ``first`` ends with their number."""
+    """The points of all shapes, concatenated; a plane has none. ``first`` ends with the total."""
 
     first: np.ndarray  # (nshape + 1,)
-    local: np.ndarray  # (n, 3) times the sizes of the shape; of a mesh [m]
+    local: np.ndarray  # (n, 3) in units of the shape's sizes [1]; for a mesh in its frame [m]
 
     @staticmethod
     def of(scene: Scene) -> Points:
@@ -48,8 +48,8 @@ def _points(scene: Scene, shape: int) -> np.ndarray:
 
 
 def pair_masses(scene: Scene) -> np.ndarray:
-    """m₁ m₂ / (m₁ + m₂) of the trees that the shapes of each pair belong to (npair,) [kg]; what stands still is
-    infinitely heavy."""
+    """The reduced mass m₁ m₂ / (m₁ + m₂) of the trees that the shapes of each pair belong to (npair,) [kg]. Fixed ones
+    count as infinitely heavy."""
     m = scene.model.mujoco
     root = m.body_rootid[scene.body]
     moves = m.body_weldid[scene.body] != 0
@@ -58,7 +58,7 @@ def pair_masses(scene: Scene) -> np.ndarray:
 
 
 def inner_radii(scene: Scene) -> np.ndarray:
-    """Of a ball inside of each shape (nshape,) [m]; of a mesh, half of the smallest that its bounding box holds."""
+    """The radius of a ball inside each shape (nshape,) [m]; for a mesh, half of the largest in its bounding box."""
     m = scene.model.mujoco
     half = m.geom_aabb[scene.geoms, 3:].min(axis=1)
     return np.where(scene.kind == MESH, 0.5, 1.0) * np.maximum(half, mujoco.mjMINVAL)

@@ -1,4 +1,4 @@
-"""Contacts for people to look at."""
+"""Contacts as data for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file says about contacts, limits, friction loss and equalities, as arrays that kernels read."""
+"""Contacts, limits, friction loss and equality constraints of a file, as arrays."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
 KINDS = (PLANE, HEIGHT_FIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)
 NAMES = {int(kind): name.rpartition("_")[2].lower() for name, kind in mujoco.mjtGeom.__members__.items()}
 
-# How many numbers of geom_size a shape has; a plane's are for looks, a mesh's are its bounding box.
+# The number of entries of geom_size that each shape uses; a plane's are only drawn, a mesh's are its bounding box.
 SIZES = {PLANE: 0, HEIGHT_FIELD: 0, SPHERE: 1, CAPSULE: 2, ELLIPSOID: 3, CYLINDER: 2, BOX: 3, MESH: 0}
 
-# The most contacts that a pair of shapes can have; one for all others.
+# The most contacts per pair of shapes; 1 for pairs that are not listed.
 MOST_CONTACTS = {
     **{(PLANE, CAPSULE): 2, (PLANE, CYLINDER): 4, (PLANE, BOX): 4, (PLANE, MESH): 4},
     **{(CAPSULE, CAPSULE): 2, (CAPSULE, BOX): 2, (BOX, BOX): 8},
@@ -45,37 +45,36 @@ MOST_CONTACTS = {
     **{(CYLINDER, MESH): 4, (BOX, MESH): 4, (MESH, MESH): 4},
     **{(HEIGHT_FIELD, kind): 50 for kind in (SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH)},
 }
-# Room for contacts where all pairs at once would be far too many: for each shape this many, and some more. [1]
+# Bound of the workspace if all pairs at once would be far too many contacts: so many per shape, and some more. [1]
 CONTACTS_A_SHAPE, CONTACTS_MORE = 4, 16
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Shapes that may touch, pairs of them, the joints and tendons that are limited or have friction loss, and equality
-    constraints.
+    """Shapes that may touch, their pairs, joints and tendons with limits or friction loss, and equality constraints.
 
-    Materials are the shapes' own, in their order, followed by one for each explicit ``<pair>``.
+    Materials are those of the shapes, in their order, followed by one for each explicit ``<pair>``.
     """
 
     model: Model
-    geoms: np.ndarray  # (nshape,) the geom each shape is
-    kind: np.ndarray  # (nshape,) as MuJoCo numbers types of geoms
+    geoms: np.ndarray  # (nshape,) the geom of each shape
+    kind: np.ndarray  # (nshape,) MuJoCo's type of geom
     body: np.ndarray  # (nshape,)
-    plane_pairs: int  # with a plane, or of the geoms of another one: they come before all others
+    plane_pairs: int  # number of pairs with a plane, or that repeat another pair: they come first
     pair_shapes: np.ndarray  # (npair, 2), the lower type first
     pair_materials: np.ndarray  # (npair, 2)
-    pair_share: np.ndarray  # (npair,) of the first material, where two are mixed [1]
+    pair_share: np.ndarray  # (npair,) weight of the first material in the mixture [1]
     pair_dim: np.ndarray  # (npair,) condim: 1, 3, 4 or 6
-    pair_margin: np.ndarray  # (npair,) how far apart shapes begin to push [m]
-    pair_gap: np.ndarray  # (npair,) how much farther apart adhesion still holds them [m]
+    pair_margin: np.ndarray  # (npair,) distance at which shapes begin to push [m]
+    pair_gap: np.ndarray  # (npair,) additional distance over which adhesion still acts [m]
     pair_solref_friction: np.ndarray  # (npair, 2) as solref; zeros: the same as along the normal
-    explicit: np.ndarray  # (n,) the explicit pairs among the file's that are used, by index
-    limited: np.ndarray  # (n,) joints
-    lossy: np.ndarray  # (n,) degrees of freedom
+    explicit: np.ndarray  # (n,) the explicit pairs that are used, by index in the file
+    limited: np.ndarray  # (n,) joints with limits
+    lossy: np.ndarray  # (n,) degrees of freedom with friction loss
     limited_tendons: np.ndarray  # (n,)
     lossy_tendons: np.ndarray  # (n,)
     equalities: np.ndarray  # (n,) equality constraints on joints and tendons
-    loops: Loops  # those that close loops
+    loops: Loops  # equality constraints that close loops
     hulls: Hulls = field(repr=False)
 
     @staticmethod
@@ -90,7 +89,7 @@ class Scene:
         limits = constrained and not disabled(m, Disable.mjDSBL_LIMIT)
         losses = constrained and not disabled(m, Disable.mjDSBL_FRICTIONLOSS)
 
-        # a constraint that no degree of freedom feels is none
+        # a constraint that no degree of freedom can move has no effect
         moving = np.array([bool(tendon_dofs(m, t)) for t in range(m.ntendon)], bool).reshape(m.ntendon)
         equalities = [e for e in acting_equalities(m, EQ_JOINT, EQ_TENDON) if equality_dofs(m, e)]
         swap = m.geom_type[pairs[:, 0]] > m.geom_type[pairs[:, 1]]
@@ -98,7 +97,8 @@ class Scene:
         explicit_of: dict[frozenset[int], list[int]] = {}
         for i, (a, b) in enumerate(zip(m.pair_geom1, m.pair_geom2, strict=True)):
             explicit_of.setdefault(frozenset((int(a), int(b))), []).append(i)
-        # Several explicit pairs of the same geoms make contacts each: all but one are tried without a sweep, as planes.
+        # Several explicit pairs of the same geoms each make contacts. The broad phase finds one of them; the others are
+        # tested in every step, as planes are.
         more = [len(explicit_of.get(frozenset(pair), [0])) - 1 for pair in pairs.tolist()]
         swept = np.append(m.geom_type[pairs[:, 0]] != PLANE, np.zeros(sum(more), bool))
         pairs = np.concatenate([pairs, np.repeat(pairs, more, axis=0)])
@@ -142,23 +142,23 @@ class Scene:
 
     @cached_property
     def points(self) -> Points:
-        """The shapes as hulls of points."""
+        """The shapes as hulls of points, for long-range contact."""
         return Points.of(self)
 
     @cached_property
     def balls(self) -> Balls:
-        """The meshes as triangles."""
+        """The meshes as triangles in a hierarchy of balls, for long-range contact."""
         return Balls.of(self)
 
     @property
     def median_radius(self) -> float:
-        """Of all shapes but planes [m]; 1 if there are none."""
+        """The median bounding radius of all shapes but planes [m]; 1 if there are none."""
         solid = self.geoms[self.kind != PLANE]
         return float(np.median(self.model.mujoco.geom_rbound[solid])) if len(solid) else 1.0
 
     @property
     def max_contacts(self) -> int:
-        """How many contacts the workspace should hold."""
+        """The default number of contacts that the workspace holds."""
         kinds = self.kind[self.pair_shapes]
         every = sum(MOST_CONTACTS.get((int(a), int(b)), 1) for a, b in kinds)
         fields = int(np.sum(self.kind == HEIGHT_FIELD)) * MOST_CONTACTS[HEIGHT_FIELD, SPHERE]
@@ -166,15 +166,15 @@ class Scene:
 
     @property
     def is_round(self) -> bool:
-        """Whether all pairs are of the simple kind: with a plane, with a sphere but for two, or capsules."""
+        """Whether all pairs have closed forms: with a plane, most with a sphere, or two capsules."""
         simple = {(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, CYLINDER), (SPHERE, BOX), (CAPSULE, CAPSULE)}
         kinds = self.kind[self.pair_shapes].tolist()
         return all(a == PLANE or (a, b) in simple for a, b in kinds)
 
     @property
     def grids(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of height fields: points along y and x (nshape, 2), and half of their width along x and y, and depth
-        (nshape, 3) [m]; of other shapes zeros."""
+        """The grids of height fields: points along y and x (nshape, 2); half widths along x and y, and depth
+        (nshape, 3) [m]. Zeros for other shapes."""
         m, found = self.model.mujoco, self.kind == HEIGHT_FIELD
         points, size = np.zeros((len(self.geoms), 2), int), np.zeros((len(self.geoms), 3))
         fields = m.geom_dataid[self.geoms[found]]
@@ -184,7 +184,7 @@ class Scene:
 
     @property
     def has_side_lines(self) -> bool:
-        """Whether the side of a capsule or a cylinder may lie along a face found by clipping."""
+        """Whether clipping may find contacts between the side of a capsule or cylinder and a face."""
         kinds = self.kind[self.pair_shapes]
         found = (kinds[:, 0] == CAPSULE) & np.isin(kinds[:, 1], (CYLINDER, MESH))
         return bool(np.any(found | ((kinds[:, 0] == CYLINDER) & (kinds[:, 1] >= CYLINDER))))
@@ -196,12 +196,12 @@ class Scene:
 
     @property
     def felt_gap(self) -> np.ndarray:
-        """Gaps (npair,) [m], where there is adhesion; nothing else knows of them."""
+        """The gaps of pairs (npair,) [m] if there is adhesion, else zeros: nothing else uses gaps."""
         return self.pair_gap if np.any(self.model.actuator_body >= 0) else np.zeros(len(self.pair_gap))
 
     @property
     def fences(self) -> np.ndarray:
-        """Half of the largest margin of each shape (nshape,) [m]: two that are farther apart than both do not touch."""
+        """Half of the largest margin of each shape (nshape,) [m]: shapes farther apart than the sum do not touch."""
         fence = np.zeros(len(self.geoms))
         for side in range(2):
             np.maximum.at(fence, self.pair_shapes[:, side], (self.pair_margin + self.felt_gap) / 2)
@@ -209,7 +209,7 @@ class Scene:
 
     @property
     def pair_of(self) -> np.ndarray:
-        """(nshape, nshape): the pair of two shapes that are no planes, or -1."""
+        """(nshape, nshape) the pair of two shapes that are not planes, or -1."""
         table = np.full((len(self.geoms),) * 2, -1, np.int32)
         first, second = self.pair_shapes[self.plane_pairs :].T
         table[first, second] = table[second, first] = np.arange(self.plane_pairs, len(self.pair_shapes))
@@ -217,8 +217,8 @@ class Scene:
 
     @property
     def max_joint_rows(self) -> int:
-        """Rows of joints and tendons at most: one per friction loss, one per end of a range, of which a ball joint's
-        has one, one per equality of numbers, and those of loops."""
+        """The most rows of joints and tendons: one per friction loss, two per limited joint (one for a ball joint) or
+        tendon, one per equality constraint on joints or tendons, and those of loops."""
         ball = self.model.joint_type[self.limited] == BALL
         tendons = len(self.lossy_tendons) + 2 * len(self.limited_tendons)
         joints = len(self.lossy) + int(np.sum(2 - ball))
@@ -226,12 +226,12 @@ class Scene:
 
     @property
     def all_equalities(self) -> np.ndarray:
-        """Those on joints and tendons, then those that close loops."""
+        """The equality constraints on joints and tendons, then those that close loops."""
         return np.concatenate([self.equalities, self.loops.index])
 
     @property
     def joint_width(self) -> int:
-        """Degrees of freedom in such a row, at most: those of a ball joint, whose angle is limited, are three."""
+        """The most degrees of freedom in a row of joints, tendons or equalities; a limited ball joint has 3."""
         m = self.model.mujoco
         chains = [tendon_dofs(m, t) for t in (*self.limited_tendons, *self.lossy_tendons)]
         chains += [equality_dofs(m, e) for e in self.equalities]
@@ -240,7 +240,7 @@ class Scene:
 
     @property
     def longest_chain(self) -> int:
-        """Degrees of freedom from a tip to the root."""
+        """The largest number of degrees of freedom from a tip to the root."""
         lengths: list[int] = []
         for parent in self.model.mujoco.dof_parentid:
             lengths.append(1 + (lengths[parent] if parent >= 0 else 0))
@@ -248,14 +248,14 @@ class Scene:
 
     @property
     def noslip(self) -> bool:
-        """Whether the file asks for sweeps against slip, and something may rub."""
+        """Whether the file asks for noslip sweeps, and something has friction."""
         m = self.model.mujoco
         rubs = np.any(self.pair_dim > 1) or len(self.lossy) > 0 or len(self.lossy_tendons) > 0
         return bool(m.opt.noslip_iterations > 0 and rubs)
 
     @property
     def pair_ranks(self) -> np.ndarray:
-        """The place of each pair in MuJoCo's list of contacts (npair,): by their bodies, explicit pairs first."""
+        """The rank of each pair in MuJoCo's order of contacts (npair,): by bodies, with explicit pairs first."""
         m, geoms = self.model.mujoco, self.geoms[self.pair_shapes]
         bodies = np.sort(m.geom_bodyid[geoms], axis=1).reshape(-1, 2)
         material = self.pair_materials[:, 0]
@@ -267,13 +267,13 @@ class Scene:
 
     @property
     def rows(self) -> int:
-        """Rows of a contact: 3, or 6 where one has torsional or rolling friction."""
+        """Rows per contact: 3, or 6 if one has torsional or rolling friction."""
         return 6 if np.any(self.pair_dim > 3) else 3
 
 
 def geom_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (ngeom, 3) [m] and quaternions (ngeom, 4) of geoms in their bodies, where MuJoCo has them: one that is
-    within 1e-6 of its body's frame, or of that of its inertia, is taken to be there exactly."""
+    """Positions (ngeom, 3) [m] and quaternions (ngeom, 4) of geoms in their bodies, as MuJoCo has them: it snaps a geom
+    within 1e-6 of its body's frame, or inertial frame, to that frame."""
     same, body, kinds = m.geom_sameframe, m.geom_bodyid, mujoco.mjtSameFrame
     pos, quat = m.geom_pos.copy(), m.geom_quat.copy()
     inertia, inertia_turn = same == kinds.mjSAMEFRAME_INERTIA, same == kinds.mjSAMEFRAME_INERTIAROT
@@ -286,7 +286,7 @@ def geom_frames(m: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
-    """How the contacts of two geoms are parametrised, by an explicit pair or by mixing."""
+    """The contact parameters of two geoms: those of an explicit pair, or mixed from both."""
     if explicit is not None:
         return {
             "explicit": explicit,
@@ -315,7 +315,7 @@ def _pair(m: mujoco.MjModel, g1: int, g2: int, explicit: int | None) -> dict:
 
 
 def contact_complaints(scene: Scene) -> Iterator[Complaint]:
-    """What about the contacts of a file no contact model simulates."""
+    """Contacts of a file that no contact model simulates."""
     m = scene.model.mujoco
     for g in scene.geoms:
         if int(m.geom_type[g]) not in KINDS:

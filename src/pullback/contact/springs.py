@@ -1,4 +1,4 @@
-"""How stiff the springs of ContactCompliant are that stand for MuJoCo's equality constraints, if nobody says."""
+"""Default stiffness and damping of the springs by which ContactCompliant represents MuJoCo's equality constraints."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pullback.contact.scene import Scene
 from pullback.model.tendons import equality_members
 from pullback.model.unsupported import EQ_JOINT, EQ_TENDON, Disable, disabled
 
-# MuJoCo's default, which it puts in place of a solref with numbers of both signs.
+# MuJoCo's default, which replaces a solref with numbers of different signs.
 SOLREF = np.array([0.02, 1.0])
-# Inverse weights below this share of the largest one of the model's bodies are rounding [1].
+# Inverse weights below this fraction of the largest one of the model's bodies are rounding [1].
 ROUNDING = 1e-6
 
 
 def equality_springs(scene: Scene, stiffness: float | None, damping: float | None) -> tuple[np.ndarray, np.ndarray]:
-    """Stiffness and damping of each equality constraint (neq, 2), of numbers or places, and of turns of welds.
+    """Stiffness and damping (neq, 2) of each equality constraint: of coordinates or positions, and of welds' rotations.
 
-    A stiffness that is None is such that under a steady load an equality gives way as much as that of MuJoCo, near its
-    aim; a damping that is None is critical. Both at the inverse weights of the file.
+    If the stiffness is None, a steady load near the constraint's target displaces it as much as in MuJoCo. If the
+    damping is None, it is critical. Both use the inverse weights of the file.
     """
     m = scene.model.mujoco
     k, c = np.ones((m.neq, 2)), np.ones((m.neq, 2))
@@ -33,7 +33,7 @@ def equality_springs(scene: Scene, stiffness: float | None, damping: float | Non
 
 
 def _reference_stiffness(m: mujoco.MjModel, e: int) -> float:
-    """k of the reference acceleration -b v - k d x that solref stands for [1/s²]."""
+    """The coefficient k of the reference acceleration -b v - k d x that a solref defines [1/s²]."""
     solref = SOLREF if mixed_sign(m.eq_solref[e]) else m.eq_solref[e]
     most = m.eq_solimp[e, 1].clip(1e-4, 0.9999)
     if solref[0] <= 0:
@@ -43,7 +43,7 @@ def _reference_stiffness(m: mujoco.MjModel, e: int) -> float:
 
 
 def _inverse_weights(m: mujoco.MjModel, scene: Scene, e: int) -> np.ndarray:
-    """(2,): of numbers or places, and of turns."""
+    """The inverse weights (2,): of coordinates or positions, and of rotations."""
     if m.eq_type[e] == EQ_JOINT:
         return np.full(2, m.dof_invweight0[m.jnt_dofadr[equality_members(m, e)]].sum())
     if m.eq_type[e] == EQ_TENDON:

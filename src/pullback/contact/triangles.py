@@ -1,8 +1,8 @@
-"""Meshes as their triangles, in a hierarchy of balls, for contact with long range.
+"""Meshes as triangles in a hierarchy of balls, for long-range contact.
 
-A node of the hierarchy stands for some triangles of a mesh. Its ball is about their centre of area, and its radius is
-layered: that of the smallest ball that holds those of its two children, about that centre. It holds more than the
-triangles need, but two nodes whose balls are apart have children whose balls are apart.
+A node of the hierarchy stands for some triangles of a mesh. The centre of its ball is their centre of area. Its radius
+is that of the smallest ball about this centre that contains the balls of both children. This is more than the triangles
+need, but it guarantees that the children of two nodes with disjoint balls have disjoint balls too.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from pullback.contact.scene import Scene
 
 MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
-# A triangle whose area is less than this share of its longest edge squared has no normal [1].
+# A triangle whose area is less than this fraction of its longest edge squared has no usable normal [1].
 FLAT = 1e-6
 
 
 @dataclass(frozen=True)
 class Balls:
-    """The nodes of all meshes one after the other, in the frames of their shapes; all of a mesh are behind its root."""
+    """The nodes of all meshes, concatenated, in the frames of their shapes; the nodes of a mesh follow its root."""
 
-    root: np.ndarray  # (nshape,) -1 for what is no mesh
+    root: np.ndarray  # (nshape,) -1 for shapes that are not meshes
     centre: np.ndarray  # (n, 3) of area [m]
     radius: np.ndarray  # (n,) [m]
-    spread: np.ndarray  # (n,) mean square distance of the centres of its triangles from its own [m²]
-    share: np.ndarray  # (n,) of the area of the mesh [1]
-    child: np.ndarray  # (n,) the first of two that follow each other; of a leaf -1 less the number of its triangle
+    spread: np.ndarray  # (n,) mean square distance of the triangles' centres from the node's [m²]
+    share: np.ndarray  # (n,) fraction of the mesh's area [1]
+    child: np.ndarray  # (n,) the first of two consecutive children; for a leaf, -1 minus the index of its triangle
     corners: np.ndarray  # (3 ntriangle, 3) of triangles, three each [m]
-    thickness: np.ndarray  # (nshape,) volume over area: a third of the radius of a ball, half of a plate's [m]
-    depth: int  # levels below a root, at most
+    thickness: np.ndarray  # (nshape,) volume over area: a third of a ball's radius, half of a plate's thickness [m]
+    depth: int  # the most levels below a root
 
     @staticmethod
     def of(scene: Scene) -> Balls:
         m = scene.model.mujoco
-        known: dict[int, int] = {}  # a mesh may be that of several geoms
+        known: dict[int, int] = {}  # mesh: root; several geoms may have the same mesh
         parts: list[dict[str, np.ndarray]] = []
         nodes, triangles, depth = 0, 0, 0
         root, thickness = np.full(len(scene.geoms), -1), np.zeros(len(scene.geoms))
@@ -65,7 +65,7 @@ class Balls:
 
 
 def mesh_triangles(m: mujoco.MjModel, mesh: int) -> np.ndarray:
-    """Corners (n, 3, 3) [m] of the triangles of a mesh that encloses a volume; an error names one that does not."""
+    """Corners (n, 3, 3) [m] of the triangles of a mesh; an error names a mesh that does not enclose a volume."""
     first, count = m.mesh_vertadr[mesh], m.mesh_vertnum[mesh]
     vertex = m.mesh_vert[first : first + count].astype(np.float64)
     face = m.mesh_face[m.mesh_faceadr[mesh] : m.mesh_faceadr[mesh] + m.mesh_facenum[mesh]]
@@ -83,7 +83,7 @@ def _check(vertex: np.ndarray, face: np.ndarray, name: str) -> None:
     flat = area <= FLAT * np.square(edges).sum(axis=2).max(axis=1)
     if flat.any():
         raise PullbackError(f"triangle {int(np.argmax(flat))} of {name} has no area: {remedy}")
-    same = np.unique(vertex, axis=0, return_inverse=True)[1].reshape(-1)[face]  # files may list a corner repeatedly
+    same = np.unique(vertex, axis=0, return_inverse=True)[1].reshape(-1)[face]  # files may repeat a vertex
     there = np.stack([same, np.roll(same, -1, axis=1)], axis=-1).reshape(-1, 2).astype(np.int64)
     ways = np.sort(there @ [len(vertex), 1])
     back = np.sort(there[:, ::-1] @ [len(vertex), 1])
@@ -110,14 +110,14 @@ def _thickness(corners: np.ndarray) -> float:
 
 
 def hierarchy(corners: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
-    """The nodes of one mesh, the root first and every level behind the one above it; and how many levels lie below it.
+    """The nodes of one mesh, from the root level by level, and the number of levels below the root.
 
-    corners: (n, 3, 3) of triangles [m]. Nodes are halved at the median of the axis along which they are longest.
+    corners: (n, 3, 3) of triangles [m]. Nodes are split at the median along their longest axis.
     """
     middle, share = corners.mean(axis=1), _areas(corners)
     share = share / share.sum()
     order, begins = np.arange(len(corners)), np.array([0, len(corners)])
-    levels = []  # of each, where its nodes begin in the order of that level, and that order
+    levels = []  # for each level, where its nodes begin in its order of triangles, and that order
     while True:
         levels.append((begins, order))
         sizes = np.diff(begins)
@@ -134,7 +134,7 @@ def hierarchy(corners: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
 
 
 def _fill(levels: list, corners: np.ndarray, middle: np.ndarray, share: np.ndarray) -> dict[str, np.ndarray]:
-    """From the leaves up. A node's leaves are those of the last level in which it still has one triangle."""
+    """Computes the nodes from the leaves up. A node becomes a leaf at the level where it has a single triangle."""
     found: list[dict[str, np.ndarray]] = []
     first = np.cumsum([0, *(len(begins) - 1 for begins, _ in levels)])
     for number in reversed(range(len(levels))):
