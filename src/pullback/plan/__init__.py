@@ -1,4 +1,4 @@
-"""Finding controls and parameters: shooting with gradients, iLQR, Gauss-Newton, also tick by tick; CMA-ES beside."""
+"""Optimisation of controls and parameters: shooting with gradients, iLQR, Gauss-Newton, MPC; CMA-ES for comparison."""
 
 from pullback.plan.estimate import Estimate, estimate
 from pullback.plan.evolution import CMA

@@ -1,4 +1,4 @@
-"""How well a least-squares solution is known: standard errors, confidence intervals, and what cannot be told apart."""
+"""The uncertainty of a least-squares solution: standard errors, confidence intervals, undetermined variables."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from pullback.core.errors import PullbackError
 
-NO_CURVATURE = 1e-14  # share of the largest eigenvalue of the curvature that is rounding
-TAKES_PART = 0.2  # share of a unit direction from which on a variable is named
-LISTED = 20  # undetermined variables that a table lists one by one; the weights of a network are many more
+NO_CURVATURE = 1e-14  # eigenvalues of the curvature below this fraction of the largest are rounding
+TAKES_PART = 0.2  # component of a unit direction above which a variable is named
+LISTED = 20  # the most undetermined variables that a table lists; the weights of a network are many more
 
 
 @dataclass(frozen=True)
 class Estimate:
     """Estimates of n variables. Intervals hold for each variable alone; joint ones for all of them at once.
 
-    labels:                 what the variables are called
+    labels:                 names of the variables
     values:                 (n,) in natural units, such as a factor where the variable is its logarithm
-    standard_errors:        (n,) of the variables; infinite where there is nothing to tell them by
+    standard_errors:        (n,) of the variables; infinite if the residuals do not depend on them
     low, high:              (n,) ends of the intervals, in natural units
-    joint_low, joint_high:  (n,) the same of intervals that contain all true values together with that confidence
-    noise:                  standard deviation of the residuals, from what is left of them
+    joint_low, joint_high:  (n,) ends of intervals that contain all true values at once with that confidence
+    noise:                  standard deviation of the residuals, estimated from the remaining ones
     confidence:             of the intervals, such as 0.95
-    undetermined:           groups of labels that the residuals cannot tell apart; a group of one has no influence
+    undetermined:           groups of labels that the residuals cannot distinguish; a group of one has no influence
     """
 
     labels: tuple[str, ...]
@@ -41,7 +41,7 @@ class Estimate:
     undetermined: tuple[tuple[str, ...], ...]
 
     def covers(self, truth: np.ndarray) -> np.ndarray:
-        """Which true values (n,) their own intervals contain."""
+        """Which true values (n,) are inside their own intervals."""
         return (self.low <= truth) & (truth <= self.high)
 
     def covers_all(self, truth: np.ndarray) -> bool:
@@ -55,9 +55,9 @@ class Estimate:
         return np.array([label not in hidden for label in self.labels])
 
     def table(self, truth: np.ndarray | None = None) -> str:
-        """One line per variable; with the true values (n,), if they are known.
+        """One line per variable; with the true values (n,), if they are given.
 
-        Of more than 20 undetermined variables, such as the weights of a network, only the number is given.
+        If more than 20 variables are undetermined, such as the weights of a network, only their number is given.
         """
         determined = self.determined
         others = int(np.sum(~determined))
@@ -93,13 +93,13 @@ def estimate(
     confidence: float = 0.95,
     undetermined_from: float = 0.5,
 ) -> Estimate:
-    """The Estimate at a minimum x (n,) of a loss that is half the sum of the squares of so many residuals.
+    """The Estimate at a minimum x (n,) of a loss that is half the sum of the squares of ``residuals`` residuals.
 
-    Residuals must have like noise, or be divided by it; its size is found from what is left of them. With J their
-    Jacobian and curvature JᵀJ (n, n), the covariance of x is noise² (JᵀJ)⁻¹: exact where residuals are linear within
-    the intervals.
+    Residuals must have equal noise, or be divided by it; its size is estimated from the remaining residuals. With J the
+    Jacobian and curvature JᵀJ (n, n), the covariance of x is noise² (JᵀJ)⁻¹. This is exact if residuals are linear
+    within the intervals.
 
-    natural:            what the variables (n,) stand for, increasing in each
+    natural:            maps the variables (n,) to natural units; increasing in each
     undetermined_from:  a direction of the variables with a larger standard error than this is reported as undetermined
     """
     x, curvature = np.asarray(x, dtype=float), np.asarray(curvature, dtype=float)
@@ -130,7 +130,7 @@ def estimate(
 
 
 def _quantile(probability: float, freedom: int) -> float:
-    """Of Student's distribution, by its expansion about the normal one: to a thousandth from 10 degrees of freedom."""
+    """A quantile of Student's t-distribution, expanded about the normal one; error below 1e-3 from 10 degrees on."""
     z = NormalDist().inv_cdf(probability)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

@@ -1,4 +1,4 @@
-"""CMA-ES, for comparison: it needs no gradient."""
+"""CMA-ES, for comparison with gradient-based methods."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class CMA(Method):
     wants_gradients = False
 
     def begin(self, x, low, high, seed):
-        # What was told, in order, is enough to get back to here: the package draws the same points again.
+        # The losses told so far, in order, determine the package's state: it draws the same points again.
         told = np.zeros((0, self._size(x)))
         memory = {"x": x, "start": x, "low": low, "high": high, "seed": np.array(seed), "told": told}
-        self._strategy(memory)  # a package that is missing is told before anything is simulated
+        self._strategy(memory)  # raises an error for a missing package before anything is simulated
         return memory
 
     def _size(self, x: np.ndarray) -> int:
@@ -45,7 +45,7 @@ class CMA(Method):
         return memory
 
     def _strategy(self, memory: Memory):
-        """The package's state that belongs to a memory: the running one, or told everything anew."""
+        """The package's state for a memory: the running one, or one that is told all losses again."""
         whose, *running = self._running.get("now", ({},))
         if whose and all(np.array_equal(whose[name], value, equal_nan=True) for name, value in memory.items()):
             return running
@@ -54,7 +54,7 @@ class CMA(Method):
         except ImportError:
             raise PullbackError("CMA-ES needs the package cma: pip install 'pullback[plan]'") from None
         bounds = [[None if np.isinf(b) else float(b) for b in memory[name]] for name in ("low", "high")]
-        # Its own generator: the package would seed NumPy's global one, and draw from it as others do.
+        # A generator of its own: the package would seed and use NumPy's global one.
         normal = np.random.default_rng(int(memory["seed"])).standard_normal
         options = {
             "seed": np.nan, "randn": lambda *shape: normal(shape), "popsize": self._size(memory["x"]), "bounds": bounds,
@@ -74,7 +74,7 @@ class CMA(Method):
 
     @staticmethod
     def _ranked(losses: np.ndarray) -> np.ndarray:
-        """Only the order counts; what could not be evaluated comes last."""
+        """Losses with those that are not finite replaced by a larger one: only the order matters."""
         finite = np.isfinite(losses)
         worst = losses[finite].max() if np.any(finite) else 0.0
         return np.where(finite, losses, worst + 1 + abs(worst))

@@ -20,7 +20,7 @@ class GaussNewton(Method):
     is repeated with ten times the damping (Marquardt, 1963); a step that lowers the loss as predicted reduces the
     damping (Nielsen, 1999).
 
-    damping:    at first, relative to the diagonal of the curvature [1]
+    damping:    initial value, relative to the diagonal of the curvature [1]
     tolerance:  converged if the predicted relative decrease of the loss is smaller than this [1]
     """
 
@@ -29,9 +29,9 @@ class GaussNewton(Method):
 
     wants_curvature = True
 
-    SUFFICIENT = 1e-4  # share of the promised decrease, at least
-    WEAKEST, STRONGEST = 1e-10, 1e10  # damping; more than this, and steps are lost in rounding
-    NO_CURVATURE = 1e-14  # share of the largest eigenvalue that is rounding
+    SUFFICIENT = 1e-4  # least fraction of the predicted decrease that is accepted
+    WEAKEST, STRONGEST = 1e-10, 1e10  # range of the damping; above it, steps are lost in rounding
+    NO_CURVATURE = 1e-14  # eigenvalues below this fraction of the largest are rounding
 
     def __post_init__(self):
         require(self, damping=(0, self.STRONGEST), tolerance=(0, 1))
@@ -47,8 +47,8 @@ class GaussNewton(Method):
         return inside(memory["x"] + memory["step"], memory)[None]
 
     def tell(self, memory, losses, gradients, *curvatures):
-        point, loss, curvature = self.ask(memory)[0], losses[0], curvatures[0][0]  # of one point, the only one
-        if not np.isfinite(memory["loss"]):  # the first of all
+        point, loss, curvature = self.ask(memory)[0], losses[0], curvatures[0][0]  # of a single point
+        if not np.isfinite(memory["loss"]):  # the initial guess
             if not np.isfinite(loss):
                 raise PullbackError(FIRST_GUESS)
             return self._aim({**memory, "loss": loss, "gradient": gradients[0], "curvature": curvature})
@@ -66,7 +66,7 @@ class GaussNewton(Method):
         return bool(np.isfinite(memory["loss"]) and (small or memory["damping"] > self.STRONGEST))
 
     def _aim(self, memory: Memory) -> Memory:
-        """The next step, and what a whole one would promise."""
+        """The memory with the next step, and with the predicted decrease of an undamped step."""
         free, gradient = movable(memory), memory["gradient"]
         values, vectors = np.linalg.eigh(memory["curvature"][np.ix_(free, free)])
         certain = values > self.NO_CURVATURE * values.max(initial=0.0)
@@ -75,13 +75,13 @@ class GaussNewton(Method):
         return {**memory, "step": self._step(memory), "promise": np.array(promise)}
 
     def _step(self, memory: Memory) -> np.ndarray:
-        """The damped step (n,) to the least that is within the bounds."""
+        """The damped step (n,) to the minimum within the bounds."""
         x, curvature, damping = memory["x"], memory["curvature"], max(float(memory["damping"]), self.WEAKEST)
         diagonal = np.diag(curvature)
-        # a variable without any influence has no gradient either, and stays where it is
+        # a variable without influence has zero gradient too, and does not move
         scale = np.where(diagonal > 0, diagonal, 1.0)
         low, high = memory["low"] - x, memory["high"] - x
-        # rounding may have left the curvature with a negative eigenvalue, which damping outweighs
+        # the curvature may have a negative eigenvalue by rounding, which larger damping outweighs
         while (solved := box_step(curvature + np.diag(damping * scale), memory["gradient"], low, high)) is None:
             damping *= 10
         return solved[0]

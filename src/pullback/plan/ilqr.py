@@ -1,18 +1,18 @@
 """Iterative LQR: a policy around a trajectory from its linearised steps, and a better trajectory from the policy.
 
-With the loss to second order and the steps to first order, the best change of each control is δu = α k + K δx. It is
-found backwards in time, within the bounds of the controls (Tassa, Mansard and Todorov, Control-limited differential
-dynamic programming, 2014), and tried forwards at several lengths α, each in its own world: K keeps the trajectory from
-drifting away from what was linearised. Tangents are those of the System's ``linearize``.
+With the loss to second order and the steps to first order, the best change of each control is δu = α k + K δx. The
+backward pass computes it within the bounds of the controls (Tassa, Mansard and Todorov, Control-limited differential
+dynamic programming, 2014). The forward pass tries it at several lengths α, each in its own world; K keeps the
+trajectory near the linearised one. Tangents are those of the System's ``linearize``.
 
-What was linearised need not be a trajectory. Where each state is missed by c by the step before it, c enters the
-backward pass (Giftthaler et al., A family of iterative Gauss-Newton shooting methods, 2018), and the forward pass gives
-a trajectory again. This is how a sketch of the goal becomes a first trajectory.
+The linearised states need not be a trajectory. If each step misses the next state by a defect c, then c enters the
+backward pass (Giftthaler et al., A family of iterative Gauss-Newton shooting methods, 2018), and the forward pass
+produces a trajectory again. This is how a sketch of the goal becomes a first trajectory.
 
 | letter | meaning | shape |
 |---|---|---|
 | A, B | Jacobians of all steps for which one control is held | n × n, n × nu |
-| c | by how much they miss the next state | n |
+| c | defect: by how much they miss the next state | n |
 | V | loss from here to the end, in δx: v·δx + ½ δxᵀ V δx | n, n × n |
 | Q | loss from a control on, in δx and δu | |
 """
@@ -33,14 +33,13 @@ from pullback.plan.methods import FIRST_GUESS, Memory, Method, ranked
 from pullback.plan.problem import ControlProblem, HeldControls, QuadraticLoss
 from pullback.rollout import Run, linearize_run, side_by_side
 
-# Of the damping, in units of the largest curvature of the loss: from where it is none, to where nothing moves.
+# Range of the damping, relative to the largest curvature of the loss: from no damping to no motion.
 LEAST_DAMPING, MOST_DAMPING = 1e-9, 1e6
 
 
 class Knot(NamedTuple):
-    """The steps for which a control is held, to second order in the tangent x of the first state and the control u.
-
-    They lead to A x + B u + c.
+    """The steps for which one control is held: their loss to second order in the tangent x of the first state and the
+    control u, and their end state A x + B u + c.
     """
 
     A: np.ndarray
@@ -54,7 +53,7 @@ class Knot(NamedTuple):
 
 
 class Around(NamedTuple):
-    """States and controls of a trajectory, and the knots around it, with v and V after the last one."""
+    """A trajectory, its knots, and v and V after the last knot."""
 
     run: Run
     knots: list[Knot]
@@ -68,8 +67,8 @@ class ILQR(Method):
 
     An iteration linearises the trajectory once and tries policies with several dampings and step lengths, in parallel.
 
-    lengths:   of the steps that are tried, as fractions of the full step [1]
-    spread:    of the dampings that are tried, as multiples of the best previous one [1]
+    lengths:   step lengths that are tried, as fractions of the full step [1]
+    spread:    dampings that are tried, as multiples of the best previous one [1]
     damping:   of the first step, as a fraction of the largest curvature of the loss in the controls [1]
     sketch:    takes the loss's goal as a trajectory and starts with policies around it, besides the initial guess. The
                goal need not be feasible: the defect between each step and the next state is part of the linear problem.
@@ -80,7 +79,7 @@ class ILQR(Method):
     spread: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     damping: float = 1e-3
     sketch: bool = False
-    problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
+    problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, set by ``bound``
     _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     wants_gradients = False
@@ -109,7 +108,7 @@ class ILQR(Method):
 
     def ask(self, memory):
         key = tuple(memory[name].tobytes() for name in ("x", "loss", "damping"))
-        if self._kept.get("asked") != key:  # tell asks again
+        if self._kept.get("asked") != key:  # cached, since ``tell`` asks again
             self._kept.update(points=self._points(memory), asked=key)
         return self._kept["points"]
 
@@ -135,16 +134,16 @@ class ILQR(Method):
         return {**memory, **point, "damping": np.array(dampings[best // len(self.lengths)])}
 
     def done(self, memory):
-        """Even the shortest and most careful step leads nowhere better."""
+        """Whether the largest damping is reached: not even the shortest step improves the loss."""
         return bool(memory["damping"] >= MOST_DAMPING)
 
     def _dampings(self, memory: Memory) -> np.ndarray:
         return np.clip(memory["damping"] * np.array(self.spread), LEAST_DAMPING, MOST_DAMPING)
 
-    # --- what the policy is around -----------------------------------------------------------------
+    # --- the trajectory that is linearised ---------------------------------------------------------
 
     def _trajectory(self, memory: Memory) -> Around:
-        """The trajectory of the best controls so far. Kept, since it stays while steps fail."""
+        """The trajectory of the best controls so far. Cached, because it does not change while steps fail."""
         key = memory["x"].tobytes()
         if self._kept.get("key") != key:
             run = self.problem.run(memory["x"])
@@ -153,7 +152,7 @@ class ILQR(Method):
         return self._kept["trajectory"]
 
     def _goal(self, memory: Memory) -> Around:
-        """The goal of the loss with the controls of the first guess, as if they belonged to each other."""
+        """The goal of the loss, paired with the controls of the initial guess."""
         run = self.problem.run(memory["x"])
         goals = self.problem.loss.goals(run)
         steps = side_by_side(self.problem.in_worlds(run.steps), goals, run.controls)
@@ -162,7 +161,7 @@ class ILQR(Method):
         return self._around(Run(run.system, goals, run.controls, 1, run.params), A, B, missed)
 
     def _around(self, run: Run, A: np.ndarray, B: np.ndarray, missed: np.ndarray) -> Around:
-        """From Jacobians of all steps, and how far each leads from the next state, (steps, n)."""
+        """The knots of a run, from Jacobians of all steps, and their defects ``missed`` (steps, n)."""
         find, scale = self.problem.find, self.problem.find.scale_in(run.system)
         loss = self.problem.loss.expand(run)
         B, u, uu = B * scale, loss.u * scale, loss.uu * scale**2
@@ -181,19 +180,19 @@ class ILQR(Method):
                 sums.uu[:] += b.T @ curve @ b + np.diag(uu[t])
                 a, b, c = A[t] @ a, A[t] @ b + B[t], A[t] @ c + missed[t]
             knots.append(sums._replace(A=a, B=b, c=c))
-        # what comes after the last control, undriven
+        # the steps after the last control, which have none
         v, V = loss.x[-1], loss.xx[-1]
         for t in reversed(range(find.driven, run.steps)):
             v, V = loss.x[t] + A[t].T @ (v + V @ missed[t]), loss.xx[t] + A[t].T @ V @ A[t]
         return Around(run, knots, v, V)
 
-    # --- forwards ----------------------------------------------------------------------------------
+    # --- forward pass ------------------------------------------------------------------------------
 
     def _tried(self, memory: Memory, around: Around, lengths: tuple[float, ...]) -> np.ndarray:
-        """The controls (dampings × lengths, variables) that policies around a trajectory lead to."""
+        """The controls (dampings × lengths, variables) that result from policies around a trajectory."""
         x, low, high = (memory[name].reshape(len(around.knots), -1) for name in ("x", "low", "high"))
         largest = max(float(np.linalg.norm(knot.uu, 2)) for knot in around.knots)
-        if largest < 1e-12:  # a loss of the end alone, without effort: what its curvature is in the last control
+        if largest < 1e-12:  # the loss depends on the last state only: use its curvature in the last control
             B, V = around.knots[-1].B, around.V
             largest = max(float(np.linalg.norm(B.T @ V @ B, 2)), 1e-12)
         policies = [_backwards(around, low - x, high - x, damping * largest) for damping in self._dampings(memory)]
@@ -202,9 +201,9 @@ class ILQR(Method):
         return self._follow(around, x, low, high, k, K).reshape(len(k), -1)
 
     def _follow(self, around: Around, x, low, high, k: np.ndarray, K: np.ndarray) -> np.ndarray:
-        """The controls (worlds, knots, nu) of policies k (worlds, knots, nu), K (worlds, knots, nu, n).
+        """The controls (worlds, knots, nu) that result from policies k (worlds, knots, nu), K (worlds, knots, nu, n).
 
-        In a world that fails there is no state to feed back, and k alone is left.
+        In a world that fails there is no state to feed back; its controls are those of k alone.
         """
         worlds, find = len(k), self.problem.find
         system, state = self.problem.in_worlds(worlds), self.problem.start_in(worlds)
@@ -224,7 +223,7 @@ class ILQR(Method):
 
 
 def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray]:
-    """The policy k (knots, nu), K (knots, nu, n) within the bounds low and high of δu."""
+    """The backward pass: the policy k (knots, nu), K (knots, nu, n) within the bounds low and high of δu."""
     _, knots, v, V = around
     n, nu = knots[0].B.shape
     k, K = np.zeros((len(knots), nu)), np.zeros((len(knots), nu, n))
@@ -240,7 +239,7 @@ def _backwards(around: Around, low: np.ndarray, high: np.ndarray, damping: float
         k[i], free = solved
         K[i][free] = -np.linalg.solve(damped[np.ix_(free, free)], Qux[free])
         v = Qx + K[i].T @ (Quu @ k[i] + Qu) + Qux.T @ k[i]
-        # as a sum of squares, so that rounding cannot make it negative where contact makes A large
+        # as a sum of squares, so that rounding cannot make it indefinite where contact makes A large
         closed, cross = A + B @ K[i], K[i].T @ ux
         V = closed.T @ V @ closed + xx + K[i].T @ uu @ K[i] + cross + cross.T
         V = (V + V.T) / 2

@@ -1,4 +1,4 @@
-"""Half a sum of squares that is linearised once and then only multiplied: what matrix-free Gauss-Newton needs."""
+"""Linearised half sums of squares, known by products with their Jacobian: the input of matrix-free Gauss-Newton."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Linearisation:
 
     loss:          ½ |r|²
     gradient:      Jᵀ r, (n,)
-    product:       JᵀJ d (n,) of a direction d (n,); linear, and called some thirty times
+    product:       the linear function d (n,) -> JᵀJ d (n,); called some thirty times
     precondition:  an approximation of (JᵀJ + damping)⁻¹ v (n,), given v (n,) and the damping; symmetric and positive
     """
 
@@ -30,17 +30,17 @@ class Linearisation:
 
     @classmethod
     def of(cls, residual: np.ndarray, jvp: Callable, vjp: Callable, precondition: Callable | None = None):
-        """From the residuals r (m,), J d (m,) of a direction d (n,), and Jᵀ r_bar (n,) of a cotangent r_bar (m,)."""
+        """From the residuals r (m,), the function jvp: d (n,) -> J d (m,), and vjp: r_bar (m,) -> Jᵀ r_bar (n,)."""
         return cls(float(residual @ residual) / 2, vjp(residual), lambda d: vjp(jvp(d)), precondition)
 
 
 @runtime_checkable
 class LeastSquares(Problem, Protocol):
-    """A problem that can be linearised. One whose points are not free to move, such as quaternions, also has
-    ``retract(x, d)``: x (n,) moved by a tangent d, which may have another length than x."""
+    """A problem that can be linearised. If its points lie on a manifold, such as quaternions, it also has
+    ``retract(x, d)``: x (n,) moved by a tangent d, whose length may differ from that of x."""
 
     def linearise(self, x: np.ndarray, /) -> Linearisation:
-        """Around a point x (n,), all non-linear work done; tangents have the length of the gradient."""
+        """The Linearisation at a point x (n,), with all nonlinear work done; tangents have the gradient's length."""
 
 
 @runtime_checkable
@@ -48,19 +48,19 @@ class Sampled(Protocol):
     """A problem that changes with every iteration: minibatches, noise or weights."""
 
     def sample(self, random: np.random.Generator, iteration: int, /) -> LeastSquares:
-        """What the iteration sees, counted from 0. The generator is the same whenever the iteration is repeated."""
+        """The problem of one iteration, counted from 0. A repeated iteration gets the same random numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TorchResiduals:
     """Half the sum of squares of a torch function, in float64 on the CPU.
 
-    function:   of x (n,), gives residuals of any shape; with ``data``, of x and of its arrays
+    function:   maps x (n,) to residuals of any shape; with ``data``, maps x and these arrays
     data:       arrays (count, ...) whose rows are samples: see :class:`Minibatches`
-    move:       a torch function of x (n,) and a tangent d (tangent,), which is x for d = 0 and moves it, such as
+    move:       a torch function that moves x (n,) by a tangent d (tangent,), and returns x for d = 0, such as
                 :func:`turn_quaternions`; x + d if None
-    tangent:    how many numbers a tangent has, where there is a ``move``
-    metric:     of x (n,) as a NumPy array, a number; the loss if None
+    tangent:    length of a tangent, if there is a ``move``
+    metric:     maps x (n,) as a NumPy array to a number; None: the loss
     forward:    products with J by torch's forward mode, which evaluates the function again for each. Needed by
                 functions without second derivatives, such as those of :mod:`pullback.torch`; otherwise the transpose of
                 the transpose is used, which costs one backward pass
@@ -97,7 +97,7 @@ class TorchResiduals:
         return None if move is None else lambda x, d: move(_tensor(x), _tensor(d)).detach().numpy()
 
     def rows(self, chosen: np.ndarray) -> TorchResiduals:
-        """The same with some of the samples."""
+        """The same problem with some of the samples."""
         return replace(self, data=tuple(x[chosen] for x in self.data))
 
     def linearise(self, x: np.ndarray) -> Linearisation:
@@ -144,7 +144,7 @@ class TorchResiduals:
 
 @dataclass(frozen=True)
 class Minibatches:
-    """A problem of which every iteration uses ``batch`` samples, drawn at random without repetition."""
+    """A problem of which each iteration uses ``batch`` random samples, without repetition within a batch."""
 
     problem: TorchResiduals
     batch: int

@@ -1,4 +1,4 @@
-"""The loop around a method: ask for points, evaluate, tell, until it has converged or reached the target."""
+"""The loop around a method: ask for points, evaluate them, tell the method; until convergence or the target."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pullback.core.renamed import renamed
 from pullback.plan.methods import Memory, Method, ranked
 from pullback.plan.problem import Found, Problem, Simulation
 
-# At most this much work is lost by an interruption. [s]
+# The most work that an interruption loses. [s]
 SAVE_AFTER = 1.0
 
-FORMAT = 1  # of checkpoints; those without a number are of the first too
-LATER = ("newest", "by_metric")  # what older ones do not say: it was not so
+FORMAT = 1  # version of checkpoint files; those without a number have version 1
+LATER = ("newest", "by_metric")  # fields that older checkpoints do not have: False there
 
 REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no progress", "converged"
 
@@ -31,16 +31,16 @@ REACHED, SPENT, STALLED, CONVERGED = "target reached", "iterations spent", "no p
 @renamed(figures="metrics")
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a minimisation. Rows of the histories are iterations; of a population, the best point counts.
+    """The progress of a minimisation. Rows of the histories are iterations; for a population, those of the best point.
 
-    x:            the best point so far, by its loss (n,)
+    x:            (n,) the best point so far, by its loss
     losses:       (iterations,)
     metrics:      (iterations,), of the same points
-    evaluations:  points evaluated
-    seconds:      spent, without what an interruption lost
-    stopped:      why, or "" while it goes on
-    newest:       whether iterations saw different parts of the problem: then x is the newest point
-    by_metric:    whether the best point is that with the least metric
+    evaluations:  number of points evaluated
+    seconds:      time spent, without what an interruption lost
+    stopped:      the reason why it stopped, or "" while it runs
+    newest:       whether iterations used different parts of the problem, as minibatches do: then x is the newest point
+    by_metric:    whether the best point is the one with the smallest metric
     """
 
     x: np.ndarray
@@ -58,14 +58,14 @@ class Progress:
 
     @property
     def best(self) -> int:
-        """The iteration with the smallest loss, or metric; the last one, where the newest point counts."""
+        """The iteration with the smallest loss, or metric; the last iteration if ``newest``."""
         if self.newest:
             return max(len(self.losses) - 1, 0)
         return int(np.argmin(ranked(self.judged)))
 
     @property
     def judged(self) -> np.ndarray:
-        """What the best point is the least of."""
+        """The values by which points are compared: losses, or metrics."""
         return self.metrics if self.by_metric else self.losses
 
 
@@ -110,7 +110,7 @@ def minimise(
     whose = {} if checkpoint is None else _whose(method.sample(problem, memory), progress.x, method, seed)
     if checkpoint is not None and checkpoint.exists():
         progress, memory = load_checkpoint(checkpoint, whose)
-        why = _why_stop(progress, iterations, target, patience, method.done(memory))  # more may be asked for
+        why = _why_stop(progress, iterations, target, patience, method.done(memory))  # the limits may have been raised
         progress = replace(progress, stopped=why)
     saved = time.monotonic()
     while not progress.stopped:
@@ -118,7 +118,7 @@ def minimise(
         points, seen = method.ask(memory), method.sample(problem, memory)
         evaluate = seen.simulated if isinstance(seen, Simulation) else seen
         found = evaluate(points, True, True) if method.wants_curvature else evaluate(points, method.wants_gradients)
-        # The last point needs no gradient, unless somebody may go on from there.
+        # The last point needs no gradient, unless a checkpoint may be continued from there.
         solved = _why_stop(_advanced(progress, points, found), iterations, target, None, False) == REACHED
         if found.pull is not None and (checkpoint is not None or not solved):
             found = found.pull()
@@ -154,7 +154,7 @@ def _advanced(progress: Progress, points: np.ndarray, found: Found) -> Progress:
 
 
 def _why_stop(progress: Progress, iterations: int, target: float | None, patience: int | None, done: bool) -> str:
-    # of a point that is also the best by its loss: what is returned must be what reached the target
+    # the last point must also be the best one, because the best one is returned
     if target is not None and progress.best == progress.iterations - 1 and progress.metrics[-1] <= target:
         return REACHED
     if done:
@@ -170,7 +170,8 @@ def _why_stop(progress: Progress, iterations: int, target: float | None, patienc
 
 
 def _whose(problem: Problem, x: np.ndarray, method: Method, seed: int) -> dict[str, np.ndarray]:
-    """What a checkpoint belongs to. A problem is known by its loss at the first guess: names stay when code changes."""
+    """What identifies a checkpoint's run: method, seed, initial guess, and the problem by its loss there, which also
+    changes if code does."""
     loss = problem(x[None], False).losses[0]
     return {"method": np.array(repr(method)), "seed": np.array(seed), "guess": x, "loss": np.asarray(loss, dtype=float)}
 
@@ -195,7 +196,7 @@ def load_checkpoint(path: Path, whose: dict[str, np.ndarray]) -> tuple[Progress,
         kinds |= {"evaluations": int, "seconds": float, "stopped": str, "newest": bool, "by_metric": bool}
         saved = {f"progress_{name}": False for name in LATER} | data
         progress = Progress(**{name: kind(saved[f"progress_{name}"]) for name, kind in kinds.items()})
-    except Exception as error:  # there is no end to what can be wrong with an archive
+    except Exception as error:  # a broken archive can raise anything
         raise PullbackError(f"{str(path)!r} cannot be read as a checkpoint: delete it ({error})") from error
     if not same:
         raise PullbackError(

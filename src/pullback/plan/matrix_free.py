@@ -1,8 +1,8 @@
 """Gauss-Newton without a matrix: each step by conjugate gradients, from products with the Jacobian alone.
 
-(JᵀJ + λ) d = -Jᵀ r is solved roughly, since the direction need not be exact, and five lengths of d are tried at once.
-How long the best one is, and how well the linearisation foretold it, decide on λ (Martens, Deep learning via
-Hessian-free optimization, 2010, has the same parts for networks).
+(JᵀJ + λ) d = -Jᵀ r is solved approximately, since the direction need not be exact, and several lengths of d are tried
+at once. The best length, and the accuracy of the predicted decrease, set the next λ (Martens, Deep learning via
+Hessian-free optimization, 2010, uses the same components for networks).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class MatrixFreeGaussNewton(Method):
     lowered the loss as predicted, and tripled after a short or a poor one. With a :class:`Sampled` problem, every
     iteration uses another batch, and the newest point counts as the best.
 
-    damping:         λ at first, in the units of JᵀJ
+    damping:         initial λ, in the units of JᵀJ
     lengths:         fractions of d that are tried [1]
     inner:           maximum number of conjugate-gradient iterations per step
-    inner_tolerance: at which they stop, relative to |Jᵀ r| [1]
+    inner_tolerance: residual at which they stop, relative to |Jᵀ r| [1]
     tolerance:       converged if the predicted relative decrease of the loss of an undamped step is smaller than this
                      [1]; never for a Sampled problem
     """
@@ -42,14 +42,16 @@ class MatrixFreeGaussNewton(Method):
     inner: int = 30
     inner_tolerance: float = 1e-3
     tolerance: float = 1e-8
-    problem: Any = field(default=None, repr=False, compare=False)  # LeastSquares or Sampled, once there is one
+    problem: Any = field(default=None, repr=False, compare=False)  # LeastSquares or Sampled, set by ``bound``
     _kept: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     wants_gradients = False
 
-    LONG, WELL, LESS = 0.5, 0.5, 1 / 2  # at least this length, with this share of what was promised: damping times LESS
-    SHORT, BADLY, MORE = 0.1, 0.1, 3.0  # at most this length, or less than this share: damping times MORE
-    WEAKEST, STRONGEST = 1e-12, 1e10  # damping; more than this, and steps are lost in rounding
+    # Damping is multiplied by LESS if the step has at least length LONG and gains more than WELL of the prediction, and
+    # by MORE if it has at most length SHORT or gains less than BADLY.
+    LONG, WELL, LESS = 0.5, 0.5, 1 / 2
+    SHORT, BADLY, MORE = 0.1, 0.1, 3.0
+    WEAKEST, STRONGEST = 1e-12, 1e10  # range of the damping; above it, steps are lost in rounding
 
     def __post_init__(self):
         require(self, damping=(0, self.STRONGEST), inner_tolerance=(0, 1), tolerance=(0, 1))
@@ -103,7 +105,7 @@ class MatrixFreeGaussNewton(Method):
             factor = self.MORE
         else:
             factor = self.LESS if length >= self.LONG and kept > self.WELL else 1.0
-        # what damping still shortens has not converged
+        # not converged while damping shortens the step
         held = damping * (direction @ direction) > direction @ linear.product(direction)
         return {
             **memory, "x": points[best], "loss": np.asarray(losses[best]),
@@ -117,9 +119,9 @@ class MatrixFreeGaussNewton(Method):
         return bool(memory["promise"] <= self.tolerance * memory["loss"] or memory["damping"] > self.STRONGEST)
 
     def _tried(self, memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray, Linearisation]:
-        """Points to evaluate, first the one at hand, and steps to them; the direction, and what it was solved from."""
+        """The points to evaluate, with the current one first; the steps to them; the direction; the Linearisation."""
         key = tuple(memory[name].tobytes() for name in ("x", "damping", "iteration", "seed"))
-        if self._kept.get("asked") != key:  # tell asks again
+        if self._kept.get("asked") != key:  # cached, since ``tell`` asks again
             problem, x = self.sample(self.problem, memory), memory["x"]
             linear, retract = problem.linearise(x), _retraction(problem)
             direction = self._direction(memory, linear, retract is None)
@@ -150,9 +152,9 @@ class MatrixFreeGaussNewton(Method):
 def conjugate_gradients(
     product: Callable, right: np.ndarray, precondition: Callable, iterations: int, tolerance: float
 ) -> np.ndarray:
-    """x (n,) with H x = right, of a positive H that is known by its products (Hestenes and Stiefel, 1952).
+    """The solution x (n,) of H x = right, for a positive definite H given by products (Hestenes and Stiefel, 1952).
 
-    iterations: at most; tolerance: |right - H x| that is enough, as a share of |right|
+    iterations: the most; tolerance: stops when |right - H x| is below this fraction of |right|
     """
     x, left = np.zeros_like(right), right
     search = near = precondition(left)
@@ -162,7 +164,7 @@ def conjugate_gradients(
             break
         image = product(search)
         curvature = search @ image
-        if not curvature > 0:  # nothing but rounding is left
+        if not curvature > 0:  # only rounding is left
             break
         x, left = x + along / curvature * search, left - along / curvature * image
         near = precondition(left)
@@ -176,5 +178,5 @@ def _retraction(problem: LeastSquares) -> Callable | None:
 
 
 def _promise(linear: Linearisation, step: np.ndarray) -> float:
-    """By how much the linearised loss falls."""
+    """The predicted decrease of the linearised loss."""
     return -float(linear.gradient @ step + step @ linear.product(step) / 2)

@@ -1,7 +1,7 @@
-"""Ways to minimise a function: points are asked for, and what was found there is told.
+"""Methods of minimisation, by an ask-and-tell interface: a method asks for points, and is told their values.
 
-Between asking and telling, all that a method knows is in a dictionary of arrays, its memory. It can be written to a
-file after any evaluation, and an interrupted run resumes from there to the same result.
+Between calls, the state of a method is a dictionary of arrays, its memory. It can be written to a file after any
+evaluation, and an interrupted run resumes from it with the same result.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ FIRST_GUESS = "the first guess cannot be evaluated: its loss is not finite, or i
 
 
 class Method(ABC):
-    """A method of minimisation. Settings are its fields; its state is in a Memory.
+    """A method of minimisation. Its settings are its fields; its state is a Memory.
 
-    Points are vectors (n,). ``low`` and ``high`` (n,) bound them; infinite where there is no bound.
+    Points are vectors (n,). ``low`` and ``high`` (n,) are their bounds, which may be infinite.
     """
 
     wants_gradients = True
     wants_curvature = False
 
     def bound(self, problem) -> Method:
-        """This method for one problem: one that has to know more of it than losses is another object then."""
+        """The method for one problem; one that needs more of it than losses returns a copy that holds the problem."""
         return self
 
     def sample(self, problem, memory: Memory):
-        """The problem that the next points are evaluated with: all of it, or what this iteration sees of it."""
+        """The problem that evaluates the next points: the whole problem, or this iteration's sample of it."""
         return problem
 
     @property
     def newest(self) -> bool:
-        """Whether iterations see different parts of a problem, so that their losses cannot be compared."""
+        """Whether iterations use different parts of a problem, so that their losses cannot be compared."""
         return False
 
     @abstractmethod
     def begin(self, x: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int) -> Memory:
-        """The memory before anything is known, at the first guess x."""
+        """The initial memory, at the initial guess x."""
 
     def ask(self, memory: Memory) -> np.ndarray:
-        """Points (k, n) to evaluate next. Asked twice, it gives the same."""
+        """The points (k, n) to evaluate next. Calling it again returns the same points."""
         return memory["x"][None]
 
     @abstractmethod
     def tell(self, memory: Memory, losses: np.ndarray, gradients: np.ndarray | None, *curvatures: np.ndarray) -> Memory:
-        """The memory after losses (k,), and gradients (k, n) if wanted, at the points that were asked for.
+        """The memory after losses (k,), and gradients (k, n) if wanted, at the points of ``ask``.
 
-        A loss that is not finite means that the point could not be evaluated. Curvatures (k, n, n) are told only to a
+        A loss that is not finite means that the point could not be evaluated. Curvatures (k, n, n) are passed only to a
         method that wants them.
         """
 
     def done(self, memory: Memory) -> bool:
-        """Whether it has converged: no further step would matter."""
+        """Whether the method has converged."""
         return False
 
 
 def require(method: Method, **ranges: tuple[float, float]) -> None:
-    """An error that names the setting of a method that is outside its range."""
+    """Raises an error that names a setting of a method outside of its range."""
     for name, (least, most) in ranges.items():
         value = getattr(method, name)
         if not isinstance(value, int | float | np.number) or not least <= value <= most:
@@ -72,7 +72,7 @@ def require(method: Method, **ranges: tuple[float, float]) -> None:
 
 
 def ranked(losses: np.ndarray) -> np.ndarray:
-    """Losses (k,) in which those that are not finite are infinite, so that they come last."""
+    """Losses (k,) with infinity where they are not finite, so that these rank last."""
     return np.where(np.isfinite(losses), losses, np.inf)
 
 
@@ -82,7 +82,7 @@ def inside(x: np.ndarray, memory: Memory) -> np.ndarray:
 
 
 def movable(memory: Memory) -> np.ndarray:
-    """Variables (n,) that may follow the gradient: no bound holds them in place."""
+    """Whether each variable (n,) may move down the gradient, and is not held by a bound."""
     x, gradient = memory["x"], memory["gradient"]
     return ~((x <= memory["low"]) & (gradient > 0) | (x >= memory["high"]) & (gradient < 0))
 
@@ -92,7 +92,7 @@ class SGD(Method):
     """Gradient descent.
 
     rate:      length of a step for a gradient of length one
-    momentum:  share of the step before that is kept [1]
+    momentum:  fraction of the previous step that is kept [1]
     """
 
     rate: float = 0.1
@@ -116,9 +116,9 @@ class Adam(Method):
     """Steps of about ``rate`` along each variable whose gradient keeps its sign (Kingma and Ba, 2015).
 
     rate:   length of a step, in the units of the variables
-    beta1:  share of the mean of gradients that is kept from step to step [1]
-    beta2:  the same of the mean of their squares [1]
-    decay:  steps over which the rate falls to zero, as a half cosine; None for a constant rate
+    beta1:  decay per step of the mean of gradients [1]
+    beta2:  decay per step of the mean of their squares [1]
+    decay:  number of steps over which the rate falls to zero, as a half cosine; None for a constant rate
     """
 
     rate: float = 0.01
@@ -161,16 +161,16 @@ class LBFGS(Method):
     The line search meets Wolfe's weak conditions by doubling and halving, which works for nonsmooth functions too
     (Lewis and Overton, 2013), such as losses with kinks of contact. Every trial of the search is an evaluation.
 
-    memory:  number of pairs of steps and changes of the gradient that are kept
-    first:   length of the very first step, in the units of the variables
+    memory:  number of past steps, with changes of the gradient, that are kept
+    first:   length of the first step, in the units of the variables
     """
 
     memory: int = 10
     first: float = 0.1
 
-    SUFFICIENT = 1e-4  # share of the decrease that the slope promises, at least
-    FLATTER = 0.9  # share of the slope that may be left
-    TRIALS = 25  # of one search, after which the method starts afresh from the best point
+    SUFFICIENT = 1e-4  # least fraction of the decrease predicted by the slope
+    FLATTER = 0.9  # largest fraction of the slope that may be left
+    TRIALS = 25  # per line search; then the method restarts from the best point
 
     def __post_init__(self):
         require(self, memory=(1, 1000), first=(0, np.inf))
@@ -188,7 +188,7 @@ class LBFGS(Method):
 
     def tell(self, memory, losses, gradients, *curvatures):
         point, loss = self.ask(memory)[0], losses[0]
-        if not np.isfinite(memory["loss"]):  # the first of all
+        if not np.isfinite(memory["loss"]):  # the initial guess
             if not np.isfinite(loss):
                 raise PullbackError(FIRST_GUESS)
             return self._aim({**memory, "loss": loss, "gradient": gradients[0]})
@@ -204,7 +204,7 @@ class LBFGS(Method):
             longer = shorter = length
         if shorter == longer or (trials >= self.TRIALS and loss < memory["loss"]):
             return self._accept(memory, point, loss, gradients[0])
-        if trials >= self.TRIALS:  # nothing better in this direction: discard the pairs
+        if trials >= self.TRIALS:  # no improvement in this direction: discard the pairs
             none = np.zeros((0, len(point)))
             return self._aim({**memory, "steps": none, "changes": none})
         length = 2 * shorter if np.isinf(longer) else (shorter + longer) / 2
@@ -223,7 +223,7 @@ class LBFGS(Method):
         return self._aim({**memory, **known})
 
     def _aim(self, memory: Memory) -> Memory:
-        """A new direction, from what is known."""
+        """The memory with a new direction."""
         free = movable(memory)
         direction = np.where(free, memory["gradient"], 0.0)
         pairs = list(zip(memory["steps"] * free, memory["changes"] * free, strict=True))
@@ -245,7 +245,7 @@ class LBFGS(Method):
 
 
 def _step_back(memory: Memory) -> Memory:
-    """Half of the last step instead, and half the rate from now on."""
+    """Halves the last step, and the rate from now on."""
     if "kept" not in memory:
         raise PullbackError(FIRST_GUESS)
     step = memory["step"] / 2

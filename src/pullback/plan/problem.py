@@ -1,4 +1,4 @@
-"""What methods need to know of a problem."""
+"""The interfaces of problems that methods minimise."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pullback.rollout import Run
 class Found:
     """A problem's values at k points: losses (k,), gradients (k, n) or None, and metrics (k,).
 
-    Of half a sum of squares also the curvatures JᵀJ (k, n, n), J being the Jacobian of the residuals, if they are
-    wanted. Gradients cost more than losses: where they are left for later, ``pull`` gives the same with them. The loss
-    of a point that cannot be evaluated is infinite, and ``reason`` says why.
+    For half sums of squares it also has the curvatures JᵀJ (k, n, n), with J the Jacobian of the residuals, if they are
+    wanted. Gradients cost more than losses: if they were deferred, ``pull`` returns the same values with gradients. The
+    loss of a point that cannot be evaluated is infinite, and ``reason`` says why.
     """
 
     losses: np.ndarray
@@ -32,7 +32,7 @@ class Found:
 
 
 class Problem(Protocol):
-    """A function of points (k, n). All that most methods need; those that want no curvature do not ask for it."""
+    """A function of points (k, n). Methods that want no curvature do not pass ``wants_curvature``."""
 
     def __call__(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False, /) -> Found: ...
 
@@ -47,25 +47,25 @@ class Simulation(Problem, Protocol):
 class Expansion(NamedTuple):
     """A loss around a trajectory in one world, to second order in tangents of states and in controls.
 
-    Second derivatives of the distances themselves are left out (Gauss and Newton), so that ``xx`` is never negative.
+    Second derivatives of the residuals are neglected (Gauss-Newton), so that ``xx`` is positive semidefinite.
     """
 
     x: np.ndarray  # (steps + 1, n)
     xx: np.ndarray  # (steps + 1, n, n)
     u: np.ndarray  # (steps, nu)
-    uu: np.ndarray  # (steps, nu): no control counts for another
+    uu: np.ndarray  # (steps, nu), diagonal
 
 
 @runtime_checkable
 class QuadraticLoss(Protocol):
-    """A loss that iLQR can minimise. For a sketch it also needs ``goals(run)``: the states that it wants."""
+    """A loss that iLQR can minimise. For a sketch it also needs ``goals(run)``: the desired states."""
 
     def expand(self, run: Run) -> Expansion: ...
 
 
 @runtime_checkable
 class HeldControls(Protocol):
-    """Decision variables (knots, nu) that are controls, each held for some steps; those after ``driven`` are zero."""
+    """Decision variables (knots, nu) that are controls, each held for some steps; zero after ``driven`` steps."""
 
     steps: int
     hold: int
@@ -73,39 +73,39 @@ class HeldControls(Protocol):
     knots: int
 
     def scale_in(self, system: System) -> np.ndarray:
-        """What a variable of one stands for (nu,), in the units of the controls."""
+        """The controls (nu,) that variables of one stand for, in the units of the controls."""
 
     def decode(self, system: System, points: np.ndarray) -> tuple[np.ndarray, dict]:
-        """Controls (steps, k, nu), and parameters by name."""
+        """Controls (steps, k, nu), and parameters by name, of points (k, n)."""
 
     def shifted(self, x: np.ndarray, steps: int) -> np.ndarray:
-        """The variables from so many steps on."""
+        """The variables from ``steps`` steps later on."""
 
 
 @runtime_checkable
 class ControlProblem(Simulation, Protocol):
-    """The controls of a System, to be found by iLQR or tick by tick: a :class:`~pullback.tasks.Task` is one."""
+    """The search for controls of a System, by iLQR or MPC: a :class:`~pullback.tasks.Task` is one."""
 
-    system: System  # in one world
-    start: Any  # its state
-    find: Any  # HeldControls, if it can be solved so
-    loss: Any  # a QuadraticLoss, if iLQR can solve it
-    motions: int  # that a point has; iLQR can do one
+    system: System  # with one world
+    start: Any  # its initial state
+    find: Any  # HeldControls, for iLQR and MPC
+    loss: Any  # a QuadraticLoss, for iLQR
+    motions: int  # number of trajectories of a point; iLQR supports one
 
     def begin(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The first guess and the bounds, (n,) each."""
+        """The initial guess and the bounds, (n,) each."""
 
     def run(self, points: np.ndarray) -> Run:
         """The trajectories of points."""
 
     def in_worlds(self, worlds: int) -> System:
-        """The System in so many worlds."""
+        """The System with so many worlds."""
 
     def start_in(self, copies: int) -> Any:
-        """The start in so many worlds."""
+        """The initial state in so many worlds."""
 
     def starting(self, state: Any) -> ControlProblem:
-        """The same problem from another state."""
+        """The same problem from another initial state."""
 
     def window(self, state: Any, steps: int) -> ControlProblem:
-        """The same problem from another state, over so many steps."""
+        """The same problem from another initial state, over so many steps."""

@@ -1,7 +1,7 @@
 """Model predictive control: plan ahead, apply the first part of the plan, and plan again from the state reached.
 
-:func:`receding` drives a plant for as long as one likes. :class:`Receding` finds the controls of one long trajectory in
-the same way, as a method like any other.
+:func:`receding` controls a plant for any length of time. :class:`Receding` finds the controls of one long trajectory in
+the same way, as a :class:`~pullback.plan.Method`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Driven:
     """The motion of a plant under receding-horizon control.
 
     run:    its trajectory, which can be pulled back like any other
-    plans:  one per tick, as :func:`minimise` left them
+    plans:  one per tick, as :func:`minimise` returned them
     """
 
     run: Run
@@ -69,7 +69,7 @@ def receding(
     if plant.worlds != 1 or plant.nu != ahead.system.nu:
         raise PullbackError(f"the plant must have one world and {ahead.system.nu} controls")
     x, low, high = ahead.begin()
-    find.shifted(x, apply)  # an error now rather than after the first plan
+    find.shifted(x, apply)  # raises an error now rather than after the first plan
     start = state = ahead.start
     controls, plans = [], []
     for tick in range(ticks):
@@ -88,7 +88,7 @@ def receding(
 
 @dataclass(frozen=True)
 class Receding(Method):
-    """The controls of a long trajectory, window by window: each is planned from the state to which those before it led.
+    """The controls of a long trajectory, window by window: each is planned from the state that the last one led to.
 
     For tasks that find Controls and whose loss can be evaluated on any part of the trajectory. In an iteration
     ``ticks`` windows are planned, and then the whole trajectory is evaluated, in which the last control of the last
@@ -120,7 +120,7 @@ class Receding(Method):
     least_gain: float = 0.02
     ahead: Any = field(default=None, repr=False, compare=False)  # a ControlProblem
     seen: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
-    problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, once there is one
+    problem: Any = field(default=None, repr=False, compare=False)  # a ControlProblem, set by ``bound``
 
     wants_gradients = False
 
@@ -157,7 +157,7 @@ class Receding(Method):
         return {"x": x, "low": low, "high": high, "plan": x[:size]} | counts | states
 
     def tell(self, memory, losses, gradients, *curvatures):
-        if memory["planned"] >= self.ahead.find.steps:  # and what it leads to is told
+        if memory["planned"] >= self.ahead.find.steps:  # all windows are planned, and the result has been evaluated
             return {**memory, "done": np.array(True)}
         for _ in range(self.ticks):
             if memory["planned"] < self.ahead.find.steps:
@@ -168,11 +168,11 @@ class Receding(Method):
         return bool(memory["done"])
 
     def _size(self, steps: int) -> int:
-        """Variables of so many steps."""
+        """The number of variables of so many steps."""
         return min(steps // self.ahead.find.hold, self.ahead.find.knots) * self.problem.system.nu
 
     def _tick(self, memory: Memory) -> Memory:
-        """Plans a window, and keeps the first part of the plan."""
+        """Plans one window, and keeps the first part of the plan."""
         problem, model, planned = self.problem, self.ahead, int(memory["planned"])
         kept = iter([memory[f"state{k}"] for k in range(len(leaves(problem.start)))])
         state = tree_map(lambda _: next(kept), problem.start)
@@ -186,7 +186,7 @@ class Receding(Method):
         found = minimise(ahead, guess, self.method, iterations=self.iterations, low=low, high=high, seed=seed)
         first = ranked(found.losses)[0]
         gained = first == 0 or ranked(found.losses)[found.best] < (1 - self.least_gain) * first
-        # What started from a random guess is seen through: it may have yet to come to where something is gained.
+        # After a random guess the plan is continued, whatever it gained: it may not have reached the gain yet.
         stuck = np.array(self.guesses > 0 and not gained and not memory["stuck"])
         applied = ahead.find.decode(problem.system, found.x[None])[0][: self.apply]
         states = problem.system.steps(state, np.repeat(applied, problem.find.hold // model.find.hold, axis=0))
@@ -198,7 +198,7 @@ class Receding(Method):
         return {**memory, **reached, "x": x, "plan": plan, "planned": np.array(planned + self.apply), "stuck": stuck}
 
     def _best_guess(self, ahead, low: np.ndarray, high: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Of random controls that are held for the window, those with the least loss."""
+        """The best of several random controls, each held for the window."""
         nu = self.problem.system.nu
         guesses = np.tile(random.uniform(low[:nu], high[:nu], (self.guesses, nu)), len(low) // nu)
         return guesses[np.argmin(ranked(ahead(guesses, False).losses))]
