@@ -1,4 +1,4 @@
-"""A robot among particles or elastic bodies, as one System: each moves the other."""
+"""A robot and particles or elastic bodies as one System, in contact with each other."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pullback.dynamics.health import FASTEST
 from pullback.soft import Elastic, Particles
 from pullback.soft.carried import carry_on, carry_on_adjoint
 
-# How far the timestep of a robot may be off a multiple of that of particles: rounding of decimals. [1]
+# Relative tolerance of the ratio of the two timesteps, which should be a whole number: rounding of decimals. [1]
 SAME_TIME = 1e-9
-ROBOT, SOFT = "robot.", "soft."  # what names of parameters begin with
+ROBOT, SOFT = "robot.", "soft."  # prefixes of the parameters' names
 
 
 class CoupledState(NamedTuple):
@@ -39,9 +39,9 @@ class CoupledState(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Where the shapes are in a step, and the bodies that carry them: evaluations, and what they lead to.
+    """Evaluations of the shapes' poses and twists and of their bodies' centres of mass, and the inputs that follow.
 
-    inputs:  of the soft bodies, (substeps, worlds, shapes, 7 or 6) by name
+    inputs:  inputs of the soft bodies by name, (substeps, worlds, shapes, 7 or 6)
     """
 
     pose: algorithms.Evaluation
@@ -54,15 +54,15 @@ class Coupled(NamedSystem):
     """A robot and soft bodies in contact: geoms of the robot push the soft bodies, and the reaction acts on its bodies.
 
     robot:     an :class:`~pullback.Articulated` on the CPU; its timestep is a whole multiple of the soft bodies'
-    soft:      :class:`~pullback.soft.Particles` or :class:`~pullback.soft.Elastic` without shapes of their own, in the
+    soft:      :class:`~pullback.soft.Particles` or :class:`~pullback.soft.Elastic` without shapes of its own, with the
                same number of worlds
     shapes:    names of the geoms in contact with the soft bodies: planes, spheres, capsules and boxes, for particles
-               cylinders too, and of the world too. All others pass through the soft bodies
-    friction:  at these geoms, one number or one per geom; math.inf is sticky to particles. None: the friction of each
+               also cylinders; geoms of the world may be included. All others pass through the soft bodies
+    friction:  of these geoms, one number or one per geom; math.inf is sticky, for particles. None: the friction of each
                geom in the file
 
-    A state is a ``CoupledState(robot, soft)``; a control has the robot's numbers, then those of muscles or handles.
-    Parameters are those of both, for example "robot.mass" and "soft.lame"; inputs are the robot's.
+    A state is a ``CoupledState(robot, soft)``. A control has the robot's numbers, then those of muscles or handles.
+    Parameters are those of both, for example "robot.mass" and "soft.lame". Inputs are the robot's.
     """
 
     state_type = CoupledState
@@ -126,23 +126,23 @@ class Coupled(NamedSystem):
 
     @property
     def model(self):
-        """The robot's."""
+        """The robot's model."""
         return self.robot.model
 
     def exact(self) -> Coupled:
         return self if self.surrogate is None else self._copied(robot=self.robot.exact())
 
     def state(self, robot=None, soft=None) -> CoupledState:
-        """A state of all worlds: of ``coupled.robot.state(...)`` and ``coupled.soft.state(...)``, or of those that are
-        given."""
+        """A state of all worlds, from ``coupled.robot.state(...)`` and ``coupled.soft.state(...)``; None: their initial
+        states."""
         robot = self.robot.state() if robot is None else robot
         soft = self.soft.state() if soft is None else soft
-        if isinstance(soft, tuple) and len(soft) == len(self.soft.state_type._fields) - 1:  # of those without shapes
+        if isinstance(soft, tuple) and len(soft) == len(self.soft.state_type._fields) - 1:  # a state without impulses
             soft = self.soft.state_type(*soft, self.soft.state().impulse)
         return CoupledState(robot, soft)
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
-        """The robots of a run, and the soft bodies of its first world. Gradients are not drawn."""
+        """The robots of a run, and the soft bodies of its first world. ``bars`` are not drawn."""
         return draw_coupled(run, ghost=ghost)
 
     # --- copies and parameters -------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Coupled(NamedSystem):
     # --- the contract ----------------------------------------------------------------------------------------------
 
     def step(self, state, control=None, params=None, *, inputs: Mapping | None = None) -> CoupledState:
-        """The state one timestep of the robot on. control: (worlds, nu), zero if None; inputs: those of the robot."""
+        """The state after one timestep of the robot. control: (worlds, nu), zero if None; inputs: the robot's."""
         state, held = self._taken(state), self.hold_params(params)
         push, pull = self._split(control)
         motion = self._motion(state.robot, held)
@@ -235,7 +235,7 @@ class Coupled(NamedSystem):
         inputs: Mapping | None = None,
         status: Status | None = None,
     ):
-        """Every keep_every-th state and the last, one step after the other; see :meth:`System.steps`."""
+        """The states after every keep_every-th step and the last; see :meth:`System.steps`."""
         options: dict[str, Any] = {"keep_every": keep_every, "hold": hold, "params": params, "inputs": inputs}
         try:
             return super().steps(self._taken(state), controls, **options, status=status)
@@ -259,7 +259,7 @@ class Coupled(NamedSystem):
         return CoupledState(State(*map(to_numpy, robot)), kind(*map(to_numpy, soft)))
 
     def _split(self, control) -> tuple[np.ndarray, np.ndarray]:
-        """What the robot is told, and what muscles or handles are."""
+        """The controls of the robot, and those of muscles or handles."""
         if control is None:
             control = self.default_controls(1)[0]
         control = checked(control, (self.worlds, self.nu), self.dtype, "control", ("worlds", "nu"))
@@ -285,7 +285,7 @@ class Coupled(NamedSystem):
         return Motion(pose, twist, com, {"pose": poses.astype(self.dtype), "twist": twists})
 
     def _acting(self, inputs: Mapping | None, given: np.ndarray, motion: Motion) -> dict[str, np.ndarray]:
-        """The robot's inputs: those that somebody gives, and what the shapes got."""
+        """The robot's inputs: the given ones, plus the wrenches from the impulses of the shapes."""
         size = (given, _places(motion.com), self._bodies, self.model.nbody, self.dt)
         acting = {name: to_numbers(x, f"input {name!r}") for name, x in (inputs or {}).items()}
         shape = (self.worlds, self.model.nbody, 6)
@@ -309,14 +309,14 @@ class Coupled(NamedSystem):
         return backward.finish(row(rows, 0))
 
     def _filled(self, bars) -> tuple[State, Any]:
-        """Cotangents of a state, of which parts may be None, as arrays."""
+        """The cotangent of a state with arrays for the parts that need them; parts may be None."""
         (robot, soft), kind = bars, self.soft.state_type
         robot = State(None, None) if robot is None else robot
         soft = kind(*[None] * len(kind._fields)) if soft is None else soft
         impulse = np.zeros((self.worlds, len(self.shapes), 6), self.dtype)
         return State(*robot), kind(*soft)._replace(impulse=impulse if soft[-1] is None else to_numpy(soft[-1]))
 
-    # --- the tangent space: that of the robot, then the numbers of the soft bodies ---------------------------------
+    # --- the tangent space: the robot's, followed by the real numbers of the soft bodies ----------------------------
 
     def difference(self, start, end, *, leading: int = 1) -> np.ndarray:
         robot = self.robot.difference(start.robot, end.robot, leading=leading)
@@ -344,7 +344,7 @@ def _places(com: algorithms.Evaluation) -> np.ndarray:
 
 @contextmanager
 def _part(name: str) -> Iterator[None]:
-    """Errors say which part they are of. Its own steps begin again with every step of the whole."""
+    """Prefixes errors with the part they come from. Steps in messages of a part are substeps, counted per step."""
     try:
         yield
     except PullbackError as error:

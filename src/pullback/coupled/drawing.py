@@ -1,4 +1,4 @@
-"""What a run of a robot among soft bodies looks like: the robots, and of the first world particles as balls, or the
+"""Drawings of runs of a robot among soft bodies: the robots, and from the first world particles as balls, or the
 surfaces of elastic bodies."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pullback.soft.elastic_drawing import BODY, drawn_surfaces, vertex_strains
 
 
 def draw_coupled(run, *, ghost=None) -> Drawing:
-    """The states that the run has kept. Arrows are what the soft bodies push geoms with, at the origins of those."""
+    """The drawing of a run's kept states. Arrows at the origins of geoms show the forces of the soft bodies on them."""
     system, model, dt = run.system, run.system.model, run.system.dt * run.hold * run.checkpoint_every
     robot, soft = run.states.robot, run.states.soft
     q, impulse = to_numpy(robot.q), to_numpy(soft.impulse)[:, 0]
@@ -35,7 +35,7 @@ def draw_coupled(run, *, ghost=None) -> Drawing:
 
 
 def _particles(drawing: Drawing, run, rows: np.ndarray) -> dict[str, Any]:
-    """The fields that particles change."""
+    """The fields of the Drawing that particles change."""
     system, soft = run.system, run.states.soft
     pulls = muscle_controls(run, rows)[:, system.robot.nu :]
     points = drawn_particles(system.soft, *(to_numpy(x)[rows, 0] for x in (soft.x, soft.F)), pulls)
@@ -43,8 +43,8 @@ def _particles(drawing: Drawing, run, rows: np.ndarray) -> dict[str, Any]:
 
 
 def _elastic_bodies(drawing: Drawing, run, rows: np.ndarray) -> dict[str, Any]:
-    """The fields that elastic bodies change. Meshes are either rigid or deformed: beside those of a robot, vertices are
-    balls."""
+    """The fields of the Drawing that elastic bodies change. A Drawing's meshes are either all rigid or all deformed: if
+    the robot has meshes, vertices are drawn as balls."""
     soft, x = run.system.soft, to_numpy(run.states.soft.x)[rows, 0]
     surfaces = drawn_surfaces(soft, x)
     if len(drawing.mesh_sizes):
@@ -65,7 +65,7 @@ def _elastic_bodies(drawing: Drawing, run, rows: np.ndarray) -> dict[str, Any]:
 
 
 def _with_floors(drawing: Drawing, walls) -> dict[str, np.ndarray]:
-    """The fields of shapes, with walls of the particles as planes of the world."""
+    """The fields of shapes, extended by the walls of the particles as planes."""
     count = len(walls)
     more = {
         "shape_kind": np.full(count, "plane"),
@@ -80,7 +80,7 @@ def _with_floors(drawing: Drawing, walls) -> dict[str, np.ndarray]:
 
 
 def _pushes(impulse: np.ndarray, times: np.ndarray, rows: np.ndarray, at: np.ndarray) -> dict[str, np.ndarray]:
-    """Forces on shapes in the time after each frame, as the contacts of a drawing.
+    """Mean forces on shapes in the interval after each frame, as the contacts of a Drawing.
 
     impulse: (kept, shapes, 6); times: (kept,); at: (frames, shapes, 3)
     """

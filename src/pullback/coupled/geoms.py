@@ -24,9 +24,9 @@ KINDS = {
 
 
 def geom_shapes(model: Model, names: Sequence[str], friction, soft) -> tuple[np.ndarray, list[Shape]]:
-    """The bodies that the geoms are fixed to (n,), and a Shape for each, where it is on its body.
+    """The bodies that the geoms are fixed to (n,), and a Shape for each geom, at its pose in the body's frame.
 
-    soft:  the System that feels them
+    soft:  the System that is in contact with them
     """
     known = model.geoms.names
     if not names:
@@ -52,7 +52,7 @@ def geom_shapes(model: Model, names: Sequence[str], friction, soft) -> tuple[np.
 
 
 def _frictions(model: Model, which: np.ndarray, friction) -> list[float]:
-    """Of each geom, as the user gave it or as the file has it."""
+    """The friction of each geom, from the user or from the file."""
     if friction is None:
         return [float(mu) for mu in model.mujoco.geom_friction[which, 0]]
     given = to_numbers(friction, "friction").astype(float)

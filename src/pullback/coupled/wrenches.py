@@ -1,9 +1,9 @@
-"""What bodies of a robot get of the shapes that they carry, and the adjoint.
+"""Wrenches on the bodies of a robot from the impulses of their shapes, and the adjoint.
 
-A step of the robot lasts n substeps of h. The impulse (L, P) that a shape got in all of them, about the world's origin,
-acts on its body during the whole step, at the centre of mass c of the beginning: torque (L - c × P)/(n h), force
-P/(n h). So robot and soft body together keep their momentum, about the origin too: a step of the robot adds exactly n h
-times the wrench at the c where it began.
+A step of the robot consists of n substeps of length h. The impulse (L, P) that a shape received in all of them, about
+the world's origin, acts on its body during the whole step, at the body's centre of mass c at the beginning: torque
+(L - c × P)/(n h), force P/(n h). This conserves the momentum of robot and soft bodies together, also the angular one
+about the origin: a step of the robot adds exactly n h times the wrench at the initial c.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 
 
 def wrenches(impulse: np.ndarray, com: np.ndarray, body: np.ndarray, count: int, duration: float) -> np.ndarray:
-    """On each of ``count`` bodies (worlds, count, 6), torque and force at its centre of mass.
+    """The torque and force on each of ``count`` bodies at its centre of mass (worlds, count, 6).
 
-    impulse:   (worlds, shapes, 6) that each shape got, about the world's origin
-    com, body: (worlds, shapes, 3) centre of mass of the body that carries it, and its number (shapes,)
+    impulse:   (worlds, shapes, 6) received by each shape, about the world's origin
+    com, body: centre of mass (worlds, shapes, 3) and index (shapes,) of the body that each shape is fixed to
     """
     spin, push = impulse[..., :3], impulse[..., 3:]
     found = np.zeros((len(impulse), count, 6), impulse.dtype)

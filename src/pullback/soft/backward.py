@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pullback.soft.particles import Particles
 
 
-# Cotangents of how a shape moves: of a turn, a shift, angular and linear velocity.
+# Cotangents of the motion of a shape: rotation, translation, angular and linear velocity.
 MOTION = 12
 
 
@@ -57,9 +57,9 @@ class ParticlesBackward(KernelBackward):
             setattr(self.law_bar, name, wp.zeros((lanes, items), kinds[name].type.dtype, device=soft.device))
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
+        """Pulls back from step ``end`` to ``first``. Row r of states, and of states_bar, is the state at first + r.
 
-        The state at ``end`` must be among them.
+        The rows must include the state at ``end``.
         """
         if first == end:
             return

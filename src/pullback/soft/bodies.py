@@ -1,4 +1,4 @@
-"""Bodies of particles, muscles and walls: what a :class:`pullback.soft.Particles` is made of."""
+"""Bodies of particles, muscles and walls: the parts of a :class:`pullback.soft.Particles`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pullback.soft.materials import Material
 
 @dataclass(frozen=True, eq=False)
 class Muscle:
-    """Fibres along a direction (d,) of the body at rest. A control of one pulls them with ``strength`` [Pa]:
-    tau += strength · control · F d d^T F^T. Bodies with the same Muscle have one control."""
+    """Fibres along a direction (d,) of the body at rest. A control of one contracts them with ``strength`` [Pa]:
+    tau += strength · control · F d d^T F^T. Bodies with the same Muscle share its control."""
 
     direction: Sequence[float]
     strength: float = 1.0
@@ -36,9 +36,9 @@ class Muscle:
 class Body:
     """Particles of one material.
 
-    points:  (n, 2) or (n, 3) where they are at rest [m]
-    volume:  of each, one number or (n,) [m³], in the plane [m²]
-    muscle:  whose fibres run through it, or None
+    points:  (n, 2) or (n, 3) positions at rest [m]
+    volume:  of each particle, one number or (n,) [m³], in the plane [m²]
+    muscle:  the Muscle whose fibres run through the body, or None
     name:    for messages
     """
 
@@ -80,9 +80,9 @@ def block(low, high, counts, material: Material, *, muscle: Muscle | None = None
 class Wall:
     """A half space that material cannot enter: it acts on the grid nodes on and behind its surface.
 
-    point, normal:  (d,) a point of its surface [m], and the direction into what is free
-    friction:       Coulomb's coefficient; 0 lets slip, and math.inf is sticky: what moves in keeps no velocity
-    clamped:        whether nothing behind it moves at all, not even away
+    point, normal:  (d,) a point on its surface [m], and the direction into the free half space
+    friction:       Coulomb's coefficient; 0: frictionless; math.inf: sticky, without sliding while in contact
+    clamped:        whether nothing behind it moves at all, not even away from it
     """
 
     point: Sequence[float]
@@ -104,7 +104,7 @@ class Wall:
 
     @property
     def kind(self) -> int:
-        """How it holds, as kernels know it."""
+        """The number of its boundary condition in the kernels."""
         return int(kinds.CLAMPED if self.clamped else kinds.STICKS if self.friction == math.inf else kinds.RUBS)
 
 

@@ -1,4 +1,4 @@
-"""Shapes that move on with the velocity that they have, and the adjoint: after k steps of h
+"""Shapes that move with constant velocity within a step, and the adjoint. After k substeps of length h,
 
 p_k = p + k h u,    R_k = exp(k h ω) R
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def carry_on(pose: np.ndarray, twist: np.ndarray, h: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Poses (count, worlds, shapes, 7) and twists at the beginning of each substep, from those of the step."""
+    """Poses (count, worlds, shapes, 7) and twists at the beginning of each substep, from those of the whole step."""
     passed = h * np.arange(count).reshape(-1, 1, 1, 1)
     turned = quat_mul(quat_exp(passed * twist[..., :3]), pose[..., 3:])
     poses = np.concatenate([pose[..., :3] + passed * twist[..., 3:], turned], axis=-1)
@@ -38,13 +38,13 @@ def carry_on(pose: np.ndarray, twist: np.ndarray, h: float, count: int) -> tuple
 def carry_on_adjoint(
     pose: np.ndarray, twist: np.ndarray, h: float, poses_bar: np.ndarray, twists_bar: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cotangents of pose and twist from those of all substeps."""
+    """Cotangents of pose and twist, from those at all substeps."""
     passed = h * np.arange(len(poses_bar)).reshape(-1, 1, 1, 1)
     turn = quat_exp(passed * twist[..., :3])
     quat_bar = quat_mul(quat_conj(turn), poses_bar[..., 3:])
     pose_bar = np.concatenate([poses_bar[..., :3], quat_bar], axis=-1).sum(axis=0)
     d_bar = tangent_of_quat_bar(turn, quat_mul(poses_bar[..., 3:], quat_conj(pose[..., 3:])))
-    # d = J φ with the right Jacobian J, whose inverse is log_jacobian
+    # d = J φ with the right Jacobian J of rotations, whose inverse is log_jacobian
     to_vector = np.linalg.inv(log_jacobian(passed * twist[..., :3])).swapaxes(-1, -2)
     spin_bar = passed * (to_vector @ d_bar[..., None])[..., 0]
     twist_bar = twists_bar + np.concatenate([spin_bar, passed * poses_bar[..., :3]], axis=-1)
@@ -52,10 +52,10 @@ def carry_on_adjoint(
 
 
 class Carried(Moving):
-    """Where shapes are at the beginning and at the end of every step: they move as their twist says, also through steps
+    """The poses of shapes at the beginning and the end of every step. They move with their twist, also through steps
     for which inputs are held.
 
-    starts, ends:  (timesteps, worlds, shapes, 7), or one row for shapes that stand still
+    starts, ends:  (timesteps, worlds, shapes, 7), or one row for shapes that do not move
     """
 
     def __init__(self, soft: Elastic, inputs: Mapping | None, hold: int):
@@ -64,7 +64,7 @@ class Carried(Moving):
         self.starts, self.ends = (self._timesteps(x) for x in (self.poses[:, :-1], self.poses[:, 1:]))
 
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
-        """Poses and twists as those of one step, in rows · worlds."""
+        """Poses and twists (rows · worlds, ...), so that all rows are handled as one step."""
         pose, twist = self.pose.astype(float), self.twist.astype(float)
         return self._timesteps(pose), self._timesteps(twist)
 
@@ -74,7 +74,7 @@ class Carried(Moving):
 
     @staticmethod
     def _timesteps(x: np.ndarray) -> np.ndarray:
-        """With the first two axes as one."""
+        """An array with its first two axes merged."""
         return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
     def struct(self, first: int = 0, end: int | None = None):
@@ -91,8 +91,8 @@ class Carried(Moving):
         return struct
 
     def bars(self, motion_bar: np.ndarray) -> Named:
-        """Cotangents of what was given, from (timesteps, worlds, shapes, 12) of turns in world axes and shifts, at the
-        beginning and at the end of steps."""
+        """Cotangents of the given inputs, from motion_bar (timesteps, worlds, shapes, 12): rotation in world axes and
+        translation, at the beginning and at the end of steps."""
         bar = motion_bar.reshape(-1, self.hold, *motion_bar.shape[1:])
         moved = np.zeros((*self.poses.shape[:-1], 6))
         moved[:, :-1] += bar[..., :6]

@@ -1,4 +1,4 @@
-"""What a run of Particles looks like: balls, coloured by what their muscle does or by how much they are strained."""
+"""Drawings of runs of Particles: balls, coloured by the controls of muscles, or by strain if there are none."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pullback.drawing import Drawing
 from pullback.drawing.drawing import frame_rows
 from pullback.soft.elastic_drawing import FLOOR, SHAPE, drawn_size
 
-FRAMES = 300  # at most
-# Particles that are drawn at most. Of more, some at random: of a lattice, every third would be slices.
+FRAMES = 300  # the most
+# The most particles that are drawn. Of more, a random subset: a regular one would show slices of a lattice.
 MOST_POINTS = 12_000
-RADIUS = 0.6  # of a ball, against the distance between particles: they overlap [1]
-UPWARD = 0.5  # of a wall's normal: from here on it is drawn, as a floor [1]
-STRAINED = 95  # per cent of all strains are below the end of the colour scale
+RADIUS = 0.6  # of a ball, relative to the distance between particles: balls overlap [1]
+UPWARD = 0.5  # least upward component of a wall's normal for it to be drawn, as a floor [1]
+STRAINED = 95  # percentile of strains at the end of the colour scale
 
 
 def draw_particles(run) -> Drawing:
-    """The first world of a run of Particles, from the states that it has kept."""
+    """The drawing of the first world of a run of Particles, from its kept states."""
     soft, shapes = run.system, run.system.shapes
     rows = np.arange(len(run.kept))
     if len(rows) > FRAMES:
@@ -50,12 +50,12 @@ def draw_particles(run) -> Drawing:
 
 
 def floors(soft) -> list:
-    """Walls that are drawn."""
+    """The walls that are drawn."""
     return [wall for wall in soft.walls if wall.normal[-1] > UPWARD]
 
 
 def drawn_particles(soft, x: np.ndarray, F: np.ndarray, pulls: np.ndarray) -> dict:
-    """The fields of a Drawing that particles are: places (rows, n, d), deformations, and controls of muscles."""
+    """The fields of a Drawing for particles, from positions (rows, n, d), deformations, and controls of muscles."""
     shown = np.sort(np.random.default_rng(0).permutation(soft.n)[:MOST_POINTS])
     points = np.zeros((len(x), len(shown), 3), dtype=np.float32)
     points[..., [0, 2] if soft.dim == 2 else slice(None)] = x[:, shown]
@@ -73,7 +73,7 @@ def drawn_particles(soft, x: np.ndarray, F: np.ndarray, pulls: np.ndarray) -> di
 
 
 def shape_poses(run, rows: np.ndarray) -> np.ndarray:
-    """Of the shapes of the first world, (rows, shapes, 7)."""
+    """Poses of the shapes in the first world (rows, shapes, 7)."""
     if "pose" not in run.inputs:
         rest = run.system.shapes_at_rest["pose"]
         return np.broadcast_to(rest, (len(rows), *rest.shape))
@@ -81,29 +81,29 @@ def shape_poses(run, rows: np.ndarray) -> np.ndarray:
 
 
 def muscle_controls(run, rows: np.ndarray) -> np.ndarray:
-    """What muscles of the first world are told (rows, nu)."""
+    """Controls of the muscles in the first world (rows, nu)."""
     return to_numpy(run.controls)[np.minimum(run.kept[rows], run.steps - 1), 0] if run.steps else np.zeros((1, 0))
 
 
 def pull(soft, pulls: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """What the muscle of each particle does (rows, n), zero without one."""
+    """The control of each particle's muscle (rows, n), zero without one."""
     of_body = [-1 if body.muscle is None else soft.muscles.index(body.muscle) for body in soft.bodies]
     muscle = np.array(of_body)[soft.group[shown]]
     return np.where(muscle < 0, 0.0, pulls[:, muscle])
 
 
 def strain(F: np.ndarray) -> np.ndarray:
-    """The length of Green's strain (F^T F - I)/2, (rows, n)."""
+    """The Frobenius norm of Green's strain (F^T F - I)/2, (rows, n)."""
     green = (F.swapaxes(-1, -2) @ F - np.eye(F.shape[-1])) / 2
     return np.linalg.norm(green, axis=(-2, -1))
 
 
 def in_space(x: np.ndarray) -> np.ndarray:
-    """A vector of the plane in the xz plane of space."""
+    """A vector of the plane as one in the xz plane of space; vectors of space are unchanged."""
     return np.array([x[0], 0.0, x[1]]) if len(x) == 2 else np.asarray(x)
 
 
 def upright(normal: np.ndarray) -> np.ndarray:
-    """The quaternion that turns z into a direction that is not down."""
+    """A quaternion that turns z into a direction, which must not point straight down."""
     half = np.array([1 + normal[2], -normal[1], normal[0], 0.0])
     return half / np.linalg.norm(half)

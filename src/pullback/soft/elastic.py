@@ -53,10 +53,10 @@ class ElasticState(NamedTuple):
 
 
 class ShapedElasticState(NamedTuple):
-    """An :class:`ElasticState` of bodies among shapes, and what those got of them.
+    """An :class:`ElasticState` of bodies among shapes, and the impulses that the shapes received.
 
-    impulse:  (worlds, shapes, 6) momentum that vertices gave to each shape since it was zero: angular, about the
-              world's origin [N·m·s], then linear [N·s]
+    impulse:  (worlds, shapes, 6) momentum transferred from the vertices to each shape since it was set to zero:
+              angular, about the world's origin [N·m·s], then linear [N·s]
     """
 
     x: Any
@@ -67,25 +67,25 @@ class ShapedElasticState(NamedTuple):
 class Elastic(AmongShapes, KernelSystem):
     """Solids of tetrahedra and cloth of triangles, in ``worlds`` copies; implicit steps of backward Euler.
 
-    bodies:             :class:`Solid` and :class:`Cloth`; vertices are numbered through all of them
+    bodies:             :class:`Solid` and :class:`Cloth`; vertices are numbered consecutively over all of them
     dt:                 timestep [s]
-    fixed:              vertices that never move
-    handles:            lists of vertices that a control moves: a control is the velocity (3,) [m/s] of each handle
+    fixed:              indices of vertices that never move
+    handles:            lists of vertices moved by controls: a control is the velocity (3,) [m/s] of each handle
     gravity:            (3,) [m/s²]
     wind:               velocity of the air (3,) [m/s], which acts on cloth with ``drag``
-    damping:            rate at which all motion dies down [1/s]
-    shapes:             that vertices cannot enter, see :class:`Shape`. They move as the inputs ``pose`` and ``twist``
-                        say, or stand still; the state then has what they got: :class:`ShapedElasticState`
+    damping:            decay rate of all motion [1/s]
+    shapes:             obstacles for the vertices, see :class:`Shape`. They move as the inputs ``pose`` and
+                        ``twist``, or stand still; the state then includes their impulses: :class:`ShapedElasticState`
     contact_stiffness:  of the barrier around shapes [N/m]
-    gap:                distance from which on a shape pushes [m]
-    slip:               friction is weaker below this velocity [m/s]
-    self_contact:       whether surfaces of bodies push each other, and themselves, as shapes do
-    self_friction:      coefficient of that contact [1]
-    max_contacts:       pairs of a vertex and a face, or of edges, within the gap, that the workspace of a world holds;
-                        more at once are an error. None: many for each vertex
-    tolerance:          a step is solved when no vertex lacks a force above this, against its stiffness times the size
-                        of all bodies [1]; None for what rounding allows. Gradients are those of exact steps
-    threads:            CPU threads; as many as there are cores if None
+    gap:                distance at which a shape begins to push [m]
+    slip:               velocity below which friction is weaker [m/s]
+    self_contact:       whether the surfaces of bodies are in contact with each other and with themselves
+    self_friction:      friction coefficient of that contact [1]
+    max_contacts:       pairs of a vertex and a face, or of two edges, within the gap, that the workspace of a world
+                        holds; more at once are an error. None: a number in proportion to the vertices
+    tolerance:          largest residual force on a vertex in a solved step, relative to its stiffness times the size of
+                        all bodies [1]; None: what rounding allows. Gradients are those of exact steps
+    threads:            CPU threads; one per core if None
 
     A step minimises the potential m |x' - x - h v - h² g|²/(2 h²) + elastic energies + barriers + dissipations, by
     Newton's method with the exact Hessian and a line search. It is stable for any ``dt``, and damps fast motion.
@@ -185,7 +185,7 @@ class Elastic(AmongShapes, KernelSystem):
 
     @property
     def max_contacts(self) -> int:
-        """How many contacts of bodies the workspace of a world holds."""
+        """The number of contacts between bodies that the workspace of a world holds."""
         if self.surfaces is None:
             return 0
         return CONTACTS * len(self.surfaces.vertices) if self._most is None else self._most
@@ -221,7 +221,7 @@ class Elastic(AmongShapes, KernelSystem):
     # --- states and controls --------------------------------------------------------------------------
 
     def state(self, x=None, v=None) -> ElasticState | ShapedElasticState:
-        """A state: as the bodies are at rest, where nothing else is given. Arrays (n, 3) or (worlds, n, 3)."""
+        """A state with the bodies at rest, except for the given arrays: (n, 3) or (worlds, n, 3)."""
         shape = (self.worlds, self.n, 3)
         fields = []
         for name, value, usual in (("x", x, self.mesh.points), ("v", v, np.zeros(3))):
@@ -241,7 +241,7 @@ class Elastic(AmongShapes, KernelSystem):
         return (self.worlds, self.n, 3), ("worlds", "vertex", "axis")
 
     def vertices_of(self, body: int) -> slice:
-        """Which vertices are those of a body, by its number."""
+        """The indices of a body's vertices; ``body`` is its index."""
         return slice(int(self.mesh.offsets[body]), int(self.mesh.offsets[body + 1]))
 
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
@@ -263,7 +263,7 @@ class Elastic(AmongShapes, KernelSystem):
         inputs: Mapping | None = None,
         status: Status | None = None,
     ) -> ElasticState | ShapedElasticState:
-        """Every keep_every-th state and the last: x and v (rows, worlds, n, 3)."""
+        """The states after every keep_every-th step and the last: x and v (rows, worlds, n, 3)."""
         start = self._take_state(state)
         moving = Carried(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
@@ -277,13 +277,13 @@ class Elastic(AmongShapes, KernelSystem):
             if status is None:
                 self._refuse_failure(codes, reasons, tree_map(from_device, rows), kept)
             for x, at in zip(rows, now, strict=True):
-                stay(x.numpy(), at, codes, kept)  # the same memory
+                stay(x.numpy(), at, codes, kept)  # changes the rows: x.numpy() is a view
         if status is not None:
             status.set(codes, lambda world, code, step: reasons[world])
         return tree_map(from_device, rows)
 
     def _reason(self, world: int, code: int, step: int, vertex: int, now: np.ndarray, moving: Carried) -> str:
-        """What happened in a world that failed."""
+        """The message for a world that failed."""
         if vertex >= self.n:
             return reason(self, world, code, step, vertex, now[step % 2, world])
         body = int(np.searchsorted(self.mesh.offsets, vertex, side="right")) - 1
@@ -310,5 +310,5 @@ class Elastic(AmongShapes, KernelSystem):
         )
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
-        """Surfaces coloured by the largest strain, and the shapes, in the first world."""
+        """The first world: surfaces coloured by the largest principal strain, and the shapes."""
         return draw_elastic(run)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pullback.soft.elastic_params import KernelLaw
 
 
-# Cotangents of how a shape moves in a step: of a turn and a shift at its beginning, and of those at its end.
+# Cotangents of a shape's motion in a step: rotation and translation at its beginning, and those at its end.
 MOTION = 12
 
 
 class ElasticBackward(KernelBackward):
-    """The backward pass of ``Elastic``, each step's solve beginning where those after it lead to."""
+    """The backward pass of ``Elastic``. The solve of each step starts from an extrapolation of later solutions."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class ElasticBackward(KernelBackward):
         self.guesses = [wp.zeros(shape, dtype=kind, device=elastic.device) for _ in range(2)]
 
     def _kind(self, name: str):
-        """Of the items of the kernels' Bars."""
+        """The Warp type of the items of a field of the kernels' Bars."""
         return self.system._stepper.structs.Bars.vars[name].type.dtype
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r.
+        """Pulls back from step ``end`` to ``first``. Row r of states, and of states_bar, is the state at first + r.
 
-        The state at ``end`` must be among them.
+        The rows must include the state at ``end``.
         """
         if first == end:
             return

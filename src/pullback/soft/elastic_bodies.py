@@ -1,4 +1,4 @@
-"""Solids and cloth: what a :class:`pullback.soft.Elastic` is made of."""
+"""Solids and cloth: the bodies of a :class:`pullback.soft.Elastic`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pullback.core.errors import PullbackError
 from pullback.soft.elastic_materials import Membrane, SolidMaterial
 from pullback.soft.shapes import vector
 
-# The six tetrahedra of a cube around its diagonal; its corners are numbered by bits of x, y, z.
+# The six tetrahedra of a cube around its diagonal. Its corners are numbered by bits: x + 2 y + 4 z.
 CUBE = np.array([(0, 1, 3, 7), (0, 3, 2, 7), (0, 2, 6, 7), (0, 6, 4, 7), (0, 4, 5, 7), (0, 5, 1, 7)])
-# An element smaller than this, against the cube or square of its longest edge, has no shape. [1]
+# An element smaller than this, relative to the cube or square of its longest edge, is degenerate. [1]
 FLAT = 1e-9
 
 
@@ -24,7 +24,7 @@ class Solid:
     """A mesh of tetrahedra at rest.
 
     points:  (n, 3) [m]
-    tets:    (m, 4) corners: the first three turn left, seen from the fourth
+    tets:    (m, 4) corners; the first three are counterclockwise when seen from the fourth
     name:    for messages
     """
 
@@ -45,7 +45,7 @@ class Solid:
 
 @dataclass(frozen=True, eq=False)
 class Cloth:
-    """A mesh of triangles at rest. It bends as if it had been cut from flat cloth.
+    """A mesh of triangles at rest. Its bending energy is that of cloth cut from a flat sheet.
 
     points:     (n, 3) [m]
     triangles:  (m, 3) corners
@@ -84,7 +84,7 @@ def solid_block(low, high, cells, material: SolidMaterial, *, name: str = "") ->
 
 
 def sheet(corner, along, across, cells, material: Membrane, *, name: str = "") -> Cloth:
-    """A rectangle of :class:`Cloth` from a corner, along two edges (3,) [m]; cells (2,): squares along each."""
+    """A rectangle of :class:`Cloth` from a corner along two edges (3,) [m]; cells (2,): squares along each."""
     corner, along, across = (vector(x, n) for x, n in ((corner, "corner"), (along, "along"), (across, "across")))
     cells = check_wholes(cells, "cells")
     if len(cells) != 2:
@@ -94,7 +94,7 @@ def sheet(corner, along, across, cells, material: Membrane, *, name: str = "") -
     points = (corner + s[..., None] * along + t[..., None] * across).reshape(-1, 3)
     number = np.arange(len(points)).reshape(rows + 1, columns + 1)
     a, b, c, d = number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:]
-    # Diagonals alternate, so that no direction is stiffer than its mirror image.
+    # Diagonals alternate, so that no diagonal direction is stiffer than the other.
     even = (np.add.outer(np.arange(rows), np.arange(columns)) % 2 == 0)[..., None]
     first = np.where(even, np.stack([a, b, c], axis=-1), np.stack([a, b, d], axis=-1))
     second = np.where(even, np.stack([a, c, d], axis=-1), np.stack([b, c, d], axis=-1))
@@ -118,7 +118,7 @@ def _mesh(points, elements, corners: int, name: str) -> tuple[np.ndarray, np.nda
 
 
 def _refuse(content: np.ndarray, least: np.ndarray, kind: str, what: str, swap: str) -> None:
-    """An error that names the first element without a content, or with one below zero."""
+    """Raises an error that names the first element whose volume or area is zero or negative."""
     bad = ~(content > least)
     if np.any(bad):
         element = int(np.argmax(bad))

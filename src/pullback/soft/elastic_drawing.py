@@ -1,4 +1,4 @@
-"""What a run of an Elastic System looks like: the surfaces of its bodies, coloured by strain, and the shapes."""
+"""Drawings of runs of an Elastic System: the surfaces of its bodies, coloured by strain, and the shapes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pullback.soft.carried import Carried
 from pullback.soft.elastic_bodies import Solid
 from pullback.soft.self_contact import surface_faces
 
-FRAMES = 300  # at most: vertices at every frame are many numbers
-STRAINED = 99  # per cent of all strains are below the end of the colour scale
-LEAST_STRAIN = 0.01  # that ends it
+FRAMES = 300  # the most, because vertices at every frame are many numbers
+STRAINED = 99  # percentile of strains at the end of the colour scale
+LEAST_STRAIN = 0.01  # smallest strain at the end of the colour scale
 FLOOR = np.array([(0.90, 0.91, 0.93, 1.0), (0.80, 0.82, 0.86, 1.0)])
 BODY = np.tile((0.5, 0.5, 0.5, 1.0), (2, 1))
 SHAPE = np.tile((0.72, 0.75, 0.80, 1.0), (2, 1))
-THICKNESS = 1e-3  # half of that of drawn cloth, against its diagonal [1]
-SKIN = 0.5  # a drawn shape is this much of the gap larger, so that what rests on it does [1]
+THICKNESS = 1e-3  # half the thickness of drawn cloth, relative to its diagonal [1]
+SKIN = 0.5  # drawn shapes are larger by this fraction of the gap, so that resting bodies appear to touch them [1]
 
 
 def draw_elastic(run) -> Drawing:
-    """The first world of a run of Elastic, from the states that it has kept."""
+    """The drawing of the first world of a run of Elastic, from its kept states."""
     system = run.system
     rows = np.arange(len(run.kept))
     if len(rows) > FRAMES:
@@ -51,7 +51,7 @@ def draw_elastic(run) -> Drawing:
 
 
 def drawn_surfaces(system, x: np.ndarray) -> dict[str, Any]:
-    """The fields of a Drawing that the surfaces of bodies are: one mesh, of positions (rows, n, 3)."""
+    """The fields of a Drawing for the surfaces of bodies: one mesh, from positions (rows, n, 3)."""
     strain = vertex_strains(system, x)
     high = max(float(np.percentile(strain, STRAINED)), LEAST_STRAIN)
     parts = [surface_of(system, number, x, strain) for number in range(len(system.bodies))]
@@ -70,14 +70,14 @@ def drawn_surfaces(system, x: np.ndarray) -> dict[str, Any]:
 
 
 def shape_poses(run, rows: np.ndarray) -> np.ndarray:
-    """Of the shapes of the first world, (rows, shapes, 7)."""
+    """Poses of the shapes in the first world (rows, shapes, 7)."""
     moving = Carried(run.system, run.inputs, run.hold)
     poses = np.concatenate([moving.starts, moving.ends[-1:]])
     return poses[run.hold * run.kept[rows] if moving.moves else np.zeros_like(rows), 0]
 
 
 def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vertices (rows, n, 3) and strains (rows, n) of the surface of a body, and faces (m, 3) seen from outside."""
+    """Vertices (rows, n, 3) and strains (rows, n) of a body's surface, and its outward oriented faces (m, 3)."""
     body, there = system.bodies[number], system.vertices_of(number)
     x, strain = x[:, there].astype(float), strain[:, there]
     if isinstance(body, Solid):
@@ -89,7 +89,7 @@ def surface_of(system, number: int, x: np.ndarray, strain: np.ndarray) -> tuple[
 
 
 def drawn_size(shape, skin: float) -> np.ndarray:
-    """As a Drawing has it: half sizes of a box, half axes of a sphere, radius twice and half length of a capsule."""
+    """The size of a shape for a Drawing: half sizes of a box, half axes of a sphere, (radius, radius, half length)."""
     if shape.kind == "plane":
         return np.zeros(3)
     if shape.kind == "box":
@@ -99,7 +99,7 @@ def drawn_size(shape, skin: float) -> np.ndarray:
 
 
 def vertex_strains(system, x: np.ndarray) -> np.ndarray:
-    """The largest principal strain, stretched or pressed, around each vertex (rows, n), of positions (rows, n, 3)."""
+    """The largest absolute principal strain around each vertex (rows, n), from positions (rows, n, 3)."""
     total, count = np.zeros(x.shape[:2]), np.zeros(x.shape[1])
     for elements, rest in (("tets", "tet_rest"), ("triangles", "triangle_rest")):
         corners, gradients = (system.mesh.arrays[name] for name in (elements, rest))

@@ -1,4 +1,4 @@
-"""What elastic solids and cloth are made of."""
+"""Materials of elastic solids and cloth."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PLACES = 8  # numbers per group in kernels
 
 @dataclass(frozen=True, kw_only=True)
 class SolidMaterial:
-    """What solids have in common.
+    """The base class of materials of solids.
 
     young:      Young's modulus [Pa]
     poisson:    Poisson's ratio [1]
     density:    [kg/m³]
-    viscosity:  stress by the rate of strain (Kelvin-Voigt) [Pa·s]
+    viscosity:  stress per rate of strain (Kelvin-Voigt) [Pa·s]
     """
 
     kind: ClassVar[int]
@@ -40,7 +40,7 @@ class SolidMaterial:
 
     @property
     def numbers(self) -> np.ndarray:
-        """(8,) in the places of ``kernels/elastic/kinds.py``."""
+        """The material's numbers (8,), in the order of ``kernels/elastic/kinds.py``."""
         values = np.zeros(PLACES)
         values[kinds.SHEAR] = shear = self.young / (2 * (1 + self.poisson))
         values[kinds.LAME] = 2 * shear * self.poisson / (1 - 2 * self.poisson)
@@ -50,28 +50,28 @@ class SolidMaterial:
 
 @dataclass(frozen=True, kw_only=True)
 class StableNeoHookean(SolidMaterial):
-    """Rubber, flesh: Smith, de Goes and Kim (2018). Finite also where an element is turned inside out."""
+    """Rubber or flesh: Smith, de Goes and Kim (2018). Its energy is finite even if an element is inverted."""
 
     kind: ClassVar[int] = int(kinds.NEO_HOOKEAN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StVK(SolidMaterial):
-    """Saint Venant-Kirchhoff: Hooke's law for Green's strain. For small strains; it gives way when it is crushed."""
+    """Saint Venant-Kirchhoff: Hooke's law for Green's strain, for small strains; it softens when it is crushed."""
 
     kind: ClassVar[int] = int(kinds.SAINT_VENANT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Membrane:
-    """Cloth as a neo-Hookean membrane that bends.
+    """Cloth as a neo-Hookean membrane with bending stiffness.
 
     young:      stiffness against stretch: Young's modulus times thickness [N/m]
-    poisson:    Poisson's ratio, of plane stress [1]
+    poisson:    Poisson's ratio, in plane stress [1]
     density:    [kg/m²]
-    viscosity:  tension by the rate of strain [N·s/m]
+    viscosity:  tension per rate of strain [N·s/m]
     bending:    flexural rigidity [N·m]
-    drag:       force of the air, by area and the velocity along the normal [N·s/m³]
+    drag:       force of the air per area and normal velocity [N·s/m³]
     """
 
     kind: ClassVar[int] = int(kinds.NEO_HOOKEAN)
@@ -93,7 +93,7 @@ class Membrane:
 
     @property
     def numbers(self) -> np.ndarray:
-        """(8,) in the places of ``kernels/elastic/kinds.py``."""
+        """The material's numbers (8,), in the order of ``kernels/elastic/kinds.py``."""
         values = np.zeros(PLACES)
         values[kinds.SHEAR] = self.young / (2 * (1 + self.poisson))
         values[kinds.LAME] = self.young * self.poisson / (1 - self.poisson**2)
@@ -104,6 +104,6 @@ class Membrane:
 
 @dataclass(frozen=True, kw_only=True)
 class StVKMembrane(Membrane):
-    """The same by Hooke's law for Green's strain, Saint Venant-Kirchhoff."""
+    """Cloth as a Saint Venant-Kirchhoff membrane: Hooke's law for Green's strain."""
 
     kind: ClassVar[int] = int(kinds.SAINT_VENANT)

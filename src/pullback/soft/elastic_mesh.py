@@ -1,4 +1,4 @@
-"""What kernels need of the meshes of an Elastic System: shape functions at rest, hinges, places in the Hessian."""
+"""Arrays of an Elastic System's meshes for the kernels: shape functions at rest, hinges, sparsity of the Hessian."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pullback.soft.elastic_bodies import Bodies, Cloth, Solid
 
 @dataclass(frozen=True, eq=False)
 class ElasticMesh:
-    """Arrays of ``kernels/elastic/structs.py``'s Mesh, by name, but for ``handle``; and where bodies' points are.
+    """The arrays of the kernels' Mesh (``kernels/elastic/structs.py``) except ``handle``, and the points of all bodies.
 
-    points:   (n, 3) of all bodies, one after the other [m]
-    offsets:  (bodies + 1,) where each begins
+    points:   (n, 3) of all bodies, concatenated [m]
+    offsets:  (bodies + 1,) the first point of each
     """
 
     points: np.ndarray
@@ -78,7 +78,7 @@ def triangle_shapes(points: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarr
 
 
 def hinges_of(triangles: np.ndarray) -> np.ndarray:
-    """Edges between two triangles (m, 4): their ends, and the corners across."""
+    """Edges between two triangles (m, 4): the two ends of the edge, and the two opposite corners."""
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     across = np.concatenate([triangles[:, 2], triangles[:, 0], triangles[:, 1]])
     ends = np.sort(edges, axis=1)
@@ -89,7 +89,7 @@ def hinges_of(triangles: np.ndarray) -> np.ndarray:
 
 
 def hinge_weights(points: np.ndarray, hinges: np.ndarray) -> np.ndarray:
-    """Weights (m, 4): half of the square of the sum of vertices times these is the energy of a unit rigidity [1/m]."""
+    """Weights w (m, 4) [1/m]: the bending energy per unit of rigidity is ½ |Σ w_i x_i|² over the four vertices."""
     x0, x1, x2, x3 = (points[hinges[:, a]] for a in range(4))
     e = x1 - x0
     area = sum(np.linalg.norm(np.cross(e, x - x0), axis=1) for x in (x2, x3)) / 2
@@ -100,7 +100,7 @@ def hinge_weights(points: np.ndarray, hinges: np.ndarray) -> np.ndarray:
 
 
 def sparsity(n: int, kinds: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Where blocks of pairs of corners are stored, per kind of element (m, corners²); first (n + 1,) and column."""
+    """The sparse blocks of vertex pairs: their indices per kind of element (m, corners²); first (n + 1,) and column."""
     keys = [(x[:, :, None].astype(np.int64) * n + x[:, None, :]).reshape(len(x), x.shape[1] ** 2) for x in kinds]
     blocks, places = np.unique(np.concatenate([key.ravel() for key in keys]), return_inverse=True)
     ends = np.cumsum([key.size for key in keys])[:-1]

@@ -1,4 +1,4 @@
-"""The differentiable parameters of an Elastic System, and the kernels' form of them."""
+"""The differentiable parameters of an Elastic System, and their form in the kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback.soft.elastic_bodies import Bodies, Cloth, Solid
 from pullback.soft.elastic_materials import PLACES
 from pullback.soft.shapes import Shape
 
-# Parameters of solids and of cloths: place, unit and bounds.
+# Parameters of solids and of cloth: index in the material's numbers, unit and bounds.
 Record = tuple[int, str, Callable]
 SOLID: dict[str, Record] = {
     "shear": (kinds.SHEAR, "Pa", not_negative),
@@ -44,7 +44,7 @@ def parameters(
     contact_stiffness: float,
     self_friction: float | None,
 ) -> dict[str, Parameter]:
-    """All differentiable parameters, at the values they start with; self_friction is None without self-contact."""
+    """All differentiable parameters, at their initial values; self_friction is None without self-contact."""
     table = {}
     for kind, field, axis, records in ((Solid, "solids", "solid", SOLID), (Cloth, "cloths", "cloth", CLOTH)):
         numbers = np.array([body.material.numbers for body in bodies if isinstance(body, kind)])
@@ -63,7 +63,7 @@ def parameters(
     table["damping"] = around("1/s", damping, not_negative, int(kinds.DAMPING))
     if shapes or self_friction is not None:
         table["contact_stiffness"] = around("N/m", contact_stiffness, positive, int(kinds.STIFFNESS))
-    # Friction of each shape and, with self-contact, after them that of bodies.
+    # The friction of each shape, followed by that of self-contact.
     frictions, own = np.array([shape.friction for shape in shapes], dtype=float), int(self_friction is not None)
     blank = np.zeros(len(shapes) + own)
     if shapes:
@@ -76,7 +76,7 @@ def parameters(
 
 
 class KernelLaw(FieldValues):
-    """Values of all parameters as the kernels read them, and the backward pass of cotangents."""
+    """Values of all parameters in the form that kernels read, and the map of cotangents back to parameters."""
 
     FIELDS = ("solids", "cloths", "around", "friction")
 
@@ -92,7 +92,7 @@ class KernelLaw(FieldValues):
             setattr(self.struct, name, upload_per_world(self.field(name), kind, worlds, self.precision, device))
 
     def __reduce__(self):
-        """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
+        """Copies and pickles are made from the values: the kernels' structs hold addresses."""
         return KernelLaw, (self.table, self.values, self.worlds, self.flavour, self.device)
 
     def zero_bars(self):
@@ -105,7 +105,7 @@ class KernelLaw(FieldValues):
         return bars
 
     def user_bars(self, bars) -> Named:
-        """Cotangents in the shapes of the user's arrays."""
+        """Cotangents in the shapes of the parameters' values."""
         found = {name: getattr(bars, name).numpy() for name in self.FIELDS}
 
         def field_bar(name: str, per_world: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How the steps of an Elastic System are launched: each core has worlds of its own."""
+"""Launches of the steps of an Elastic System: each core has worlds of its own."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pullback.soft.self_contact import touch_of
 if TYPE_CHECKING:
     from pullback.soft.elastic import Elastic
 
-# What may be rounding in a residual, and what certainly is, relative to stiffness times size. [1]
+# Residuals that may be rounding, and that certainly are, relative to stiffness times size. [1]
 ROUNDING = {"float64": (1e-12, 1e-16), "float32": (1e-5, 1e-7)}
-MOST_NEWTON = 200  # steps of Newton's method; a few suffice
-MOST_ITERATIONS = 10000  # of conjugate gradients, for each of them
-# How much a launch does, some tenths of a second: an interrupt is handled between launches.
+MOST_NEWTON = 200  # Newton steps; a few suffice
+MOST_ITERATIONS = 10000  # conjugate-gradient iterations per Newton step
+# Work per launch, some tenths of a second, because interrupts are handled between launches. [vertices · steps]
 VERTEX_STEPS = 20_000
 
 
 class ElasticStepper:
-    """Many steps per launch. ``counts`` (worlds, 2): Newton steps and iterations of conjugate gradients, of the last
-    trajectory or piece of one."""
+    """Launches of many steps each. ``counts`` (worlds, 2): Newton steps and conjugate-gradient iterations of the last
+    trajectory, or piece of one."""
 
     def __init__(self, elastic: Elastic, cores: int):
         self.elastic, self.crew = elastic, Crew()
@@ -80,13 +80,16 @@ class ElasticStepper:
         return step
 
     def _launches(self, steps: int) -> list[tuple[int, int]]:
-        """First and end of the steps of each launch."""
+        """The first and end step of each launch."""
         at_once = max(1, VERTEX_STEPS // (self.elastic.worlds * self.elastic.n))
         return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]
 
     def forward(self, law, controls: wp.array, path, start, rows, keep_every: int):
-        """Fills ``rows``. Returns what became of each world, (worlds, 2) numbers of ``kernels.status`` and steps, which
-        vertex stopped it, and the states before and after the last step: of step t in row t % 2, or in the only one."""
+        """Fills ``rows`` with the kept states.
+
+        Returns (worlds, 2) codes of ``kernels.status`` and steps, the vertex that failed in each world, and, if a world
+        failed, the last states: the state before step t is in row t % 2, or in the only row.
+        """
         elastic, states = self.elastic, self.structs.States()
         steps, device = controls.shape[0], elastic.device
         states.now_x, states.now_v, impulse = self.now
@@ -110,7 +113,7 @@ class ElasticStepper:
         return codes, states.culprit.numpy(), now
 
     def backward(self, law, bars, steps: int) -> None:
-        """``bars``, the kernels' Bars: from the cotangent of the last of their rows to that of the first."""
+        """Runs the backward pass over ``bars``, the kernels' Bars, from the last of their rows to the first."""
         bars.counts = wp.zeros((self.elastic.worlds, 2), dtype=wp.int32, device=self.elastic.device)
         with self.crew.lock:
             for first, end in reversed(self._launches(steps)):

@@ -1,4 +1,4 @@
-"""What soft bodies, sand, snow and water are made of."""
+"""Materials of soft bodies, sand, snow and water."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pullback.kernels.soft import kinds
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """What all have in common.
+    """The base class of materials of particles.
 
     density:    [kg/m³], in the plane [kg/m²]
     viscosity:  tau += viscosity J (C + C^T), with C the velocity gradient [Pa·s]
@@ -38,7 +38,7 @@ class Material:
 
     @property
     def numbers(self) -> np.ndarray:
-        """(10,) in the places of ``kernels/soft/kinds.py``."""
+        """The material's numbers (10,), in the order of ``kernels/soft/kinds.py``."""
         values = np.zeros(kinds.PLACES)
         values[kinds.SHEAR], values[kinds.LAME] = self.lame
         values[kinds.DENSITY], values[kinds.VISCOSITY] = self.density, self.viscosity
@@ -66,7 +66,7 @@ class Elastic(Material):
 
 @dataclass(frozen=True, kw_only=True)
 class NeoHookean(Elastic):
-    """tau = mu (F F^T - I) + lambda log J I: infinite energy where volume vanishes."""
+    """tau = mu (F F^T - I) + lambda log J I. Its energy is infinite at zero volume."""
 
     kind: ClassVar[int] = int(kinds.NEO_HOOKEAN)
 
@@ -80,7 +80,7 @@ class Corotated(Elastic):
 
 @dataclass(frozen=True, kw_only=True)
 class Water(Material):
-    """A fluid: pressure bulk/exponent (J^-exponent - 1), with J the volume against that at rest (Tait's law)."""
+    """A fluid with pressure bulk/exponent (J^-exponent - 1), where J is the volume relative to rest (Tait's law)."""
 
     kind: ClassVar[int] = int(kinds.WATER)
 
@@ -105,7 +105,7 @@ class Water(Material):
 
 @dataclass(frozen=True, kw_only=True)
 class Hencky(Elastic):
-    """tau = U (2 mu e + lambda tr e) U^T with e the logarithm of stretch: finite where volume vanishes."""
+    """tau = U (2 mu e + lambda tr e) U^T with e the logarithm of the stretch."""
 
     kind: ClassVar[int] = int(kinds.HENCKY)
     yields: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class Hencky(Elastic):
 
 @dataclass(frozen=True, kw_only=True)
 class VonMises(Hencky):
-    """Metal, clay or dough: Hencky's elasticity, and flow without change of volume where the deviator of tau reaches
+    """Metal, clay or dough: Hencky's elasticity, with volume-preserving plastic flow where the deviator of tau reaches
     ``yield_stress`` [Pa]."""
 
     kind: ClassVar[int] = int(kinds.VON_MISES)
@@ -133,7 +133,7 @@ class VonMises(Hencky):
 
 @dataclass(frozen=True, kw_only=True)
 class Sand(Hencky):
-    """The Drucker-Prager law: shear strength proportional to pressure, by a friction angle [rad], and no tension."""
+    """The Drucker-Prager law: shear strength proportional to pressure, by a friction angle [rad], without tension."""
 
     kind: ClassVar[int] = int(kinds.SAND)
 
@@ -153,10 +153,10 @@ class Sand(Hencky):
 
 @dataclass(frozen=True, kw_only=True)
 class Snow(Elastic):
-    """Corotated elasticity that yields beyond small strains, and hardens where it is compressed.
+    """Corotated elasticity that yields beyond small strains, and hardens when it is compressed.
 
-    compression:  from which on it is crushed [1]
-    stretch:      from which on it tears [1]
+    compression:  strain above which it is crushed [1]
+    stretch:      strain above which it tears [1]
     hardening:    stiffness grows as exp(hardening (1 - Jp)) [1]
     """
 
@@ -182,5 +182,5 @@ class Snow(Elastic):
 
 
 def sound_speed(shear: np.ndarray, lame: np.ndarray, density: np.ndarray) -> np.ndarray:
-    """Of pressure waves in material at rest [m/s]."""
+    """The speed of pressure waves in a material at rest [m/s]."""
     return np.sqrt((lame + 2 * shear) / density)

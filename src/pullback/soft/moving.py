@@ -1,4 +1,4 @@
-"""Shapes among particles: their poses and velocities as kernels read them, and the cotangents that come back."""
+"""Shapes among soft bodies: their poses and velocities as kernels read them, and the cotangents of these."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 class AmongShapes:
-    """A System whose ``shapes`` move as its inputs say."""
+    """A System with ``shapes`` that move according to its inputs."""
 
     shapes: tuple[Shape, ...]
-    shape_params: ClassVar[tuple[str, ...]]  # those that have a value per shape
+    shape_params: ClassVar[tuple[str, ...]]  # parameters with one value per shape
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
-        """How shapes move, where there are any.
+        """The motion of the shapes, if there are any.
 
-        pose:   (shapes, 7) position [m] and quaternion wxyz in the world; as they were made, if left out
-        twist:  (shapes, 6) angular [rad/s], then linear velocity [m/s] there, in world axes; zero if left out
+        pose:   (shapes, 7) position [m] and quaternion wxyz in the world; default: the initial poses
+        twist:  (shapes, 6) angular [rad/s], then linear velocity [m/s], in world axes; default: zero
         """
         return {name: x.shape for name, x in self.shapes_at_rest.items()} if self.shapes else {}
 
     @property
     def shapes_at_rest(self) -> dict[str, np.ndarray]:
-        """The inputs that are left out."""
+        """The default values of the inputs."""
         pose = np.array([[*shape.position, *shape.quat] for shape in self.shapes]).reshape(-1, 7)
         return {"pose": pose, "twist": np.zeros((len(self.shapes), 6))}
 
     def among(self, shapes: Sequence[Shape] | Shape):
-        """The same bodies, with the parameters that they have, among these shapes besides their own."""
+        """The same bodies, with their current parameters, among these shapes in addition to their own."""
         more = check_several(shapes, Shape, "a shape", "soft.Shape.sphere(centre, radius)")
         other = type(self)(**self._settings() | {"shapes": (*self.shapes, *more)})
         for name, value in self.params.items() if self.params.version else ():
@@ -51,16 +51,16 @@ class AmongShapes:
 
 
 def _with_more(value: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
-    """A parameter of ``count`` shapes, perhaps of each world, and behind it those that ``own`` has of more shapes."""
+    """A parameter of the first ``count`` shapes, per world or not, extended by the values of more shapes in ``own``."""
     lead = value.shape[: value.ndim - own.ndim]
     new = np.broadcast_to(own[count:], (*lead, *own[count:].shape))
     return np.concatenate([value, new], axis=len(lead))
 
 
 class Moving:
-    """Where shapes are, as inputs say.
+    """The poses and twists of shapes, from inputs.
 
-    pose, twist:  (steps, worlds, shapes, 7 or 6), or one row, of one world, for shapes that stand still
+    pose, twist:  (steps, worlds, shapes, 7 or 6); a single row for shapes that stand still
     """
 
     def __init__(self, soft: Particles | Elastic, inputs: Mapping | None, hold: int):
@@ -84,7 +84,7 @@ class Moving:
 
 
 class Standing(Moving):
-    """Shapes among particles: at every step they are in one place, and have a velocity there."""
+    """Shapes among particles: constant pose and velocity in each step."""
 
     soft: Particles
 
@@ -111,8 +111,8 @@ class Standing(Moving):
         return struct
 
     def bars(self, motion_bar: np.ndarray) -> Named:
-        """Cotangents of what was given, from (timesteps, worlds, shapes, 12) of turns in world axes, shifts, angular
-        and linear velocities."""
+        """Cotangents of the given inputs, from motion_bar (timesteps, worlds, shapes, 12): rotation in world axes,
+        translation, angular and linear velocity."""
         shape = (-1, self.hold, *motion_bar.shape[1:])
         bar = motion_bar.reshape(shape).sum(axis=1)
         local = np.einsum("twkji,twkj->twki", self.arrays["rotation"], bar[..., :3])

@@ -1,4 +1,4 @@
-"""The differentiable parameters of Particles, and the kernels' form of them."""
+"""The differentiable parameters of Particles, and their form in the kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.kernels.soft import kinds
 from pullback.soft.bodies import Body, Muscle, Wall
 from pullback.soft.shapes import Shape
 
-# Parameters of groups: place, unit, bounds, and whether it is there only where a material has it.
+# Parameters of groups: index in the material's numbers, unit, bounds, and whether only some materials have it.
 GROUP = {
     "shear": (kinds.SHEAR, "Pa", not_negative, False),
     "lame": (kinds.LAME, "Pa", not_negative, False),
@@ -35,7 +35,7 @@ def parameters(
     shapes: Sequence[Shape],
     gravity: np.ndarray,
 ) -> dict[str, Parameter]:
-    """All differentiable parameters, at the values they start with."""
+    """All differentiable parameters, at their initial values."""
     numbers = np.array([body.material.numbers for body in bodies])
     blank = np.zeros((len(bodies), kinds.PLACES))
     exponents = np.where(np.arange(kinds.PLACES) == kinds.EXPONENT, numbers, 0.0)
@@ -58,12 +58,12 @@ def parameters(
 
 
 def _frictions(surfaces: Sequence[Wall] | Sequence[Shape]) -> np.ndarray:
-    """Zero where they are sticky, which is another law."""
+    """The friction of walls or shapes, with zero for sticky ones, which have a law of their own."""
     return np.array([one.friction if np.isfinite(one.friction) else 0.0 for one in surfaces], dtype=float)
 
 
 class KernelLaw(FieldValues):
-    """Values of all parameters as the kernels read them, and the backward pass of cotangents."""
+    """Values of all parameters in the form that kernels read, and the map of cotangents back to parameters."""
 
     FIELDS = ("groups", "gravity", "friction", "strength", "shape_friction", "shape_size")
 
@@ -79,11 +79,11 @@ class KernelLaw(FieldValues):
             setattr(self.struct, name, array)
 
     def __reduce__(self):
-        """Copies and pickles are made of the values anew: kernels' structs hold addresses."""
+        """Copies and pickles are made from the values: the kernels' structs hold addresses."""
         return KernelLaw, (self.table, self.values, self.worlds, self.flavour, self.device)
 
     def user_bars(self, bars: Mapping[str, np.ndarray]) -> Named:
-        """Cotangents in the shapes of the user's arrays, from those of fields (worlds, items, ...)."""
+        """Cotangents in the shapes of the parameters' values, from those of fields (worlds, items, ...)."""
 
         def field_bar(name: str, per_world: bool) -> np.ndarray:
             return bars[name] if per_world else bars[name].sum(axis=0, keepdims=True)

@@ -36,21 +36,21 @@ from pullback.soft.params import KernelLaw, parameters
 from pullback.soft.shapes import SIZES, Shape
 from pullback.soft.stepper import stepper_of
 
-# The longest step against the time that a pressure wave takes through a cell. What is used elsewhere reaches 0.7. [1]
+# The longest stable step, relative to the time in which a pressure wave crosses a cell. Other codes use up to 0.7. [1]
 LONGEST_STEP = 0.75
-# The longest viscous step against dx² density / viscosity. [1]
+# The longest stable viscous step, relative to dx² density / viscosity. [1]
 LONGEST_VISCOUS_STEP = 0.2
 MOST_WALLS = 30
 
 
 class ParticleState(NamedTuple):
-    """n particles in a space of d axes, 2 or 3.
+    """n particles in d dimensions, 2 or 3.
 
-    x:   (worlds, n, d) places [m]
+    x:   (worlds, n, d) positions [m]
     v:   (worlds, n, d) velocities [m/s]
     C:   (worlds, n, d, d) velocity gradients [1/s]
-    F:   (worlds, n, d, d) deformation gradients, of the elastic part where a material yields [1]
-    Jp:  (worlds, n) of snow, the volume that yielding left against that at first [1]; others leave it as it is
+    F:   (worlds, n, d, d) deformation gradients; of the elastic part if a material yields [1]
+    Jp:  (worlds, n) for snow, the plastic volume ratio [1]; other materials do not change it
     """
 
     x: Any
@@ -61,10 +61,10 @@ class ParticleState(NamedTuple):
 
 
 class ShapedState(NamedTuple):
-    """A :class:`ParticleState` of particles among shapes, and what those got of them.
+    """A :class:`ParticleState` of particles among shapes, and the impulses that the shapes received.
 
-    impulse:  (worlds, shapes, 6) momentum that the particles gave to each shape since it was zero: angular, about the
-              world's origin [N·m·s], then linear [N·s]
+    impulse:  (worlds, shapes, 6) momentum transferred from the particles to each shape since it was set to zero:
+              angular, about the world's origin [N·m·s], then linear [N·s]
     """
 
     x: Any
@@ -78,20 +78,21 @@ class ShapedState(NamedTuple):
 class Particles(AmongShapes, KernelSystem):
     """Moving least squares material point method: particles carry the material, a grid carries their momentum.
 
-    bodies:   what there is, :class:`Body` by :class:`Body`; ``block`` makes one
-    dx:       between nodes of the grid [m]; some 2 particles per cell and axis
-    cells:    (d,) nodes along each axis. Particles must keep half a cell off its first node, and 1.5 off its last
+    bodies:   one or several :class:`Body`; ``block`` makes one
+    dx:       distance between grid nodes [m]; use about 2 particles per cell and axis
+    cells:    (d,) grid nodes along each axis. Particles must stay half a cell from the first and 1.5 from the last node
     dt:       timestep [s]: at most 0.75 dx/c, with c = sqrt((lambda + 2 mu)/density) the speed of pressure waves
-    origin:   (d,) of the first node [m]
+    origin:   (d,) position of the first node [m]
     gravity:  (d,) [m/s²]; 9.81 along minus the last axis if None
-    walls:    of :class:`Wall`, ``room`` makes some. They act on the nodes behind them, one after the other
-    shapes:   of :class:`Shape`, in space: obstacles that move as the inputs ``pose`` and ``twist`` say, or stand still
-    device:   "cpu" or "cuda", where states and their cotangents then stay as Warp arrays
-    threads:  CPU threads; as many as there are cores if None
+    walls:    one or several :class:`Wall`; ``room`` makes some. They act on the nodes behind them, one after the other
+    shapes:   one or several :class:`Shape`, in three dimensions: obstacles that move according to the inputs ``pose``
+              and ``twist``, or stand still
+    device:   "cpu" or "cuda"; on CUDA, states and their cotangents stay there as Warp arrays
+    threads:  CPU threads; one per core if None
 
-    A control has one number per muscle. The last axis is up. Parameters are those of groups, one group per body:
-    ``shear``, ``lame``, ``density``, ``viscosity``; ``gravity``, and ``friction`` of walls, ``strength`` of muscles,
-    ``shape_size`` and ``shape_friction``. Among shapes, the state has what they got: :class:`ShapedState`.
+    A control has one number per muscle. The last axis is up. Parameters are ``shear``, ``lame``, ``density`` and
+    ``viscosity`` of each body; ``gravity``; ``friction`` of walls; ``strength`` of muscles; ``shape_size`` and
+    ``shape_friction``. With shapes, the state includes their impulses: :class:`ShapedState`.
     """
 
     backward_type = ParticlesBackward
@@ -155,7 +156,7 @@ class Particles(AmongShapes, KernelSystem):
         require_space(shape, self.dtype, self.device, what, "use fewer worlds, or dtype='float32'")
         self._threads = threads
         self._stepper = stepper_of(self, cores_to_use(threads))
-        self.hold_params()  # refuses an unstable step
+        self.hold_params()  # raises an error for an unstable step
 
     def __repr__(self) -> str:
         return (
@@ -170,13 +171,13 @@ class Particles(AmongShapes, KernelSystem):
         return vector
 
     def drawing(self, run, *, ghost=None, bars=None) -> Drawing:
-        """The first world, coloured by what muscles do, or else by strain. Ghost and bars are not drawn."""
+        """The first world, coloured by the controls of muscles, or by strain without muscles; no ghost and no bars."""
         return draw_particles(run)
 
     # --- states, controls, parameters ---------------------------------------------------------------
 
     def state(self, x=None, v=None, C=None, F=None, Jp=None) -> ParticleState | ShapedState:
-        """A state of all worlds. What is not given is as the bodies were made: at rest, and not deformed.
+        """A state of all worlds. By default the bodies are at rest, and not deformed.
 
         x, v: (worlds, n, d), (n, d) or (d,); C, F: (worlds, n, d, d), (n, d, d) or (d, d); Jp: (worlds, n), (n,) or ()
         """
@@ -202,7 +203,7 @@ class Particles(AmongShapes, KernelSystem):
 
     def _take_state(self, state, name: str = ""):
         taken = tree_map(from_device, super()._take_state(state, name))
-        if not name and not self._is_here(state[0]):  # what lies on a GPU is not brought back: the step reports it
+        if not name and not self._is_here(state[0]):  # a state on a GPU is not copied to the host: the step checks it
             self._refuse_outside(to_numpy(taken.x))
         return taken
 
@@ -219,8 +220,8 @@ class Particles(AmongShapes, KernelSystem):
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where particles may be, (d,) each [m]: with all nodes around them on the grid."""
-        # Half a thousandth of a cell is left for rounding.
+        """The range of valid positions, (d,) each [m]: all nodes around a particle must be on the grid."""
+        # with a thousandth of a cell to spare for rounding
         return self.origin + 0.501 * self.dx, self.origin + (np.array(self.cells) - 1.501) * self.dx
 
     def _kernel_params_of(self, values: Mapping, like: KernelLaw | None = None) -> KernelLaw:
@@ -247,7 +248,7 @@ class Particles(AmongShapes, KernelSystem):
 
     @property
     def longest_dt(self) -> float:
-        """The longest step that is not refused [s]."""
+        """The longest stable timestep [s]."""
         return float(self._limits(self.hold_params()).min())
 
     # --- many steps at once -------------------------------------------------------------------------
@@ -263,7 +264,7 @@ class Particles(AmongShapes, KernelSystem):
         inputs: Mapping | None = None,
         status: Status | None = None,
     ) -> ParticleState | ShapedState:
-        """Every keep_every-th state and the last: x (rows, worlds, n, d) and so on."""
+        """The states after every keep_every-th step and the last: x (rows, worlds, n, d) and so on."""
         start = self._take_state(state)
         moving = Standing(self, check_inputs(self, inputs, len(controls)), hold)
         controls = self._take_controls(controls, hold)
@@ -280,13 +281,13 @@ class Particles(AmongShapes, KernelSystem):
         return rows
 
     def _rows(self, count: int, start):
-        """Empty states, but for the first."""
+        """Uninitialised states, except the first, which is ``start``."""
         for x in start:
             require_space((count, *full_shape(x)), self.dtype, self.device)
         return self._stepper.rows(count, start)
 
     def _note_failure(self, codes: np.ndarray, now, rows, kept: np.ndarray, status: Status | None) -> None:
-        """Worlds that failed stay where they were, or else the first of them is an error."""
+        """Worlds that failed keep their last state; without a status, the first failure is an error."""
         ring, reasons = len(now.x), {}
         now, ours = tree_map(to_numpy, now), tree_map(to_numpy, rows)
         for world in map(int, np.flatnonzero(codes[:, 1] >= 0)):
@@ -296,12 +297,12 @@ class Particles(AmongShapes, KernelSystem):
             stay(x, states, codes, kept)
         if status is None:
             self._refuse_failure(codes, reasons, ours, kept)
-        if self.device != "cpu":  # else they are the same
+        if self.device != "cpu":  # on the CPU, ``ours`` are views of the rows
             tree_map(lambda x, y: x.assign(y), rows, ours)
         status.set(codes[:, :2], lambda world, code, step: reasons[world])
 
     def _reason(self, world: int, code: int, step: int, particle: int, x: np.ndarray) -> str:
-        """What happened in a world that failed."""
+        """The message for a world that failed."""
         name = self.bodies[self.group[particle]].name or f"body {self.group[particle]}"
         which = f"particle {particle} of {name} in world {world}"
         if code == kinds.INVERTED:

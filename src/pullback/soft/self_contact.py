@@ -1,4 +1,4 @@
-"""Surfaces of elastic bodies that touch each other and themselves: what kernels need of them, and what is refused."""
+"""Contact of elastic bodies with each other and themselves: surfaces, the kernels' struct, checks and messages."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pullback.soft.elastic_bodies import Bodies, Solid
 if TYPE_CHECKING:
     from pullback.soft.elastic import Elastic
 
-CONTACTS = 24  # per corner of a surface, that the workspace holds unless told otherwise
-# Room for pairs that are near, and for blocks of the Hessian between vertices that no element joins, per contact.
+CONTACTS = 24  # default number of contacts in the workspace, per surface vertex
+# Workspace per contact: for candidate pairs, and for Hessian blocks between vertices that share no element.
 NEAR, BLOCKS = 4, 3
-# An end of an edge this near to the plane of a triangle, against how far both are apart, is not beyond it. [1]
+# An edge crosses a plane if both of its ends are farther from it than this, relative to their distance to a corner. [1]
 FLAT = 1e-10
-WIDEST = 0.25  # how far vertices may go before pairs are looked for again, against the mean edge [1]
+WIDEST = 0.25  # how far vertices may move before candidate pairs are searched again, relative to the mean edge [1]
 
 
 class Surfaces:
-    """Corners (n,), faces (m, 3) and edges (k, 2) of all bodies, numbered as the leaves of trees over them are."""
+    """Surface vertices (n,), faces (m, 3) and edges (k, 2) of all bodies, in the order of the leaves of their trees."""
 
     def __init__(self, points: np.ndarray, bodies: Bodies, offsets: np.ndarray):
         faces = [start + surface_faces(body) for body, start in zip(bodies, offsets, strict=False)]
@@ -41,7 +41,7 @@ class Surfaces:
         self.lengths = np.linalg.norm(points[self.edges[:, 1]] - points[self.edges[:, 0]], axis=1)
 
     def check_gap(self, gap: float) -> None:
-        """An error if a corner of a face at rest is within the gap of the edge across."""
+        """Raises an error if a vertex of a face at rest is within the gap of the opposite edge."""
         corners = self.points[self.faces]
         sides = corners[:, [2, 0, 1]] - corners[:, [1, 2, 0]]
         heights = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)[:, None] / np.linalg.norm(sides, axis=2)
@@ -54,7 +54,7 @@ class Surfaces:
             )
 
     def pieces(self) -> np.ndarray:
-        """Of each connected piece, a vertex, and from where to where the vertices of its body are (pieces, 3)."""
+        """For each connected component, a vertex, and the range of its body's vertices (pieces, 3)."""
         label = np.arange(len(self.points))
         ends, changed = self.edges, True
         while changed:
@@ -73,7 +73,7 @@ class Surfaces:
         return self.bodies[body].name or f"body {body}"
 
     def entangled(self, number: int, x: np.ndarray) -> str:
-        """What the kernel's ``entangled`` has found at positions x (n, 3)."""
+        """The message for what the kernel ``entangled`` found at positions x (n, 3)."""
         if number >= len(self.edges):
             vertex = number - len(self.edges)
             return f"vertex {vertex} ({self.name(vertex)}) is inside of another body"
@@ -87,7 +87,7 @@ class Surfaces:
 
 
 def surface_faces(body) -> np.ndarray:
-    """(m, 3) the triangles of cloth, or those faces of a solid that are of one tetrahedron alone, seen from outside."""
+    """The triangles of cloth, or the outer faces of a solid, oriented outwards (m, 3)."""
     if not isinstance(body, Solid):
         return body.triangles
     faces = np.concatenate([body.tets[:, corners] for corners in ([0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2])])
@@ -96,8 +96,11 @@ def surface_faces(body) -> np.ndarray:
 
 
 def tree(centres: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A tree over points, halved along their longest side. Returns their order in it, and of each node, those of a
-    branch after it: the node after the branch, what a leaf holds or -1, and the last leaf of the branch."""
+    """A binary tree over points, split at the median along the longest side.
+
+    Returns the order of the points in it, and per node, in depth-first order: the next node after its subtree, its leaf
+    item or -1, and the last leaf of its subtree.
+    """
     order: list[int] = []
     skip: list[int] = []
     item: list[int] = []
@@ -105,7 +108,7 @@ def tree(centres: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     waiting = [(np.arange(len(centres)), -1)]
     while waiting:
         members, node = waiting.pop()
-        if node >= 0:  # all of its branch is there
+        if node >= 0:  # its subtree is complete
             skip[node], last[node] = len(skip), len(order) - 1
             continue
         node = len(skip)
@@ -123,7 +126,7 @@ def tree(centres: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 def crossed(edge: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Whether an edge (2, 3) goes through each of some faces (m, 3, 3)."""
+    """Whether an edge (2, 3) crosses each of the faces (m, 3, 3)."""
     (p, q), (a, b, c) = edge, np.moveaxis(faces, 1, 0)
 
     def volume(a, b, c, d):
@@ -138,7 +141,7 @@ def crossed(edge: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def touch_of(elastic: Elastic, structs):
-    """The kernels' Touch: all surfaces, and the workspace."""
+    """The kernels' Touch: the surfaces and the workspace of self-contact."""
     surfaces, worlds, device = elastic.surfaces, elastic.worlds, elastic.device
     touch = upload(
         structs.Touch,
@@ -175,7 +178,7 @@ def touch_of(elastic: Elastic, structs):
 
 
 def reason(elastic: Elastic, world: int, code: int, step: int, number: int, x: np.ndarray) -> str:
-    """What happened in a world that failed, where kernels name what is no vertex; x (n, 3)."""
+    """The message for a failure of self-contact, where kernels return a number beyond the vertices; x (n, 3)."""
     if code == OVERLAP:
         found = elastic.surfaces.entangled(number - elastic.n, x.astype(float))
         return f"bodies intersect in world {world} at step {step}: {found}; start with all surfaces apart"

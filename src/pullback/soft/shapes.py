@@ -16,7 +16,7 @@ from pullback.kernels.spatial import shape_kinds
 from pullback.spatial import unit_quat_matrix
 
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
-SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how many numbers of a size count
+SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # how many entries of ``size`` are used
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +24,14 @@ class Shape:
     """A rigid shape that soft bodies cannot enter. Made by ``plane``, ``sphere``, ``capsule``, ``box`` and
     ``cylinder``.
 
-    friction:  Coulomb's coefficient [1]; math.inf is sticky: what moves in keeps no velocity against the shape
-    clamped:   whether nothing in it moves at all against it, not even away
+    friction:  Coulomb's coefficient [1]; math.inf: sticky, without sliding while in contact
+    clamped:   whether material inside does not move relative to the shape at all, not even away from it
     """
 
     kind: str
-    size: np.ndarray  # radius; radius and half length; half sizes [m]
+    size: np.ndarray  # (radius,), (radius, half length) or half sizes, padded with zeros to (3,) [m]
     position: np.ndarray
-    quat: np.ndarray  # wxyz; the third axis is the normal of a plane, or along a capsule or cylinder
+    quat: np.ndarray  # wxyz; the third axis is a plane's normal, or the axis of a capsule or cylinder
     friction: float = 0.0
     clamped: bool = False
 
@@ -62,17 +62,17 @@ class Shape:
 
     @classmethod
     def capsule(cls, start, end, radius: float, *, friction: float = 0.0, clamped: bool = False) -> Shape:
-        """All that is nearer to the line from start to end than the radius."""
+        """All points that are nearer to the segment from start to end than the radius."""
         return cls("capsule", *_along(start, end, radius), friction, clamped)
 
     @classmethod
     def cylinder(cls, start, end, radius: float, *, friction: float = 0.0, clamped: bool = False) -> Shape:
-        """With flat ends at ``start`` and ``end`` (3,) [m]."""
+        """A cylinder with flat ends at ``start`` and ``end`` (3,) [m]."""
         return cls("cylinder", *_along(start, end, radius), friction, clamped)
 
     @classmethod
     def box(cls, centre, half, *, quat=UPRIGHT, friction: float = 0.0, clamped: bool = False) -> Shape:
-        """half: half sizes (3,) [m]; quat: (4,) wxyz, how it is turned."""
+        """half: half sizes (3,) [m]; quat: orientation (4,) wxyz."""
         half, quat = vector(half, "half"), to_numbers(quat, "quat").astype(float)
         if not np.all(half > 0) or quat.shape != (4,) or not np.linalg.norm(quat) > 0:
             raise PullbackError("a box needs three half sizes above zero, and a quaternion of four numbers")
@@ -80,25 +80,25 @@ class Shape:
 
     @property
     def rotation(self) -> np.ndarray:
-        """Its axes as columns."""
+        """The rotation matrix, whose columns are the shape's axes."""
         return unit_quat_matrix(self.quat)
 
     def moved_to(self, pose: np.ndarray) -> Shape:
-        """The same in another place: position and quaternion (7,)."""
+        """The same shape at another pose (7,): position and quaternion."""
         return replace(self, position=np.array(pose[:3]), quat=np.array(pose[3:]))
 
     @property
     def number(self) -> int:
-        """Its kind, as kernels know it."""
+        """The number of its kind in the kernels."""
         return int(getattr(shape_kinds, self.kind.upper()))
 
     @property
     def hold(self) -> int:
-        """How it holds particles, as kernels know it."""
+        """The number of its boundary condition for particles in the kernels."""
         return int(kinds.CLAMPED if self.clamped else kinds.STICKS if self.friction == math.inf else kinds.RUBS)
 
     def distance(self, points: np.ndarray) -> np.ndarray:
-        """From its surface (...) [m] to points (..., 3); zero or less inside."""
+        """The distance of points (..., 3) from the surface (...) [m]; zero or less inside."""
         p = (points - self.position) @ self.rotation
         if self.kind == "plane":
             return p[..., 2]
@@ -112,7 +112,7 @@ class Shape:
 
 
 def _along(start, end, radius: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Size, position and quaternion of what is round about a line."""
+    """Size, position and quaternion of a capsule or cylinder along a segment."""
     start, end = vector(start, "start"), vector(end, "end")
     size = np.array([check_number(radius, "radius"), float(np.linalg.norm(end - start)) / 2, 0.0])
     return size, (start + end) / 2, turned(end - start)
@@ -126,7 +126,7 @@ def vector(x, name: str) -> np.ndarray:
 
 
 def turned(z: np.ndarray) -> np.ndarray:
-    """The quaternion that turns the z axis along z."""
+    """A quaternion that turns the z axis into the direction z."""
     length = np.linalg.norm(z)
     if not length > 0:
         raise PullbackError("the direction of a shape must not be zero")

@@ -1,7 +1,7 @@
-"""How the steps of Particles are launched.
+"""Launches of the steps of Particles.
 
-On the CPU one launch does many steps, and each core has worlds of its own, or a share of every world. On CUDA a step is
-three launches, with a thread per particle or node.
+On the CPU one launch does many steps, and each core has worlds of its own, or a part of every world. On CUDA a step is
+three launches, with one thread per particle or node.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from pullback.kernels.status import HEALTHY
 if TYPE_CHECKING:
     from pullback.soft.particles import Particles
 
-# A core that has fewer particles than this waits for the others longer than it works.
+# With fewer particles, a core waits for the others longer than it works.
 LEAST_PARTICLES = 400
-# How much a launch does, some tenths of a second: an interrupt is handled between launches. [particles · steps]
+# Work per launch, some tenths of a second, because interrupts are handled between launches. [particles · steps]
 PARTICLE_STEPS = 2_000_000
-# Sums of cotangents on CUDA, in all worlds together: as many threads as keep a large GPU busy. Those of controls are
-# there for every step, and few enough for that; threads that share one take turns.
+# Partial sums of cotangents on CUDA, over all worlds: as many as keep a large GPU busy. Those of controls exist for
+# every step, so they are fewer, and threads that share one take turns.
 MOST_LANES = 131_072
 MOST_CONTROL_LANES = 256
 
 
 def stepper_of(soft: Particles, cores: int) -> Stepper:
-    """What launches the steps of a System on so many cores of the CPU, or on its GPU."""
+    """The stepper of a System: on so many cores of the CPU, or on its GPU."""
     return Stepper(soft, cores) if soft.device == "cpu" else Phases(soft)
 
 
 class Stepper:
-    """Workspace and launches. ``lanes``, ``control_lanes``: how many sums of cotangents there are to add up."""
+    """Workspace and launches. ``lanes``, ``control_lanes``: the number of partial sums of cotangents."""
 
     module = "roll"
 
@@ -59,7 +59,7 @@ class Stepper:
         self.lanes = self.control_lanes = len(self.shares)
 
     def _shares(self, cores: int) -> list:
-        """Worlds for each core, or a share of every world if there are fewer worlds than cores."""
+        """The worlds of each core, or its part of every world if there are fewer worlds than cores."""
         worlds = self.soft.worlds
         if worlds >= cores:
             return [self._share(*ends, 0, 1, lane) for lane, ends in enumerate(shares(worlds, cores))]
@@ -95,7 +95,7 @@ class Stepper:
     def _grid(self):
         soft, kinds = self.soft, self.structs.Grid.vars
         grid = self.structs.Grid()
-        between = (1,) if soft.dim == 2 else ()  # a plane has one row in the middle
+        between = (1,) if soft.dim == 2 else ()  # in two dimensions the middle axis has one node
         grid.shape = wp.vec3i(*soft.cells[:1], *between, *soft.cells[1:])
         grid.origin = kinds["origin"].type(*soft.origin)
         grid.dx, grid.inverse, grid.affine, grid.h = soft.dx, 1 / soft.dx, 4 / soft.dx**2, soft.dt
@@ -109,7 +109,7 @@ class Stepper:
         return grid
 
     def _covered(self) -> np.ndarray:
-        """Of every node, the sum of 2^wall over the walls that it lies behind, or on, but for rounding."""
+        """For every node, the sum of 2^wall over the walls that it lies on or behind, up to rounding."""
         soft, nodes = self.soft, math.prod(self.soft.cells)
         require_space((nodes,), "float64", soft.device, f"a grid of {nodes} nodes", "use a coarser grid")
         axes = [o + soft.dx * np.arange(count) for o, count in zip(soft.origin, soft.cells, strict=True)]
@@ -124,7 +124,7 @@ class Stepper:
 
     @property
     def work(self):
-        """The workspace, which is large: made when it is first needed."""
+        """The workspace. It is large, so it is allocated when it is first needed."""
         if self._work is None:
             self._work = self._workspace(self.lanes)
             lanes, rows, last = self.lanes, int(np.prod(self.soft.cells[:-1])), self.soft.cells[-1]
@@ -136,7 +136,7 @@ class Stepper:
         return self._work
 
     def _workspace(self, grids: int):
-        """With so many grids."""
+        """The workspace with so many grids."""
         work = self.structs.Work()
         sizes = {name: grids * self.nodes for name in ("own", "nodes", "own_bar", "nodes_bar")}
         for name, size in (sizes | {"affine": grids * self.soft.n}).items():
@@ -147,43 +147,45 @@ class Stepper:
         return work
 
     def _zeros(self, size: int, dtype) -> wp.array:
-        """On the CPU, memory that nobody touches is not taken."""
+        """An array of zeros. On the CPU, memory pages are only allocated when they are used."""
         return as_items(np.zeros((size, *dtype._shape_), self.soft.dtype), dtype, 1)
 
     def rows(self, count: int, start):
-        """States, of which the first is ``start`` and the others are still empty."""
+        """States, of which the first is ``start`` and the others are uninitialised."""
         rows = tree_map(lambda x: np.empty((count, *x.shape), self.soft.dtype), start)
         for array, x in zip(rows, start, strict=True):
             array[0] = x
         return rows
 
     def state(self, arrays):
-        """The kernels' form of a state's arrays (rows, worlds, n, ...): the same memory."""
+        """The kernels' struct of a state's arrays (rows, worlds, n, ...), which shares their memory."""
         struct = self.structs.State()
         for name, array in zip(arrays._fields, arrays, strict=True):
             setattr(struct, name, as_items(array, self._item(name), 3))
         return struct
 
     def taken(self, states):
-        """What a backward pass is given of states (rows, worlds, n, ...), as ``state`` takes it."""
+        """The states of a backward pass (rows, worlds, n, ...), in the form that ``state`` needs."""
         return tree_map(lambda x: np.ascontiguousarray(to_numpy(x), dtype=self.soft.dtype), states)
 
     def numbers(self, state):
-        """A state as its user gets it."""
+        """A state in the form that users get."""
         return state
 
     def _item(self, name: str):
-        """Warp's type of a particle's part of a field."""
+        """The Warp type of one particle's part of a field."""
         return self.structs.State.vars[name].type.dtype
 
     def launches(self, steps: int) -> list[tuple[int, int]]:
-        """First and end of the steps of each launch."""
+        """The first and end step of each launch."""
         at_once = max(1, PARTICLE_STEPS // (self.soft.worlds * self.soft.n))
         return [(first, min(first + at_once, steps)) for first in range(0, steps, at_once)]
 
     def forward(self, law, controls: wp.array, shapes, now, rows, keep_every: int) -> np.ndarray:
-        """Fills ``rows`` from 1 on, and ``now``, whose rows are those of the last steps in turns. Returns what became
-        of each world: a number of ``kernels.status`` or ``kinds``, the step, and the particle."""
+        """Fills ``rows`` from row 1 on, and ``now``, a ring buffer of the last states.
+
+        Returns for each world a code of ``kernels.status`` or ``kinds``, the step, and the particle.
+        """
         forward = self.structs.Forward()
         forward.now, forward.kept = self.state(now), self.state(rows)
         forward.ring, forward.keep_every, forward.steps = len(now.x), keep_every, controls.shape[0]
@@ -197,13 +199,13 @@ class Stepper:
         for first, end in self.launches(forward.steps):
             self._launch(self.kernels.roll, law, forward, first, end)
         found = forward.status.numpy().copy()  # (lanes, worlds, 3)
-        # The earliest step, and of that the first particle.
+        # The earliest step that failed, and the first particle that failed in it.
         order = np.where(found[..., 1] < 0, np.iinfo(np.int64).max, found[..., 1].astype(np.int64) * self.soft.n)
         order = np.where(found[..., 1] < 0, order, order + found[..., 2])
         return found[np.argmin(order, axis=0), np.arange(self.soft.worlds)]
 
     def backward(self, law, bars, steps: int) -> None:
-        """``bars``, the kernels' Bars: from the cotangent of the last of their rows to that of the first."""
+        """Runs the backward pass over ``bars``, the kernels' Bars, from the last of their rows to the first."""
         with self.crew.lock:
             self._backward(law, bars, steps)
 
@@ -217,7 +219,7 @@ class Stepper:
 
 
 class Phases(Stepper):
-    """Steps by three launches each, with a grid for every world. States stay on the GPU."""
+    """Steps of three launches each, with one grid per world. States stay on the GPU."""
 
     module = "phases"
 
