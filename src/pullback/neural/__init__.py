@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """A module of torch is a class of torch: it is imported when it is used."""
+    """Imports LSTM on demand, because it is a torch class and torch is only imported when it is needed."""
     if name == "LSTM":
         from pullback.neural.recurrent import LSTM
 

@@ -1,4 +1,4 @@
-"""Actuator networks: from where a joint should be, and where it was, to its torque (Hwangbo et al., 2019)."""
+"""Actuator networks: from a joint's target and measured positions to its torque (Hwangbo et al., 2019)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PAIR = 2  # numbers of a joint at one time: position error and velocity
 
 
 class ActuatorState(NamedTuple):
-    """That of a robot with actuator networks: coordinates (worlds, nq), velocities (worlds, nv), and what the networks
-    remember of each joint: (worlds, joints, times, 2), or (worlds, joints, 2, layers, hidden) of an LSTM."""
+    """The state of a robot with actuator networks: coordinates (worlds, nq), velocities (worlds, nv), and the memory of
+    the network for each joint: (worlds, joints, times, 2), or (worlds, joints, 2, layers, hidden) for an LSTM."""
 
     q: Any
     v: Any
@@ -35,22 +35,22 @@ class ActuatorState(NamedTuple):
 class Actuator(Hybrid):
     """A robot whose joints are driven by one actuator network: its controls are target positions (worlds, joints).
 
-    Torque = torque_scale · net(position error and velocity now, and at earlier timesteps), along the joint. What the
-    network remembers is part of the state, so that checkpoints and gradients know it. Torques take the place of the
-    model's actuators, which must be motors and are given nothing.
+    Torque = torque_scale · net(position error and velocity now, and at earlier timesteps), along the joint. The memory
+    of the network is part of the state, so that checkpoints and gradients include it. The torques replace those of the
+    model's actuators, which must be motors and get zero controls.
 
     system:   a robot
     module:   a ``torch.nn.Module`` from (rows, 2 · times) to (rows, 1), sizes of hidden layers such as (32, 32), or a
               :class:`~pullback.neural.LSTM`; :func:`read_actuator` reads those that legged_gym and Isaac Lab export
-    history:  timesteps ago of what the network reads; 0 is now. An LSTM reads now alone
+    history:  which timesteps the network reads, counted backwards; 0 is now. An LSTM reads only the current one
     order:    "pos_vel": first all position errors, then all velocities; or "vel_pos"
-    joints:   hinges and slides by name; those of the model's actuators if None, in their order
-    limit:    of the torque [N·m or N]; None for none
-    pos_scale, vel_scale, torque_scale: of position errors, velocities and torques
+    joints:   names of hinges and slides; None: those of the model's actuators, in their order
+    limit:    of the torque [N·m or N]; None: no limit
+    pos_scale, vel_scale, torque_scale: factors of position errors, velocities and torques
     where:    "torch": between steps; or "kernel": inside the robot's kernels, so that a rollout is one launch, for
               perceptrons with tanh, softsign, ELU or ReLU
     name:     prefix of the weights' names
-    seed:     of the first weights, where sizes of layers are given: small torques
+    seed:     of the initial weights, if sizes of layers are given: they result in small torques
     """
 
     state_type = ActuatorState
@@ -97,7 +97,7 @@ class Actuator(Hybrid):
         self.module, self.lstm = module, getattr(module, "lstm_shape", None)
         super().__init__(system, (Network(module, name, system.dtype),))
         self.nu, self.state_type = len(self.in_q), ActuatorState
-        self.front(self.state(), self.default_controls(1)[0])  # what does not fit is said now
+        self.front(self.state(), self.default_controls(1)[0])  # a module that does not fit raises an error now
         if self.where == KERNEL:
             if self.lstm:
                 raise refuse("an LSTM is no perceptron")
@@ -114,7 +114,7 @@ class Actuator(Hybrid):
         return {name: getattr(self, name) for name in names} | scales | {"name": self.networks[0].name}
 
     def trained(self):
-        """The torch module with the weights that the parameters have now."""
+        """The torch module with the current weights of the parameters."""
         return self.networks[0].with_weights(self.params)
 
     # --- states ----------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Actuator(Hybrid):
         return (self.nu, max(self.history), PAIR)
 
     def state(self, q=None, v=None, memory=None) -> ActuatorState:
-        """A state of all worlds: q and v as of the robot; the memory (worlds, ...) is empty if None."""
+        """A state of all worlds: q and v as for the robot; the memory (worlds, ...) is zero if None."""
         if not hasattr(self.system, "state"):
             raise PullbackError(f"{type(self.system).__name__} has no state()")
         inner = self.system.state(q, v)
@@ -140,7 +140,7 @@ class Actuator(Hybrid):
 
     @property
     def control_range(self) -> np.ndarray:
-        """Of targets (joints, 2): the ranges of joints; one to either side of home where they have none."""
+        """Ranges of the targets (joints, 2): those of the joints, or one unit to either side of home without limits."""
         robot: Any = self.system
         m, home = robot.model.mujoco, robot.model.home.q[self.in_q]
         limited, where = m.jnt_limited.astype(bool), np.searchsorted(m.jnt_qposadr, self.in_q)
@@ -184,13 +184,13 @@ class Actuator(Hybrid):
     def recorded(self, states, targets: np.ndarray, hold: int) -> ActuatorState:
         """States (rows, ...) with the memory that each would have, from recorded coordinates, velocities and targets.
 
-        Between rows, the last that is known counts. The first rows, whose history is not known, are left out; an LSTM
-        begins in the first row with nothing.
+        Between rows, the last known row is used. The first rows, whose history is not known, are left out; the memory
+        of an LSTM is zero in the first row.
         """
         import torch
 
         rows = len(states.q)
-        after = np.concatenate([targets, targets[-1:]])  # of the last row, whose target nobody knows
+        after = np.concatenate([targets, targets[-1:]])  # the last row has no target of its own
         pairs = np.stack([after - states.q[:, self.in_q], states.v[:, self.in_v]], axis=-1)  # (rows, joints, 2)
         memory = np.zeros((rows, *self.remembered), self.dtype)
         if not self.lstm:
@@ -229,7 +229,7 @@ class Actuator(Hybrid):
         return front._replace(control=none, inputs={**front.inputs, "force": force}, memory=(memory,))
 
     def _wiring(self, layers: list[Layer]) -> Wiring:
-        """The same for kernels."""
+        """The Wiring of the network, for kernels."""
         times, rows = max(self.history), []
         for j, (q, v) in enumerate(zip(self.in_q.tolist(), self.in_v.tolist(), strict=True)):
             ago = [2 * (j * times + back - 1) for back in self.history]
@@ -245,7 +245,7 @@ class Actuator(Hybrid):
         )  # fmt: skip
 
     def _recall(self, weights, now, memory):
-        """Torques (worlds, joints) of a perceptron, and its history after the step."""
+        """Torques (worlds, joints) of a perceptron, and the history after the step."""
         import torch
 
         every = torch.cat([now[:, :, None], memory], dim=2)  # (worlds, joints, times, 2)
@@ -256,7 +256,7 @@ class Actuator(Hybrid):
         return self._one_each(found), every[:, :, : memory.shape[2]]
 
     def _recur(self, weights, now, memory):
-        """The same of an LSTM."""
+        """Torques (worlds, joints) of an LSTM, and its state after the step."""
         import torch
 
         scaled = now * torch.as_tensor(self.scales[:2], dtype=now.dtype)
@@ -274,7 +274,7 @@ class Actuator(Hybrid):
 
 
 def _joints(model, names) -> tuple[np.ndarray, np.ndarray]:
-    """Where joints are in q and in v."""
+    """The indices of joints in q and in v."""
     if names is None:
         elsewhere = (model.actuator_tendon >= 0) | (model.actuator_site >= 0) | ~np.any(model.actuator_gear, axis=1)
         if np.any(elsewhere):
@@ -304,7 +304,7 @@ ACTIVATIONS = ("Softsign", "ELU", "ReLU", "Tanh", "Sigmoid", "SiLU", "LeakyReLU"
 def read_actuator(path):
     """The actuator network in a TorchScript file as legged_gym and Isaac Lab export it: a perceptron or an LSTM.
 
-    It is made anew from the weights and the kinds of its layers; of LSTMs also the linear layer behind them. Give it to
+    It is rebuilt from the weights and the types of its layers; an LSTM includes the linear layer after it. Give it to
     :class:`Actuator` with the scales and the order that it was trained with; an LSTM of legged_gym has none.
     """
     import torch
@@ -344,7 +344,7 @@ def read_actuator(path):
 
 
 def _lstm(recurrent: dict, head):
-    """An LSTM with these weights, as torch names them, and a linear layer behind it."""
+    """An LSTM with these weights, named as in torch, and a linear layer after it."""
     from pullback.neural.recurrent import LSTM
 
     layers = sum(name.startswith("weight_hh_l") for name in recurrent)

@@ -1,4 +1,4 @@
-"""What a network reads of a state and a control: rows of numbers with a name each, and the range they were seen in."""
+"""Features that a network reads from a state and a control: named numbers, and the ranges seen in training."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ANGLES_ONLY = ("q", "position", "angles")
 class Ranges:
     """The ranges of the features (n,) that a network was trained on; outside of them it is unreliable.
 
-    low, high:       (n,) the least and the largest, in the features' own units
-    centre, spread:  (n,) mean and standard deviation: features are given to the network as (x - centre) / spread
+    low, high:       (n,) minimum and maximum, in the features' own units
+    centre, spread:  (n,) mean and standard deviation: the network gets features as (x - centre) / spread
     """
 
     low: np.ndarray
@@ -34,11 +34,11 @@ class Ranges:
     centre: np.ndarray
     spread: np.ndarray
 
-    FLAT = 1e-9  # of its size: a feature that varies by less is a constant, and has no spread
+    FLAT = 1e-9  # a feature whose relative variation is smaller is constant, and is not scaled
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Ranges:
-        """Of rows (k, n) of features; one that never changes keeps its unit."""
+        """The ranges of rows (k, n) of features; constant features keep a spread of one."""
         rows = np.asarray(rows, dtype=float)
         spread = rows.std(axis=0)
         flat = spread <= cls.FLAT * np.maximum(1.0, np.abs(rows).max(axis=0))
@@ -63,9 +63,9 @@ class Ranges:
 class Violations:
     """How often a motion left the ranges that a network was trained on.
 
-    labels:  what the features are called
-    counts:  (n,) states in which each was outside, of so many ``states``, in all worlds
-    worst:   (n,) how far at most, in widths of its range
+    labels:  names of the features
+    counts:  (n,) number of states in which each was outside, of ``states`` in all worlds
+    worst:   (n,) largest distance outside, relative to the width of the range
     """
 
     labels: tuple[str, ...]
@@ -86,21 +86,22 @@ class Violations:
 
 
 class Reads:
-    """The features (worlds, n) that a System's states and controls have, as torch tensors.
+    """The features (worlds, n) of a System's states and controls, as torch tensors.
 
-    reads:  names, or a torch function f(state, control) of the state with tensors for leaves, that returns (worlds, n)
+    reads:  names, or a torch function f(state, control) that returns (worlds, n); the leaves of its state are tensors
 
-    A name is a field of the state (flattened), "u" (the control), and of robots
-    q:         coordinates; a rotation as the nine entries of its matrix, column by column; not where free bodies are
-    angles:    the same with sine and cosine in the place of each hinge's angle
-    position:  where free bodies are [m]
+    A name is a field of the state (flattened), "u" (the control), or for robots
+    q:         coordinates, with rotations as the nine entries of their matrices, column by column; without the
+               positions of free bodies
+    angles:    as q, but with sine and cosine instead of each hinge's angle
+    position:  positions of free bodies [m]
     v:         velocities
     """
 
     def __init__(self, system: System, reads: Sequence[str] | Callable):
         self.reads = reads
         if callable(reads):
-            self.labels: tuple[str, ...] | None = None  # known once it was called
+            self.labels: tuple[str, ...] | None = None  # set by the first call
             return
         self.reads = reads = check_names(reads, "reads")
         self.model, self.controls = getattr(system, "model", None), system.nu
@@ -146,7 +147,7 @@ class Reads:
         return found
 
     def __call__(self, state: Any, control: Any, rows: int = 2):
-        """(worlds, n), or (worlds, entries, n) of a function that may return up to ``rows`` axes."""
+        """The features (worlds, n), or (worlds, entries, n) from a function that may return ``rows`` axes."""
         import torch
 
         if callable(self.reads):
@@ -169,7 +170,7 @@ class Reads:
         return torch.cat(parts, dim=1)
 
     def wires(self) -> list[Feature]:
-        """Where a robot's kernels find the same numbers."""
+        """The same features in a form that a robot's kernels can read."""
         if callable(self.reads):
             raise refuse("a function that reads needs torch: give names")
         found = []

@@ -1,4 +1,4 @@
-"""What was learned, in a file: parameters and the ranges that networks learned in. Arrays alone, nothing to execute."""
+"""Files of learned parameters and of the ranges of networks. They contain arrays only, and no code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback.neural.features import Ranges
 
 
 def save(path, system: System) -> None:
-    """Writes all parameters of a System, weights and physical ones, and the ranges of its networks, to an .npz."""
+    """Writes all parameters of a System, weights and physical ones, and the ranges of its networks, to an .npz file."""
     check_kind(system, System, "system", "neural.Residual(system, (32, 32))")
     arrays = {f"params/{name}": np.asarray(value) for name, value in system.params.items()}
     for layer, one in enumerate(_layers(system)):
@@ -28,12 +28,12 @@ def save(path, system: System) -> None:
 
 
 def load(path, system: System) -> System:
-    """The System, made as the one that was saved, with the parameters and the ranges of the file."""
+    """A System with the parameters and ranges of a file; ``system`` must be made like the saved one."""
     check_kind(system, System, "system", "neural.Residual(system, (32, 32))")
     path = check_path(path)
     try:
         arrays = read_arrays(path)
-    except Exception as error:  # there is no end to what can be wrong with an archive
+    except Exception as error:  # a broken archive can raise anything
         raise PullbackError(f"{str(path)!r} cannot be read as parameters: {error}") from error
     values = {name.removeprefix("params/"): x for name, x in arrays.items() if name.startswith("params/")}
     for name in values:
@@ -48,7 +48,7 @@ def load(path, system: System) -> System:
 
 
 def _layers(system: System) -> list[System]:
-    """The System, the one inside it, and so on."""
+    """The System, its inner System, and so on."""
     found = [system]
     while isinstance(found[-1], Wrapper):
         found.append(found[-1].system)

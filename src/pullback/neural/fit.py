@@ -1,4 +1,4 @@
-"""Physics and weights fitted together to measured motions, by shooting through windows of them that grow."""
+"""Fitting of physical parameters and weights together to measured motions, by shooting over windows that grow."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pullback.neural.unknowns import Unknowns
 from pullback.plan import LBFGS, Estimate, Found, GaussNewton, Method, Progress, estimate, minimise
 from pullback.rollout import Run, rollout
 
-# Variables up to which Gauss-Newton is the default: its matrix has as many rows and columns.
+# The most variables for which Gauss-Newton is the default: its matrix has as many rows and columns.
 GAUSS_NEWTON_UP_TO = 800
-# Windows per stage, at most; more are taken evenly.
+# The most windows per stage; of more, evenly spaced ones are used.
 MOST_WINDOWS = 256
 
 
@@ -31,12 +31,12 @@ MOST_WINDOWS = 256
 class Fit:
     """The result of a fit.
 
-    system:    the System with what was found as its parameters
+    system:    the System with the fitted parameters
     physics:   estimates of the physical parameters with confidence intervals, or None if there were none
-    stages:    the progress of each length of windows; its metric is the error of the windows held out
+    stages:    the progress for each length of windows; its metric is the error on held-out windows
     lengths:   rows of the windows of each stage
-    errors:    root mean square of the residuals over the longest windows, in units of the noise: before and after, of
-               those fitted and of those held out
+    errors:    root mean square of the residuals over the longest windows, in units of the noise: before and after, on
+               fitted and on held-out windows
     """
 
     system: System
@@ -71,27 +71,27 @@ def fit(
 ) -> Fit:
     """Fits weights and physical parameters together, so that motions from recorded states follow the recordings.
 
-    Each window begins in a recorded state and is compared with every row that follows, in the tangent space, in units
-    of the noise. Lengths grow from stage to stage: short windows are easy to follow, long ones see slow effects. In
-    each stage the variables are best that do best on recordings held out, and it stops when they do no better.
+    Each window starts in a recorded state and is compared with all of its later rows, in the tangent space, in units
+    of the noise. Windows grow from stage to stage: short ones are easy to follow, long ones show slow effects. Each
+    stage keeps the variables with the smallest error on held-out data, and stops when that no longer improves.
 
-    system:       in one world; with or without networks
+    system:       with one world; with or without networks
     recordings:   of its motions: see :class:`Recording`
-    physics:      by what to call it, a parameter and the entries that share a factor, {"mass": ("mass", 1)}, or a list
-                  of such pairs. Entries that are all zero share a sum instead, and so do ("com", 1, "sum")
-    weights:      parameters that are fitted entry by entry, by name; the weights of all networks if None
+    physics:      by label, a parameter and the entries that share a factor, {"mass": ("mass", 1)}, or a list of such
+                  pairs. Entries that are all zero share an offset instead, as do ("com", 1, "sum")
+    weights:      names of parameters that are fitted entry by entry; None: the weights of all networks
     windows:      rows of the windows, stage by stage
-    noise:        standard deviation of each number of the tangent (n,), [dq; dv] of a robot, or one number; the
-                  deviation of each over the recordings if None
-    held_out:     share of the recordings, or of the one recording's rows, that decide when to stop
-    penalty:      times half the sum of the squares of all weights is added to half the mean square of the residuals
-    method:       Gauss-Newton where the System has Jacobians and there are few variables, LBFGS otherwise, if None
-    iterations:   of each stage, at most
-    patience:     stops a stage after so many without a smaller error of what is held out
-    most_windows: of a stage, at most
-    confidence:   of the intervals of physical parameters, in which all weights are free to move as well; there are none
-                  with fewer windows than parameters
-    checkpoint:   a path; a killed fit that is given it again goes on to the same bits. Each stage has a file
+    noise:        standard deviation of each entry of the tangent (n,), [dq; dv] of a robot, or one number; None: the
+                  standard deviation of each over the recordings
+    held_out:     fraction of the recordings, or of a single recording's rows, that is held out
+    penalty:      factor of half the sum of the squared weights, which is added to half the mean square of the residuals
+    method:       None: Gauss-Newton if the System has Jacobians and there are few variables, else LBFGS
+    iterations:   the most per stage
+    patience:     stops a stage after this many iterations without a smaller held-out error
+    most_windows: the most windows per stage
+    confidence:   of the intervals of physical parameters, which allow for all weights to vary; None are given if there
+                  are fewer windows than parameters
+    checkpoint:   a path prefix for one file per stage. A killed fit that gets it again continues with the same bits
     watch:        called with the stage and its progress after every iteration
     """
     check_kind(system, System, "system", "neural.Residual(system, (32, 32))")
@@ -156,10 +156,10 @@ def fit(
 
 
 class WindowLoss:
-    """Half the mean square of what windows are apart from what was recorded, and half of ``penalty`` times the squares
-    of all weights: a :class:`~pullback.plan.Problem`. Its metric is the root mean square over the windows held out.
+    """Half the mean square of the residuals of windows, and ``penalty`` times half the sum of the squared weights: a
+    :class:`~pullback.plan.Problem`. Its metric is the root mean square over held-out windows.
 
-    inverse:  (n,) one over the noise of each number of the tangent; zero where nothing was recorded
+    inverse:  (n,) one over the noise of each entry of the tangent; zero for entries that were not recorded
     """
 
     def __init__(
@@ -190,12 +190,12 @@ class WindowLoss:
         )
 
     def run(self, x: np.ndarray, windows: Windows) -> Run:
-        """The windows from their recorded starts."""
+        """The windows simulated from their recorded initial states."""
         system, options = self.wide[id(windows)], {"params": self.unknowns.params(x), "hold": self.hold}
         return rollout(system, row(windows.states, 0), windows.controls, on_failure="mask", **options)
 
     def residuals(self, run: Run, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-        """What states after the first are apart (rows, worlds, n), as it is and in units of the noise."""
+        """Differences (rows, worlds, n) of the states after the first from the recorded ones, and in units of noise."""
         later = slice(1, None)
         apart = run.system.difference(row(windows.states, later), row(run.states, later), leading=2)
         return apart, apart * self.inverse
@@ -220,17 +220,17 @@ class WindowLoss:
             if gradient is not None:
                 gradient = gradient + self.penalties * x
             return loss, gradient, self.held_error(x, loss), curvature, ""
-        except PullbackError as error:  # of a point that cannot be, such as a negative friction
+        except PullbackError as error:  # an invalid point, such as a negative friction
             return np.inf, *nothing, str(error)
 
     def held_error(self, x: np.ndarray, loss: float) -> float:
-        """The metric: of the windows held out; of those fitted if there are none."""
+        """The metric: the error on held-out windows, or on the fitted ones if none are held out."""
         if self.held is None:
             return float(np.sqrt(2 * loss))
         return self.error(x, self.held)
 
     def error(self, x: np.ndarray, windows: Windows) -> float:
-        """Root mean square of the residuals; infinite where a window fails."""
+        """Root mean square of the residuals; infinite if a window fails."""
         run = self.run(x, windows)
         if np.any(run.status.failed):
             return np.inf
@@ -238,11 +238,11 @@ class WindowLoss:
         return float(np.sqrt(np.mean(residuals[..., self.inverse > 0] ** 2)))
 
     def errors(self, x: np.ndarray) -> tuple[float, float]:
-        """Of the windows fitted, and of those held out."""
+        """The errors on fitted and on held-out windows."""
         return self.error(x, self.training), np.nan if self.held is None else self.error(x, self.held)
 
     def _gradient(self, x, run: Run, apart: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Of half the sum of squares, by one pullback."""
+        """The gradient of half the sum of squared residuals, by one pullback."""
         by_end = run.system.difference_jacobian(apart)
         tangent_bar = np.einsum("twij,twi->twj", by_end, residuals * self.inverse)
         states = tree_map(to_numpy, run.states)
@@ -253,7 +253,7 @@ class WindowLoss:
         return self.unknowns.pull(x, pulled.params)
 
     def _least_squares(self, x, run: Run, apart: np.ndarray, residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Jᵀr of every window (worlds, n) and JᵀJ of all, from sensitivities S' = A S + P along the windows."""
+        """Jᵀr of every window (worlds, n), and JᵀJ of all, from sensitivities S' = A S + P along the windows."""
         by_end = run.system.difference_jacobian(apart) * self.inverse[:, None]
         every = run.timesteps()
         gradients, curvature = np.zeros((run.system.worlds, len(x))), np.zeros((len(x), len(x)))
@@ -274,10 +274,10 @@ class WindowLoss:
         return gradients, curvature
 
     def estimate(self, x: np.ndarray, confidence: float) -> Estimate | None:
-        """Of the physical parameters, while all weights move too.
+        """Estimates of the physical parameters, with all weights free to vary too.
 
-        Residuals of a window have the noise of its start in common, so that not they are independent but the windows:
-        with g the gradient of each, the covariance is H⁻¹ (Σ g gᵀ) H⁻¹ (Huber, 1967), not noise² H⁻¹.
+        The residuals of a window share the noise of its initial state, so only different windows are independent. With
+        g the gradient of each window, the covariance is H⁻¹ (Σ g gᵀ) H⁻¹ (Huber, 1967), not noise² H⁻¹.
         """
         windows, n = self.training.worlds, self.unknowns.count
         if not self.wide[id(self.training)].has_jacobians or windows <= n + 1:
@@ -297,15 +297,17 @@ class WindowLoss:
 
 
 def plain_of(system: System) -> System:
-    """The System inside all networks: the one whose states are recorded."""
+    """The System inside all networks, whose states are recorded."""
     while isinstance(system, Wrapper):
         system = system.system
     return system
 
 
 def with_memory(system: System, states, controls: np.ndarray, hold: int):
-    """Recorded states (rows, ...) with what the System would remember in each, from where that is known, and the
-    controls after them."""
+    """Recorded states (rows, ...) with the memory that the System would have in each, and the controls after them.
+
+    It starts at the first row whose memory is known.
+    """
     if not hasattr(system, "recorded"):
         return states, controls
     states = system.recorded(states, controls, hold)
@@ -313,7 +315,7 @@ def with_memory(system: System, states, controls: np.ndarray, hold: int):
 
 
 def _split(motions: list, share: float, seed: int) -> tuple[list, list]:
-    """Those fitted and those held out: some recordings, or the end of the only one."""
+    """The motions to fit, and those to hold out: some recordings, or the end of a single one."""
     if not share:
         return motions, []
     if len(motions) == 1:
@@ -330,7 +332,7 @@ def _split(motions: list, share: float, seed: int) -> tuple[list, list]:
 
 
 def _scale(system: System, motions: list, noise) -> np.ndarray:
-    """The noise (n,) of the tangent; infinite for what was not recorded."""
+    """The noise (n,) of the tangent's entries; infinite for those that were not recorded."""
     plain = plain_of(system)
     start = row(motions[0][0], slice(0, 1))
     total, size = (s.difference(x, x).shape[-1] for s, x in ((system, start), (plain, _inner(system, start))))
@@ -355,5 +357,5 @@ def _inner(system: System, states):
 
 
 def _repeated(states):
-    """The first of some states, as often as there are rows."""
+    """The first state, repeated for all rows."""
     return tree_map(lambda x: np.broadcast_to(x[:1], x.shape), states)

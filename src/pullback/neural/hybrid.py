@@ -1,10 +1,10 @@
-"""A System with torch in front of its step: what the step is given is a function of state, control and weights.
+"""A System with torch functions in front of its step. These compute the inputs of the step from state and control.
 
     u', inputs', params', memory' = front(state, memory, u, weights)        torch
     state'                        = system.step(state, u', params', inputs')
 
-The result of a step is never touched: what physics conserves, contacts included, stays conserved. Backwards, the step's
-own pullback gives cotangents of what it was given, and autograd takes them through the front.
+The result of the step is not changed, so that physics, contacts included, keeps its invariants. In the backward pass,
+the step's own pullback gives cotangents of its inputs, and autograd takes them through the front.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pullback.rollout import Run
 
 
 class Front(NamedTuple):
-    """The network in front of a step: the tensors that it reads, and the inputs of the step that it computes.
+    """The tensors that a network in front of a step reads, or the inputs of the step that it computes.
 
-    state:    that of the System inside
-    memory:   what the hybrid remembers besides, a tuple of tensors (worlds, ...)
+    state:    of the inner System
+    memory:   further state of the hybrid, a tuple of tensors (worlds, ...)
     control:  (worlds, nu)
     inputs:   by name (worlds, ...)
-    params:   by name, those of the System inside that the front replaces
+    params:   by name, parameters of the inner System that the front replaces
     """
 
     state: Any
@@ -46,15 +46,15 @@ class Front(NamedTuple):
 
 
 def check_where(where) -> str:
-    """Where networks are evaluated, if it is "torch" or "kernel"."""
+    """The place where networks are evaluated, "torch" or "kernel"; an error for anything else."""
     return check_word(where, "where", PLACES)
 
 
 class Hybrid(Wrapper):
     """A System around another one, with networks before its step. A derived class has ``_front``.
 
-    networks:  whose weights are among the parameters
-    reads:     parameters of the System inside that the front replaces
+    networks:  their weights become parameters
+    replaces:  parameters of the inner System that the front computes
     """
 
     def __init__(self, system: System, networks: tuple[Network, ...], *, own: Mapping | None = None, replaces=()):
@@ -67,14 +67,14 @@ class Hybrid(Wrapper):
         super().__init__(system, {**weights, **(own or {})})
         self.networks, self.replaces = networks, tuple(replaces)
         self._own_names = (*weights, *(own or {}))
-        self._kernel: InKernel | None = None  # with networks inside the System's kernels
+        self._kernel: InKernel | None = None  # set if networks run inside the inner System's kernels
 
     @abstractmethod
     def _front(self, front: Front, weights: Mapping) -> Front:
-        """In torch: what the step is given, and the memory after it."""
+        """In torch: the inputs of the inner step, and the memory after it."""
 
     def _split(self, state) -> tuple[Any, tuple]:
-        """The state of the System inside, and the memory."""
+        """The state of the inner System, and the memory."""
         return state, ()
 
     def _join(self, inner, memory: tuple):
@@ -94,7 +94,7 @@ class Hybrid(Wrapper):
     # --- tensors ---------------------------------------------------------------------------------------------------
 
     def _tensors(self, held: HeldParts) -> dict:
-        """Own parameters as tensors, made once for what is held."""
+        """The hybrid's own parameters as tensors, cached with the held parameters."""
         import torch
 
         if "tensors" not in held.made:
@@ -104,7 +104,7 @@ class Hybrid(Wrapper):
         return held.made["tensors"]
 
     def _given(self, state, control, inputs: Mapping | None, held: HeldParts, wants_grad: bool, wants_params: bool):
-        """The front's arguments, and those of its tensors that cotangents are wanted of, by what they are."""
+        """The arguments of the front, and those of its tensors that need cotangents, by kind."""
         import torch
 
         leaf: dict[str, list] = {"state": [], "memory": [], "control": [], "inputs": [], "weights": []}
@@ -112,7 +112,7 @@ class Hybrid(Wrapper):
         def tensor(x, kind: str, name: str, shape: tuple[int, ...] = ()):
             x = np.asarray(to_numpy(x))
             real, shape = is_real(x) or bool(shape), shape or (self.worlds, *x.shape[1:])
-            if real:  # checked here, or else torch would complain, or the network be blamed
+            if real:  # checked here, because errors from torch would blame the network
                 axes = ("worlds", *(f"axis {i}" for i in range(1, len(shape))))
                 x = checked(x, shape, self.dtype, name, axes)
             x = torch.from_numpy(x.copy())
@@ -135,7 +135,7 @@ class Hybrid(Wrapper):
         return Front(inner, memory, control, inputs, params), weights, leaf
 
     def _checked(self, front: Front) -> Front:
-        """What a network gives is finite, or the worlds are named in which it is not."""
+        """The outputs of a network; an error names the worlds in which one is not finite."""
         import torch
 
         for x in (front.control, *front.inputs.values(), *front.params.values(), *front.memory):
@@ -149,7 +149,7 @@ class Hybrid(Wrapper):
         return front
 
     def _to_step(self, front: Front, held: HeldParts) -> tuple[np.ndarray, Any, dict]:
-        """Control, held parameters and keywords of the step inside."""
+        """Control, held parameters and keywords of the inner step."""
         inner = held.parts[""]
         if front.params:
             values = inner.values if isinstance(inner, FieldValues) else inner
@@ -225,10 +225,10 @@ class Hybrid(Wrapper):
             return super().backward(controls, final, final_bar, params=params, **given)
         return self._kernel.backward(self, controls, final, final_bar, self.hold_params(params), **given)
 
-    # --- what came of a run ----------------------------------------------------------------------------------------
+    # --- evaluation of runs ----------------------------------------------------------------------------------------
 
     def front(self, state, control, params: Mapping | None = None, inputs: Mapping | None = None) -> Front:
-        """What the step inside is given in a state, as arrays: control, inputs, parameters, and the memory after it."""
+        """The inputs of the inner step in a state, as arrays: control, inputs, parameters, and the memory after it."""
         import torch
 
         held = self.hold_params(params)
@@ -241,7 +241,7 @@ class Hybrid(Wrapper):
         )  # fmt: skip
 
     def inside(self, run: Run) -> Run:
-        """The same motion as a run of the System inside, with the controls and inputs that its steps were given."""
+        """The same motion as a run of the inner System, with the controls and inputs that its steps received."""
         run = run.timesteps()
         states, fronts = run.every_state(), []
         for t in range(run.steps):
@@ -255,7 +255,7 @@ class Hybrid(Wrapper):
         return Run(self.system, self._split(states)[0], controls, 1, held, inputs=inputs, status=run.status)
 
     def contacts(self, state, control=None, params: Mapping | None = None, *, inputs: Mapping | None = None):
-        """The contacts of each world in a state, as the System inside gives them."""
+        """The contacts of each world in a state, from the inner System."""
         if not hasattr(self.system, "contacts"):
             raise PullbackError(f"{type(self.system).__name__} has no contacts")
         held = self.hold_params(params)
@@ -264,12 +264,12 @@ class Hybrid(Wrapper):
 
 
 def _filled(bars, like):
-    """Cotangents of a state, zero where None was given."""
+    """The cotangent of a state, with zeros for None."""
     return tree_map(lambda x, bar: np.zeros(np.shape(x)) if bar is None else to_numpy(bar), like, bars)
 
 
 def _added(state, bars, more):
-    """Cotangents of a state, and more of its real leaves, one after the other."""
+    """The cotangent of a state, plus further cotangents of its real leaves, in order."""
     return tree_map(lambda x, bar: to_numpy(bar) + next(more) if is_real(to_numpy(x)) else bar, state, bars)
 
 

@@ -1,4 +1,4 @@
-"""Perceptrons inside a robot's kernels: a hybrid's rollout is one launch, and so is the way back."""
+"""Perceptrons inside a robot's kernels: the rollout of a hybrid is one launch, and so is its backward pass."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 TORCH, KERNEL = "torch", "kernel"
 PLACES = (TORCH, KERNEL)
 BENDS = {"Tanh": "tanh", "Softsign": "softsign", "ELU": "elu", "ReLU": "relu"}
-NOTHING = ("Identity", "Dropout")  # layers that do nothing once a network is not being trained
+NOTHING = ("Identity", "Dropout")  # layers that have no effect outside of training
 
 
 def refuse(reason: str):
-    """An error that says why a network cannot be evaluated inside kernels."""
+    """The error for a network that cannot be evaluated inside kernels."""
     return PullbackError(f"where='kernel' is not possible: {reason}; use where='torch'")
 
 
 class Source(NamedTuple):
-    """Where a layer's matrix or bias comes from: the name of a parameter, or numbers that are not learned."""
+    """The source of a layer's matrix or bias: the name of a parameter, or fixed numbers."""
 
     name: str
     fixed: np.ndarray | None
 
 
 def perceptron_layers(network: Network) -> tuple[list[Layer], list[tuple[Source, Source]]]:
-    """The layers of a plain perceptron, and where their weights come from; an error if it is another module."""
+    """The layers of a plain perceptron, and the sources of their weights; an error for any other module."""
     import torch
 
     module = network.module
@@ -84,7 +84,7 @@ def perceptron_layers(network: Network) -> tuple[list[Layer], list[tuple[Source,
 
 
 class InKernel:
-    """What runs a hybrid with one perceptron as kernels."""
+    """Runs a hybrid with one perceptron by kernels."""
 
     def __init__(self, hybrid: Hybrid, sources: list[tuple[Source, Source]], wiring: Wiring):
         if type(hybrid.system) is not Articulated:
@@ -98,19 +98,19 @@ class InKernel:
     # --- weights ---------------------------------------------------------------------------------------------------
 
     def _weights(self, held):
-        """The kernels' weights, made once for what is held."""
+        """The kernels' weights, cached with the held parameters."""
         if "weights" not in held.made:
             each = [(self._batched(matrix, held, 2), self._batched(bias, held, 1)) for matrix, bias in self.sources]
             held.made["weights"] = self.driven.weights(each)
         return held.made["weights"]
 
     def _batched(self, source: Source, held, ndim: int) -> np.ndarray:
-        """With a leading axis of 1 or worlds."""
+        """The value of a source, with a leading axis of 1 or worlds."""
         value = np.asarray(held.values[source.name] if source.fixed is None else source.fixed, dtype=float)
         return value if value.ndim > ndim else value[None]
 
     def _bars_of_weights(self, backward: DrivenBackward, held) -> dict[str, np.ndarray]:
-        """By name, in the shapes of the values."""
+        """Cotangents of the weights by name, in the shapes of their values."""
         apart = [tuple(s.fixed is None and held.per_world[s.name] for s in pair) for pair in self.sources]
         found = {}
         bars = backward.weight_bars([(bool(a), bool(b)) for a, b in apart])
@@ -123,7 +123,7 @@ class InKernel:
     # --- states ----------------------------------------------------------------------------------------------------
 
     def _memory(self, hybrid: Hybrid, memory: tuple) -> np.ndarray:
-        """(worlds, n)."""
+        """The memory of a state as (worlds, n)."""
         worlds, size = hybrid.worlds, self.driven.wiring.remembered
         if not size:
             return np.zeros((worlds, 0), hybrid.dtype)
@@ -134,7 +134,7 @@ class InKernel:
         return checked(to_numpy(memory[0]), shape, hybrid.dtype, "memory", axes).reshape(worlds, size)
 
     def _join(self, hybrid: Hybrid, states: State, memory: np.ndarray):
-        """States of the whole from those of the robot and the memory (..., worlds, n)."""
+        """States of the hybrid, from those of the robot and the memory (..., worlds, n)."""
         return hybrid._join(states, (memory.reshape(*memory.shape[:-1], *hybrid.remembered),))
 
     # --- the contract ----------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class InKernel:
 
 
 class Backward:
-    """Pulls back through a trajectory of a hybrid piece by piece, one launch a piece."""
+    """Pulls back through a trajectory of a hybrid piece by piece, with one launch per piece."""
 
     def __init__(
         self, kernel: InKernel, hybrid: Hybrid, controls, final, final_bar, held, hold: int, inputs: Mapping | None,
@@ -168,14 +168,14 @@ class Backward:
         return to_numpy(memory[0]) if memory else np.zeros((*np.shape(inner.q)[:2], 0), self.hybrid.dtype)
 
     def through(self, states, first: int, end: int, states_bar=None) -> None:
-        """From step ``end`` back to ``first``. Row r of states, and of states_bar, is the state at first + r."""
+        """Pulls back from step ``end`` to ``first``. Row r of states, and of states_bar, is the state at first + r."""
         split = self.hybrid._split
         inner_bar = None if states_bar is None else split(states_bar)[0]
         memory_bar = None if states_bar is None else self._memory(states_bar)
         self.inner.through_all(split(states)[0], self._memory(states), first, end, inner_bar, memory_bar)
 
     def finish(self, start) -> Bars:
-        """The cotangents at the state that it has come to, in stored coordinates."""
+        """The cotangents at the first state of the last piece, in stored coordinates."""
         hybrid = self.hybrid
         bars = self.inner.finish(hybrid._split(start)[0])
         params: dict[str, Any] = dict(bars.params)

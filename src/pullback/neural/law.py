@@ -1,4 +1,4 @@
-"""A parameter that becomes a function of what happens: friction of speed, drag of speed, losses of temperature."""
+"""Parameters as functions of the state and control: friction of speed, drag of speed, heat loss of temperature."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Law(Hybrid):
 
         value = parameter · exp(scale · net(reads)),    or parameter + scale · net(reads)
 
-    The parameter itself stays one of the ``params``, and with a last layer of zeros nothing changes. As a factor, what
-    is positive stays positive.
+    The parameter itself remains one of the ``params``. With a last layer of zeros nothing changes. With form="factor",
+    positive parameters stay positive.
 
     system:     any System
     module:     a ``torch.nn.Module`` from (rows, features) to (rows, entries), or sizes of hidden layers
     parameter:  its name
-    entries:    an index of those that become functions, such as (1, 0); all if None
-    reads:      as of a :class:`~pullback.neural.Residual`. A function may also return (worlds, entries, features): the
-                network then gives one number for each entry from its own features, such as damping from the speed of
+    entries:    an index of the entries that become functions, such as (1, 0); all if None
+    reads:      as in :class:`~pullback.neural.Residual`. A function may also return (worlds, entries, features): the
+                network then computes one number for each entry from its own features, such as damping from the speed of
                 its joint
     form:       "factor" or "sum"
-    scale:      of what the network gives, for a sum in the unit of the parameter
+    scale:      factor of the network's output; with form="sum" in the unit of the parameter
     name:       prefix of the weights' names
-    seed:       of the first weights, where sizes of layers are given
+    seed:       of the initial weights, if sizes of layers are given
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Law(Hybrid):
             module = perceptron(len(self._reads.labels), module, self.count, seed=seed)
         self.module = module
         super().__init__(system, (Network(module, name, system.dtype),), replaces=(parameter,))
-        if hasattr(system, "state"):  # what does not fit is said now
+        if hasattr(system, "state"):  # a module that does not fit raises an error now
             self.front(self.state(), self.default_controls(1)[0])
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Law(Hybrid):
         return {name: getattr(self, name) for name in names} | {"name": self.networks[0].name}
 
     def trained(self):
-        """The torch module with the weights that the parameters have now."""
+        """The torch module with the current weights of the parameters."""
         return self.networks[0].with_weights(self.params)
 
     def _front(self, front: Front, weights) -> Front:

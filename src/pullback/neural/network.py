@@ -1,4 +1,4 @@
-"""A torch module as a function of its weights, which are parameters of a System, and of rows of numbers."""
+"""A torch module as a function of its inputs and of its weights, which are parameters of a System."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pullback.core.params import Parameter
 if TYPE_CHECKING:
     import torch
 
-# Deviation of the first weights, for inputs of unit deviation: where tanh bends. [1]
+# Standard deviation of the initial weights, for inputs of unit deviation: it makes tanh work in its curved range. [1]
 GAIN = 2.0
 
 
 def perceptron(inputs: int, hidden: Sequence[int], outputs: int, *, seed: int = 0, zero: bool = True):
     """A perceptron with tanh between its layers, whose last layer is zero, so that its initial correction is zero.
 
-    Features of unit deviation reach where tanh bends, each unit elsewhere: units that begin as straight lines stay so
-    for long.
+    Features of unit deviation reach the curved range of tanh, at a different point for each unit: units that start as
+    straight lines remain so for a long time.
 
-    zero:  False begins with small random numbers in the last layer too
+    zero:  False: the last layer starts with small random numbers
     """
     try:
         import torch
@@ -49,9 +49,9 @@ def perceptron(inputs: int, hidden: Sequence[int], outputs: int, *, seed: int = 
 
 
 class Network:
-    """A copy of a torch module in the precision of a System. Its weights are given with every call.
+    """A copy of a torch module in the precision of a System. Its weights are passed with every call.
 
-    module:  the user's; those of its parameters that need no gradient stay as they are
+    module:  the user's; its parameters that do not require a gradient stay constant
     name:    prefix of its weights' names
     """
 
@@ -65,23 +65,23 @@ class Network:
         self.module = copy.deepcopy(module).to(dtype=getattr(torch, dtype), device="cpu").eval()
         self.name, self.dtype = name, getattr(torch, dtype)
         learned = [key for key, weight in self.module.named_parameters() if weight.requires_grad]
-        self.weights = {f"{name}.{key}": key for key in learned}  # by name of the parameter, the module's own name
+        self.weights = {f"{name}.{key}": key for key in learned}  # name of the parameter: name within the module
         self.module.requires_grad_(False)
-        # the user's own numbers, not those rounded to the System's precision
+        # the original numbers, before they are rounded to the System's precision
         self.first = {f"{name}.{key}": weight.detach().cpu().numpy() for key, weight in module.named_parameters()}
 
     def parameters(self) -> dict[str, Parameter]:
-        """Records of the weights, at the values that the module has."""
+        """Records of the weights, with the module's weights as initial values."""
         values = {name: np.array(self.first[name], dtype=float) for name in self.weights}
         return {name: Parameter("1", _axes(value.ndim), value) for name, value in values.items()}
 
     @property
     def size(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return sum(self.first[name].size for name in self.weights)
 
     def with_weights(self, values: Mapping) -> torch.nn.Module:
-        """A module of its own with these weights, ready to be trained or saved by torch."""
+        """A copy of the module with these weights, ready to be trained or saved by torch."""
         import torch
 
         module = copy.deepcopy(self.module)
@@ -94,8 +94,8 @@ class Network:
         return module
 
     def __call__(self, weights: Mapping[str, Any], x, *more):
-        """The output (worlds, rows, ...) for inputs (worlds, rows, features); and whatever else the module takes and
-        gives, worlds first.
+        """The output (worlds, rows, ...) for inputs (worlds, rows, features). Further inputs and outputs of the module
+        have worlds first too.
 
         weights:  tensors by name, each of its shape or (worlds, *shape)
         """
@@ -131,7 +131,7 @@ def _tensor(found):
 
 
 def _axes(ndim: int) -> tuple[str, ...]:
-    """What the axes of a weight count."""
+    """The names of a weight's axes."""
     return ("output", "input")[:ndim] if ndim <= 2 else tuple(f"axis {i}" for i in range(ndim))
 
 

@@ -1,4 +1,4 @@
-"""Measured motions: checked against a System, cut into windows, kept in files."""
+"""Measured motions: checked against a System, cut into windows, saved in files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pullback.core.files import whole_file
 from pullback.core.system import State, System
 from pullback.core.trees import is_real, is_state, leaf_names, leaves, tree_map, with_leaves
 
-# How far rows may be from evenly spaced, or a rate from a multiple of the timestep. [1]
+# Relative tolerance of even spacing of rows, and of the ratio of their spacing to the timestep. [1]
 JITTER = 0.02
-# How far the length of a recorded quaternion may be from one. [1]
+# Tolerance of the length of a recorded quaternion. [1]
 UNIT = 1e-2
 
 
@@ -27,10 +27,10 @@ UNIT = 1e-2
 class Recording:
     """A measured motion of a robot, or of any System: evenly spaced states, and the controls between them.
 
-    states:    a state whose arrays have rows in the place of worlds: ``pb.State(q, v)`` with q (rows, nq), v (rows, nv)
-    controls:  (rows - 1, nu), each held until the next row; none if None
-    times:     (rows,) [s]; the System's timestep lies between rows if None
-    joints:    what the joints are called, in the order of q, to be compared with the model; not compared if None
+    states:    a state whose arrays have rows instead of worlds: ``pb.State(q, v)`` with q (rows, nq), v (rows, nv)
+    controls:  (rows - 1, nu), each held until the next row; None: zero
+    times:     (rows,) [s]; None: rows are one timestep of the System apart
+    joints:    names of the joints in the order of q, which are compared with the model's; None: not compared
     name:      for messages
     """
 
@@ -60,8 +60,8 @@ class Recording:
         return len(leaves(self.states)[0])
 
     def fitted(self, system: System) -> tuple[Any, np.ndarray, int]:
-        """States (rows, ...), controls (rows - 1, nu) and timesteps per row for a System; or an error that names what
-        does not fit, and where."""
+        """States (rows, ...), controls (rows - 1, nu) and timesteps per row for a System; or an error that names the
+        field and row that do not fit."""
         self._check_joints(system)
         form = system.state()
         check_kind(self.states, type(form), f"states of {self.name}")
@@ -114,7 +114,7 @@ class Recording:
                 )
 
     def _timesteps(self, system: System) -> int:
-        """Of the System, from one row to the next."""
+        """The number of the System's timesteps from one row to the next."""
         if self.times is None:
             return 1
         if self.times.shape != (self.rows,):
@@ -142,7 +142,7 @@ class Recording:
         return every
 
     def save(self, path) -> None:
-        """Writes it to an .npz that :func:`read_recordings` reads."""
+        """Writes the recording to an .npz file for :func:`read_recordings`."""
         arrays = dict(zip(leaf_names(self.states), leaves(self.states), strict=True))
         arrays |= {name: x for name, x in (("controls", self.controls), ("times", self.times)) if x is not None}
         if self.joints is not None:
@@ -154,10 +154,10 @@ class Recording:
 def read_recordings(path, system: System | None = None) -> list[Recording]:
     """The recordings in an .npz file, or in all such files of a folder, sorted by name.
 
-    Each has an array for every field of the state, ``q`` (rows, nq) and ``v`` (rows, nv) of a robot, and maybe
+    Each has an array for every field of the state, ``q`` (rows, nq) and ``v`` (rows, nv) for a robot, and optionally
     ``controls`` (rows - 1, nu), ``times`` (rows,) [s] and ``joints``, their names.
 
-    system:  whose states they are; states of robots if None
+    system:  the System whose states they are; None: a robot
     """
     path = check_path(path)
     if system is not None:
@@ -172,7 +172,7 @@ def _read(path: Path, system: System | None) -> Recording:
     form = State(None, None) if system is None else system.state()
     try:
         arrays = read_arrays(path)
-    except Exception as error:  # there is no end to what can be wrong with an archive
+    except Exception as error:  # a broken archive can raise anything
         raise PullbackError(f"{str(path)!r} cannot be read as a recording: {error}") from error
     names = leaf_names(form)
     if missing := [name for name in names if name not in arrays]:
@@ -183,7 +183,7 @@ def _read(path: Path, system: System | None) -> Recording:
 
 @dataclass(frozen=True)
 class Windows:
-    """Pieces of recordings side by side, as worlds.
+    """Windows of recordings, batched as worlds.
 
     states:    (rows + 1, worlds, ...) as recorded
     controls:  (rows, worlds, nu)
@@ -198,9 +198,9 @@ class Windows:
 
 
 def cut(recordings: Iterable[tuple[Any, np.ndarray]], length: int, most: int) -> Windows | None:
-    """Windows of ``length`` rows, end to end, and one at the end of each; of more than ``most``, evenly many are taken.
+    """Consecutive windows of ``length`` rows, and one at the end of each recording; at most ``most``, evenly spaced.
 
-    recordings: states (rows, ...) and controls (rows - 1, nu) of each. None if all are shorter.
+    recordings: states (rows, ...) and controls (rows - 1, nu) of each. Returns None if all are too short.
     """
     states, controls = [], []
     for recorded, given in recordings:

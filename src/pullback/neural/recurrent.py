@@ -1,4 +1,4 @@
-"""An LSTM whose state is given and returned, so that it can be part of a System's state. Imported when one is made."""
+"""An LSTM whose state is an input and an output, so that it can be part of a System's state. Imports torch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pullback.core.checks import check_kind, check_seed, check_whole, shown
 from pullback.core.errors import PullbackError
 
 GATES = 4  # input, forget, cell and output, in torch's order
-MOST_LAYERS = 1000  # far more than anybody has: a slip is told at once
+MOST_LAYERS = 1000  # a larger number is a mistake
 
 
 class LSTM(torch.nn.Module):
     """An LSTM for :class:`~pullback.neural.Actuator`, with a linear layer from its last hidden state to one torque.
 
-    From (rows, inputs) and the state (rows, 2, layers, hidden), hidden and cell, to (rows, 1) and the state after it.
+    Maps (rows, inputs) and the state (rows, 2, layers, hidden), hidden and cell, to (rows, 1) and the next state.
 
-    values:  weights by the names that torch.nn.LSTM gives them, and "head.weight", "head.bias"; random if None
+    values:  weights by their names in torch.nn.LSTM, and "head.weight", "head.bias"; random if None
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LSTM(torch.nn.Module):
             self._take(values)
 
     def _take(self, values: Mapping) -> None:
-        """Weights of these numbers."""
+        """Sets the weights."""
         check_kind(values, Mapping, "values of an LSTM")
         own = self.state_dict()
         if set(values) != set(own):

@@ -1,4 +1,4 @@
-"""A network that corrects what a System is given."""
+"""A network that corrects the control or another input of a System."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from pullback.neural.in_kernel import KERNEL, InKernel, perceptron_layers, refus
 from pullback.neural.network import Network, perceptron
 
 FORMS = ("free", "dissipative", "conservative")
-STARTING_DAMPING = 1e-3  # of a dissipative form made here: at zero, its gradient would be zero [scale]
+STARTING_DAMPING = 1e-3  # of dissipative forms with a perceptron made here: at zero, the gradient would be zero [scale]
 
 
 class Residual(Hybrid):
     """A System whose control, or one of its other inputs, is corrected by a network of state and control.
 
-        u' = u + scale · net(reads),    or a force or wrench that is added to those given
+        u' = u + scale · net(reads),    or an additional force or wrench
 
-    It is a System as the one inside, with the weights among its ``params``: "net.0.weight" and so on. With a last layer
-    of zeros, it is the System inside to the last bit.
+    The result is a System like the inner one, with the weights among its ``params``: "net.0.weight" and so on. With a
+    last layer of zeros, it equals the inner System to the last bit.
 
     system:   any System
     module:   a ``torch.nn.Module`` from (rows, features) to (rows, outputs), which is copied; or sizes of hidden
               layers, such as (32, 32), for a perceptron whose last layer is zero
-    reads:    what the network is given: see :class:`Reads`
+    reads:    the features that the network gets: see :class:`Reads`
     adds:     "control"; or the name of one of the System's inputs: "force" (along degrees of freedom, [N·m or N]) or
               "wrench" (torque and force on bodies in world axes, [N·m, N]) of a robot
     on:       the actuators, joints or bodies that are corrected, by name or index; all if None
-    scale:    what an output of one stands for: one number, or one per output, in the units of what it is added to; of a
-              dissipative form one number, or one for each degree of freedom it acts on; of a conservative one, one
-    form:     of a force: "free"; "dissipative": -L Lᵀ v, where the network gives the n (n + 1) / 2 entries of L row by
-              row, so that it takes energy out of the n degrees of freedom it acts on; "conservative": -dV/dq, where the
-              network gives V from coordinates alone
+    scale:    the correction for an output of one: one number, or one per output, in the units of the corrected input;
+              for a dissipative form one number, or one per degree of freedom; for a conservative one, one number
+    form:     of a force: "free"; "dissipative": -L Lᵀ v, where the network computes the n (n + 1) / 2 entries of L row
+              by row, so that it only removes energy from the n degrees of freedom it acts on; "conservative": -dV/dq,
+              where the network computes V from coordinates alone
     name:     prefix of the weights' names
-    ranges:   of the features where the network learned: :meth:`calibrated` finds them
-    normalise: whether the network is given features in units of their deviation over the ranges; if None, where the
-              perceptron is made here
+    ranges:   of the features in training: see :meth:`calibrated`
+    normalise: whether the network gets features in units of their standard deviation over the ranges; None: only a
+              perceptron that is made here does
     where:    "torch": between steps; or "kernel": inside a robot's kernels, so that a rollout is one launch, for
               perceptrons with tanh, softsign, ELU or ReLU, named reads and the free form
-    seed:     of the first weights, where sizes of layers are given
+    seed:     of the initial weights, if sizes of layers are given
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Residual(Hybrid):
         found = to_numbers(scale, "scale").astype(float)
         if found.shape not in ((), (size,)) or not np.all((found > 0) & np.isfinite(found)):
             raise PullbackError(f"scale must be positive: one number or ({size},), not {shown(scale)}")
-        self.scale = found.reshape(()) if form == "conservative" else found  # of the potential
+        self.scale = found.reshape(()) if form == "conservative" else found  # a single scale, of the potential
         self.ranges = ranges
         if ranges is not None:
             check_kind(ranges, Ranges, "ranges", "Ranges.of(features)")
@@ -116,7 +116,7 @@ class Residual(Hybrid):
         network = Network(module, name, system.dtype)
         super().__init__(system, (network,))
         self._outputs = outputs
-        if hasattr(system, "state"):  # what does not fit is said now
+        if hasattr(system, "state"):  # a module that does not fit raises an error now
             self.front(self.state(), self.default_controls(1)[0])
         if self.where == KERNEL:
             layers, sources = perceptron_layers(self.networks[0])
@@ -131,11 +131,11 @@ class Residual(Hybrid):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the features are called."""
+        """The names of the features."""
         return self._reads.labels or ()
 
     def trained(self):
-        """The torch module with the weights that the parameters have now."""
+        """The torch module with the current weights of the parameters."""
         return self.networks[0].with_weights(self.params)
 
     # --- the front -------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Residual(Hybrid):
         return front._replace(inputs={**front.inputs, self.adds: added})
 
     def _wiring(self, layers: list[Layer]) -> Wiring:
-        """The same for kernels."""
+        """The Wiring of the network, for kernels."""
         if self.form != "free":
             raise refuse(f"a {self.form} form needs torch")
         if self.adds not in ("control", "force", "wrench"):
@@ -193,7 +193,7 @@ class Residual(Hybrid):
         return found[:, 0]
 
     def _dissipative(self, out, v):
-        """-S L Lᵀ S v, with S the root of the scale: on one side alone, the scale would let it drive some motions."""
+        """-S L Lᵀ S v, with S the root of the scale: scaling on one side only could make some motions gain energy."""
         import torch
 
         n = len(self.places)
@@ -215,10 +215,10 @@ class Residual(Hybrid):
             (slope,) = torch.autograd.grad(potential.sum(), q, create_graph=True)
         return -tangent_of(self.system.model, q, slope)
 
-    # --- guard rails -----------------------------------------------------------------------------------------------
+    # --- ranges ----------------------------------------------------------------------------------------------------
 
     def features(self, states, controls) -> np.ndarray:
-        """What the network reads (rows, worlds, n) of states (rows, worlds, ...) and controls (rows, worlds, nu)."""
+        """The features (rows, worlds, n) of states (rows, worlds, ...) and controls (rows, worlds, nu)."""
         import torch
 
         with torch.no_grad():
@@ -235,15 +235,15 @@ class Residual(Hybrid):
             return found.numpy().reshape(*lead, -1)
 
     def calibrated(self, states, controls) -> Residual:
-        """The same with ``ranges`` of these states (rows, worlds, ...) and controls (rows, worlds, nu).
+        """The same System with ``ranges`` from these states (rows, worlds, ...) and controls (rows, worlds, nu).
 
-        From then on a network that was made here is given features in units of their standard deviation.
+        A perceptron that was made here then gets features in units of their standard deviation.
         """
         features = self.features(states, controls)
         return self._copied(ranges=Ranges.of(features.reshape(-1, features.shape[-1])))
 
     def violations(self, run) -> Violations:
-        """How often, and how far, a run left the ranges that the network learned in."""
+        """How often, and how far, a run left the network's ranges."""
         if self.ranges is None:
             raise PullbackError("the network has no ranges to leave: residual.calibrated(states, controls) sets them")
         run = run.timesteps()
@@ -255,14 +255,14 @@ class Residual(Hybrid):
 
 
 def _outputs(form: str, count: int, shape: tuple[int, ...]) -> int:
-    """How many numbers the network gives for a world."""
+    """The number of outputs of the network per world."""
     if form == "conservative":
         return 1
     return count * (count + 1) // 2 if form == "dissipative" else count * int(np.prod(shape[1:], dtype=int))
 
 
 def _damp(module, count: int) -> None:
-    """Begins with a little damping of every degree of freedom."""
+    """Sets the initial biases to a small damping of every degree of freedom."""
     import torch
 
     rows, columns = np.tril_indices(count)
@@ -271,7 +271,7 @@ def _damp(module, count: int) -> None:
 
 
 def _places(system: System, adds: str, on, count: int) -> np.ndarray:
-    """Indices of what is corrected."""
+    """The indices of the corrected entries."""
     if on is None:
         return np.arange(count)
     names: dict[Any, list[int]] = {i: [i] for i in range(count)}
@@ -296,7 +296,7 @@ def _places(system: System, adds: str, on, count: int) -> np.ndarray:
 
 
 def _scatter(given, places: np.ndarray, added):
-    """given (worlds, n, ...) with something added at some places of its second axis."""
+    """given (worlds, n, ...), with ``added`` at ``places`` of its second axis."""
     import torch
 
     if len(places) == given.shape[1]:
@@ -305,7 +305,7 @@ def _scatter(given, places: np.ndarray, added):
 
 
 def tangent_of(model, q, q_bar):
-    """Cotangents (worlds, nv) of the tangent space from those (worlds, nq) of stored coordinates, in torch."""
+    """Cotangents (worlds, nv) of the tangent space from those (worlds, nq) of the stored coordinates, in torch."""
     import torch
 
     from pullback.model.tangent import rotations, scalars

@@ -1,4 +1,4 @@
-"""What a fit looks for: factors of physical parameters, and weights, as one vector."""
+"""The variables of a fit: factors of physical parameters, and weights, as one vector."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pullback.core.errors import PullbackError
 from pullback.core.system import System
 
 SUM = "sum"
-MOST = 1e3  # of a factor, and one over the least
+MOST = 1e3  # the largest factor; the smallest is one over it
 
 
 class Part(NamedTuple):
-    """Entries of a parameter: a mask of its shape, and (count,) what they are before the fit."""
+    """Some entries of a parameter: a mask of its shape, and their values (count,) before the fit."""
 
     name: str
     mask: np.ndarray
@@ -26,26 +26,26 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Entries of parameters that move together: by a factor, or by a sum where all are zero or it is asked for."""
+    """Entries of parameters that share a variable: a factor, or an offset if all are zero or if it is requested."""
 
     label: str
     parts: tuple[Part, ...]
     is_factor: bool
 
     def value(self, part: Part, x: float) -> np.ndarray:
-        """The entries of a part at a variable."""
+        """The entries of a part for a value of the variable."""
         return part.base * np.exp(x) if self.is_factor else part.base + x
 
     def slope(self, part: Part, x: float) -> np.ndarray:
-        """And how they move with it."""
+        """The derivative of the entries by the variable."""
         return self.value(part, x) if self.is_factor else np.ones_like(part.base)
 
 
 class Unknowns:
     """A vector of variables: one per group of physical parameters, logarithms of factors, then all weights.
 
-    physics:  by what to call it, a parameter and an index of the entries that share a factor: {"mass": ("mass", 1)}; or
-              a list of such pairs. Those that are zero, or given as ("com", 1, "sum"), share a sum
+    physics:  by label, a parameter and an index of the entries that share a factor: {"mass": ("mass", 1)}; or a list of
+              such pairs. Entries that are all zero, or given as ("com", 1, "sum"), share an offset
     weights:  names of parameters that are fitted entry by entry
     """
 
@@ -86,22 +86,22 @@ class Unknowns:
 
     @property
     def count(self) -> int:
-        """How many of the variables are physical."""
+        """The number of physical variables."""
         return len(self.groups)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the variables (n,): factors stay within a thousandth and a thousand."""
+        """Bounds of the variables (n,): factors stay between a thousandth and a thousand."""
         most = np.full(len(self.first), np.inf)
         most[: self.count] = [np.log(MOST) if group.is_factor else np.inf for group in self.groups]
         return -most, most
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all parameters that move."""
+        """The names of all fitted parameters."""
         return tuple(dict.fromkeys([*(part.name for group in self.groups for part in group.parts), *self.weights]))
 
     def params(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters at a point (n,)."""
+        """The parameters at a point (n,)."""
         found = {name: np.array(self.system.params[name], dtype=float) for name in self.names}
         for group, value in zip(self.groups, x, strict=False):
             for part in group.parts:
@@ -112,7 +112,7 @@ class Unknowns:
         return found
 
     def pull(self, x: np.ndarray, bars: Mapping) -> np.ndarray:
-        """The gradient (..., n) from cotangents of the parameters, with any axes in front of theirs."""
+        """The gradient (..., n), from cotangents of the parameters (..., *shape)."""
         columns = []
         for group, value in zip(self.groups, x, strict=False):
             moved = (np.asarray(bars[p.name])[..., p.mask] @ group.slope(p, float(value)) for p in group.parts)
@@ -123,7 +123,7 @@ class Unknowns:
         return np.concatenate(columns, axis=-1)
 
     def natural(self, x: np.ndarray) -> np.ndarray:
-        """What physical variables (count,) stand for: the first entry of each group."""
+        """The physical variables (count,) in natural units: the first entry of each group."""
         return np.array(
             [group.value(group.parts[0], float(value))[0] for group, value in zip(self.groups, x, strict=False)]
         )
