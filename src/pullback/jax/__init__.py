@@ -1,12 +1,12 @@
-"""Systems inside JAX: steps and rollouts as functions that JAX can compile and differentiate.
+"""Systems in JAX: steps and rollouts as functions that JAX can compile and differentiate.
 
     import pullback.jax as pbj
 
     q, v = pbj.rollout(system, q0, v0, controls, params={"mass": mass})
     jax.jit(jax.grad(loss))(controls)
 
-They work under ``jit``, ``grad`` and ``vmap`` (one call after another: put what can be batched into ``worlds``). JAX
-calls the System back on the host, and an error there reaches the user inside the one JAX raises.
+They work under ``jit``, ``grad`` and ``vmap`` (which is sequential: batch by ``worlds`` instead). JAX calls the System
+back on the host, and an error there is part of the error that JAX raises.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""The algorithms of :mod:`pullback.dynamics` with their pullbacks, by q, v and parameters, through callbacks."""
+"""The algorithms of :mod:`pullback.dynamics` in JAX, differentiable by q, v and parameters, through callbacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _checked_evaluate(algorithm, system: Any, arrays: Mapping, params: Mapping, 
         axes, sizes = zip(*(("times", n) for n in times), ("worlds", system.worlds), size, strict=True)
         checked(system, name, x, axes, sizes)
     options = {name: tuple(x) if isinstance(x, list) else x for name, x in options.items()}
-    # Evaluated here once at home, for the shape of its value, and for errors about its options.
+    # Evaluated once at the home pose, for the shape of the value, and to raise errors about options now.
     home = {name: np.zeros((system.worlds, x.shape[-1]), system.dtype) for name, x in arrays.items()}
     one = algorithm(system, **home | {"q": system.state().q}, **options).value
     which = _Algorithm(algorithm, system, tuple(arrays), tuple(options.items()))
@@ -45,17 +45,17 @@ def _checked_evaluate(algorithm, system: Any, arrays: Mapping, params: Mapping, 
 
 
 def sizes_of(system: Any) -> dict[str, tuple[str, int]]:
-    """What the last axis of arrays counts, of those that do not count degrees of freedom."""
+    """The name and size of the last axis of each array, where that is not nv."""
     return {"q": ("nq", system.nq), "act": ("na", system.na), "control": ("nu", system.nu)}
 
 
 @dataclass(frozen=True)
 class _Algorithm:
-    """Which algorithm of which System: a value, so that JAX knows an equal one again."""
+    """An algorithm of a System with options. It is hashable, so that JAX recognises equal ones."""
 
     algorithm: Callable
     system: System
-    of: tuple[str, ...]  # the arrays it is given
+    of: tuple[str, ...]  # names of the arrays
     options: tuple[tuple, ...]
 
     def evaluate(self, arrays, params):
@@ -70,7 +70,7 @@ def _evaluate(which, shape, arrays, params):
 
 
 def _forward(which, shape, arrays, params):
-    """The value, and which version of the System's own parameters made it."""
+    """The value, and the version of the System's own parameters that it was computed with."""
     shapes = jax.ShapeDtypeStruct(shape, which.system.dtype), jax.ShapeDtypeStruct((), np.int32)
     return call(_Forward(which), shapes, arrays, params)
 
@@ -89,7 +89,7 @@ def _evaluate_bwd(which, shape, kept, bar):
 _evaluate.defvjp(_evaluate_fwd, _evaluate_bwd)
 
 
-# --- on the host: NumPy only, since a callback that uses JAX can wait for itself --------------------------------------
+# --- on the host: NumPy only, since a callback that uses JAX can deadlock ---------------------------------------------
 
 
 @dataclass(frozen=True)

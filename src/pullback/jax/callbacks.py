@@ -1,4 +1,4 @@
-"""Between JAX and Systems: arrays checked as they are traced, and callbacks to the host."""
+"""Checks of traced JAX arrays, and callbacks to the host."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use
 from pullback.core.system import System
 
-COPIED_LATER = 100 * 1024  # [bytes] arrays from this size on JAX hands to a callback by way of another of its threads
+COPIED_LATER = 100 * 1024  # [bytes] arrays of this size or more are copied for a callback by another of JAX's threads
 
-one_at_a_time = Lock()  # a System's workspace serves one call, but JAX may call back from several threads
+one_at_a_time = Lock()  # a System has one workspace, but JAX may call back from several threads
 
 
 def check_precision(system: System) -> None:
@@ -28,7 +28,7 @@ def check_precision(system: System) -> None:
 
 
 def checked(system: System, name: str, x, axes: tuple[str, ...] = (), sizes: tuple = ()) -> jax.Array:
-    """x as a JAX array of the System's precision and, where ``axes`` are given, of these sizes (None: any but zero)."""
+    """x as a JAX array of the System's precision and, if ``axes`` are given, of these sizes (None: any except zero)."""
     x = as_array(name, x)
     if x.dtype != system.dtype:
         other = f', or make the System with dtype="{x.dtype}"' if x.dtype in ("float32", "float64") else ""
@@ -52,7 +52,7 @@ def as_array(name: str, x) -> jax.Array:
 
 
 def checked_params(system: System, params: Mapping) -> dict[str, jax.Array]:
-    """Parameters of the System's precision; an error for names that the System does not know."""
+    """Parameters, checked to have the System's precision; an error for unknown names."""
     known = {name: system.params[name] for name in params}
     return {name: checked(system, f"parameter {name!r}", params[name]) for name in known}
 
@@ -72,7 +72,7 @@ def call(callback, shapes, *arrays):
 
 
 def _would_hang() -> bool:
-    """Whether JAX's only thread may wait for a callback that waits for that thread to copy an argument."""
+    """Whether JAX has a single thread, which would wait for a callback that waits for it to copy an argument."""
     return (
         cores_to_use(None) == 1 and jax.default_backend() == "cpu" and jax.config.read("jax_cpu_enable_async_dispatch")
     )
@@ -87,7 +87,7 @@ def version_of(system: System) -> int:
 
 
 def check_version(system: System, version) -> None:
-    """An error if the System's own parameters are not those of the forward pass."""
+    """Raises an error if the System's own parameters have changed since the forward pass."""
     if int(to_host(version)) != version_of(system):
         raise PullbackError(
             "the System's parameters were changed between the trajectory and its gradient: "
@@ -96,5 +96,5 @@ def check_version(system: System, version) -> None:
 
 
 def params_bar(bars: Mapping, params: Mapping) -> dict[str, np.ndarray]:
-    """Cotangents of the parameters given, each as its parameter was."""
+    """Cotangents of the given parameters, in their shapes and precision."""
     return {name: to_numpy(bars[name]).astype(x.dtype).reshape(x.shape) for name, x in params.items()}

@@ -40,24 +40,24 @@ def rollout(
     checkpoint_every: int | str | tuple[int, ...] = 1,
     status: Status | None = None,
 ):
-    """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of arrays.
+    """The trajectory from an initial state under controls: ``rollout(system, state, controls)``, a state of arrays.
 
-    Each of them has the shape of its field in ``state`` with time in front: q (steps + 1, worlds, nq), v (steps + 1,
-    worlds, nv). The fields of the start may also be given one by one; then a plain tuple is returned:
+    Each array has the shape of its field in ``state`` with time in front: q (steps + 1, worlds, nq), v (steps + 1,
+    worlds, nv). The fields of the initial state may also be given one by one; then a plain tuple is returned:
     ``q, v = rollout(system, q0, v0, controls)``.
 
-    system:    is closed over, not traced. What ``params`` does not replace is read from it whenever the function runs.
+    system:    is closed over, not traced. Its own parameters are read whenever the function runs.
     state:     of arrays: q (worlds, nq) [m, rad, quaternions wxyz] and v (worlds, nv) [m/s, rad/s] for a robot
-    controls:  (steps, worlds, nu) [as the actuators take them]
+    controls:  (steps, worlds, nu) [in the actuators' units]
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Their
-               gradients take time, wanted or not: constants are better set in ``system.params``.
-    inputs:    what acts besides the controls, e.g. {"wrench": (steps, worlds, nbody, 6)}: see :func:`pullback.rollout`
+               gradients take time, wanted or not: set constants in ``system.params`` instead.
+    inputs:    inputs besides the controls, e.g. {"wrench": (steps, worlds, nbody, 6)}: see :func:`pullback.rollout`
     hold:      timesteps for which each control is held; states are those of control steps
-    checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
+    checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The
+               backward pass recomputes the others; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
-    status:    a ``pullback.Status()`` to be filled in whenever the function runs: worlds that fail then stay where they
-               were and have gradients of zero, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one,
+    status:    a ``pullback.Status()`` to be filled in whenever the function runs: worlds that fail then keep their last
+               state and have zero gradients, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one,
                failure is an error.
     """
     check_precision(system)
@@ -80,7 +80,7 @@ def step(
     hold: int = 1,
     status: Status | None = None,
 ):
-    """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
+    """The state after one control step of ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
     control)``, which returns a plain tuple. control: (worlds, nu).
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
@@ -93,7 +93,7 @@ def step(
 
 
 def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
-    """Values (worlds,) of a JAX function of named arrays of a System, and its cotangents by each of them."""
+    """Values (worlds,) of a JAX function of a System's named arrays, and the cotangents of these arrays."""
     check_precision(system)
     given = {name: jnp.asarray(to_numpy(array)) for name, array in arrays.items()}
     values, pull = jax.vjp(lambda named: function(**named), given)
@@ -108,9 +108,9 @@ def _rollout(system, pace, start, controls, inputs, params):
 
 
 def _forward(system, pace, start, controls, inputs, params):
-    """Kept states; which version of the System's own parameters made them; and what became of each world.
+    """The kept states, the version of the System's own parameters that they were computed with, and the status codes.
 
-    pace: timesteps per control, levels of checkpoints, and where failure goes
+    pace: timesteps per control, levels of checkpoints, and the status or None
     """
     rows = 1 + -(-controls.shape[0] // pace[1][0])
     shapes = tree_map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape), x.dtype), start)
@@ -125,7 +125,7 @@ def _rollout_fwd(system, pace, start, controls, inputs, params):
 
 def _rollout_bwd(system, pace, kept, bars):
     states, controls, inputs, params, made_by = kept
-    # JAX has a type of its own for cotangents of whole numbers, which no callback takes.
+    # JAX has a special type for cotangents of whole numbers, which callbacks do not accept.
     bars = tree_map(lambda bar, x: bar if is_floating(x) else jnp.zeros(x.shape, system.dtype), bars, states)
     like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
     shapes = (tree_map(lambda bar: like(bar[0]), bars), *jax.tree_util.tree_map(like, (controls, inputs, params)))
@@ -139,9 +139,9 @@ def _rollout_bwd(system, pace, kept, bars):
 _rollout.defvjp(_rollout_fwd, _rollout_bwd)
 
 
-# --- on the host: NumPy only, since a callback that uses JAX can wait for itself --------------------------------------
+# --- on the host: NumPy only, since a callback that uses JAX can deadlock ---------------------------------------------
 
-# Callbacks are values, so that JAX knows an equal one again and does not compile every call anew.
+# Callbacks are hashable dataclasses, so that JAX recognises equal ones and does not compile every call again.
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class _Backward:
 
 
 def _checked_start(system: System, start) -> list[jax.Array]:
-    """The leaves of a state, each with the shape that the System's own states have, where it has ``state()``."""
+    """The leaves of a state, checked against the shapes of the System's own states if it has ``state()``."""
     own = leaves(system.state()) if hasattr(system, "state") else [None] * len(leaves(start))
     found = []
     for name, leaf, like in zip(leaf_names(start), leaves(start), own, strict=True):

@@ -1,4 +1,4 @@
-"""Sums over shards, and sweeps, on processes of this machine or on a Ray cluster."""
+"""Sums over shards, and sweeps of runs, on processes of this machine or on a Ray cluster."""
 
 from pullback.scale.search import trainable
 from pullback.scale.shards import Shard, Shards
@@ -9,7 +9,7 @@ __all__ = ["Range", "Shard", "Shards", "Spread", "Sweep", "sample", "sweep", "tr
 
 
 def __getattr__(name: str):
-    """Training needs PyTorch, which the rest does without."""
+    """Imports ``train`` on demand, because it needs PyTorch, unlike the rest of the package."""
     if name == "train":
         from pullback.scale.training import train
 

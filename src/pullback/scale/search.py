@@ -1,4 +1,4 @@
-"""Searches that learn from earlier runs, by Ray Tune: what one of its trials does."""
+"""Searches over settings by Ray Tune: the function that runs one trial."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def trainable(
     spread: float = 0.0,
     device: str = "cpu",
 ) -> Callable[[dict[str, Any]], None]:
-    """A trainable for ``ray.tune.Tuner``: one run of :func:`sweep`, with a setting of each kind from Tune's search
-    space.
+    """A trainable for ``ray.tune.Tuner``: a trial is one run of :func:`sweep`, with settings from Tune's search space.
 
     Names in ``param_space`` are those of a sweep (``"method"``, ``"method.rate"``, options of the target), and
     ``"seed"``. A task reports after each iteration, so that Tune's schedulers may end a trial early: ``metric`` and
@@ -33,7 +32,7 @@ def trainable(
             tune_config=tune.TuneConfig(metric="metric", mode="min", num_samples=20),
         )
 
-    target, iterations, updates, minutes, spread, device: as :func:`sweep` has them
+    target, iterations, updates, minutes, spread, device: as in :func:`sweep`
     """
     plan = Plan.of(target, spread, device, iterations=iterations, updates=updates, minutes=minutes)
     try:

@@ -1,4 +1,4 @@
-"""A sum over shards: parts of a problem that live on workers, each with its own worlds, scenes or recordings."""
+"""Sums over shards: parts of a problem that live on workers, each with its own worlds, scenes or recordings."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pullback.scale.workers import Pool
 
 @dataclass(frozen=True)
 class Shard:
-    """Which part of a problem to build: the number of a shard, from 0, and how many there are."""
+    """The part of a problem to build: the index of a shard, from 0, and the number of shards."""
 
     number: int
     count: int
     seed: int = 0
 
     def of(self, items):
-        """This shard's part of a sequence or an array, as equal to the others as can be."""
+        """This shard's part of a sequence or array; all parts have nearly the same size."""
         first, end = shares(len(items), self.count)[self.number]
         return items[first:end]
 
     def random(self, *path: int) -> np.random.Generator:
-        """Random numbers of this shard alone; others for each ``path``, such as the number of an iteration."""
+        """Random numbers of this shard; different ones for each ``path``, such as the number of an iteration."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.number, *path)))
 
 
@@ -38,16 +38,16 @@ class Shards:
     """Shards of a problem on many workers, and sums over them.
 
     The sum is the same to the last bit on any number of workers, here and on a cluster: the number of shards is fixed,
-    their random numbers are their own, and what they return is added up in their order. A worker that dies is
+    each has its own random numbers, and results are added in the order of the shards. If a worker dies, it is
     replaced, and its shards are built again.
 
-    build:    ``build(shard)``, given a :class:`Shard`, returns a function of whatever :meth:`gradient` is given, which
-              returns numbers and arrays, such as ``(loss, gradient)``. Both run on a worker: ``build`` is imported
-              there, and what the function returns must depend on its arguments alone
-    shards:   how many
-    workers:  how many; as many as there is room for if None, and no more than shards
-    cpus:     of each worker, and how many threads it has. With another number the last bits may differ
-    address:  of a Ray cluster, such as "auto" or "head:6379"; this machine if None
+    build:    ``build(shard)``, for a :class:`Shard`, returns a function of the arguments of :meth:`gradient`, which
+              returns numbers and arrays, such as ``(loss, gradient)``. Both run on a worker: ``build`` must be
+              importable there, and the function's result must depend on its arguments alone
+    shards:   number of shards
+    workers:  number of workers; None: as many as there are resources for, at most one per shard
+    cpus:     CPUs and threads of each worker. With another number the last bits may differ
+    address:  of a Ray cluster, such as "auto" or "head:6379"; None: this machine
     seed:     of the random numbers of all shards
     """
 
@@ -73,7 +73,7 @@ class Shards:
             raise PullbackError(
                 f"build must be a function that a worker can import, at the top of a module: {error}"
             ) from error
-        self._owners: dict[int, Any] = {}  # shard: the worker that did it last, which has built it
+        self._owners: dict[int, Any] = {}  # shard: the worker that evaluated it last, and so has built it
 
     def __enter__(self):
         return self
@@ -82,13 +82,13 @@ class Shards:
         self.close()
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Stops the workers."""
         self._pool.close()
 
     def map(self, *args, each: Sequence | None = None) -> list:
-        """What every shard returns of the arguments, in their order.
+        """The results of all shards for these arguments, in the order of shards.
 
-        each:  one more argument for each shard, its own
+        each:  one additional argument for each shard
         """
         if each is not None and len(each) != self.count:
             raise PullbackError(f"each must have one argument for each of {self.count} shards, not {len(each)}")
@@ -103,13 +103,14 @@ class Shards:
         return found
 
     def gradient(self, *args, each: Sequence | None = None):
-        """The sum over shards of what they return of the arguments, such as a loss and its gradient."""
+        """The sum over shards of their results for these arguments, such as a loss and its gradient."""
         return added(self.map(*args, each=each))
 
     def _choose(self, worker, waiting: list[int], workers: Sequence) -> int | None:
-        """A shard that the worker has built; or one that no living worker has; or one of whoever has most to do.
+        """The next shard for a worker: one that it has built, else one that no living worker has, else one of the
+        worker with the most left.
 
-        Another's last one stays where it is: to build it again may take longer than to wait.
+        The last shard of another worker is not taken: building it again may take longer than waiting.
         """
         alive, by_owner = set(workers), {}
         for number in waiting:
@@ -124,7 +125,7 @@ class Shards:
 
 @dataclass
 class _Builder:
-    """What a worker knows of the shards, and those that it has built."""
+    """The function that builds shards on a worker, and the shards it has built."""
 
     build: Callable[[Shard], Callable]
     count: int
@@ -142,9 +143,9 @@ def _evaluate(builder: _Builder, args: tuple, number: int, *own):
 
 
 def added(parts: Sequence):
-    """The sum of numbers, of arrays, or of tuples and dictionaries of such, in order."""
+    """The sum of several numbers, arrays, or tuples and dictionaries of these, in order."""
     one = parts[0]
-    if len({_form(part) for part in parts}) > 1:  # NumPy would stretch what has an axis of length one
+    if len({_form(part) for part in parts}) > 1:  # NumPy would broadcast axes of length one
         forms = " and ".join(str(form) for form in dict.fromkeys(map(_form, parts)))
         raise PullbackError(f"what shards return cannot be added up: some return {forms}")
     if one is None:
@@ -161,7 +162,7 @@ def added(parts: Sequence):
 
 
 def _form(part):
-    """What parts must have in common to be added up: names, or how many there are, or a shape."""
+    """The structure that parts must share to be added: names, a length, or a shape."""
     if part is None or isinstance(part, dict):
         return part if part is None else tuple(sorted(map(str, part)))
     return len(part) if isinstance(part, tuple | list) else np.shape(part)

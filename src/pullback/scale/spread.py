@@ -1,4 +1,4 @@
-"""What exists, on many workers: the losses and gradients of a task, and samples of what a robot reaches."""
+"""Existing functions on many workers: the losses and gradients of a task, and samples of a robot's reach."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from pullback.reach.spaces import Space
 from pullback.scale.shards import Shard, Shards, added
 from pullback.tasks import Task
 
-MOST_SHARDS = 16  # of a task's trajectories, or of samples: the same on any number of workers
+MOST_SHARDS = 16  # of a task's trajectories, or of samples; independent of the number of workers
 
 
 class Spread:
     """A task's losses and gradients from many workers, for :func:`pullback.plan.minimise` and ``solve(problem=...)``.
 
-    A task of several trajectories, such as the identification of a robot from many recordings, is divided by them,
-    into at most 16 shards whose losses, gradients and curvatures are added up in order. Otherwise the points that a
-    method asks for are shared out, which helps one that asks for many, such as CMA-ES.
+    A task of several trajectories, such as the identification of a robot from many recordings, is divided by
+    trajectories into at most 16 shards, whose losses, gradients and curvatures are added in order. Otherwise the points
+    of a method are divided, which helps methods with many points per iteration, such as CMA-ES.
 
     task:     a Task that can be pickled
-    make:     what makes the same task on a worker, where it cannot: a function that can be imported
-    method:   that it is for: an error if workers do not help with it
-    workers, cpus, address: as :class:`Shards` has them
+    make:     an importable function that makes the same task on a worker, if it cannot be pickled
+    method:   the method that will be used: an error if workers do not help it
+    workers, cpus, address: as in :class:`Shards`
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Spread:
         check_kind(task, Task, "task", 'pullback.tasks.TASKS["identify"]()')
         self.task, self.by_motion = task, task.motions > 1
         if self.by_motion:
-            task.part(slice(0, 1))  # an error now
+            task.part(slice(0, 1))  # raises an error now if the task cannot be divided
         elif method is not None and not isinstance(method, CMA):
             raise PullbackError(
                 f"{task.name!r} has one trajectory, and {type(method).__name__} asks for one point after the other, so "
@@ -65,7 +65,7 @@ class Spread:
         self.close()
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Stops the workers."""
         self._shards.close()
 
     def __call__(self, points: np.ndarray, wants_gradients: bool, wants_curvature: bool = False) -> Found:
@@ -85,7 +85,7 @@ class Spread:
 
 @dataclass
 class _Part:
-    """Builds parts of a task on a worker, where the task itself is made once."""
+    """Builds parts of a task on a worker, where the task is made once."""
 
     make: Task | Callable[[], Task]
     by_motion: bool
@@ -123,9 +123,9 @@ def sample(
     address: str | None = None,
     **options,
 ) -> Samples:
-    """:func:`pullback.reach.sample` on many workers: the same poses on any number of them, and as many.
+    """:func:`pullback.reach.sample` on many workers, with the same poses for any number of workers.
 
-    They are others than those of ``pullback.reach.sample`` with this seed, and of other ``shards``.
+    The poses differ from those of ``pullback.reach.sample`` with the same seed, and depend on ``shards``.
     """
     n, shards = check_whole(n, "n", 2), check_whole(shards, "shards", 1, n // 2)
     own = {name: x for name, x in options.items() if name not in ("unreachable", "starts")}

@@ -1,7 +1,7 @@
-"""Many runs of a task or of a training: over settings and seeds, on many workers, into one table.
+"""Sweeps: many runs of a task or a training, over settings and seeds, on many workers, into one table.
 
-A run is a folder from which it resumes, and is done when the table's folder has its row. So whatever is killed, the
-same call goes on and ends with the same table, which has no times in it.
+A run has a folder from which it resumes, and is done when the folder has its row of the table. If anything is killed,
+the same call continues and ends with the same table, which contains no times.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from pullback.scale.workers import Pool
 from pullback.tasks import TASKS, Task, solve
 from pullback.tasks.chain import choose
 
-FORMAT = 1  # of a sweep's files
-PATIENCE = 60.0  # with a worker of a sweep that was killed, which may still hold a run's folder [s]
-ROW = "row.json"  # in the folder of a run: it is done
-DIGITS = 4  # of numbers in a table that people read
-METHOD = "method"  # names of settings: this one, or a field of it after a dot, or an option of the task
+FORMAT = 1  # version of a sweep's files
+PATIENCE = 60.0  # time to wait for a worker of a killed sweep that still holds a run's folder [s]
+ROW = "row.json"  # file in the folder of a run that is done
+DIGITS = 4  # of numbers in printed tables
+METHOD = "method"  # a setting is the method, one of its fields after a dot, or an option of the task
 
 
 @dataclass(frozen=True)
 class Range:
-    """A setting that is drawn at random from ``low`` to ``high``, or its logarithm is."""
+    """A setting that is drawn uniformly between ``low`` and ``high``, or whose logarithm is."""
 
     low: float
     high: float
@@ -61,11 +61,11 @@ class Range:
 class Sweep:
     """The result of a sweep.
 
-    folder:   with ``table.csv``, ``table.json``, pictures, and a folder for each run
-    metric:   what runs are compared by: the task's metric, which is to be small, or a policy's return
-    settings: what was varied, by name
-    rows:     of all runs, in the order of settings and then of seeds: settings, ``seed``, ``run``, which is its folder,
-              and what came of it, or ``error``
+    folder:   contains ``table.csv``, ``table.json``, pictures, and a folder for each run
+    metric:   the column that runs are compared by: the task's metric (smaller is better), or a policy's return
+    settings: names of the varied settings
+    rows:     one per run, in the order of settings and then of seeds: settings, ``seed``, ``run``, which is its folder,
+              and the results, or ``error``
     """
 
     folder: Path
@@ -74,17 +74,17 @@ class Sweep:
     rows: list[dict[str, Any]]
 
     def score(self, row: Mapping[str, Any]) -> float:
-        """Of a row: small is good, infinite where there is none."""
+        """The score of a row: smaller is better, infinite without a result."""
         value = row.get(self.metric)
         return math.inf if value is None or math.isnan(value) else (1 if self.metric == "metric" else -1) * value
 
     @property
     def best(self) -> dict[str, Any]:
-        """The row of the best run of all; its files are in ``folder / row["run"]``."""
+        """The row of the best run; its files are in ``folder / row["run"]``."""
         return min(self.rows, key=self.score)
 
     def groups(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """One row per combination of settings, the best first: median, best and worst over its runs."""
+        """One row per combination of settings, best first, with median, best and worst over its runs."""
         names = self.settings if names is None else tuple(names)
         by: dict[str, list[dict]] = {}
         for row in self.rows:
@@ -99,7 +99,7 @@ class Sweep:
         return sorted(found, key=lambda row: self.score({self.metric: row["median"]}))
 
     def text(self) -> str:
-        """The groups as a table, and what failed."""
+        """The groups as a printed table, and the errors of failed runs."""
         groups = self.groups()
         cells = [list(groups[0]), *([_cell(x) for x in group.values()] for group in groups)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -115,7 +115,7 @@ def _cell(value) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all runs of a sweep have in common, as its workers need it."""
+    """The common settings of all runs of a sweep, as workers need them."""
 
     target: Any
     length: dict[str, Any]
@@ -147,18 +147,18 @@ def sweep(
 ) -> Sweep:
     """Solves a task, or trains for an environment, with all combinations of settings and all seeds.
 
-    target:     a name of :data:`pullback.tasks.TASKS` or ``pullback.envs.ENVS``; a Task or an Environment; or a
-                function that can be imported and makes one, of options that may be varied
+    target:     a name in :data:`pullback.tasks.TASKS` or ``pullback.envs.ENVS``; a Task or an Environment; or an
+                importable function that makes one, whose options may be varied
     space:      the values of each setting: ``{"method": ["lbfgs", "adam"]}``, fields of the method as
-                ``{"method.rate": [0.01, 0.1]}``, and options of what makes the target; or a :class:`Range`
-    seeds:      how many, or which: of the method, and of the task if it has an option ``seed``
-    samples:    how often ranges are drawn
-    out:        a folder, where the same call resumes; on a cluster one that all nodes share
-    iterations: of a task, at most; the task's own number if None
-    updates, minutes: of a training: one of them is needed
-    spread:     deviation of random numbers that are added to a task's first guess, in units of its variables
-    workers, cpus, address: as :class:`Shards` has them
-    progress:   shows a bar on a terminal
+                ``{"method.rate": [0.01, 0.1]}``, and options of the function that makes the target; or a :class:`Range`
+    seeds:      their number, or a list: seeds of the method, and of the task if it has an option ``seed``
+    samples:    number of draws from ranges
+    out:        a folder, from which the same call resumes; on a cluster one that all nodes share
+    iterations: the most, of a task; the task's own number if None
+    updates, minutes: length of a training: one of them is needed
+    spread:     standard deviation of noise on a task's initial guess, in units of its variables
+    workers, cpus, address: as in :class:`Shards`
+    progress:   shows a progress bar on a terminal
     """
     space = {} if space is None else space
     check_kind(space, Mapping, "space", '{"method.rate": [0.01, 0.1]}')
@@ -171,7 +171,7 @@ def sweep(
     if not points:
         raise PullbackError("a sweep needs at least one value of each setting, and one seed")
     whose = {"format": FORMAT, "target": _named(target), **plan.length, "spread": plan.spread, "runs": points}
-    metric = prepare(plan, points[0])  # an error now, of settings that no run has
+    metric = prepare(plan, points[0])  # raises an error now for settings that do not exist
     with held_folder(check_path(out, "out"), patience=PATIENCE) as folder:
         _claim(folder / "sweep.json", whose)
         names = [f"runs/{number:04d}" for number in range(len(points))]
@@ -182,7 +182,7 @@ def sweep(
             advance(len(points) - len(todo))
             for number, row in _runs(plan, points, names, todo, folder, workers, cpus, address):
                 rows[number] = points[number] | {"run": names[number]} | row
-                if "error" not in row:  # else the same call tries again
+                if "error" not in row:  # a failed run is repeated by the next call
                     done[number].parent.mkdir(parents=True, exist_ok=True)
                     write_text(done[number], json.dumps(rows[number], indent=1) + "\n")
                 advance(1)
@@ -192,7 +192,7 @@ def sweep(
 
 
 def _runs(plan, points, names, todo, folder: Path, workers, cpus: int, address):
-    """What comes of the runs that are left to do: (number, row)."""
+    """Yields (number, row) of the runs that are left to do, as they end."""
     if not todo:
         return
     with Pool(workers, cpus=cpus, address=address, most=len(todo)) as pool:
@@ -203,13 +203,13 @@ def _runs(plan, points, names, todo, folder: Path, workers, cpus: int, address):
             yield todo[job], row
 
 
-# --- what is run ------------------------------------------------------------------------------------------------------
+# --- one run ----------------------------------------------------------------------------------------------------------
 
 
 def run(
     plan: Plan, point: Mapping[str, Any], folder: str, watch: Callable[[list[Progress]], None] | None = None
 ) -> dict[str, Any]:
-    """One run, on a worker: what came of it. ``watch`` is called after every iteration of a task."""
+    """Does one run, on a worker, and returns its results. ``watch`` is called after every iteration of a task."""
     with held_folder(Path(folder), patience=PATIENCE) as place:
         made = made_of(plan, point)
         row = _solved(plan, made, point, place, watch) if isinstance(made, Task) else _trained(plan, made, point, place)
@@ -253,7 +253,7 @@ def _trained(plan: Plan, env, point: Mapping[str, Any], folder: Path) -> dict[st
 
 
 def prepare(plan: Plan, point: Mapping[str, Any]) -> str:
-    """What the runs of a plan are compared by; an error if one of its settings does not exist."""
+    """The metric that the runs of a plan are compared by; an error if one of its settings does not exist."""
     made = made_of(plan, point)
     if isinstance(made, Task):
         _with_fields(choose(made, point.get(METHOD))[0], point)
@@ -269,7 +269,7 @@ def prepare(plan: Plan, point: Mapping[str, Any]) -> str:
 
 
 def made_of(plan: Plan, point: Mapping[str, Any]) -> Any:
-    """The task or the environment of a run."""
+    """The task or environment of a run."""
     options = {name: x for name, x in point.items() if name.partition(".")[0] != METHOD and name != "seed"}
     make = plan.target
     if isinstance(make, str) and make in TASKS:
@@ -308,7 +308,7 @@ def made_of(plan: Plan, point: Mapping[str, Any]) -> Any:
 
 
 def _fields(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the method, that a run sets."""
+    """The fields of the method that a run sets."""
     return {name.partition(".")[2]: x for name, x in point.items() if name.startswith(f"{METHOD}.")}
 
 
@@ -322,7 +322,7 @@ def _with_fields(method, point: Mapping[str, Any]):
 
 
 def _points(space: Mapping[str, Sequence | Range], samples: int | None, count: int) -> list[dict[str, Any]]:
-    """All combinations of settings. A sample's draws do not depend on how many there are."""
+    """All combinations of settings. The draws of a sample do not depend on the number of samples."""
     ranges = {name: x for name, x in space.items() if isinstance(x, Range)}
     if bool(ranges) != (samples is not None):
         raise PullbackError("samples says how often settings that are a Range are drawn: give both or neither")
@@ -342,7 +342,7 @@ def _points(space: Mapping[str, Sequence | Range], samples: int | None, count: i
 
 
 def _plain(name: str, value):
-    """A value as a table in JSON can hold it: a number of NumPy's as one of Python's."""
+    """A value in a form that JSON can represent: NumPy's numbers become Python's."""
     value = value.item() if isinstance(value, np.generic) else value
     try:
         json.dumps(value)
@@ -362,7 +362,7 @@ def _named(target) -> str:
 
 
 def _claim(path: Path, whose: dict) -> None:
-    """Writes whose folder this is, or an error if it is another sweep's."""
+    """Writes which sweep a folder belongs to, or raises an error if it belongs to another one."""
     whose = json.loads(json.dumps(whose, default=repr))
     if not path.exists():
         write_text(path, json.dumps(whose, indent=1) + "\n")
@@ -385,7 +385,7 @@ def _read_json(path: Path) -> dict:
 
 
 def _write(found: Sweep) -> None:
-    """The table for programs and for people, and a picture for each setting that is a number."""
+    """Writes the tables, as CSV and JSON, and a plot for each numeric setting."""
     names = list(dict.fromkeys(name for row in found.rows for name in row))
     text = io.StringIO()
     table = csv.DictWriter(text, names, lineterminator="\n")

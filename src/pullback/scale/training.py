@@ -1,9 +1,9 @@
 """Training on many workers: each simulates some of the worlds and pulls back through them; the networks learn here.
 
-The learner's state stays here too. A shard is given the policy, the slow copy of the critics, and the episodes, random
-numbers and last terminal observations of its worlds, and returns the window that it has seen, with the gradients of the
-actions, and how its worlds go on. So a shard is a function of its arguments: what comes of a training depends on the
-number of shards, and not on that of workers or on which of them died.
+The learner's state is also here. A shard receives the policy, the slow copy of the critics, and the episodes, random
+numbers and last terminal observations of its worlds. It returns the window that it simulated, the gradients of the
+actions, and the new state of its worlds. A shard is thus a function of its arguments: the result of a training depends
+on the number of shards, but not on the number of workers or on which of them died.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from pullback.learn.training import make_method
 from pullback.learn.training import train as train_here
 from pullback.scale.shards import Shard, Shards
 
-SHARDS = 4  # few, since networks take as long for some worlds as for one
-SENT = ("policy.", "target", "log_alpha")  # of what the learner knows: what a window depends on
+SHARDS = 4  # few, because networks take as long for some worlds as for one
+SENT = ("policy.", "target", "log_alpha")  # prefixes of the learner's state that a window depends on
 JOINED = ("observed", "raw", "u", "mean", "log_deviation", "discounts", "rewards", "values", "ends")  # (T, worlds, ...)
-MEANS = ("reward", "entropy", "saturated", "deviation")  # of a log: others are counts
+MEANS = ("reward", "entropy", "saturated", "deviation")  # entries of a log that are means; the others are counts
 
 Arrays = dict[str, np.ndarray]
 
@@ -49,12 +49,12 @@ def train(
 ) -> Training:
     """:func:`pullback.learn.train` with the worlds on many workers, for SAPO, SHAC and BPTT.
 
-    With ``updates=`` the result is the same to the last bit on any number of workers; ``shards`` decide it, since each
-    has its own random numbers and caps its own cotangents.
+    With ``updates=`` the result is the same to the last bit on any number of workers. It depends on ``shards``, since
+    each has its own random numbers and clips its own cotangents.
 
-    make:     what makes the same environment on a worker, where it cannot be pickled: a function that can be imported
-    shards:   into how many equal parts the method's ``worlds`` are divided
-    workers, cpus, address: as :class:`Shards` has them
+    make:     an importable function that makes the same environment on a worker, if it cannot be pickled
+    shards:   number of equal parts into which the method's ``worlds`` are divided
+    workers, cpus, address: as in :class:`Shards`
     options:  of ``pullback.learn.train``, and of the method
     """
     env, known = named(env), inspect.signature(train_here).parameters
@@ -72,12 +72,12 @@ def train(
 
 
 class SpreadLearner(FirstOrderLearner):
-    """A learner whose windows come from shards."""
+    """A learner that gets its windows from shards."""
 
     def __init__(self, method: FirstOrder, env: Environment, seed: int, *, on: Shards):
         super().__init__(method, env, seed)
         self.on, self.whose = on, {"shards": on.count}
-        # Each shard's own, as many apart as there are bits: seeds of neighbouring trainings do not meet.
+        # Seeds of shards are spread over all 64-bit numbers, so that those of different trainings do not coincide.
         seeds = np.random.SeedSequence(seed).generate_state(on.count, np.uint64)
         self.randoms = torch.stack([torch.Generator(env.device).manual_seed(int(x)).get_state() for x in seeds])
 
@@ -94,7 +94,7 @@ class SpreadLearner(FirstOrderLearner):
         log = {name: np.sum([window["log"][name] for window in windows]) for name in windows[0]["log"]}
         log = {name: x / len(windows) if name in MEANS else x for name, x in log.items()}
         joined = {name: self._put(np.concatenate([window[name] for window in windows], axis=1)) for name in JOINED}
-        # a shard's loss is a mean over its worlds, and this one over those of all
+        # a shard's loss is a mean over its own worlds, and the total loss one over all worlds
         u_bars = self._put(np.concatenate([window["u_bars"] for window in windows], axis=1)) / len(windows)
         capped = self._put(np.array([window["capped"] for window in windows]))
         loss = self._put(np.mean([window["loss"] for window in windows]))
@@ -102,7 +102,7 @@ class SpreadLearner(FirstOrderLearner):
         return Window(loss=loss, **joined, log=logged, u_bars=list(u_bars), capped=list(capped))
 
     def _take_over(self, own: tuple[Arrays, ...]) -> None:
-        """How the worlds of all shards go on."""
+        """Takes over the new states of the worlds of all shards."""
         self.randoms = torch.stack([torch.from_numpy(part["random"]) for part in own])
         joined = {name: self._put(np.concatenate([part[name] for part in own])) for name in own[0] if name != "random"}
         held = {name.removeprefix("episodes."): x for name, x in joined.items()}
@@ -123,7 +123,7 @@ class SpreadLearner(FirstOrderLearner):
 
 @dataclass(frozen=True)
 class _Part:
-    """Builds a shard on a worker: a learner of some of the worlds, which learns nothing itself."""
+    """Builds a shard on a worker: a learner for some of the worlds, which only simulates."""
 
     make: Environment | Callable[[], Environment]
     method: FirstOrder

@@ -1,7 +1,7 @@
-"""Workers: processes of this machine, or actors of a Ray cluster. Those that die are replaced, and their jobs repeated.
+"""Workers: processes of this machine, or actors of a Ray cluster. If one dies, it is replaced and its job repeated.
 
-A job is a function that can be imported, and its arguments. What many jobs need is shared: it travels to a worker once.
-What comes out does not depend on which worker did a job, since all have as many threads.
+A job is an importable function and its arguments. Data that many jobs need is shared: it is sent to each worker once.
+Results do not depend on which worker did a job, since all have the same number of threads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pullback.core.checks import check_kind, check_whole
 from pullback.core.errors import PullbackError
 from pullback.core.launch import cores_to_use, limit_cores
 
-TRIES = 3  # how many workers may die of a job, or as they start, one after the other
-PATIENCE = 10.0  # with a cluster that does not answer [s]
-THREADS = "OMP_NUM_THREADS"  # of numerical libraries, read when they are imported
+TRIES = 3  # consecutive deaths of workers, in one job or while they start, before giving up
+PATIENCE = 10.0  # time to wait for a cluster that does not answer [s]
+THREADS = "OMP_NUM_THREADS"  # environment variable of numerical libraries, read when they are imported
 GUARD = "if __name__ == '__main__':"
 
 
@@ -36,23 +36,23 @@ class Gone(Exception):
 
 
 class Shared(NamedTuple):
-    """What jobs share, pickled, as a worker is given it, and its number."""
+    """Shared data of jobs: its number, and the pickled data in the form that workers receive."""
 
     number: int
     data: Any
 
 
 class Server:
-    """The other end: does jobs, and keeps what they share until it is given something else."""
+    """The worker's side: does jobs, and keeps their shared data until it receives different data."""
 
     def __init__(self, cpus: int):
         limit_cores(cpus)
         self._held: dict[int, Any] = {}
 
     def answer(self, job: bytes, numbers: Sequence[int], *data: bytes) -> bytes:
-        """What a job returned, or the error, pickled.
+        """The result of a job, or its error, pickled.
 
-        data:  of those numbers of what is shared; it may be empty where it was given before
+        data:  the shared data with these numbers; empty where it was sent before
         """
         try:
             pairs = zip(numbers, data, strict=True)
@@ -69,7 +69,7 @@ class Server:
 
 
 def _pickled(error: Exception) -> bytes:
-    """An error as an answer; one that cannot be pickled as another of the same words."""
+    """A pickled error; an error that cannot be pickled is replaced by one with the same text."""
     with contextlib.suppress(Exception):
         text = pickle.dumps(error)
         pickle.loads(text)
@@ -81,7 +81,7 @@ def _pickled(error: Exception) -> bytes:
 
 
 class Process:
-    """A process of this machine, which ends with the one that started it."""
+    """A process of this machine, which ends when its parent process ends."""
 
     def __init__(self, cpus: int):
         context = multiprocessing.get_context("spawn")  # a fork would not survive Warp's threads
@@ -98,7 +98,7 @@ class Process:
 
     def send(self, job: bytes, shared: Sequence[Shared]) -> None:
         numbers = [one.number for one in shared]
-        with contextlib.suppress(OSError):  # receive says that it has died
+        with contextlib.suppress(OSError):  # ``receive`` will notice a dead worker
             self._pipe.send((job, numbers))
             for one in shared:
                 self._pipe.send_bytes(b"" if one.number in self._has else one.data)
@@ -137,16 +137,16 @@ class Processes:
         return data
 
     def wait(self, workers: Sequence[Process]) -> Process:
-        """One that has answered or died."""
+        """A worker that has answered or died."""
         ready = multiprocessing.connection.wait([worker._pipe for worker in workers])[0]
         return next(worker for worker in workers if worker._pipe is ready)
 
 
 def _serve(pipe, cpus: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for whoever started it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupts are handled by the parent process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     server = Server(cpus)
-    with contextlib.suppress(EOFError, OSError):  # whoever started it is gone
+    with contextlib.suppress(EOFError, OSError):  # the parent process is gone
         pipe.send_bytes(server.hello())
         while True:
             job, numbers = pipe.recv()
@@ -154,7 +154,7 @@ def _serve(pipe, cpus: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """In the middle of a job too: whoever is started next may do it again, in the same folder."""
+    """Ends this process with its parent, also during a job: a new process may repeat the job in the same folder."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
@@ -186,7 +186,7 @@ class Actor:
 
 
 class Cluster:
-    """Workers on a Ray cluster that is running; none is started."""
+    """Workers on a running Ray cluster; this class does not start one."""
 
     def __init__(self, cpus: int, address: str):
         try:
@@ -212,7 +212,7 @@ class Cluster:
         nodes = [node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"]]
         return sum(int(cpu // self._cpus) for cpu in nodes)
 
-    room = count  # others start when there is
+    room = count  # the other workers start when there is room
 
     def start(self) -> Actor:
         return Actor(self._ray, self._cpus)
@@ -226,7 +226,7 @@ class Cluster:
 
 
 def _look_for(address: str) -> None:
-    """An OSError where nobody listens: Ray itself would try for minutes."""
+    """Raises an OSError if nothing listens at an address: Ray itself would try for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
@@ -243,12 +243,12 @@ def first(worker, waiting: list[int], workers: Sequence) -> int | None:
 
 
 class Pool:
-    """Some workers, until it is closed.
+    """Several workers, until the pool is closed.
 
-    workers:  how many; as many as there is room for if None
-    cpus:     of each, and how many threads it has
-    address:  of a Ray cluster, such as "auto" or "head:6379", which is not started here; this machine if None
-    most:     workers that there is work for
+    workers:  number of workers; None: as many as there are resources for
+    cpus:     CPUs and threads of each
+    address:  of a running Ray cluster, such as "auto" or "head:6379"; None: this machine
+    most:     the most workers that are useful
     """
 
     def __init__(
@@ -261,8 +261,8 @@ class Pool:
         count = self._place.count() if workers is None else check_whole(workers, "workers")
         count = count if most is None else min(count, most)
         self._numbers, self._runs = itertools.count(), itertools.count()
-        self._failed = 0  # starts, one after the other
-        self._busy: dict = {}  # worker: (run, job) that it does, or None while it starts
+        self._failed = 0  # consecutive failures of workers to start
+        self._busy: dict = {}  # worker: (run, job) that it is doing, or None while it starts
         self._idle: list = []
         self._closed = False
         for _ in range(count):
@@ -287,17 +287,17 @@ class Pool:
         return [*self._busy, *self._idle]
 
     def share(self, value) -> Shared:
-        """Something that jobs take as their first arguments."""
+        """Shared data that jobs get as their first arguments."""
         return Shared(next(self._numbers), self._place.put(self._place.dumps(value)))
 
     def run(
         self, function: Callable, jobs: Sequence[tuple], shared: Sequence[Shared] = (), *, choose: Choose = first
     ) -> Iterator[tuple[int, Any]]:
-        """Calls ``function(*shared, *job)`` for all jobs, and gives (number of the job, what came of it) as it comes.
+        """Calls ``function(*shared, *job)`` for all jobs, and yields (index of the job, result) as they end.
 
-        That is an Exception where the function raised one, or where the job was the end of three workers.
+        The result is an Exception if the function raised one, or if three workers died in the job.
 
-        choose:  of (a worker, numbers of the jobs that wait, all workers), the job that the worker does next, or None
+        choose:  maps (a worker, indices of waiting jobs, all workers) to the job that the worker does next, or None
         """
         if self._closed:
             raise PullbackError("these workers were closed")
@@ -312,7 +312,7 @@ class Pool:
                         self._busy[worker] = run, job
                         worker.send(self._place.dumps((function, jobs[job])), shared)
                 doing, found = self._hear()
-            if doing is None or doing[0] != run:  # a worker that started, or what was left of a run that was given up
+            if doing is None or doing[0] != run:  # a worker has started, or has finished a job of an abandoned run
                 continue
             job = doing[1]
             if found is Gone:
@@ -325,7 +325,7 @@ class Pool:
             yield job, found
 
     def _hear(self) -> tuple[tuple[int, int] | None, Any]:
-        """Waits for any worker: what it did, and what came of it, which is Gone where it died and was replaced."""
+        """Waits for any worker. Returns its (run, job) and the result, which is Gone if it died and was replaced."""
         worker = self._place.wait(list(self._busy))
         doing = self._busy.pop(worker)
         try:
@@ -346,7 +346,7 @@ class Pool:
 
     @contextlib.contextmanager
     def _closed_by_interrupts(self) -> Iterator[None]:
-        """An interrupt may come in the middle of a message."""
+        """Closes the pool on an interrupt, which may have come in the middle of a message."""
         try:
             yield
         except Exception:

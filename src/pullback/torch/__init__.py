@@ -1,12 +1,12 @@
-"""Systems inside PyTorch: steps and rollouts that autograd can go back through.
+"""Systems in PyTorch: steps and rollouts that autograd can differentiate.
 
     import pullback.torch as pbt
 
     q, v = pbt.rollout(system, q0, v0, controls, params={"mass": mass})
     loss(q, v).backward()
 
-Tensors are those of the System: its precision and its device. On the CPU, and on CUDA, none are copied on the way in or
-out (parameters, which are small, pass through the host).
+Tensors must have the System's precision and be on its device. They are not copied, neither on the CPU nor on CUDA,
+except parameters, which are small and pass through the host.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""The algorithms of :mod:`pullback.dynamics` as functions that autograd differentiates, by q, v and parameters."""
+"""The algorithms of :mod:`pullback.dynamics` as differentiable torch functions of q, v and parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _evaluate(algorithm, system: System, arrays: Mapping, params: Mapping, optio
 
 
 class _Evaluation(torch.autograd.Function):
-    """``held`` is where the forward pass, which torch.func wants without a context, leaves what the others need."""
+    """``held`` passes data from ``forward``, which has no context under torch.func, to ``setup_context``."""
 
     @staticmethod
     def forward(algorithm, system, constants, of, names, options, held, *tensors):
@@ -49,7 +49,7 @@ class _Evaluation(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.algorithm, ctx.system, _, ctx.of, ctx.names, _, held, *tensors = inputs
         ctx.found = held.found
-        ctx.save_for_backward(*tensors)  # for what is changed in place meanwhile: the pullback has its own references
+        ctx.save_for_backward(*tensors)  # autograd then notices in-place changes; the pullback has its own references
 
     @staticmethod
     def jvp(ctx, *tangents):
@@ -76,7 +76,7 @@ class _Evaluation(torch.autograd.Function):
 
 
 class _Push(torch.autograd.Function):
-    """A pushforward as an operation of its own, so that torch.func hands it plain tensors."""
+    """A pushforward as a separate operation, so that torch.func passes plain tensors to it."""
 
     @staticmethod
     def forward(system, pushforward, tangent):

@@ -27,23 +27,23 @@ def rollout(
     checkpoint_every: int | str | tuple[int, ...] = 1,
     status: Status | None = None,
 ):
-    """The trajectory from a start under controls: ``rollout(system, state, controls)``, a state of tensors.
+    """The trajectory from an initial state under controls: ``rollout(system, state, controls)``, a state of tensors.
 
-    Each of them has the shape of its field in ``state`` with time in front: q (steps + 1, worlds, nq), v (steps + 1,
-    worlds, nv). The fields of the start may also be given one by one; then a plain tuple is returned:
+    Each tensor has the shape of its field in ``state`` with time in front: q (steps + 1, worlds, nq), v (steps + 1,
+    worlds, nv). The fields of the initial state may also be given one by one; then a plain tuple is returned:
     ``q, v = rollout(system, q0, v0, controls)``.
 
     state:     of tensors: q (worlds, nq) [m, rad, quaternions wxyz] and v (worlds, nv) [m/s, rad/s] for a robot
-    controls:  (steps, worlds, nu) [as the actuators take them]
+    controls:  (steps, worlds, nu) [in the actuators' units]
     params:    replaces some of the System's parameters, e.g. {"mass": mass}, shared or one set per world. Tensors that
-               require a gradient get one; without any, the time that parameter gradients take is saved.
-    inputs:    what acts besides the controls, e.g. {"wrench": (steps, worlds, nbody, 6)}: see :func:`pullback.rollout`
+               require a gradient get one; if none does, the time for parameter gradients is saved.
+    inputs:    inputs besides the controls, e.g. {"wrench": (steps, worlds, nbody, 6)}: see :func:`pullback.rollout`
     hold:      timesteps for which each control is held; states are those of control steps
-    checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The rest
-               are stepped again in the backward pass; the gradient is the same in about 1/k of the memory. "sqrt" and
+    checkpoint_every: k > 1 keeps, and returns, only every k-th state and the last: rows 0, k, 2k, ..., steps. The
+               backward pass recomputes the others; the gradient is the same in about 1/k of the memory. "sqrt" and
                levels as in :func:`pullback.rollout`.
-    status:    a ``pullback.Status()`` to be filled in: worlds that fail then stay where they were and have gradients of
-               zero, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one, failure is an error.
+    status:    a ``pullback.Status()`` to be filled in: worlds that fail then keep their last state and have zero
+               gradients, as with ``on_failure="mask"`` of :func:`pullback.rollout`. Without one, failure is an error.
     """
     start, controls = start_of(system, start_and_controls)
     check(system, "controls", controls)
@@ -62,7 +62,7 @@ def step(
     hold: int = 1,
     status: Status | None = None,
 ):
-    """The state one timestep on, or ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
+    """The state after one control step of ``hold`` timesteps: ``step(system, state, control)``, or ``step(system, q, v,
     control)``, which returns a plain tuple. control: (worlds, nu).
 
     Many steps whose controls are known beforehand are much faster in one :func:`rollout`.
@@ -74,7 +74,7 @@ def step(
 
 
 def check_control(system: System, control, what: str = "control") -> torch.Tensor:
-    """A control (worlds, nu) as it is, or an error."""
+    """A control (worlds, nu), unchanged, or an error."""
     check(system, what, control)
     if tuple(control.shape) != (system.worlds, system.nu):
         raise PullbackError(
@@ -84,7 +84,7 @@ def check_control(system: System, control, what: str = "control") -> torch.Tenso
 
 
 def prepare(system: System, start, params: Mapping | None, inputs: Mapping | None, **options) -> Call:
-    """What is the same for all calls of a loop: everything but the tensors of each, all of it checked."""
+    """Checks everything that is common to all calls of a loop, that is everything but the tensors of each call."""
     for name, given in {"params": params, "inputs": inputs}.items():
         check_kind({} if given is None else given, Mapping, name, '{"mass": mass}')
     if options.get("status") is not None:
@@ -101,31 +101,31 @@ def prepare(system: System, start, params: Mapping | None, inputs: Mapping | Non
 
 
 class Call(NamedTuple):
-    """A rollout but for its tensors: start, controls and inputs."""
+    """The arguments of a rollout except its tensors: start, controls and inputs."""
 
     system: System
-    form: Any  # a state with None in the place of each leaf
+    form: Any  # a state with None instead of each leaf
     inputs: tuple[str, ...]
     params: dict[str, torch.Tensor]
-    held: Any  # those and all other parameters, as the System holds them
+    held: Any  # all parameters, in the System's form
     hold: int = 1
     every: int | str | tuple[int, ...] = 1
     status: Status | None = None
-    last: bool = False  # a single step: controls, inputs and the state that it returns have no axis of time
+    last: bool = False  # a single step: controls, inputs and the returned state have no time axis
 
     def __call__(self, start, controls: torch.Tensor, inputs: Mapping):
         given = (*leaves(start), controls, *(inputs[name] for name in self.inputs), *self.params.values())
         return with_leaves(self.form, _Rollout.apply(self, *given))
 
     def split(self, row: Sequence) -> tuple[list, Any, dict, dict]:
-        """What autograd hands on in a row, as leaves, controls, inputs by name and parameters by name."""
+        """A flat sequence of tensors, as autograd has them, as leaves, controls, inputs by name, parameters by name."""
         count, more = len(leaves(self.form)), len(self.inputs)
         leaf, (controls, *rest) = row[:count], row[count:]
         named = (zip(self.inputs, rest[:more], strict=True), zip(self.params, rest[more:], strict=True))
         return list(leaf), controls, *map(dict, named)
 
     def over_time(self, x: torch.Tensor) -> torch.Tensor:
-        """Controls or an input with the axis of time that Systems take."""
+        """Controls or an input with a time axis, which Systems need."""
         return x[None] if self.last else x
 
 
@@ -134,7 +134,7 @@ class _Rollout(torch.autograd.Function):
     def forward(ctx, call, *tensors):
         system, status = call.system, call.status
         start, controls, inputs, params = call.split(tensors)
-        # Of a single control step, the states of all timesteps are kept for the backward pass.
+        # For a single control step, the states of all timesteps are kept for the backward pass.
         keep_every = 1 if call.last else call.hold * checkpoint_levels(call.every, controls.shape[0])[0]
         with stream(system):
             run = {"hold": call.hold, "params": call.held, **_inputs(call, inputs, controls, status)}
@@ -142,12 +142,12 @@ class _Rollout(torch.autograd.Function):
             states = system.steps(first, lend(call.over_time(controls)), keep_every=keep_every, **run)
             ctx.path = tree_map(lambda x: x[: call.hold], states) if call.last else None
             states = [take(x[call.hold] if call.last else x) for x in leaves(states)]
-        ctx.call, ctx.status = call, None if status is None else Status(status.codes)  # the caller may use theirs again
+        ctx.call, ctx.status = call, None if status is None else Status(status.codes)  # the caller may reuse theirs
         for name, given, kept in zip(leaf_names(call.form), start, states, strict=True):
             if kept.is_floating_point() and not given.is_floating_point():
                 check(system, name, given)
         ctx.mark_non_differentiable(*(x for x in states if not x.is_floating_point()))
-        # Saved by autograd rather than held by ctx, so that it notices a tensor that is changed in place meanwhile.
+        # Saved by autograd rather than stored in ctx, so that it notices in-place changes of tensors.
         ctx.save_for_backward(*states, controls, *inputs.values(), *params.values())
         return tuple(states)
 
@@ -180,19 +180,19 @@ class _Rollout(torch.autograd.Function):
 
 
 def _lend_bar(bar: torch.Tensor | None, like: torch.Tensor):
-    """A cotangent; zero where ``like`` has whole numbers."""
+    """A cotangent; zero if ``like`` holds whole numbers."""
     return lend(bar if like.is_floating_point() else torch.zeros(like.shape, device=like.device))
 
 
 def _inputs(call: Call, inputs: Mapping, controls: torch.Tensor, status: Status | None) -> dict:
-    """Inputs, checked, and the status as keywords for Systems and runs, where there are any."""
+    """Keywords for Systems and runs: the checked inputs and the status, if there are any."""
     steps = 1 if call.last else len(controls)
     given = check_inputs(call.system, {name: lend(call.over_time(x)) for name, x in inputs.items()}, steps)
     return ({"inputs": given} if given else {}) | ({} if status is None else {"status": status})
 
 
 def differentiate(function, arrays: Mapping, system: System) -> tuple[np.ndarray, dict]:
-    """Values (worlds,) of a torch function of named arrays of a System, and its cotangents by each of them."""
+    """Values (worlds,) of a torch function of a System's named arrays, and the cotangents of these arrays."""
     with stream(system), torch.enable_grad():
         tensors = {name: take(array).detach().requires_grad_() for name, array in arrays.items()}
         values = function(**tensors)

@@ -1,4 +1,4 @@
-"""A policy in the loop, and worlds that start again."""
+"""Closed-loop rollouts with a policy, and resets of worlds."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def closed_loop(
 ):
     """States and controls under a policy: ``states, controls = closed_loop(system, policy, state, steps=100)``.
 
-    The states are those of :func:`rollout`, q (steps + 1, worlds, nq) and v (steps + 1, worlds, nv) of a robot, and the
-    controls (steps, worlds, nu). Gradients go to whatever the policy was made of, to the start, ``params`` and
-    ``inputs``. The fields of the start may also be given one by one; then states is a plain tuple: ``(q, v), controls =
-    closed_loop(system, policy, q0, v0, steps=100)``.
+    The states are those of :func:`rollout`, q (steps + 1, worlds, nq) and v (steps + 1, worlds, nv) for a robot, and
+    the controls (steps, worlds, nu). Gradients flow to the policy's parameters, the initial state, ``params`` and
+    ``inputs``. The fields of the initial state may also be given one by one; then states is a plain tuple: ``(q, v),
+    controls = closed_loop(system, policy, q0, v0, steps=100)``.
 
-    policy:    a torch.nn.Module, or any function, from what ``observe`` makes of a state to a control (worlds, nu)
-    steps:     calls of the policy; each control is held for ``hold`` timesteps
-    observe:   from a state to what the policy is given: the state itself if None
+    policy:    a torch.nn.Module or any function that maps the result of ``observe`` to a control (worlds, nu)
+    steps:     number of calls of the policy; each control is held for ``hold`` timesteps
+    observe:   maps a state to the policy's input; None: the state itself
     params, inputs: as for :func:`rollout`
-    detach_every: n: gradients do not go back through the states at steps n, 2n, ..., for short-horizon policy gradients
-    status:    a ``pullback.Status()`` to be filled in: worlds that fail stay where they were from then on, and nothing
-               that is returned of them has a gradient. Its steps count timesteps. Without one, failure is an error.
+    detach_every: n: gradients do not flow through the states at steps n, 2n, ..., for short-horizon policy gradients
+    status:    a ``pullback.Status()`` to be filled in: worlds that fail keep their last state, and their states and
+               controls have no gradient. Its steps count timesteps. Without one, failure is an error.
     """
     if not start:
         raise PullbackError("give a state to start from: closed_loop(system, policy, state, steps=100)")
@@ -79,7 +79,7 @@ def closed_loop(
 
 
 def _act(policy: Callable, state):
-    """A policy's answer to a state as it is, which a module that wants a tensor cannot give."""
+    """The policy's output for a state without ``observe``; a clear error if a module needs a tensor instead."""
     try:
         return policy(state)
     except TypeError as error:
@@ -92,7 +92,7 @@ def _act(policy: Callable, state):
 
 
 class _Failures:
-    """Which worlds of a loop failed so far, when and why."""
+    """The worlds of a loop that have failed so far, with step and reason."""
 
     def __init__(self, worlds: int, hold: int):
         self.hold = hold
@@ -100,7 +100,7 @@ class _Failures:
         self.codes = torch.full((worlds, 2), -1)
 
     def mask(self, step: Status, before, after):
-        """The state after a step, but the one before it in worlds that had failed; where one fails, it stays."""
+        """The state after a step; worlds that had failed before keep their state, detached like those that fail now."""
         codes = take(step.codes)
         gone = self.failed.to(codes.device)
         codes = torch.stack([codes[:, 0], codes[:, 1] + self.hold * len(self.steps)], dim=1)
@@ -123,11 +123,11 @@ class _Failures:
 
 
 def reset(system: System, state, worlds, start=None):
-    """The state with some worlds set to a start: gradients flow to the others as before, and in these to ``start``.
+    """The state with some worlds set to a start state. Gradients flow to the other worlds as before, and to ``start``.
 
-    state:  of tensors (worlds, ...), or its fields in a plain tuple, and such a tuple is then returned
-    worlds: (worlds,) booleans, such as ``status.failed``, or numbers of worlds
-    start:  a state of all worlds, of which those are taken; ``system.state()`` if None
+    state:  of tensors (worlds, ...), or a plain tuple of its fields; the result has the same form
+    worlds: (worlds,) booleans, such as ``status.failed``, or indices of worlds
+    start:  a state of all worlds, from which the chosen worlds are taken; ``system.state()`` if None
     """
     named = state if is_state(state) else system.state_type(*state)
     start = start if start is None or is_state(start) else system.state_type(*start)

@@ -14,8 +14,8 @@ from pullback.torch.functions import rollout
 class Simulator(torch.nn.Module):
     """Rolls a System out, with some of its physical parameters as ``torch.nn.Parameter`` of the same names.
 
-    They start at the values in ``system.params``; the System itself is not changed. An optimiser may step to where no
-    robot could be, such as a negative mass: that raises a PullbackError which names the body.
+    Their initial values are those in ``system.params``; the System itself is not changed. If an optimiser steps to an
+    invalid value, such as a negative mass, a PullbackError names the body.
 
         simulator = Simulator(system, learn=("mass", "damping"))
         q, v = simulator(q0, v0, controls)

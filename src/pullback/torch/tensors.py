@@ -1,4 +1,4 @@
-"""Between tensors and what Systems take and give."""
+"""Conversion between torch tensors and the arrays of Systems, and checks of tensors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pullback.core.system import System
 
 
 def check(system: System, name: str, tensor, *, anywhere: bool = False, counts: bool = False) -> None:
-    """Precision, unless it ``counts`` in whole numbers, and device unless it may be ``anywhere``; shapes are the
-    System's to check."""
+    """Raises an error unless a tensor has the System's precision and device. ``counts`` also allows whole numbers, and
+    ``anywhere`` any device. Shapes are checked by the System."""
     if not isinstance(tensor, torch.Tensor):
         raise PullbackError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
     found = str(tensor.dtype).removeprefix("torch.")
@@ -32,7 +32,7 @@ def check(system: System, name: str, tensor, *, anywhere: bool = False, counts: 
 
 
 def split_params(system: System, params: Mapping) -> tuple[dict, dict]:
-    """Parameters that are tensors, which may have gradients, and those that are not."""
+    """Splits parameters into tensors, which may have gradients, and all others."""
     tensors = {name: value for name, value in params.items() if isinstance(value, torch.Tensor)}
     for name, tensor in tensors.items():
         check(system, f"parameter {name!r}", tensor, anywhere=True)
@@ -40,19 +40,19 @@ def split_params(system: System, params: Mapping) -> tuple[dict, dict]:
 
 
 def refuse_second_derivatives() -> None:
-    """torch's once_differentiable would let a gradient of a gradient pass where the loss is linear, as a zero."""
+    """Refuses second derivatives; torch's once_differentiable would silently return 0 for linear losses."""
     if torch.is_grad_enabled():
         raise PullbackError("there are no second derivatives: call backward or grad without create_graph=True")
 
 
 def lend(tensor: torch.Tensor):
-    """The tensor's own memory as NumPy (CPU) or Warp (CUDA) array."""
+    """A view of the tensor's memory as a NumPy (CPU) or Warp (CUDA) array."""
     tensor = tensor.detach().contiguous()
     return tensor.numpy() if tensor.device.type == "cpu" else wp.from_torch(tensor, requires_grad=False)
 
 
 def take(array) -> torch.Tensor:
-    """A tensor over the memory of what a System returned; a copy of what is read-only, as tensors never are."""
+    """A tensor over the memory of a System's array; a copy if it is read-only, because tensors are writable."""
     if isinstance(array, wp.array):
         return wp.to_torch(array)
     array = np.asarray(array)
@@ -64,7 +64,7 @@ def param_grad(bar, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def stream(system: System):
-    """On CUDA the System works in torch's current stream, in line with the operations before and after it."""
+    """On CUDA, a context in which the System uses torch's current stream, in order with the operations around it."""
     if system.device == "cpu":
         return nullcontext()
     return wp.ScopedStream(wp.stream_from_torch(torch.device(system.device)), sync_exit=True)
