@@ -72,13 +72,13 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
     alone = f"which {type(contact).__name__} does not have: use ContactConvex"
     for k in felt_actuators(scene.model):
         what = f"has feedback of velocity that {scene.model.integrator} treats implicitly"
-        yield "actuator", f"actuator {scene.model.actuator_names[k]!r}", f"{what}, {alone}"
+        yield "", f"actuator {scene.model.actuator_names[k]!r}", f"{what}, {alone}"
     if scene.model.integrator == "implicit":
         yield "", "option", f'has the integrator "implicit", {alone}, or load it with integrator="implicitfast"'
     elif depends_on_velocities(scene.model):
         yield "fluid", "option", f"has a fluid whose drag implicitfast treats implicitly, {alone}"
     for u in np.flatnonzero(scene.model.actuator_body >= 0):
-        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is adhesion, {alone}"
+        yield "", f"actuator {scene.model.actuator_names[u]!r}", f"is adhesion, {alone}"
     if contact.couples:
         return
     m, tendons = scene.model.mujoco, scene.model.acting_tendons
@@ -86,13 +86,13 @@ def tendons_and_equalities(contact: Contact, scene: Scene) -> Iterator[Complaint
     for t in np.union1d(np.union1d(scene.limited_tendons, scene.lossy_tendons), tendons).astype(int):
         yield "tendon", label(m, "tendon", t), f"acts, {only}"
     for u in np.flatnonzero(scene.model.actuator_site >= 0):
-        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
+        yield "", f"actuator {scene.model.actuator_names[u]!r}", f"pushes at a site, {only}"
     for u in scene.model.motors.ids:
-        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"is a motor with states of its own, {only}"
+        yield "", f"actuator {scene.model.actuator_names[u]!r}", f"is a motor with states of its own, {only}"
     for u in scene.model.delays.ids:
-        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"delays its control, {only}"
+        yield "", f"actuator {scene.model.actuator_names[u]!r}", f"delays its control, {only}"
     for u in scene.model.orientations.ids:
-        yield "actuator", f"actuator {scene.model.actuator_names[u]!r}", f"holds an orientation, {only}"
+        yield "", f"actuator {scene.model.actuator_names[u]!r}", f"holds an orientation, {only}"
     for e in scene.all_equalities:
         yield "equality", equality_label(m, e), f"is a constraint {only}"
 
