@@ -192,7 +192,7 @@ class NamedParams(Mapping):
         return self._table[self._known(name)].unit
 
     def axes(self, name: str) -> tuple[str, ...]:
-        """What the axes of this parameter count, without the axis of worlds, e.g. ("body", "axis")."""
+        """The names of what this parameter's axes count, without the axis of worlds, e.g. ("body", "axis")."""
         return self._table[self._known(name)].axes
 
     def is_per_world(self, name: str, value) -> bool:

@@ -468,7 +468,7 @@ def _inputs_at(inputs: Mapping | None, t: int, take=lambda x: x) -> dict:
 
 
 def _real_bars(bars, states):
-    """Cotangents of a state; at leaves of whole numbers, the state's own values, so that the difference is zero."""
+    """Cotangents of a state. Leaves of whole numbers keep the state's own values, which ``numbers`` leaves out."""
     return tree_map(lambda bar, x: to_numpy(bar) if is_real(x) else x, bars, states)
 
 

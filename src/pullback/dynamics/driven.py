@@ -74,7 +74,7 @@ class Wiring:
     centre, gain: (features,) the network's inputs are (x - centre) · gain
     controls:  number of controls of the whole System
     replaces:  the inner System gets no controls of its own
-    pairs:     (joints, 2) of each joint in the memory, the indices in q and in v; the joint's number is its control's
+    pairs:     (joints, 2) indices in q and in v of each joint in the memory; joint i is driven by control i
     times:     number of earlier timesteps in the memory
     """
 

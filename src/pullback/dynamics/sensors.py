@@ -232,7 +232,7 @@ class Readings:
         if self.instant is not None:
             a = self.instant.value().reshape(self.v.shape)
             if self.feels:
-                # Readings of normal forces and limits are those before the noslip sweeps, as in MuJoCo.
+                # Noslip sweeps do not change normal forces and limits, so these are evaluated without them.
                 without = explicit(self.system, sweeps=False)
                 if without is not self.instant.system:
                     self.loading = self._instant(without)

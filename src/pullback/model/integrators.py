@@ -1,4 +1,4 @@
-"""What the integrator of a model treats implicitly."""
+"""Which velocity-dependent forces a model's integrator treats implicitly."""
 
 from __future__ import annotations
 

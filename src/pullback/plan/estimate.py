@@ -24,7 +24,7 @@ class Estimate:
     standard_errors:        (n,) of the variables; infinite if the residuals do not depend on them
     low, high:              (n,) ends of the intervals, in natural units
     joint_low, joint_high:  (n,) ends of intervals that contain all true values at once with that confidence
-    noise:                  standard deviation of the residuals, estimated from the remaining ones
+    noise:                  standard deviation of the residuals, estimated from the loss at the solution
     confidence:             of the intervals, such as 0.95
     undetermined:           groups of labels that the residuals cannot distinguish; a group of one has no influence
     """
@@ -95,7 +95,7 @@ def estimate(
 ) -> Estimate:
     """The Estimate at a minimum x (n,) of a loss that is half the sum of the squares of ``residuals`` residuals.
 
-    Residuals must have equal noise, or be divided by it; its size is estimated from the remaining residuals. With J the
+    Residuals must have equal noise, or be divided by it; its size is estimated from the loss at x. With J the
     Jacobian and curvature JᵀJ (n, n), the covariance of x is noise² (JᵀJ)⁻¹. This is exact if residuals are linear
     within the intervals.
 
