@@ -134,7 +134,7 @@ def test_contacts_are_counted():
     assert not np.any(found.pullback(np.ones(wanted.shape)).q)
     assert not np.any(sensors(pb.Articulated(model, None, worlds=12), **given).value)
     more = xml.replace("</mujoco>", '<sensor><contact name="c" data="found force"/></sensor></mujoco>')
-    with pytest.raises(pb.PullbackError, match="'c' .of contacts, that says more"):
+    with pytest.raises(pb.PullbackError, match="'c' .of contacts, that reports more"):
         sensors(pb.Articulated(pb.load(more), worlds=12), **given)
 
 
@@ -160,7 +160,7 @@ def test_loads_with_sweeps_against_slip():
 def test_forces_that_have_no_sensor(loaded):
     q, v = loaded.home.q[None], np.zeros((1, loaded.nv))
     for contact in ("compliant", "impulse"):
-        with pytest.raises(pb.PullbackError, match=r"'pad' \(with Contact(Compliant|Impulse), of whose forces"):
+        with pytest.raises(pb.PullbackError, match=r"'pad' \(with Contact(Compliant|Impulse), whose forces"):
             sensors(pb.Articulated(loaded, contact), q, v, names=("pad",))
     xml = """<mujoco><option {}/><worldbody><geom type="plane" size="1 1 1"/>
       <body name="a" pos="0 0 0.1"><freejoint/><geom size="0.1"/><site name="s"/></body></worldbody>

@@ -93,7 +93,7 @@ def test_the_same_bits_on_workers_and_after_an_interruption(tmp_path):
 def test_bad_input(capsys, tmp_path):
     with pytest.raises(pb.PullbackError, match="PPO learns on one worker"):
         train_on_workers("pendulum-1", "ppo", updates=1)
-    with pytest.raises(pb.PullbackError, match="8 worlds are not divided by 3 shards"):
+    with pytest.raises(pb.PullbackError, match="8 worlds cannot be split equally over 3 shards"):
         train_on_workers("pendulum-1", METHOD, updates=1, shards=3)
     assert main(["train", "pendulum-1", "--shards", "2", "--out", str(tmp_path)]) == 2
     assert "--shards is of a training on workers" in capsys.readouterr().err

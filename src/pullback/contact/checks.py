@@ -37,7 +37,7 @@ def refuse_unsupported(contact: Contact, scene: Scene) -> None:
 def fields_from_afar(contact: Contact, scene: Scene) -> Iterator[Complaint]:
     if contact.far is not None:
         for g in scene.geoms[scene.kind == HEIGHT_FIELD]:
-            yield "", label(scene.model.mujoco, "geom", g), "is a height field, which far=Far() has not"
+            yield "", label(scene.model.mujoco, "geom", g), "is a height field, unsupported by far=Far()"
 
 
 def _solrefs(scene: Scene) -> Iterator[tuple[str, str, np.ndarray]]:

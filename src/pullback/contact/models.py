@@ -429,10 +429,10 @@ class ContactLongRange(Contact):
         m = scene.model.mujoco
         for geom, kind in zip(scene.geoms, scene.kind, strict=True):
             if int(kind) not in HULL_KINDS:
-                yield "", label(m, "geom", geom), f"is of type {NAMES[int(kind)]}, which ContactLongRange has not"
+                yield "", label(m, "geom", geom), f"is of type {NAMES[int(kind)]}, unsupported by ContactLongRange"
         for joint in scene.limited:
             if scene.model.joint_type[joint] == BALL:
-                yield "", label(m, "joint", joint), "limits a ball joint, which ContactLongRange does not"
+                yield "", label(m, "joint", joint), "limits a ball joint, unsupported by ContactLongRange"
         for (first, second), times in zip(*np.unique(scene.pair_shapes, axis=0, return_counts=True), strict=True):
             if times > 1:
                 pair = " and ".join(label(m, "geom", scene.geoms[i]) for i in (first, second))

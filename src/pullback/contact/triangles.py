@@ -90,11 +90,11 @@ def _check(vertex: np.ndarray, face: np.ndarray, name: str) -> None:
     if not np.array_equal(ways, back):
         open_edges = np.setxor1d(ways, back).size // 2
         what = (
-            f"{open_edges} edges have no second triangle" if open_edges else "triangles that share an edge turn apart"
+            f"{open_edges} edges have no second triangle" if open_edges else "neighbouring triangles face opposite ways"
         )
         raise PullbackError(f"{name} is not closed: {what}; {remedy}")
     if _volume(corners) <= 0:
-        raise PullbackError(f"the triangles of {name} face inward: turn them round")
+        raise PullbackError(f"the triangles of {name} face inward: reverse the order of their corners")
 
 
 def _volume(corners: np.ndarray) -> float:

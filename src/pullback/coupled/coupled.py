@@ -277,7 +277,7 @@ class Coupled(NamedSystem):
         if not sound.all():
             world, shape = (int(i) for i in np.argwhere(~sound)[0])
             raise SimulationError(
-                f"the robot: geom {self.shapes[shape]!r} in world {world} is nowhere, or too fast: the motion blew up; "
+                f"the robot: geom {self.shapes[shape]!r} in world {world} is not finite or too fast: it blew up; "
                 f"use a smaller timestep (now {self.dt:g} s), or gentler controls and gains",
                 world=world,
                 worlds=np.flatnonzero(~sound.all(axis=1)),

@@ -287,7 +287,7 @@ class Articulated(KernelSystem):
             if len(squares) and squares.min() < 1e-24:
                 raise PullbackError(
                     f"the quaternion of joint {joint!r} in world {squares.argmin() % self.worlds} has zero length; "
-                    "no rotation is (1, 0, 0, 0)"
+                    "the identity is (1, 0, 0, 0)"
                 )
 
     def _take_state(self, state) -> Any:

@@ -37,12 +37,12 @@ def complaint(system: Articulated, i: int) -> str:
     contact, scene, m = system.contact, system._scene, system.model.mujoco
     kind = int(m.sensor_type[i])
     if contact is not None and (type(contact) is not ContactConvex or contact.far is not None):
-        return f"with {type(contact).__name__}, of whose forces there is no sensor: ContactConvex has some"
+        return f"with {type(contact).__name__}, whose forces sensors cannot read: use ContactConvex"
     if len(system.model.flexes.edge):
         return "with flexes, whose forces have no sensor"
     if kind == Sensor.mjSENS_CONTACT:
         if m.sensor_intprm[i, 0] != FOUND:
-            return "of contacts, that says more than how many are found"
+            return "of contacts, that reports more than their number"
         if scene is not None and np.any(scene.pair_gap):
             return "of contacts, with gaps in which they are found without a force"
     if kind in WRENCHES:

@@ -76,7 +76,7 @@ class Actuator(Hybrid):
         if model is None or "force" not in system.inputs:
             raise PullbackError(f"an Actuator needs a robot, not a System such as {type(system).__name__}")
         if getattr(system, "na", 0):
-            raise PullbackError("an Actuator is in the place of motors, and actuators of this robot have activations")
+            raise PullbackError("an Actuator replaces motors, but actuators of this robot have activations")
         if np.any(system.params["bias"]):
             first = int(np.flatnonzero(np.any(system.params["bias"] != 0, axis=1))[0])
             raise PullbackError(

@@ -123,7 +123,7 @@ class Recording:
         steps = np.diff(self.times)
         usual = float(np.median(steps))
         if usual < 0:
-            raise PullbackError(f"times of {self.name} must grow, but rows are {usual:.6g} s apart: turn them round")
+            raise PullbackError(f"times of {self.name} must grow, but rows are {usual:.6g} s apart: reverse the rows")
         if usual == 0 or np.any(np.abs(steps - usual) > JITTER * usual):
             row = int(np.argmax(np.abs(steps - usual)))
             raise PullbackError(

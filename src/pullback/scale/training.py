@@ -64,7 +64,7 @@ def train(
             f"{type(method).__name__} learns on one worker: sapo, shac and bptt have gradients to share"
         )
     if method.worlds % check_whole(shards, "shards"):
-        raise PullbackError(f"{method.worlds} worlds are not divided by {shards} shards: change worlds or shards")
+        raise PullbackError(f"{method.worlds} worlds cannot be split equally over {shards} shards: change either")
     build = _Part(make or env, replace(method, worlds=method.worlds // shards))
     with Shards(build, shards=shards, workers=workers, cpus=cpus, address=address) as on:
         begin = partial(SpreadLearner, on=on)

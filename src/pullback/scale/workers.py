@@ -337,7 +337,7 @@ class Pool:
             if self._failed >= TRIES:
                 self.close()
                 raise PullbackError(
-                    f"workers end as they start: see above, or write {GUARD!r} in a script that has workers"
+                    f"workers die while they start: see above, or write {GUARD!r} in a script that uses workers"
                 ) from None
             return doing, Gone
         self._idle.append(worker)

@@ -78,7 +78,7 @@ class Moving:
         if np.any(length < 1e-12):
             step, world, k = (int(i) for i in np.argwhere(length < 1e-12)[0])
             raise PullbackError(
-                f"the quaternion of shape {k} in world {world} at step {step} has zero length; no rotation is "
+                f"the quaternion of shape {k} in world {world} at step {step} has zero length; the identity is "
                 "(1, 0, 0, 0)"
             )
 
