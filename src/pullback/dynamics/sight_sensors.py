@@ -2,7 +2,7 @@
 a site.
 
 MuJoCo finds the point that a ray hits, and the nearest points of two geoms, at the poses of the geoms here. The adjoint
-keeps these points on their surfaces while bodies move. With the unit normal n of a surface, distances change by
+keeps these points on their surfaces while bodies move. With n the unit normal of a surface, distances and changes are
 
     range finder   distance = n · (hit - origin) / (n · ray)      moves by  -n · (δ ray's point - δ surface) / (n · ray)
     distance       along the line between the nearest points      moves by  n · (δ point 2 - δ point 1)
