@@ -103,7 +103,8 @@ def _taken_over(easier: Task, x: np.ndarray, task: Task) -> np.ndarray:
             raise PullbackError(f"{task.name!r} has {len(task.begin()[0])} variables, and the one before it {len(x)}")
         return x
     if not isinstance(task.find, Controls) or not isinstance(easier.find, Controls):
-        raise PullbackError("a task and those that are easier find variables of the same kind")
+        kinds = f"{type(task.find).__name__}, but the easier task {easier.name!r} {type(easier.find).__name__}"
+        raise PullbackError(f"task {task.name!r} optimises {kinds}: both must optimise the same kind of variables")
     controls, _ = easier.find.decode(easier.system, x[None])
     knots = controls[: task.find.driven : task.find.hold, 0, : task.system.nu]
     return replace(task.find, start=knots).begin(task.system)[0]
