@@ -31,7 +31,7 @@ TREES = (
     + "".join(
         f"""<body pos="{0.05 * i} 0 {0.12 + 0.21 * i}" euler="{3 * i} 5 {20 * i}"><freejoint/>
   <geom type="box" size="0.1 0.08 0.1" mass="{1 + i}"/></body>"""
-        for i in range(3)
+        for i in range(4)
     )
     + """<body pos="1 0 1" euler="0 20 0"><geom size="0.05"/>
   <body name="left" pos="0.1 0 0"><joint axis="0 1 0" armature="0.01" frictionloss="0.1"/>
@@ -87,14 +87,10 @@ def test_weights_are_those_of_the_compiler(name):
         assert not np.allclose(weights_of(model.mujoco, rest), wanted, rtol=0.01)
 
 
-def test_trees_that_are_alike_are_taken_together():
-    """Three boxes, and two pendulums; what tendons join is one part."""
-    rest = pb.Articulated(pb.load(TREES))._weights.rest
-    assert sorted((part.trees.copies, part.trees.nv, part.tendons) for part in rest.parts) == [
-        (1, 8, 2),
-        (2, 1, 0),
-        (3, 6, 0),
-    ]
+def test_equal_trees_are_batched():
+    """The four boxes. All other trees share one matrix: two pendulums, two that a tendon couples, and the ball."""
+    parts = pb.Articulated(pb.load(TREES))._weights.rest.parts
+    assert [(part.trees.copies, part.trees.nv, part.tendons) for part in parts] == [(4, 6, 0), (1, 10, 2)]
 
 
 @pytest.mark.parametrize("seed", range(20))

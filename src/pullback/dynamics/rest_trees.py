@@ -1,7 +1,7 @@
 """Independent kinematic trees, and the inverse weights of a model from those of its trees.
 
-The mass matrix has no entries between trees, unless a tendon joins them. So each tree is handled on its own, and equal
-trees, such as the boxes of a pile or the vertices of a cloth, are batched as worlds are.
+The mass matrix has no entries between trees, unless a tendon joins them. So equal trees, such as the boxes of a pile or
+the vertices of a cloth, are batched as worlds are. All other trees share one matrix.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pullback.dynamics.tendons import TendonLayout
 from pullback.model import FREE, Model
 from pullback.model.model import JOINT_DOFS
 
+# Equal trees are batched from so many on; a batch of fewer costs more calls of NumPy than its blocks save.
+FEWEST_COPIES = 4
 # The items that the rows of a parameter belong to. A tree takes its own rows, and all rows of other parameters.
 ROWS_OF = {
     **dict.fromkeys(("mass", "com", "inertia", "body_pos", "body_quat"), "bodies"),
@@ -164,9 +166,11 @@ class RestWeights:
             bodies = np.flatnonzero(m.body_treeid == number)
             if not joined[bodies[0]]:
                 alike.setdefault(Trees.of(model, [bodies]).form, []).append(bodies)
-        parts = [(Trees.of(model, copies), None) for copies in alike.values()]
-        if len(tendons.ids):
-            parts.append((Trees.of(model, [np.flatnonzero(joined)]), tendons))
+        parts = [(Trees.of(model, copies), None) for copies in alike.values() if len(copies) >= FEWEST_COPIES]
+        few = [bodies for copies in alike.values() if len(copies) < FEWEST_COPIES for bodies in copies]
+        together = np.sort(np.concatenate([np.flatnonzero(joined), *few]))
+        if len(together):
+            parts.append((Trees.of(model, [together]), tendons if len(tendons.ids) else None))
         self.parts = [RestInertia(*part) for part in parts]
         self.names = tuple(dict.fromkeys([*NAMES, *(name for part in self.parts for name in part.names)]))
 
