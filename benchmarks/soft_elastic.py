@@ -176,9 +176,12 @@ def beside_newton(quick: bool):
     peer = NewtonCloth(steps)
     peer.gradient()
     run, found = ours()
-    ends = run.final.x[0].mean(axis=0) - start.x[0].mean(axis=0), peer.centre() - peer.start
-    apart = float(np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1]))
-    yield Result("thrown cloth: way of its centre against Newton's", apart, "", must="<= 0.02")
+    path = peer.path()
+    moved = run.final.x[0].mean(axis=0) - start.x[0].mean(axis=0)
+    length = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()  # it comes down nearly where it was thrown
+    apart = float(np.linalg.norm(moved - (path[-1] - path[0])) / length)
+    title = "thrown cloth: final place of its centre against Newton's, relative to its path length"
+    yield Result(title, apart, "", must="<= 0.02")
     slopes = found.state.v[0].sum(axis=0)[1], peer.slope()[1]
     yield Result("thrown cloth: gradient by the velocity against Newton's", abs(slopes[0] / slopes[1] - 1), "")
     taken = interleave({"ours": ours, "peer": peer.gradient}, repeats=2 if quick else 5)
@@ -215,7 +218,6 @@ class NewtonCloth:
         self.solver.enable_tri_contact = False
         self.states = [self.model.state() for _ in range(steps * SUBSTEPS + 1)]
         self.control = self.model.control()
-        self.start = self.states[0].particle_q.numpy().mean(axis=0)
 
     def gradient(self) -> None:
         wp, states = self.wp, self.states
@@ -230,8 +232,9 @@ class NewtonCloth:
         tape.zero()
         tape.backward(grads={states[-1].particle_q: wp.array(bar, dtype=wp.vec3, device="cpu")})
 
-    def centre(self) -> np.ndarray:
-        return self.states[-1].particle_q.numpy().mean(axis=0)
+    def path(self) -> np.ndarray:
+        """Of the centre: (substeps + 1, 3)."""
+        return np.stack([state.particle_q.numpy().mean(axis=0) for state in self.states])
 
     def slope(self) -> np.ndarray:
         return self.states[0].particle_qd.grad.numpy().sum(axis=0)
