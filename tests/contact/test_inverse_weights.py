@@ -25,7 +25,7 @@ SLIDERS = """<mujoco><worldbody><geom type="plane" size="5 5 1" pos="0 0 -0.1"/>
 <body name="c" pos="3 0 0"><geom size="0.1"/><body name="d" pos="0 0.3 0"><joint type="slide" axis="0 0 1"/>
   <geom size="0.1"/></body></body>
 <body name="e" pos="4 0 0"><joint axis="0 0 1" frictionloss="0.1"/><geom size="0.1"/></body></worldbody></mujoco>"""
-# Boxes that fall on each other, two pendulums on one base, two that a tendon couples, and a ball on a string.
+# Boxes that fall on each other, four pendulums on one base, two that a tendon couples, and a ball on a string.
 TREES = (
     """<mujoco><worldbody><geom type="plane" size="5 5 1"/>"""
     + "".join(
@@ -33,11 +33,13 @@ TREES = (
   <geom type="box" size="0.1 0.08 0.1" mass="{1 + i}"/></body>"""
         for i in range(4)
     )
-    + """<body pos="1 0 1" euler="0 20 0"><geom size="0.05"/>
-  <body name="left" pos="0.1 0 0"><joint axis="0 1 0" armature="0.01" frictionloss="0.1"/>
-    <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 -0.2"/></body>
-  <body name="right" pos="0 0.2 0"><joint axis="0 1 0" frictionloss="0.1"/>
-    <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 -0.2"/></body></body>
+    + """<body pos="1 0 1" euler="0 20 0"><geom size="0.05"/>"""
+    + "".join(
+        f"""<body pos="{0.1 * i} {0.2 * i} 0"><joint axis="0.2 1 0" armature="{0.01 * i}" frictionloss="0.1"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 {-0.1 - 0.1 * i}"/></body>"""
+        for i in range(4)
+    )
+    + """</body>
 <body pos="2 0 1"><joint name="a" axis="0 1 0" range="-0.05 0.1" limited="true"/>
   <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.3"/></body>
 <body pos="2 0.2 1"><joint name="b" axis="0 1 0"/><geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.4"/></body>
@@ -88,9 +90,31 @@ def test_weights_are_those_of_the_compiler(name):
 
 
 def test_equal_trees_are_batched():
-    """The four boxes. All other trees share one matrix: two pendulums, two that a tendon couples, and the ball."""
+    """Four boxes, and four pendulums. All other trees share one matrix: two that a tendon couples, and the ball."""
     parts = pb.Articulated(pb.load(TREES))._weights.rest.parts
-    assert [(part.trees.copies, part.trees.nv, part.tendons) for part in parts] == [(4, 6, 0), (1, 10, 2)]
+    assert [(part.trees.copies, part.trees.nv, part.tendons) for part in parts] == [(4, 6, 0), (4, 1, 0), (1, 8, 2)]
+
+
+@pytest.mark.parametrize("worlds", (1, 3))
+def test_gradients_of_batched_trees_agree_with_differences(worlds):
+    """By every parameter, with a fixed base that all pendulums share."""
+    system = pb.Articulated(pb.load(TREES))
+    rest, rng = system._weights.rest, np.random.default_rng(0)
+    values = {name: np.repeat(value, worlds, axis=0) for name, value in values_of(system, {}).items()}
+    values = {name: x * (1 + 0.1 * rng.uniform(size=x.shape)) for name, x in values.items()}
+    bar = rng.normal(size=(worlds, rest.items)) / np.maximum(1e-9, np.abs(rest.value(values)))
+    bar[:, np.abs(rest.value(values)[0]) < 1e-9] = 0
+    found, moving = rest.adjoint(values, bar), set()
+    for name in rest.names:
+        away = rng.normal(size=values[name].shape)
+        slope, slopes = np.sum(found[name] * away), []
+        for h in (1e-4, 1e-5, 1e-6):
+            ends = [np.sum(bar * rest.value(values | {name: values[name] + side * away})) for side in (h, -h)]
+            slopes.append((ends[0] - ends[1]) / (2 * h))
+        if abs(slopes[1]) > 1e-3:
+            moving.add(name)
+        assert min(abs(slope - each) for each in slopes) <= 1e-6 * max(1.0, abs(slope)), (name, slope, slopes)
+    assert moving >= {"mass", "com", "inertia", "joint_pos", "joint_axis", "armature", "site_pos", "tendon_coef"}
 
 
 @pytest.mark.parametrize("seed", range(20))
