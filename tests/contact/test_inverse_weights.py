@@ -97,7 +97,7 @@ def test_equal_trees_are_batched():
 
 @pytest.mark.parametrize("worlds", (1, 3))
 def test_gradients_of_batched_trees_agree_with_differences(worlds):
-    """By every parameter, with a fixed base that all pendulums share."""
+    """By every parameter; what carries all of a pendulum has no influence on its weights."""
     system = pb.Articulated(pb.load(TREES))
     rest, rng = system._weights.rest, np.random.default_rng(0)
     values = {name: np.repeat(value, worlds, axis=0) for name, value in values_of(system, {}).items()}
